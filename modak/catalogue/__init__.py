@@ -1,0 +1,1 @@
+"""What is known: images, levers, hardware and published measurements, as data files."""

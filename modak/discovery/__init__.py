@@ -1,0 +1,1 @@
+"""Text that a target prints about itself -> Facts."""

@@ -1,0 +1,31 @@
+"""The errors that modak raises on purpose; each message is one sentence that a user can act on."""
+
+
+class ModakError(Exception):
+    """Base of all expected failures; ``exit_code`` is what the command line ends with."""
+
+    exit_code = 1
+
+
+class InputError(ModakError):
+    """What the user wrote is wrong: a key, a value, a missing file."""
+
+    exit_code = 2
+
+
+class InfeasibleError(ModakError):
+    """No candidate can do what was asked for."""
+
+    exit_code = 3
+
+
+class TargetError(ModakError):
+    """The target cannot be reached or does not do what was asked."""
+
+    exit_code = 4
+
+
+class JobError(ModakError):
+    """The job ended badly, or was never accepted by the scheduler."""
+
+    exit_code = 5

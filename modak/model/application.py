@@ -1,0 +1,70 @@
+"""What is to be run: the application and its workload."""
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from modak.model.base import Line, Model, Name, Positive, Specifier, Text, VariableName
+
+ApplicationType = Literal["ai_training", "ai_inference", "big_data", "hpc"]
+
+
+class Framework(Model):
+    """The framework that the application is written for."""
+
+    name: Name
+    """Lower-case name: keras, tensorflow, pytorch, jax, onnxruntime, mxnet, cntk, ..."""
+    version: Specifier | None = None
+    """Versions that the application works with; any when absent."""
+
+
+class Workload(Model):
+    """What determines how long the work takes; all of it is optional, and each field makes predictions better."""
+
+    model: Name | None = None
+    """The network or kernel by a stable name, such as mnist-cnn or resnet50; measurements are matched by it."""
+    dataset: Name | None = None
+    unit: Literal["epoch", "step", "batch", "call", "iteration", "run"] = "epoch"
+    """What ``units`` counts."""
+    units: Positive = 1
+    """How many units the job does."""
+    samples: Positive | None = None
+    """Samples per unit."""
+    batch: Positive | None = None
+    """Samples per step."""
+    parameters: Positive | None = None
+    """Trainable parameters."""
+    flops_per_sample: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Floating-point operations for one sample, backward pass included for training."""
+    bytes_per_sample: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Bytes moved between memory and processor for one sample."""
+    layers: Positive | None = None
+    memory: Positive | None = None
+    """Bytes of memory that the job needs on a node."""
+
+
+class Application(Model):
+    """One application: the user's own code, untouched."""
+
+    name: Name
+    type: ApplicationType = "ai_training"
+    script: Line | None = None
+    """A Python script, relative to the document; it is run by the target's Python."""
+    executable: Line | None = None
+    """A program on the target or in the image, in place of ``script``."""
+    arguments: list[Text] = []
+    inputs: list[Line] = []
+    """Files and folders that are copied beside the script, relative to the document."""
+    outputs: list[Line] = []
+    """Files that come back, relative to the job's working directory; ``metrics`` comes back in any case."""
+    metrics: Line | None = None
+    """A JSON file that the application writes, shown and kept with the results."""
+    environment: dict[VariableName, Text] = {}
+    framework: Framework | None = None
+    workload: Workload = Workload()
+
+    @model_validator(mode="after")
+    def _one_program(self) -> "Application":
+        if (self.script is None) == (self.executable is None):
+            raise ValueError("exactly one of 'script' and 'executable' must be given")
+        return self

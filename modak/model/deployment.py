@@ -1,0 +1,15 @@
+"""The document that a user writes: application, target, request and job options in one."""
+
+from modak.model.application import Application
+from modak.model.base import Model
+from modak.model.request import JobOptions, Request
+from modak.model.target import Target
+
+
+class Deployment(Model):
+    """One application for one target."""
+
+    application: Application
+    target: Target = Target(name="localhost")
+    request: Request = Request()
+    job: JobOptions = JobOptions()

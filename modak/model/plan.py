@@ -1,0 +1,178 @@
+"""The Plan: the one contract between the optimiser and everything that acts on its decision."""
+
+import hashlib
+import json
+from typing import Any, Literal
+
+from pydantic import Field
+
+from modak.model.application import Application
+from modak.model.base import (
+    Line,
+    Model,
+    Name,
+    NonNegative,
+    Positive,
+    RuntimeName,
+    SchedulerName,
+    Sha256,
+    Text,
+    VariableName,
+)
+from modak.model.request import JobOptions, Request
+from modak.model.target import Facts, Target
+
+Basis = Literal["measurement", "model", "rule", "none"]
+"""What a prediction rests on, best first; ``none`` means that no time can be told."""
+
+
+class Source(Model):
+    """One file of the user's that travels to the target."""
+
+    path: Line
+    """Where it lies below the job's working directory."""
+    sha256: Sha256
+    size: NonNegative
+    executable: bool = False
+
+
+class Image(Model):
+    """A container image, pinned."""
+
+    reference: Line
+    digest: Line | None = None
+
+
+class Resources(Model):
+    """What is reserved, and therefore launched: ranks x threads on nodes."""
+
+    nodes: Positive = 1
+    ranks: Positive = 1
+    ranks_per_node: Positive = 1
+    threads: Positive | None = None
+    """Cores per rank; the scheduler's default when absent."""
+    gpus: NonNegative = 0
+    """GPUs per node."""
+
+
+class Candidate(Model):
+    """One way to run the application."""
+
+    name: Line
+    runtime: RuntimeName = "native"
+    image: Image | None = None
+    compiler: Name | None = None
+    levers: list[Name] = []
+    environment: dict[VariableName, Text] = {}
+    preload: list[Line] = []
+    """Shared libraries for LD_PRELOAD, by soname."""
+    launcher: Line | None = None
+    """File name, below ``launchers/`` in the working directory, of a wrapper that starts the script."""
+    argv: list[Text] = []
+    """The final command line, relative to the working directory."""
+    resources: Resources = Resources()
+
+
+class Prediction(Model):
+    """Predicted seconds: start + compile + units x steady, with an interval for the sum."""
+
+    seconds: float | None = Field(default=None, ge=0)
+    low: float | None = Field(default=None, ge=0)
+    high: float | None = Field(default=None, ge=0)
+    start: float | None = Field(default=None, ge=0)
+    compile: float | None = Field(default=None, ge=0)
+    """What the first unit costs over a later one."""
+    steady: float | None = Field(default=None, ge=0)
+    """Seconds per unit."""
+    units: Positive = 1
+    basis: Basis = "none"
+    evidence: Text = ""
+    """One sentence: which measurements, model or rule."""
+
+
+class Ranked(Model):
+    """A feasible candidate and its prediction."""
+
+    candidate: Candidate
+    prediction: Prediction
+
+
+class Rejected(Model):
+    """A candidate that cannot or may not be used, and why."""
+
+    name: Line
+    reason: Text
+
+
+class Gain(Model):
+    """Time of the default over time of the chosen: above 1 is faster."""
+
+    ratio: float
+    low: float
+    high: float
+
+
+class Versions(Model):
+    """What decided."""
+
+    modak: str
+    catalogue: Sha256
+    measurements: Sha256
+    model: Sha256 | None = None
+
+
+class Plan(Model):
+    """A decision with everything needed to understand, repeat and carry it out."""
+
+    schema_: Literal["modak.plan/1"] = Field(default="modak.plan/1", alias="schema")
+    created: str
+    """UTC, ISO 8601; the only field that differs between two runs on the same input."""
+    name: Name
+    """The run's name."""
+    scheduler: SchedulerName
+    application: Application
+    target: Target
+    request: Request
+    job: JobOptions
+    facts: Facts
+    sources: list[Source] = []
+    chosen: Candidate
+    prediction: Prediction
+    default: Line
+    """Name of the candidate that would run without modak."""
+    gain: Gain | None = None
+    reason: Text
+    """One sentence: why the chosen one."""
+    alternatives: list[Ranked] = []
+    """All feasible candidates but the chosen, best first."""
+    rejected: list[Rejected] = []
+    versions: Versions
+    inputs: Sha256
+    """Hash of what was asked: application, target, request, job, sources."""
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of what the job does: two Plans with the same one would run the same job."""
+        what = {
+            "name": self.name,
+            "scheduler": self.scheduler,
+            "application": self.application.model_dump(mode="json"),
+            "target": self.target.model_dump(mode="json", exclude={"polling", "node", "partitions"}),
+            "job": self.job.model_dump(mode="json"),
+            "sources": [s.model_dump(mode="json") for s in self.sources],
+            "chosen": self.chosen.model_dump(mode="json"),
+        }
+        return sha256_of(what)
+
+    def tag(self) -> str:
+        """Return the mark that the job carries in the scheduler and on disk: ``modak-`` and 16 hex digits."""
+        return f"modak-{self.fingerprint()[:16]}"
+
+    def to_json(self) -> str:
+        """Return the canonical JSON text of the Plan."""
+        return json.dumps(self.model_dump(mode="json", by_alias=True), indent=2, sort_keys=True) + "\n"
+
+
+def sha256_of(value: Any) -> str:
+    """Return the SHA-256 of a JSON value in its canonical form."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()

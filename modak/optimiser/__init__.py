@@ -1,0 +1,1 @@
+"""The decision: enumerate candidates, reject the impossible, predict, choose, explain."""

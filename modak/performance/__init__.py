@@ -1,0 +1,1 @@
+"""Measurements and what is predicted from them."""

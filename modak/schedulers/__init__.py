@@ -1,0 +1,1 @@
+"""The schedulers: one small class each, pure text in and out."""

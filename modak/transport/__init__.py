@@ -1,0 +1,1 @@
+"""How commands and files reach a target: one small protocol, and its implementations without Ansible."""

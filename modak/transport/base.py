@@ -1,0 +1,30 @@
+"""The protocol between everything that acts on a target and the way there."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A command that ran to its end on the target."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class Transport(Protocol):
+    """A way to a target; each call is one round trip. Failing to get there raises TargetError, never a return code."""
+
+    def run(self, command: str, *, stdin: bytes | None = None, timeout: float | None = None) -> Completed:
+        """Run ``command`` with ``/bin/sh -c`` on the target and return how it ended; ``timeout`` is in seconds."""
+        ...
+
+    def put(self, local: Path, remote: str) -> None:
+        """Copy one file to the absolute path ``remote`` on the target, whose folder exists."""
+        ...
+
+    def fetch(self, remote: str, local: Path) -> None:
+        """Copy one file from the target."""
+        ...
