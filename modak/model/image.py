@@ -1,0 +1,81 @@
+"""Container images: what the catalogue knows of one, and what a reference and a digest look like."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints, model_validator
+
+from modak.model.base import Line, Memory, Model, Name, RuntimeName, Text, VersionText
+
+Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
+"""A registry's content address."""
+ImageSource = Literal["base", "hub", "pip", "opt-build"]
+"""``hub``: as its project publishes it; ``pip``: released wheels on a base; ``opt-build``: compiled for its
+microarchitecture; ``base``: an operating system with compilers or an MPI library, to build on."""
+Architecture = Literal["amd64", "arm64", "ppc64le"]
+"""The names that image registries use."""
+ImageAccelerator = Literal["nvidia", "amd"]
+
+
+class MpiLibrary(Model):
+    """The MPI library inside an image."""
+
+    family: Literal["mpich", "openmpi", "mvapich", "intelmpi"]
+    version: VersionText
+
+
+class ImageEntry(Model):
+    """One image of the catalogue, whether a registry has it or it is built from its definition."""
+
+    name: Name
+    summary: Line | None = None
+    source: ImageSource
+    framework: Name | None = None
+    version: VersionText | None = None
+    """The framework's version."""
+    reference: Line | None = None
+    """Where it is pulled from: ``docker://``, ``oras://``, ``library://`` or a file; absent for one that is built."""
+    digest: Digest | None = None
+    """What the reference stood for when it was resolved; absent where nobody has resolved it yet."""
+    base: Name | None = None
+    """The entry that it is built on."""
+    distribution: Name | None = None
+    """Operating system inside, such as ubuntu18.04 or debian12."""
+    compilers: list[Name] = []
+    """Graph compilers inside: xla, ngraph, glow, inductor, ..."""
+    packages: dict[str, VersionText] = {}
+    """Python packages inside that decisions rest on, by normalised name."""
+    libraries: list[Line] = []
+    """Shared libraries inside that levers may preload, by soname."""
+    python: VersionText | None = None
+    glibc: VersionText | None = None
+    architecture: Architecture = "amd64"
+    microarchitecture: Name | None = None
+    """The lowest one that it runs on, by archspec's name; for an opt-build the one that it is compiled for."""
+    accelerator: ImageAccelerator | None = None
+    toolkit: VersionText | None = None
+    """CUDA's or ROCm's version inside."""
+    driver: VersionText | None = None
+    """Lowest driver on the host."""
+    mpi: MpiLibrary | None = None
+    runtimes: list[RuntimeName] | None = None
+    """Runtimes that can run it; every container runtime when absent."""
+    size: Memory | None = None
+    """Bytes to download."""
+    labels: dict[str, Text] = Field(default={})
+    """Labels that the image must carry."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> "ImageEntry":
+        if (self.framework is None) != (self.version is None):
+            raise ValueError("'framework' and 'version' belong together: give both or none")
+        if self.source != "base" and self.framework is None:
+            raise ValueError(f"an image of source '{self.source}' needs 'framework' and 'version'")
+        if self.source == "hub" and self.reference is None:
+            raise ValueError("an image of source 'hub' needs a 'reference'")
+        if self.source in ("pip", "opt-build") and self.base is None:
+            raise ValueError(f"an image of source '{self.source}' needs the 'base' that it is built on")
+        if self.source == "opt-build" and self.microarchitecture is None:
+            raise ValueError("an image of source 'opt-build' needs the 'microarchitecture' that it is compiled for")
+        if self.accelerator is None and (self.toolkit is not None or self.driver is not None):
+            raise ValueError("'toolkit' and 'driver' need an 'accelerator'")
+        return self
