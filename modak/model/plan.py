@@ -19,6 +19,7 @@ from modak.model.base import (
     Text,
     VariableName,
 )
+from modak.model.image import Architecture, Digest, ImageAccelerator
 from modak.model.request import JobOptions, Request
 from modak.model.target import Facts, Target
 
@@ -40,7 +41,16 @@ class Image(Model):
     """A container image, pinned."""
 
     reference: Line
-    digest: Line | None = None
+    """``docker://``, ``oras://``, ``library://``, a file's path, or ``build://`` and a catalogue entry's name."""
+    digest: Digest | None = None
+    """Of the manifest, of the file, or of the definition and its inputs for ``build://``."""
+    entry: Name | None = None
+    """The catalogue's name for it."""
+    architecture: Architecture = "amd64"
+    accelerator: ImageAccelerator | None = None
+    """Whose GPUs its software uses; the runtime then shows it the node's."""
+    labels: dict[str, Text] = {}
+    """Labels that it must carry to be run."""
 
 
 class Resources(Model):

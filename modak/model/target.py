@@ -66,6 +66,12 @@ class Target(Model):
     """Folder on the target, shared by its nodes, under which every job gets its own."""
     runtimes: list[RuntimeName] | None = None
     """Runtimes that the site permits; those found when absent."""
+    images: Line | None = None
+    """Folder on the target for container images, shared by its nodes; ``images`` in the workspace when absent."""
+    image_keys: list[Line] = []
+    """Public keys in PEM files on the controller: an image runs only with a signature by one of them, where given."""
+    binds: list[Line] = []
+    """Folders of the target that containers see at the same path, besides the home and the job's folder."""
     node: Node | None = None
     """The node's hardware, where it should not or cannot be discovered."""
     partitions: list[Partition] = []
