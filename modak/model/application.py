@@ -24,6 +24,7 @@ class Workload(Model):
     model: Name | None = None
     """The network or kernel by a stable name, such as mnist-cnn or resnet50; measurements are matched by it."""
     dataset: Name | None = None
+    """The data by a stable name, such as mnist or imagenet."""
     unit: Literal["epoch", "step", "batch", "call", "iteration", "run"] = "epoch"
     """What ``units`` counts."""
     units: Positive = 1
@@ -39,6 +40,7 @@ class Workload(Model):
     bytes_per_sample: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Bytes moved between memory and processor for one sample."""
     layers: Positive | None = None
+    """Layers of the network."""
     memory: Positive | None = None
     """Bytes of memory that the job needs on a node."""
 
@@ -47,12 +49,15 @@ class Application(Model):
     """One application: the user's own code, untouched."""
 
     name: Name
+    """Name of the application."""
     type: ApplicationType = "ai_training"
+    """What kind of work it does; it decides which levers are looked at."""
     script: Line | None = None
     """A Python script, relative to the document; it is run by the target's Python."""
     executable: Line | None = None
     """A program on the target or in the image, in place of ``script``."""
     arguments: list[Text] = []
+    """Arguments of the script or program, one entry each."""
     inputs: list[Line] = []
     """Files and folders that are copied beside the script, relative to the document."""
     outputs: list[Line] = []
@@ -60,8 +65,11 @@ class Application(Model):
     metrics: Line | None = None
     """A JSON file that the application writes, shown and kept with the results."""
     environment: dict[VariableName, Text] = {}
+    """Environment variables of the application, by name."""
     framework: Framework | None = None
+    """The framework that it is written for."""
     workload: Workload = Workload()
+    """What determines how long the work takes."""
 
     @model_validator(mode="after")
     def _one_program(self) -> "Application":

@@ -10,6 +10,10 @@ class Deployment(Model):
     """One application for one target."""
 
     application: Application
+    """What is run."""
     target: Target = Target(name="localhost")
+    """Where it is run; this machine when absent."""
     request: Request = Request()
+    """What is wanted of the optimiser."""
     job: JobOptions = JobOptions()
+    """Options of the job itself."""

@@ -166,7 +166,9 @@ class Plan(Model):
             "name": self.name,
             "scheduler": self.scheduler,
             "application": self.application.model_dump(mode="json"),
-            "target": self.target.model_dump(mode="json", exclude={"polling", "node", "partitions"}),
+            "target": self.target.model_dump(
+                mode="json", exclude={"polling", "node", "partitions", "private_key", "known_hosts"}
+            ),
             "job": self.job.model_dump(mode="json"),
             "sources": [s.model_dump(mode="json") for s in self.sources],
             "chosen": self.chosen.model_dump(mode="json"),

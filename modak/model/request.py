@@ -22,12 +22,15 @@ class Request(Model):
     """The optimisation options."""
 
     objective: Literal["time", "cost", "efficiency"] = "time"
+    """What is made least: time, cost, or time at no less than ``minimal_efficiency``."""
     numerics: Literal["exact", "relaxed"] = "exact"
     """``relaxed`` permits levers that change results beyond the order of additions: bf16, TF32, fast math."""
     runtimes: list[RuntimeName] | None = None
     """Runtimes to choose among; all that the target has when absent."""
     require_levers: list[Name] = []
+    """Levers that must be on."""
     forbid_levers: list[Name] = []
+    """Levers that must be off."""
     minimal_efficiency: float | None = Field(default=None, gt=0, le=1)
     """Parallel efficiency to keep, for the objective ``efficiency``."""
     budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)
@@ -47,43 +50,63 @@ class JobOptions(Model):
     name: Name | None = None
     """The run's name; the application's when absent."""
     account: Line | None = None
+    """Account or project that is charged."""
     partition: Line | None = None
     """Partition or queue."""
     qos: Line | None = None
+    """Quality of service."""
     wall_time: Duration | None = None
+    """Longest run time in seconds, after which the scheduler ends the job."""
     nodes: Positive = 1
+    """How many nodes."""
     ranks: Positive | None = None
     """Processes in total; 1 per node when absent."""
     ranks_per_node: Positive | None = None
+    """Processes on each node."""
     cores_per_rank: Positive | None = None
+    """Cores for each process."""
     threads: Positive | None = None
     """Threads per rank; as many as ``cores_per_rank`` when absent."""
     memory: Memory | None = None
     """Bytes per node."""
     memory_per_core: Memory | None = None
+    """Bytes per core, in place of ``memory``."""
     gpus: NonNegative = 0
     """GPUs per node."""
     constraint: Line | None = None
+    """Node features, in the scheduler's own words."""
     node_list: Line | None = None
+    """Names of the nodes to run on, in the scheduler's own words."""
     exclusive: bool = False
+    """Share no node with other jobs."""
     array: JobArray | None = None
+    """Task numbers of a job array, such as 1-10:2%4."""
     dependency: list[Dependency] = []
+    """Other jobs to wait for, such as afterok:1234."""
     begin: Line | None = None
     """Earliest start, ``YYYY-MM-DDTHH:MM[:SS]`` in the target's time zone."""
     output: Line | None = None
+    """File for standard output, relative to the job's folder."""
     error: Line | None = None
+    """File for standard error, relative to the job's folder."""
     join_output: bool = True
+    """Standard error goes into the same file as standard output."""
     mail_user: Line | None = None
+    """Address for mail."""
     mail_events: list[MailEvent] = []
+    """Events that cause mail."""
     export_environment: bool = False
     """Pass the submitter's whole environment on."""
     environment: dict[VariableName, Text] = {}
+    """Environment variables of the whole job, by name."""
     modules: list[Line] = []
+    """Environment modules to load, after those of the target."""
     pre_execution: Text | None = None
     """Shell lines run before the application; when they fail the job fails."""
     post_execution: Text | None = None
     """Shell lines run after the application, whose exit code stays the job's."""
     mpi_launcher: Literal["srun", "mpirun", "mpiexec", "none"] | None = None
+    """Command that starts the ranks; the site's usual one when absent."""
 
     @model_validator(mode="after")
     def _layout_fits(self) -> "JobOptions":

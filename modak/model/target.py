@@ -13,17 +13,24 @@ class Polling(Model):
     """How often the queue is asked, in seconds: from ``first``, growing by half each time, to ``maximum``."""
 
     first: float = Field(default=2.0, gt=0, le=3600)
+    """Seconds to the first question."""
     maximum: float = Field(default=30.0, gt=0, le=3600)
+    """Longest pause between two questions, in seconds."""
 
 
 class Accelerator(Model):
     """GPUs of one kind in one node."""
 
     model: Line
+    """The maker's name, such as A100-SXM4-80GB."""
     count: Positive = 1
+    """GPUs of this kind in the node."""
     vendor: Literal["nvidia", "amd", "intel"] = "nvidia"
+    """Who made it."""
     memory: Memory | None = None
+    """Bytes of memory of one GPU."""
     driver: VersionText | None = None
+    """Version of the driver on the node."""
 
 
 class Node(Model):
@@ -32,34 +39,51 @@ class Node(Model):
     cores: Positive | None = None
     """Physical or virtual cores that a job can use."""
     memory: Memory | None = None
+    """Bytes of main memory that a job can use."""
     microarchitecture: Name | None = None
     """archspec's name, such as zen5 or skylake_avx512."""
     cpu_model: Line | None = None
+    """The maker's name, as in /proc/cpuinfo."""
     cpu_features: list[Line] = []
+    """Features as in the flags of /proc/cpuinfo, such as avx512_bf16."""
     accelerators: list[Accelerator] = []
+    """The node's GPUs, one entry for each kind."""
 
 
 class Partition(Model):
     """A partition (Slurm) or queue (Torque, OpenPBS)."""
 
     name: Name
+    """Name by which jobs ask for it."""
     default: bool = False
+    """Jobs that name no partition go here."""
     available: bool = True
+    """It takes jobs."""
     nodes: NonNegative | None = None
+    """How many nodes it has."""
     maximum_wall_time: Duration | None = None
     """Seconds; absent means no limit."""
     node: Node = Node()
+    """Hardware of its nodes."""
 
 
 class Target(Model):
     """A machine or cluster, as its user describes it."""
 
     name: Name
+    """Name of the target."""
     type: TargetType = "machine"
+    """A plain machine, or the scheduler of a cluster."""
     host: Line | None = None
     """Inventory or SSH host name; this machine when absent."""
     user: Line | None = None
+    """User to log in as; SSH's own choice when absent."""
     port: int | None = Field(default=None, ge=1, le=65535)
+    """Port of its SSH server; SSH's own choice when absent."""
+    private_key: Line | None = None
+    """SSH private key file on the controller; SSH's own choice when absent."""
+    known_hosts: Line | None = None
+    """File of known host keys on the controller, in place of the user's own; host keys are always checked."""
     python: Line | None = None
     """The application's Python on the target, as an absolute path; found when absent."""
     workspace: Line = "~/.modak"
@@ -75,9 +99,11 @@ class Target(Model):
     node: Node | None = None
     """The node's hardware, where it should not or cannot be discovered."""
     partitions: list[Partition] = []
+    """Partitions or queues; those found when empty."""
     modules: list[Line] = []
     """Environment modules that each job loads first."""
     polling: Polling = Polling()
+    """How often the queue is asked."""
 
     @model_validator(mode="after")
     def _partitions_need_a_queue(self) -> "Target":
