@@ -1,0 +1,62 @@
+"""This machine as a target."""
+
+import os
+import shutil
+import signal
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+from modak.errors import TargetError
+from modak.transport.base import Completed
+
+
+class LocalTransport:
+    """Runs commands on this machine, as the user who runs modak."""
+
+    def run(self, command: str, *, stdin: bytes | None = None, timeout: float | None = None) -> Completed:
+        """See ``Transport.run``. The command has a session of its own: Ctrl-C ends modak and not the command."""
+        try:
+            process = subprocess.Popen(
+                ["/bin/sh", "-c", command],
+                stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise TargetError(f"/bin/sh cannot be started on this machine: {error.strerror}") from None
+        with process:
+            try:
+                out, err = process.communicate(stdin, timeout=timeout)
+            except subprocess.TimeoutExpired:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                raise TargetError(f"this machine did not answer within {timeout:g} s") from None
+        return Completed(process.returncode, decode(out), decode(err))
+
+    def put(self, local: Path, remote: str) -> None:
+        """See ``Transport.put``."""
+        _copy(local, Path(remote))
+
+    def fetch(self, remote: str, local: Path) -> None:
+        """See ``Transport.fetch``."""
+        _copy(Path(remote), local)
+
+
+def decode(data: bytes) -> str:
+    """Return text from which ``encode`` makes the same bytes again, whatever they were."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def encode(text: str) -> bytes:
+    """Return the bytes that ``decode`` was given."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _copy(source: Path, destination: Path) -> None:
+    try:
+        shutil.copyfile(source, destination)
+    except OSError as error:
+        name = error.filename or source
+        raise TargetError(f"{source} cannot be copied to {destination}: {name}: {error.strerror or error}") from None
