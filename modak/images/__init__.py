@@ -1,0 +1,1 @@
+"""Container images: definitions, builds, registries, verification, and the command line that runs inside one."""

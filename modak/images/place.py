@@ -1,0 +1,57 @@
+"""Where an image lies on a target: one file per image and content, so that nothing is ever overwritten."""
+
+import posixpath
+
+from modak.errors import InputError
+from modak.images.reference import Reference, parse
+from modak.model.base import RuntimeName
+from modak.model.plan import Image
+from modak.model.target import Target
+
+SUFFIXES: dict[RuntimeName, str] = {"apptainer": ".sif", "singularity": ".sif", "charliecloud": ".sqfs"}
+"""How files end for the runtimes that run a file; podman and docker keep their own store."""
+
+
+def folder(target: Target, workspace: str) -> str:
+    """Return the image folder, given the workspace as an absolute path on the target."""
+    if target.images is None:
+        return posixpath.join(workspace, "images")
+    if target.images.startswith("/"):
+        return posixpath.normpath(target.images)
+    if target.images.startswith("~/"):
+        raise InputError(f"target.images '{target.images}' is not an absolute path: write the home folder out")
+    return posixpath.normpath(posixpath.join(workspace, target.images))
+
+
+def pin(image: Image) -> Reference:
+    """Return the image's reference with its digest; InputError when neither says what the content is."""
+    reference = parse(image.reference)
+    if image.digest is not None:
+        if reference.digest is not None and reference.digest != image.digest:
+            raise InputError(f"image '{image.reference}' has the digest {image.digest} beside it: give one of them")
+        return reference.pinned(image.digest)
+    if reference.digest is None:
+        raise InputError(f"image '{image.reference}' is not pinned: resolve its digest first (modak image inspect)")
+    return reference
+
+
+def argument(image: Image, runtime: RuntimeName, images: str) -> str:
+    """Return what names the image on ``runtime``'s command line; ``images`` is the absolute image folder."""
+    reference = pin(image)
+    assert reference.digest is not None  # noqa: S101 - pin() has seen to it
+    short = reference.digest.removeprefix("sha256:")[:16]
+    if runtime in ("podman", "docker"):
+        return _in_store(reference, short)
+    if runtime not in SUFFIXES:
+        raise InputError(f"runtime '{runtime}' runs no image")
+    if reference.scheme == "file":
+        return reference.repository
+    return posixpath.join(images, f"{reference.slug}-{short}{SUFFIXES[runtime]}")
+
+
+def _in_store(reference: Reference, short: str) -> str:
+    if reference.scheme == "docker":
+        return str(reference).removeprefix("docker://")
+    if reference.scheme == "build":
+        return f"localhost/modak/{reference.repository.lower()}:{short}"
+    raise InputError(f"podman and docker cannot run '{reference}': they take docker:// images and built ones")

@@ -1,0 +1,178 @@
+"""The command lines are compared whole; the script that enters a container is run by a real shell."""
+
+import os
+import subprocess
+from collections.abc import Callable
+from importlib.resources import files
+
+import pytest
+
+from modak.errors import InputError
+from modak.images.run import environment_pattern, wrap
+from modak.model.plan import Plan
+
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+SIF = "/images/tensorflow_tensorflow_2.1.0-0123456789abcdef.sif"
+ARGV = ["python3", "train.py", "--name", "a b;$(id)"]
+HOW = {"apptainer": "APPTAINERENV_", "singularity": "SINGULARITYENV_", "podman": "--env", "docker": "--env"}
+
+
+def image(accelerator: str | None = None) -> dict[str, object]:
+    return {"reference": "docker://tensorflow/tensorflow:2.1.0", "digest": DIGEST, "accelerator": accelerator}
+
+
+def run_of(plan: Plan) -> list[str]:
+    """Return the runtime's own command, checking what stands before it."""
+    line = wrap(plan, ARGV, directory="/jobs/one", images="/images")
+    assert line[:2] == ["sh", "-c"]
+    assert line[3] == "modak-enter"
+    assert line[4] == HOW.get(plan.chosen.runtime, "unset")
+    assert line[-len(ARGV) :] == ARGV
+    return line[6 : -len(ARGV)]
+
+
+def test_native_runs_the_command_as_it_is(make_plan: Callable[..., Plan]) -> None:
+    plan = make_plan({"runtime": "native", "image": None})
+    assert wrap(plan, ARGV, directory="/jobs/one", images="/images") == ARGV
+
+
+@pytest.mark.parametrize("runtime", ["apptainer", "singularity"])
+def test_apptainer(make_plan: Callable[..., Plan], runtime: str) -> None:
+    plan = make_plan({"runtime": runtime}, {"binds": ["/scratch"]})
+    assert run_of(plan) == [
+        runtime,
+        "exec",
+        "--cleanenv",
+        "--bind=/jobs/one",
+        "--bind=/scratch",
+        "--pwd=/jobs/one/work",
+        "--env=PYTHONNOUSERSITE=1",
+        SIF,
+    ]
+
+
+@pytest.mark.parametrize(("vendor", "flag"), [("nvidia", "--nv"), ("amd", "--rocm")])
+def test_apptainer_shows_the_gpus_of_the_vendor_that_the_image_is_for(
+    make_plan: Callable[..., Plan], vendor: str, flag: str
+) -> None:
+    command = run_of(make_plan({"image": image(vendor)}))
+    assert {"--nv", "--rocm"} & set(command) == {flag}
+
+
+def test_podman(make_plan: Callable[..., Plan]) -> None:
+    plan = make_plan({"runtime": "podman", "preload": ["libtcmalloc_minimal.so.4", "libx.so"]})
+    assert run_of(plan) == [
+        "podman",
+        "run",
+        "--rm",
+        "--network=host",
+        "--ipc=host",
+        "--security-opt=label=disable",
+        "--entrypoint=",
+        "--user=0:0",
+        "--pull=never",
+        "--ulimit=host",
+        "--volume=/jobs/one:/jobs/one",
+        "--workdir=/jobs/one/work",
+        "--env=HOME=/tmp",
+        "--env=PYTHONNOUSERSITE=1",
+        "--env=LD_PRELOAD=libtcmalloc_minimal.so.4:libx.so",
+        f"docker.io/tensorflow/tensorflow@{DIGEST}",
+    ]
+
+
+def test_docker_and_gpus(make_plan: Callable[..., Plan]) -> None:
+    assert "--gpus=all" in run_of(make_plan({"runtime": "docker", "image": image("nvidia")}))
+    assert "--device=/dev/kfd" in run_of(make_plan({"runtime": "docker", "image": image("amd")}))
+    assert "--device=nvidia.com/gpu=all" in run_of(make_plan({"runtime": "podman", "image": image("nvidia")}))
+    assert "--device=/dev/kfd" in run_of(make_plan({"runtime": "podman", "image": image("amd")}))
+
+
+def test_charliecloud(make_plan: Callable[..., Plan]) -> None:
+    assert run_of(make_plan({"runtime": "charliecloud"}, {"binds": ["/scratch"]})) == [
+        "ch-run",
+        "--set-env",
+        "--bind=/jobs/one:/mnt/0",
+        "--bind=/scratch",
+        "--cd=/mnt/0/work",
+        "--set-env=PYTHONNOUSERSITE=1",
+        SIF.replace(".sif", ".sqfs"),
+        "--",
+    ]
+    with pytest.raises(InputError, match="charliecloud does not show GPUs"):
+        run_of(make_plan({"runtime": "charliecloud", "image": image("nvidia")}))
+
+
+@pytest.mark.parametrize("path", ["/a,b", "/a:b", "/a/../b", "relative", "/a\nb"])
+def test_paths_that_a_runtime_would_split_are_refused(make_plan: Callable[..., Plan], path: str) -> None:
+    with pytest.raises(InputError, match="cannot be shown to a container"):
+        wrap(make_plan({}, {"binds": [path]} if "\n" not in path else {}), ARGV, directory=path, images="/images")
+
+
+def test_a_container_without_image_or_digest_is_refused(make_plan: Callable[..., Plan]) -> None:
+    with pytest.raises(InputError, match="names no image"):
+        run_of(make_plan({"image": None}))
+    with pytest.raises(InputError, match="not pinned"):
+        run_of(make_plan({"image": {"reference": "docker://a/b"}}))
+
+
+def enter(how: str, names: set[str], environment: dict[str, str], *command: str) -> str:
+    script = files("modak.images").joinpath("data/enter.sh").read_text()
+    return subprocess.run(
+        ["/bin/sh", "-c", script, "modak-enter", how, environment_pattern(names), *command],
+        env={"PATH": os.environ["PATH"], **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+
+HOST = {
+    "PMI_RANK": "3",
+    "SLURM_PROCID": "3",
+    "SLURMD_NODENAME": "n1",
+    "OMPI_MCA_btl": "tcp,self",
+    "KERAS_BACKEND": "a 'b' \"c\" $(id) `id` \\ \nPMI_FALSE=1",
+    "PYTHONPATH": "/host",
+    "LD_LIBRARY_PATH": "/host",
+    "NOT_PMI_RANK": "1",
+}
+
+
+def test_entering_apptainer_passes_what_was_asked_for_and_nothing_else() -> None:
+    lines = enter("APPTAINERENV_", {"KERAS_BACKEND"}, HOST, "env", "-0").split("\0")
+    passed = dict(line.split("=", 1) for line in lines if line.startswith("APPTAINERENV_"))
+    assert passed == {
+        "APPTAINERENV_PMI_RANK": "3",
+        "APPTAINERENV_SLURM_PROCID": "3",
+        "APPTAINERENV_SLURMD_NODENAME": "n1",
+        "APPTAINERENV_OMPI_MCA_btl": "tcp,self",
+        "APPTAINERENV_KERAS_BACKEND": HOST["KERAS_BACKEND"],
+    }
+    assert "APPTAINER_NO_EVAL=1" in lines
+
+
+def test_entering_podman_passes_names_after_the_verb() -> None:
+    words = enter("--env", {"KERAS_BACKEND"}, HOST, "echo", "run", "--rm", "i", "a  b").rstrip("\n")
+    assert words.startswith("run --env ")
+    assert words.endswith(" --rm i a  b")
+    assert set(words.removeprefix("run ").removesuffix(" --rm i a  b").split(" ")) == {
+        "--env",
+        "PMI_RANK",
+        "SLURM_PROCID",
+        "SLURMD_NODENAME",
+        "OMPI_MCA_btl",
+        "KERAS_BACKEND",
+    }
+
+
+def test_entering_charliecloud_removes_the_rest() -> None:
+    lines = enter("unset", {"KERAS_BACKEND"}, HOST, "env", "-0").split("\0")
+    names = {line.split("=", 1)[0] for line in lines if line}
+    assert names - {"PWD", "_", "PATH"} == {
+        "PMI_RANK",
+        "SLURM_PROCID",
+        "SLURMD_NODENAME",
+        "OMPI_MCA_btl",
+        "KERAS_BACKEND",
+    }
