@@ -1,1 +1,6 @@
-"""What is known: images, levers, hardware and published measurements, as data files."""
+"""What is known about levers, images and hardware: data files, their models and the loading of both."""
+
+from modak.catalogue.catalogue import Catalogue, load_catalogue
+from modak.catalogue.lever import Group, Lever, When
+
+__all__ = ["Catalogue", "Group", "Lever", "When", "load_catalogue"]

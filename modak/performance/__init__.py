@@ -1,1 +1,1 @@
-"""Measurements and what is predicted from them."""
+"""What was measured and what is predicted from it."""

@@ -1,0 +1,96 @@
+"""The catalogue: the shipped data, and what a site adds to it or puts in its place."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+from modak.catalogue.files import read_yaml
+from modak.catalogue.lever import Group, Lever, LeverFile
+from modak.errors import InputError
+
+DATA = Path(__file__).parent / "data"
+Named = TypeVar("Named", Group, Lever)
+
+
+class Catalogue:
+    """Levers in their order, by name and by group."""
+
+    def __init__(self, files: Sequence[tuple[Path, LeverFile]]) -> None:
+        """Merge ``files``: a name in a later folder replaces the one before; twice in one folder is an error."""
+        self.groups: dict[str, Group] = _merge((p, f.groups) for p, f in files)
+        self.levers: dict[str, Lever] = _merge((p, f.levers) for p, f in files)
+        self.packages: dict[str, list[str]] = {}
+        for _, file in files:
+            self.packages.update(file.packages)
+        self._check({name: path for path, file in files for name in (lever.name for lever in file.levers)})
+        self.by_group: dict[str, list[Lever]] = {name: [] for name in self.groups}
+        for lever in self.levers.values():
+            self.by_group[lever.group].append(lever)
+        self.version: str = self._digest()
+
+    def _check(self, origin: dict[str, Path]) -> None:
+        faults: list[str] = []
+        defaults: dict[str, str] = {}
+        for lever in self.levers.values():
+            path = origin[lever.name]
+            if lever.group not in self.groups:
+                faults.append(f"{path}: the lever '{lever.name}' names a group '{lever.group}' that no file describes")
+            for other in lever.when.levers:
+                if other not in self.levers:
+                    faults.append(f"{path}: the lever '{lever.name}' needs a lever '{other}' that no file describes")
+            if lever.default and defaults.setdefault(lever.group, lever.name) != lever.name:
+                first = defaults[lever.group]
+                faults.append(f"{path}: the levers '{first}' and '{lever.name}' are both default of '{lever.group}'")
+            if lever.launcher is not None and self.launcher_path(lever.launcher, path.parent) is None:
+                faults.append(f"{path}: the launcher '{lever.launcher}' of '{lever.name}' lies in no launchers folder")
+        if faults:
+            raise InputError("\n".join(faults))
+
+    @staticmethod
+    def launcher_path(name: str, folder: Path = DATA) -> Path | None:
+        """Return the launcher's file beside ``folder`` or in the shipped catalogue; None when there is none."""
+        for place in (folder, DATA):
+            path = place / "launchers" / name
+            if path.is_file():
+                return path
+        return None
+
+    def _digest(self) -> str:
+        digest = hashlib.sha256()
+        for item in (*self.groups.values(), *self.levers.values()):
+            digest.update(item.model_dump_json().encode())
+        digest.update(repr(sorted(self.packages.items())).encode())
+        return digest.hexdigest()
+
+
+def _merge(lists: Iterable[tuple[Path, Sequence[Named]]]) -> dict[str, Named]:
+    merged: dict[str, Named] = {}
+    origin: dict[str, Path] = {}
+    for path, items in lists:
+        for item in items:
+            before = origin.get(item.name)
+            if before is not None and before.parent == path.parent:
+                raise InputError(f"{path}: the name '{item.name}' is given twice, first in {before}")
+            merged[item.name] = item
+            origin[item.name] = path
+    return merged
+
+
+def load_catalogue(folders: Sequence[Path] = ()) -> Catalogue:
+    """Return the shipped catalogue with the site's ``folders`` on top; InputError names file, line and fault."""
+    if not folders:
+        return _shipped()
+    return Catalogue([*_read(DATA), *(file for folder in folders for file in _read(folder))])
+
+
+@cache
+def _shipped() -> Catalogue:
+    return Catalogue(_read(DATA))
+
+
+def _read(folder: Path) -> list[tuple[Path, LeverFile]]:
+    if not folder.is_dir():
+        raise InputError(f"{folder}: the catalogue folder does not exist")
+    return [(path, read_yaml(path, LeverFile)) for path in sorted(folder.glob("levers*.yaml"))]

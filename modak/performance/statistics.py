@@ -1,0 +1,96 @@
+"""Small-sample statistics in log time, without a numerical library: a decision needs no more and starts at once."""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+_T975 = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+    2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+)  # fmt: skip
+"""Student's t at 97.5% for 1 to 30 degrees of freedom."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value with its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def widened(self, factor: float) -> "Interval":
+        """Return the interval with both ends moved out by ``factor`` (1 or more)."""
+        return Interval(self.value, self.low / factor, self.high * factor)
+
+
+def t975(degrees: float) -> float:
+    """Return Student's t at 97.5%; ``degrees`` below 1 count as 1, and a fraction is rounded down."""
+    whole = max(1, math.floor(degrees))
+    return _T975[whole - 1] if whole <= len(_T975) else 1.96 + 2.5 / whole
+
+
+@dataclass(frozen=True)
+class Moments:
+    """A sample of seconds by what the intervals need of it: size, mean and variance of the logarithms."""
+
+    count: int
+    mean: float
+    variance: float | None
+    """None for a single value."""
+
+    @classmethod
+    def of_values(cls, seconds: Sequence[float]) -> "Moments":
+        """Return the moments of ``seconds``, at least one value and all above zero."""
+        logs = [math.log(s) for s in seconds]
+        return cls(len(logs), statistics.fmean(logs), statistics.variance(logs) if len(logs) > 1 else None)
+
+    @classmethod
+    def of_summary(cls, mean: float, deviation: float | None, count: int | None) -> "Moments":
+        """Return the moments of a log-normal sample with this mean and standard deviation in seconds."""
+        if deviation is None or count is None or count < 2:
+            return cls(1, math.log(mean), None)
+        variance = math.log1p((deviation / mean) ** 2)
+        return cls(count, math.log(mean) - variance / 2, variance)
+
+
+_UNKNOWN_SPREAD = 2.0
+"""Factor either way for a single value, whose spread nobody knows."""
+
+
+def prediction_interval(sample: Moments) -> Interval:
+    """Return the geometric mean of a sample and the interval in which one more run will lie."""
+    if sample.variance is None:
+        value = math.exp(sample.mean)
+        return Interval(value, value / _UNKNOWN_SPREAD, value * _UNKNOWN_SPREAD)
+    return _interval(sample.mean, t975(sample.count - 1) * math.sqrt(sample.variance * (1 + 1 / sample.count)))
+
+
+def ratio_interval(baseline: Moments, other: Moments) -> Interval:
+    """Return the ratio baseline / other of two independent samples and the interval of its mean, by Welch in logs."""
+    centre = baseline.mean - other.mean
+    if baseline.variance is None or other.variance is None:
+        return _interval(centre, math.log(_UNKNOWN_SPREAD))
+    va, vb = baseline.variance / baseline.count, other.variance / other.count
+    if va + vb == 0:
+        return _interval(centre, 0.0)
+    degrees = (va + vb) ** 2 / (va**2 / (baseline.count - 1) + vb**2 / (other.count - 1))
+    return _interval(centre, t975(degrees) * math.sqrt(va + vb))
+
+
+def paired_ratio_interval(baseline: Mapping[int, float], other: Mapping[int, float]) -> Interval | None:
+    """Return the ratio of two samples that were taken in common blocks; None with fewer than three blocks in common.
+
+    What slows a whole block down, such as a neighbour on the machine, falls out of the ratio.
+    """
+    common = sorted(set(baseline) & set(other))
+    if len(common) < 3:
+        return None
+    logs = [math.log(baseline[block] / other[block]) for block in common]
+    return _interval(statistics.fmean(logs), t975(len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs)))
+
+
+def _interval(centre: float, half: float) -> Interval:
+    return Interval(math.exp(centre), math.exp(centre - half), math.exp(centre + half))
