@@ -1,0 +1,71 @@
+# Copyright (c) 2026, the modak authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Check the description of a deployment and tell how to reach its target."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.modak.deploy.plugins.plugin_utils.action import ModakAction
+
+try:
+    from modak.documents import parse_deployment, plain
+    from modak.errors import InputError
+    from modak.model.target import Target
+    from modak.shell import join
+except ImportError:
+    pass  # ModakAction says so before anything here is used
+
+SECTIONS = ("application", "target", "request", "job")
+
+
+class ActionModule(ModakAction):
+    """modak.deploy.deployment."""
+
+    ARGUMENTS = {
+        **{section: {"type": "raw"} for section in SECTIONS},
+        "variables": {"type": "list", "elements": "str", "default": []},
+    }
+
+    def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        sections = {name: plain(arguments[name]) for name in SECTIONS if arguments[name] is not None}
+        if not sections.get("application"):
+            raise InputError(_no_application(arguments["variables"]))
+        deployment = parse_deployment(sections, origin="the variables")
+        target = deployment.target
+        host = target.host or "localhost"
+        known = host in task_vars.get("groups", {}).get("all", []) and target.host is not None
+        return {
+            "changed": False,
+            "deployment": deployment.model_dump(mode="json"),
+            "host": host,
+            "host_vars": {} if known else _host_vars(target),
+        }
+
+
+def _no_application(variables: list[str]) -> str:
+    misspelt = [name for name in variables if difflib.get_close_matches(name, ["application"], cutoff=0.8)]
+    if misspelt:
+        return f"The variable '{misspelt[0]}' is unknown; did you mean 'application'?"
+    return "The variable 'application' is missing or empty: describe what is to be run, as in -e @deploy.yml"
+
+
+def _host_vars(target: Target) -> dict[str, Any]:
+    """Return the connection variables for a host that the inventory does not have."""
+    if target.host is None:
+        return {"ansible_connection": "local"}
+    found: dict[str, Any] = {"ansible_connection": "ssh", "ansible_host": target.host}
+    if target.user is not None:
+        found["ansible_user"] = target.user
+    if target.port is not None:
+        found["ansible_port"] = target.port
+    if target.private_key is not None:
+        found["ansible_ssh_private_key_file"] = str(Path(os.path.expandvars(target.private_key)).expanduser())
+    if target.known_hosts is not None:
+        known_hosts = Path(os.path.expandvars(target.known_hosts)).expanduser()
+        found["ansible_ssh_common_args"] = join(["-o", f"UserKnownHostsFile={known_hosts}"])
+    return found

@@ -1,0 +1,81 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the modak authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation of the action modak.deploy.deployment."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: deployment
+short_description: Check the description of a deployment and tell how to reach its target
+version_added: "0.1.0"
+description:
+  - Checks the sections of a deployment document as a whole, and names every unknown key and wrong value.
+  - Returns the host of the target, with the variables that Ansible needs to reach it.
+  - Runs on the controller and contacts nothing.
+author: the modak authors (@modak)
+options:
+  application:
+    description: What is run. It is required; one that is missing fails with a sentence that says so.
+    type: raw
+  target:
+    description: Where it is run.
+    type: raw
+  request:
+    description: What is wanted of the optimiser.
+    type: raw
+  job:
+    description: Options of the job.
+    type: raw
+  variables:
+    description: Names of the variables that the user has set, among which a misspelt section is looked for.
+    type: list
+    elements: str
+    default: []
+attributes:
+  check_mode:
+    description: Can run in check mode and return the same.
+    support: full
+  diff_mode:
+    description: There is nothing to differ.
+    support: none
+extends_documentation_fragment: []
+"""
+
+EXAMPLES = r"""
+- name: Check what the user has described
+  modak.deploy.deployment:
+    application:
+      name: digits
+      script: train.py
+    target:
+      name: cluster
+      type: slurm
+      host: login.example.org
+  register: checked
+
+- name: Add the target to the inventory
+  ansible.builtin.add_host:
+    name: "{{ checked.host }}"
+    groups: [modak_target]
+    ansible_host: "{{ checked.host_vars.ansible_host | default(omit) }}"
+"""
+
+RETURN = r"""
+deployment:
+  description: The description with all defaults filled in.
+  returned: success
+  type: dict
+  sample: {"application": {"name": "digits"}}
+host:
+  description: Name of the target's host in the inventory.
+  returned: success
+  type: str
+  sample: login.example.org
+host_vars:
+  description: Connection variables; empty for a host that the inventory has already.
+  returned: success
+  type: dict
+  sample: {"ansible_connection": "ssh", "ansible_host": "login.example.org"}
+"""

@@ -1,0 +1,49 @@
+# Copyright (c) 2026, the modak authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What all action plugins of the collection share: arguments, the library's presence, errors in one sentence."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+try:
+    from modak.errors import ModakError
+
+    HAS_MODAK = True
+except ImportError:
+    HAS_MODAK = False
+
+    class ModakError(Exception):  # type: ignore[no-redef]
+        """Stands in where the library is absent, so that this file can still be imported."""
+
+
+class ModakAction(ActionBase):
+    """An action that runs on the controller, on the Python package modak."""
+
+    TRANSFERS_FILES = False
+    _supports_check_mode = True
+    ARGUMENTS: dict[str, dict[str, Any]] = {}
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Check the arguments, act, and turn the library's errors into the task's failure."""
+        result = super().run(tmp, task_vars)
+        del tmp
+        if not HAS_MODAK:
+            raise AnsibleActionFail(
+                "The Python package modak is not installed for the Python that runs Ansible: pip install modak"
+            )
+        _checked, arguments = self.validate_argument_spec(argument_spec=self.ARGUMENTS)
+        try:
+            result.update(self.act(arguments, task_vars or {}))
+        except ModakError as error:
+            result.update(failed=True, msg=str(error))
+        return result
+
+    @abstractmethod
+    def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Do the work and return what the task returns."""
