@@ -24,7 +24,9 @@ class Catalogue:
         self.packages: dict[str, list[str]] = {}
         for _, file in files:
             self.packages.update(file.packages)
-        self._check({name: path for path, file in files for name in (lever.name for lever in file.levers)})
+        self.launchers: dict[str, Path] = {}
+        """The files on this machine, by the name that levers use."""
+        self._check({lever.name: path for path, file in files for lever in file.levers})
         self.by_group: dict[str, list[Lever]] = {name: [] for name in self.groups}
         for lever in self.levers.values():
             self.by_group[lever.group].append(lever)
@@ -43,26 +45,30 @@ class Catalogue:
             if lever.default and defaults.setdefault(lever.group, lever.name) != lever.name:
                 first = defaults[lever.group]
                 faults.append(f"{path}: the levers '{first}' and '{lever.name}' are both default of '{lever.group}'")
-            if lever.launcher is not None and self.launcher_path(lever.launcher, path.parent) is None:
-                faults.append(f"{path}: the launcher '{lever.launcher}' of '{lever.name}' lies in no launchers folder")
+            if lever.launcher is not None:
+                launcher = _launcher_path(lever.launcher, path.parent)
+                if launcher is None:
+                    what = f"the launcher '{lever.launcher}' of '{lever.name}' lies in no launchers folder"
+                    faults.append(f"{path}: {what}")
+                else:
+                    self.launchers[lever.launcher] = launcher
         if faults:
             raise InputError("\n".join(faults))
-
-    @staticmethod
-    def launcher_path(name: str, folder: Path = DATA) -> Path | None:
-        """Return the launcher's file beside ``folder`` or in the shipped catalogue; None when there is none."""
-        for place in (folder, DATA):
-            path = place / "launchers" / name
-            if path.is_file():
-                return path
-        return None
 
     def _digest(self) -> str:
         digest = hashlib.sha256()
         for item in (*self.groups.values(), *self.levers.values()):
             digest.update(item.model_dump_json().encode())
+        for name, path in sorted(self.launchers.items()):
+            digest.update(name.encode() + path.read_bytes())
         digest.update(repr(sorted(self.packages.items())).encode())
         return digest.hexdigest()
+
+
+def _launcher_path(name: str, folder: Path) -> Path | None:
+    """Return the launcher's file beside ``folder`` or in the shipped catalogue; None when there is none."""
+    places = (place / "launchers" / name for place in (folder, DATA))
+    return next((path for path in places if path.is_file()), None)
 
 
 def _merge(lists: Iterable[tuple[Path, Sequence[Named]]]) -> dict[str, Named]:

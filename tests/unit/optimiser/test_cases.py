@@ -1,0 +1,93 @@
+"""Each case changes one thing of a base document and says what the Plan must then be."""
+
+import copy
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from modak import errors
+from modak.model.deployment import Deployment
+from modak.model.plan import Plan
+from modak.model.target import Facts
+from modak.optimiser import make_plan
+from modak.optimiser.table import render
+from modak.performance.records import Table, read_records
+
+DATA = Path(__file__).parents[2] / "data" / "optimiser"
+BASES = yaml.safe_load((DATA / "bases.yaml").read_text())
+CASES = yaml.safe_load((DATA / "cases.yaml").read_text())
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+MEASURED = Table(read_records(DATA / "digits.jsonl"))
+
+
+def changed(base: str, change: dict[str, Any]) -> tuple[Deployment, Facts]:
+    """Return the base's document and facts with each dotted place set to its value; null removes it."""
+    data = copy.deepcopy(BASES[base])
+    for place, value in change.items():
+        *parents, key = place.split(".")
+        where = data
+        for parent in parents:
+            where = where.setdefault(parent, {})
+        if value is None:
+            del where[key]
+        else:
+            where[key] = value
+    return Deployment.model_validate(data["deployment"]), Facts.model_validate(data["facts"])
+
+
+def plan_of(case: dict[str, Any]) -> Plan:
+    return make_plan(*changed(case["base"], case.get("change", {})), [], now=NOW, measurements=MEASURED)
+
+
+def check(plan: Plan, expect: dict[str, Any]) -> None:
+    for key, value in expect.items():
+        match key:
+            case "chosen":
+                assert plan.chosen.name == value, plan.reason
+            case "default" | "gain":
+                assert getattr(plan, key) == value
+            case "basis":
+                assert plan.prediction.basis == value
+            case "argv" | "environment" | "launcher" | "preload" | "compiler" | "runtime":
+                assert getattr(plan.chosen, key) == value
+            case "image":
+                assert plan.chosen.image is not None and plan.chosen.image.entry == value
+            case "resources":
+                assert plan.chosen.resources.model_dump(include=set(value)) == value
+            case "reason":
+                assert all(str(words) in plan.reason for words in value), plan.reason
+            case "evidence":
+                assert all(words in plan.prediction.evidence for words in value), plan.prediction.evidence
+            case "seconds":
+                assert plan.prediction.seconds is not None
+                assert value[0] <= plan.prediction.seconds <= value[1]
+            case "rejected":
+                reasons = {rejected.name: rejected.reason for rejected in plan.rejected}
+                for name, words in value.items():
+                    assert words in reasons[name]
+            case "alternative":
+                bases = {ranked.candidate.name: ranked.prediction.basis for ranked in plan.alternatives}
+                assert value.items() <= bases.items()
+            case _:
+                raise KeyError(key)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_case(case: dict[str, Any]) -> None:
+    if "error" not in case:
+        plan = plan_of(case)
+        check(plan, case["expect"])
+        assert max(map(len, render(plan).splitlines())) <= 100
+        return
+    ((kind, words),) = case["error"].items()
+    with pytest.raises(getattr(errors, kind)) as caught:
+        plan_of(case)
+    message = str(caught.value)
+    assert all(str(word) in message for word in words), message
+
+
+def test_names_are_unique() -> None:
+    names = [case["name"] for case in CASES]
+    assert len(names) == len(set(names))

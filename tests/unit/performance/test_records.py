@@ -1,0 +1,71 @@
+"""Measurement files: what ships is whole, and a bad line is refused with its number and place."""
+
+import json
+
+import pytest
+from modak.catalogue import load_catalogue
+from modak.errors import InputError
+from modak.performance.records import SHIPPED, Table, load_measurements, read_records, to_line
+
+GOOD = {
+    "schema": "modak.measurement/1",
+    "type": "ai_training",
+    "framework": "keras",
+    "workload": {"model": "net", "units": 2},
+    "hardware": {"microarchitecture": "zen4", "cores": 8},
+    "configuration": {"levers": []},
+    "runs": [{"total": 4.0, "first": 1.5, "later": [1.0]}],
+    "provenance": {"source": "a test", "date": "2026-01-02", "method": "by hand"},
+}
+
+
+def test_what_ships_is_read_and_speaks_of_known_levers():
+    table = load_measurements()
+    assert len(table.records) >= 13
+    levers = load_catalogue().levers
+    assert all(lever in levers for record in table.records for lever in record.configuration.levers)
+    assert all(record.provenance.source and record.provenance.method for record in table.records)
+
+
+def test_what_ships_is_in_canonical_form():
+    for path in SHIPPED.glob("*.jsonl"):
+        assert path.read_text() == "".join(to_line(record) for record in read_records(path))
+
+
+def test_the_version_does_not_depend_on_the_order():
+    records = load_measurements().records
+    assert Table(records).version == Table(records[::-1]).version != Table(records[1:]).version
+
+
+BAD = [
+    ({"runs": [{"total": -1.0}]}, "runs.0.total: input should be greater than 0"),
+    ({"runs": [{"total": "4"}]}, "runs.0.total: input should be a valid number"),
+    ({"runs": [{"total": float("nan")}]}, "runs.0.total: input should be"),
+    ({"runs": [{"total": 1.0, "first": 0.9, "later": [0.9]}]}, "longer than the total"),
+    ({"runs": []}, "exactly one of 'runs' and 'summary'"),
+    ({"runs": [{}]}, "a run needs 'total', 'first' or 'later'"),
+    ({"summary": {"mean": 3.0}}, "exactly one of 'runs' and 'summary'"),
+    ({"runs": [], "summary": {"mean": 3.0, "minimum": 4.0}}, "the minimum 4.0 is above the mean 3.0"),
+    ({"workload": {"units": 2}}, "needs a 'model'"),
+    ({"hardwear": {}}, "unknown key 'hardwear'; did you mean 'hardware'?"),
+    ({"software": {"keras": 3.1}}, "software.keras: write the version in quotes"),
+    ({"provenance": {"source": "x", "date": "last week", "method": "y"}}, "provenance.date"),
+]
+
+
+@pytest.mark.parametrize(("change", "words"), BAD)
+def test_a_bad_record_is_refused_with_its_line(tmp_path, change, words):
+    path = tmp_path / "bad.jsonl"
+    path.write_text(json.dumps(GOOD) + "\n\n" + json.dumps({**GOOD, **change}) + "\n")
+    with pytest.raises(InputError) as caught:
+        read_records(path)
+    assert str(caught.value).startswith(f"{path}:3: ")
+    assert words in str(caught.value).lower() or words in str(caught.value)
+
+
+@pytest.mark.parametrize(("text", "words"), [("{", ":1: document: "), ("", "holds no measurement"), ("\n", "holds no")])
+def test_what_is_no_record_is_refused(tmp_path, text, words):
+    path = tmp_path / "bad.jsonl"
+    path.write_text(text)
+    with pytest.raises(InputError, match=words):
+        read_records(path)
