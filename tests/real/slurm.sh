@@ -1,0 +1,271 @@
+#!/usr/bin/env bash
+# Sets up a real Slurm on loopback (munge, slurmctld, four slurmd) and an sshd for an unprivileged user.
+# README.md beside this file says how to use it.
+set -euo pipefail
+umask 022
+export PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
+
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+TOP=$(cd "$HERE/../.." && pwd)
+BUILD=${MODAK_BUILD_DIR:-$TOP/.build}
+LINK=$BUILD/real
+BASE=${MODAK_REAL_BASE:-/var/tmp}
+MIN_JOB_AGE=${MODAK_REAL_MIN_JOB_AGE:-30}
+NODES="n1 n2 n3 n4"
+PROGRAMS="munged slurmctld slurmd sbatch squeue sinfo scontrol scancel srun sshd ssh ssh-keygen"
+PACKAGES=(munge slurm-wlm slurm-client openssh-server openssh-client)
+CANNOT=77 # exit code for "not possible on this machine", as automake has it
+
+say() { printf 'real slurm: %s\n' "$*" >&2; }
+fail() { say "$*"; exit 1; }
+cannot() { say "not possible here: $*"; exit "$CANNOT"; }
+
+SUDO=
+as_root() { $SUDO "$@"; }
+need_root() {
+  [ "$(id -u)" = 0 ] && return
+  if ! sudo -n true 2>/dev/null; then cannot "it takes root or passwordless sudo"; fi
+  SUDO="sudo -n"
+}
+
+missing_programs() { for program in $PROGRAMS; do command -v "$program" >/dev/null || echo "$program"; done; }
+
+install_packages() {
+  local missing policy=/usr/sbin/policy-rc.d made=
+  missing=$(missing_programs | tr '\n' ' ')
+  [ -n "$missing" ] || return 0
+  command -v apt-get >/dev/null || cannot "${missing% } missing, and this is no Debian or Ubuntu to install them on"
+  say "installing ${PACKAGES[*]}"
+  # The packages' own services are not wanted: everything here runs on its own ports, sockets and files.
+  if [ ! -e "$policy" ]; then
+    printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+    as_root chmod 755 "$policy"
+    made=yes
+  fi
+  mkdir -p "$BUILD/logs"
+  local done=0
+  {
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q update &&
+      as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "${PACKAGES[@]}"
+  } >"$BUILD/logs/apt-slurm.log" 2>&1 || done=$?
+  [ -z "$made" ] || as_root rm -f "$policy"
+  if [ "$done" != 0 ]; then
+    tail -n 20 "$BUILD/logs/apt-slurm.log" >&2
+    fail "apt-get could not install them; the whole log is $BUILD/logs/apt-slurm.log"
+  fi
+  missing=$(missing_programs | tr '\n' ' ')
+  [ -z "$missing" ] || fail "still missing after the installation: $missing"
+}
+
+# --- what belongs to this checkout -------------------------------------------------------------------------------
+
+DIR=
+USER_NAME=
+recall() { # sets DIR and USER_NAME when this checkout has a rig
+  DIR=$(readlink "$LINK" 2>/dev/null) && [ -d "$DIR" ] && USER_NAME=$(cat "$DIR/etc/user" 2>/dev/null)
+}
+
+port_is_free() { ! (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+claim_slot() { # a user and a block of ports of our own: two checkouts may run their rigs side by side
+  local slot name base offset owner busy
+  for slot in 0 1 2 3 4 5 6 7 8 9; do
+    name=modakt$slot base=$((17000 + 100 * slot)) busy=
+    [ "$slot" != 0 ] || name=modakt
+    owner=$(getent passwd "$name" | cut -d: -f6) || true
+    if [ -n "$owner" ]; then
+      case $owner in "$BASE"/modak-real.*) [ -d "$owner" ] || as_root userdel "$name" 2>/dev/null || continue ;; *) continue ;; esac
+      [ ! -d "$owner" ] || continue
+    fi
+    for offset in 0 1 2 3 4 22; do port_is_free $((base + offset)) || busy=yes; done
+    [ -z "$busy" ] || continue
+    # '*' locks the password without locking the account, which sshd would refuse.
+    as_root useradd --no-create-home --home-dir "$DIR/home" --shell /bin/bash --password '*' "$name" 2>/dev/null || continue
+    USER_NAME=$name PORT_BASE=$base
+    return
+  done
+  fail "no free ports between 17000 and 17922"
+}
+
+fill_in() { # TEMPLATE
+  sed -e "s|@DIR@|$DIR|g" -e "s|@USER@|$USER_NAME|g" -e "s|@HOST@|$(hostname -s)|g" -e "s|@MIN_JOB_AGE@|$MIN_JOB_AGE|g" \
+    -e "s|@CONTROLLER_PORT@|$PORT_BASE|g" -e "s|@FIRST_NODE_PORT@|$((PORT_BASE + 1))|g" \
+    -e "s|@LAST_NODE_PORT@|$((PORT_BASE + 4))|g" -e "s|@SSH_PORT@|$((PORT_BASE + 22))|g" "$HERE/templates/$1.in"
+}
+
+make_folder() {
+  mkdir -p "$BUILD"
+  DIR=$(as_root mktemp -d "$BASE/modak-real.XXXXXX") # outside the checkout: the user must be able to read it
+  ln -sfn "$DIR" "$LINK"
+  as_root chmod 755 "$DIR"
+  claim_slot
+  as_root mkdir -p "$DIR"/{dev,etc,keys,log,run,home/.ssh,client} "$DIR"/spool/slurmctld
+  for node in $NODES; do as_root mkdir -p "$DIR/spool/$node"; done
+  as_root chown "$(id -u):$(id -g)" "$DIR/client"
+  as_root touch "$DIR/dev/gpu0" "$DIR/dev/gpu1"
+  echo "$USER_NAME" | as_root tee "$DIR/etc/user" >/dev/null
+  for file in slurm.conf gres.conf sshd_config; do fill_in $file | as_root tee "$DIR/etc/$file" >/dev/null; done
+  for file in ssh_config inventory.yml; do fill_in $file >"$DIR/client/$file"; done
+  as_root dd if=/dev/urandom of="$DIR/keys/munge.key" bs=128 count=1 2>/dev/null
+  as_root chmod 600 "$DIR/keys/munge.key"
+  as_root ssh-keygen -q -t ed25519 -N '' -C 'modak test host' -f "$DIR/keys/host_ed25519"
+  ssh-keygen -q -t ed25519 -N '' -C 'modak test user' -f "$DIR/client/id_ed25519"
+  echo "[127.0.0.1]:$((PORT_BASE + 22)) $(cut -d' ' -f1,2 "$DIR/keys/host_ed25519.pub")" >"$DIR/client/known_hosts"
+  as_root cp "$DIR/client/id_ed25519.pub" "$DIR/home/.ssh/authorized_keys"
+  as_root chown -R "$USER_NAME:" "$DIR/home"
+  as_root chmod 700 "$DIR/home/.ssh"
+}
+
+# --- daemons -----------------------------------------------------------------------------------------------------
+
+slurm() { as_root env SLURM_CONF="$DIR/etc/slurm.conf" "$@"; }
+
+pid_of() { # NAME: its process id, when that process is alive and is the daemon that we started
+  local pid
+  pid=$(as_root cat "$DIR/run/$1.pid" 2>/dev/null) || return 1
+  [ -n "$pid" ] && [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = "${1%%.*}" ] && echo "$pid"
+}
+
+daemons() { echo sshd; for node in $NODES; do echo "slurmd.$node"; done; echo slurmctld munged; }
+
+start_daemons() {
+  as_root munged --key-file="$DIR/keys/munge.key" --socket="$DIR/run/munge.socket" --pid-file="$DIR/run/munged.pid" \
+    --log-file="$DIR/log/munged.log" --seed-file="$DIR/run/munged.seed" --num-threads=2
+  slurm slurmctld -c -f "$DIR/etc/slurm.conf"
+  for node in $NODES; do slurm slurmd -N "$node" -f "$DIR/etc/slurm.conf"; done
+  as_root mkdir -p /run/sshd # where sshd confines its unprivileged half
+  as_root "$(command -v sshd)" -f "$DIR/etc/sshd_config" -E "$DIR/log/sshd.log"
+}
+
+nodes_in() { slurm sinfo -h -N -o '%N %t' 2>/dev/null | sort -u | grep -Ec " ($1)\$" || true; }
+
+wait_until_ready() {
+  local deadline=$((SECONDS + 60))
+  until [ "$(nodes_in "$1")" = 4 ]; do
+    if [ $SECONDS -ge $deadline ]; then
+      as_root tail -n 5 "$DIR"/log/*.log >&2
+      fail "the nodes did not come up within 60 s; the logs are in $DIR/log"
+    fi
+    sleep 0.2
+  done
+  until ssh -F "$DIR/client/ssh_config" slurm-login sinfo -h >/dev/null 2>"$DIR/client/ssh.err"; do
+    [ $SECONDS -lt $deadline ] || fail "no login over ssh within 60 s: $(cat "$DIR/client/ssh.err")"
+    sleep 0.2
+  done
+}
+
+is_whole() {
+  recall || return 1
+  for daemon in $(daemons); do pid_of "$daemon" >/dev/null || return 1; done
+}
+
+up() {
+  need_root
+  install_packages
+  if is_whole; then
+    wait_until_ready 'idle|mix|alloc|comp'
+  else
+    stop
+    make_folder
+    start_daemons
+    wait_until_ready idle
+  fi
+  echo "$DIR"
+}
+
+# --- the end -----------------------------------------------------------------------------------------------------
+
+runs() { # PID: is it there, and not just waiting to be buried?
+  local state
+  state=$(sed -n 's/^State:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null) && [ -n "$state" ] && [ "${state#Z}" = "$state" ]
+}
+
+end_processes() { # PIDS: asks, waits for up to ten seconds, then insists
+  local pid round left=()
+  for round in $(seq 0 100); do
+    left=()
+    for pid in "$@"; do ! runs "$pid" || left+=("$pid"); done
+    [ ${#left[@]} != 0 ] || return 0
+    [ "$round" != 0 ] || as_root kill "${left[@]}" 2>/dev/null || true
+    sleep 0.1
+  done
+  as_root kill -9 "${left[@]}" 2>/dev/null || true
+}
+
+left_over() { # processes of the rig's own user, and step daemons of its cluster
+  local pid
+  [ -z "$USER_NAME" ] || ps -o pid= -u "$USER_NAME" 2>/dev/null || true
+  for pid in $(ps -C slurmstepd -o pid= 2>/dev/null); do
+    as_root grep -qsz "^SLURM_CONF=$DIR/etc/slurm.conf\$" "/proc/$pid/environ" && echo "$pid"
+  done
+  return 0
+}
+
+stop() {
+  recall || { rm -f "$LINK"; return 0; }
+  case $DIR in "$BASE"/modak-real.*) ;; *) fail "$LINK points to $DIR, which is not a folder made by this script" ;; esac
+  if pid_of slurmctld >/dev/null; then
+    slurm timeout 10 scancel --user "$USER_NAME" 2>/dev/null || true
+    for _ in $(seq 80); do [ -n "$(slurm timeout 10 squeue -h 2>/dev/null)" ] || break; sleep 0.1; done
+  fi
+  # shellcheck disable=SC2046 # numbers only
+  end_processes $(for daemon in $(daemons); do pid_of "$daemon" || true; done)
+  # shellcheck disable=SC2046
+  end_processes $(left_over)
+  [ -z "$USER_NAME" ] || as_root userdel "$USER_NAME" 2>/dev/null || true
+  as_root rm -rf "$DIR"
+  rm -f "$LINK"
+}
+
+status() {
+  need_root
+  if ! recall; then echo "down"; exit 3; fi
+  local daemon
+  for daemon in $(daemons); do echo "$daemon $(pid_of "$daemon" || echo down)"; done
+  slurm sinfo -N -o '%N %P %t'
+  is_whole || exit 3
+}
+
+# --- the application's Python ------------------------------------------------------------------------------------
+
+has_keras() { # PYTHON: can the user run it, and are the packages of the digits example there?
+  as_root runuser -u "$USER_NAME" -- env -i "$1" -c '
+import sys
+from importlib.util import find_spec
+sys.exit(not all(map(find_spec, ("keras", "tensorflow", "sklearn"))))' 2>/dev/null
+}
+
+application_python() {
+  need_root
+  is_whole || fail "start it first: $0 up"
+  local python requirements
+  for python in ${MODAK_APP_PYTHON:-} "$TOP/.venv/bin/python" "$DIR/venv/bin/python"; do
+    if has_keras "$python"; then echo "$python"; return; fi
+  done
+  python=/usr/bin/python3
+  as_root runuser -u "$USER_NAME" -- "$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
+    cannot "$USER_NAME can run neither $TOP/.venv nor a Python 3.11 or newer with venv as $python"
+  say "$USER_NAME cannot run $TOP/.venv: making $DIR/venv for the jobs"
+  mkdir -p "$BUILD/logs"
+  requirements=$("$python" -c '
+import sys, tomllib
+print("\n".join(tomllib.load(open(sys.argv[1], "rb"))["project"]["optional-dependencies"]["digits"]))' "$TOP/pyproject.toml")
+  as_root "$python" -m venv "$DIR/venv"
+  as_root chown -R "$(id -u):" "$DIR/venv" # so that pip uses this user's cache
+  # shellcheck disable=SC2086 # one requirement a line, none with a blank in it
+  "$DIR/venv/bin/python" -m pip install --quiet $requirements >"$BUILD/logs/application-venv.log" 2>&1 ||
+    fail "pip could not fill $DIR/venv; see $BUILD/logs/application-venv.log"
+  has_keras "$DIR/venv/bin/python" || fail "$USER_NAME cannot run $DIR/venv"
+  echo "$DIR/venv/bin/python"
+}
+
+mkdir -p "$BUILD"
+exec 9>"$BUILD/real.lock"
+case ${1:-} in
+  up) flock 9; up 9>&- ;;
+  down) flock 9; need_root; stop 9>&- ;;
+  status) status 9>&- ;;
+  install) flock 9; need_root; install_packages 9>&- ;;
+  python) flock 9; application_python 9>&- ;;
+  *) echo "usage: $0 up | down | status | install | python" >&2; exit 2 ;;
+esac
