@@ -123,7 +123,8 @@ def main() -> None:
         source="benchmarks/digits_table.py",
         date=datetime.now(UTC).date().isoformat(),
         method=f"examples/digits/train.py with {args.epochs} epochs as a whole process, wall time; {args.rounds} "
-        f"rounds, in each of which every configuration ran once in random order, on {platform.system()} {platform.release()}.",
+        "rounds, in each of which every configuration ran once in random order, "
+        f"on {platform.system()} {platform.release()}.",
     )
     records = [
         Measurement(

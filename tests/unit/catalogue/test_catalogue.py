@@ -3,6 +3,7 @@
 import textwrap
 
 import pytest
+
 from modak.catalogue import load_catalogue
 from modak.errors import InputError
 

@@ -1,44 +1,30 @@
 """Each case changes one thing of a base document and says what the Plan must then be."""
 
-import copy
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
 from modak import errors
-from modak.model.deployment import Deployment
 from modak.model.plan import Plan
-from modak.model.target import Facts
 from modak.optimiser import make_plan
 from modak.optimiser.table import render
-from modak.performance.records import Table, read_records
 
 DATA = Path(__file__).parents[2] / "data" / "optimiser"
-BASES = yaml.safe_load((DATA / "bases.yaml").read_text())
 CASES = yaml.safe_load((DATA / "cases.yaml").read_text())
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-MEASURED = Table(read_records(DATA / "digits.jsonl"))
 
 
-def changed(base: str, change: dict[str, Any]) -> tuple[Deployment, Facts]:
-    """Return the base's document and facts with each dotted place set to its value; null removes it."""
-    data = copy.deepcopy(BASES[base])
-    for place, value in change.items():
-        *parents, key = place.split(".")
-        where = data
-        for parent in parents:
-            where = where.setdefault(parent, {})
-        if value is None:
-            del where[key]
-        else:
-            where[key] = value
-    return Deployment.model_validate(data["deployment"]), Facts.model_validate(data["facts"])
+@pytest.fixture
+def plan_of(changed, measured):
+    """Return the function that makes a case's Plan."""
 
+    def function(case: dict[str, Any]) -> Plan:
+        return make_plan(*changed(case["base"], case.get("change", {})), [], now=NOW, measurements=measured)
 
-def plan_of(case: dict[str, Any]) -> Plan:
-    return make_plan(*changed(case["base"], case.get("change", {})), [], now=NOW, measurements=MEASURED)
+    return function
 
 
 def check(plan: Plan, expect: dict[str, Any]) -> None:
@@ -75,7 +61,7 @@ def check(plan: Plan, expect: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-def test_case(case: dict[str, Any]) -> None:
+def test_case(case, plan_of):
     if "error" not in case:
         plan = plan_of(case)
         check(plan, case["expect"])
@@ -88,6 +74,6 @@ def test_case(case: dict[str, Any]) -> None:
     assert all(str(word) in message for word in words), message
 
 
-def test_names_are_unique() -> None:
+def test_names_are_unique():
     names = [case["name"] for case in CASES]
     assert len(names) == len(set(names))

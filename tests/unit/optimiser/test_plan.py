@@ -1,23 +1,28 @@
 """Properties of every Plan: the same input gives the same bytes, and finished work is kept."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
+import yaml
+
 from modak.model.plan import Plan, Source
 from modak.optimiser import keep, make_plan
 from modak.optimiser.table import render
 from modak.performance.records import Table
-from tests.unit.optimiser.test_cases import CASES, MEASURED, NOW, changed
 
+DATA = Path(__file__).parents[2] / "data" / "optimiser"
+CASES = yaml.safe_load((DATA / "cases.yaml").read_text())
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 GOOD = [case for case in CASES if "expect" in case]
 TRAIN = Source(path="train.py", sha256="0" * 64, size=4321)
 
 
 @pytest.mark.parametrize("case", GOOD, ids=lambda case: case["name"])
-def test_the_same_input_gives_the_same_plan(case):
+def test_the_same_input_gives_the_same_plan(case, changed, measured):
     deployment, facts = changed(case["base"], case.get("change", {}))
-    first = make_plan(deployment, facts, [TRAIN], now=NOW, measurements=MEASURED)
-    shuffled = Table(reversed(MEASURED.records))
+    first = make_plan(deployment, facts, [TRAIN], now=NOW, measurements=measured)
+    shuffled = Table(reversed(measured.records))
     later = make_plan(deployment, facts, [TRAIN], now=datetime(2027, 1, 1, tzinfo=UTC), measurements=shuffled)
     assert first.created == "2026-01-02T03:04:05Z"
     assert first.to_json() == later.model_copy(update={"created": first.created}).to_json()
@@ -26,8 +31,8 @@ def test_the_same_input_gives_the_same_plan(case):
 
 
 @pytest.mark.parametrize("case", GOOD, ids=lambda case: case["name"])
-def test_candidates_are_told_apart(case):
-    plan = make_plan(*changed(case["base"], case.get("change", {})), [], now=NOW, measurements=MEASURED)
+def test_candidates_are_told_apart(case, changed, measured):
+    plan = make_plan(*changed(case["base"], case.get("change", {})), [], now=NOW, measurements=measured)
     names = [plan.chosen.name, *(r.candidate.name for r in plan.alternatives), *(r.name for r in plan.rejected)]
     assert len(names) == len(set(names))
     seconds = [r.prediction.seconds for r in plan.alternatives if r.prediction.seconds is not None]
@@ -37,52 +42,53 @@ def test_candidates_are_told_apart(case):
             assert prediction.low <= prediction.seconds <= prediction.high
 
 
-def digits(**change):
-    places = {place.replace("__", "."): value for place, value in change.items()}
-    return changed("digits", places)
+@pytest.fixture
+def digits(changed):
+    """Return the function that gives the digits document with ``place__of__key=value`` changed."""
+    return lambda **change: changed("digits", {place.replace("__", "."): value for place, value in change.items()})
 
 
-def test_a_new_measurement_does_not_undo_a_deployed_plan():
+def test_a_new_measurement_does_not_undo_a_deployed_plan(digits, measured):
     deployment, facts = digits()
-    fewer = Table(r for r in MEASURED.records if "keras-mixed-bfloat16" not in r.configuration.levers)
+    fewer = Table(r for r in measured.records if "keras-mixed-bfloat16" not in r.configuration.levers)
     old = make_plan(deployment, facts, [TRAIN], now=NOW, measurements=fewer)
-    new = make_plan(deployment, facts, [TRAIN], now=NOW, measurements=MEASURED)
+    new = make_plan(deployment, facts, [TRAIN], now=NOW, measurements=measured)
     assert old.chosen.name != new.chosen.name
     assert keep(new, old) is old
 
 
-def test_another_wish_makes_a_new_plan():
+def test_another_wish_makes_a_new_plan(digits, measured):
     deployment, facts = digits()
-    old = make_plan(deployment, facts, [TRAIN], now=NOW, measurements=MEASURED)
+    old = make_plan(deployment, facts, [TRAIN], now=NOW, measurements=measured)
     exact, _ = digits(deployment__request__numerics="exact")
-    new = make_plan(exact, facts, [TRAIN], now=NOW, measurements=MEASURED)
+    new = make_plan(exact, facts, [TRAIN], now=NOW, measurements=measured)
     assert keep(new, old) is new
 
 
-def test_a_changed_script_makes_a_new_plan():
+def test_a_changed_script_makes_a_new_plan(digits, measured):
     deployment, facts = digits()
-    old = make_plan(deployment, facts, [TRAIN], now=NOW, measurements=MEASURED)
+    old = make_plan(deployment, facts, [TRAIN], now=NOW, measurements=measured)
     edited = TRAIN.model_copy(update={"sha256": "1" * 64})
-    new = make_plan(deployment, facts, [edited], now=NOW, measurements=MEASURED)
+    new = make_plan(deployment, facts, [edited], now=NOW, measurements=measured)
     assert keep(new, old) is new
 
 
-def test_a_choice_that_the_target_lost_is_not_kept():
+def test_a_choice_that_the_target_lost_is_not_kept(digits, measured):
     deployment, facts = digits()
-    old = make_plan(deployment, facts, [TRAIN], now=NOW, measurements=MEASURED)
+    old = make_plan(deployment, facts, [TRAIN], now=NOW, measurements=measured)
     _, poorer = digits(facts__node__cpu_features=[])
-    new = make_plan(deployment, poorer, [TRAIN], now=NOW, measurements=MEASURED)
+    new = make_plan(deployment, poorer, [TRAIN], now=NOW, measurements=measured)
     assert keep(new, old) is new
 
 
-def test_a_script_from_another_folder_runs_where_it_was_put():
+def test_a_script_from_another_folder_runs_where_it_was_put(digits, measured):
     deployment, facts = digits(deployment__application__script="../jobs/train.py")
-    plan = make_plan(deployment, facts, [TRAIN], now=NOW, measurements=MEASURED)
+    plan = make_plan(deployment, facts, [TRAIN], now=NOW, measurements=measured)
     assert plan.chosen.argv[2] == "train.py"
 
 
-def test_the_table_names_what_a_reader_asks_for():
-    plan = make_plan(*digits(), [TRAIN], now=NOW, measurements=MEASURED)
+def test_the_table_names_what_a_reader_asks_for(digits, measured):
+    plan = make_plan(*digits(), [TRAIN], now=NOW, measurements=measured)
     table = render(plan)
     for words in (plan.chosen.name, "why ", "predicted ", "measured 5 times", "KERAS_DTYPE_POLICY=", "1 node, 1 rank"):
         assert words in table

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from modak.catalogue import load_catalogue
 from modak.errors import InputError
 from modak.performance.records import SHIPPED, Table, load_measurements, read_records, to_line

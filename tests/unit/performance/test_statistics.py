@@ -4,6 +4,7 @@ import math
 import random
 
 import pytest
+
 from modak.performance.statistics import (
     Moments,
     paired_ratio_interval,

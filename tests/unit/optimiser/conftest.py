@@ -1,0 +1,42 @@
+"""Base documents, measurements and the one change that a case makes."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from modak.model.deployment import Deployment
+from modak.model.target import Facts
+from modak.performance.records import Table, read_records
+
+DATA = Path(__file__).parents[2] / "data" / "optimiser"
+
+
+def _changed(bases: dict[str, Any], base: str, change: dict[str, Any]) -> tuple[Deployment, Facts]:
+    """Return the base's document and facts with each dotted place set to its value; null removes it."""
+    data = copy.deepcopy(bases[base])
+    for place, value in change.items():
+        *parents, key = place.split(".")
+        where = data
+        for parent in parents:
+            where = where.setdefault(parent, {})
+        if value is None:
+            del where[key]
+        else:
+            where[key] = value
+    return Deployment.model_validate(data["deployment"]), Facts.model_validate(data["facts"])
+
+
+@pytest.fixture(scope="session")
+def changed():
+    """Return the function that makes a document and facts from a base's name and a change."""
+    bases = yaml.safe_load((DATA / "bases.yaml").read_text())
+    return lambda base, change: _changed(bases, base, change)
+
+
+@pytest.fixture(scope="session")
+def measured():
+    """Return the measurements that the cases rest on."""
+    return Table(read_records(DATA / "digits.jsonl"))
