@@ -1,0 +1,194 @@
+"""YAML text to plain data, with the line of everything in it."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from modak.documents.plain import plain
+from modak.errors import InputError
+
+Location = tuple[int | str, ...]
+Locate = Callable[[Location], str | None]
+"""From the location of a value (or of a missing key) to where it was written, such as ``deploy.yml:12``."""
+
+_Loader: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_DEEPEST = 100
+"""Levels of nesting; the C parser ends the whole process at some ten thousand."""
+_MOST = 100_000
+"""Values in one document, aliases expanded."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """One YAML file: its data, and the lines of its parts."""
+
+    path: Path
+    data: Any
+    root: yaml.Node
+
+    def locate(self, location: Location) -> str:
+        """Return ``file:line`` of the deepest part that ``location`` reaches."""
+        return f"{self.path}:{_line(self.root, location)}"
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a UTF-8 file, with or without a byte order mark; InputError when it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file") from None
+    except IsADirectoryError:
+        raise InputError(f"{path}: this is a folder, not a file") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise InputError(f"{path}:{line}: this is not UTF-8 text") from None
+
+
+def read_document(path: Path) -> Document:
+    """Return the one YAML document of a file; InputError lists every fault of the text as ``file:line: sentence``."""
+    text = read_text(path)
+    try:
+        _check_depth(path, text)
+        loader = _Loader(text)
+        try:
+            root = loader.get_single_node()
+            if root is None:
+                raise InputError(f"{path}: the document is empty")
+            if faults := list(dict.fromkeys(f"{path}:{line}: {what}" for line, what in _faults(root, (), set()))):
+                raise InputError("\n".join(faults))
+            if _size(root, {}) > _MOST:
+                raise InputError(f"{path}: the document holds more than {_MOST} values once its aliases are expanded")
+            data = loader.construct_document(root)
+        finally:
+            loader.dispose()
+        return Document(path, _plain(path, data), root)
+    except yaml.YAMLError as error:
+        raise InputError(_syntax(path, text, error)) from None
+    except ValueError as error:  # a date such as 2026-02-30
+        raise InputError(f"{path}: not valid YAML: {error}") from None
+
+
+def _plain(path: Path, data: Any) -> Any:
+    try:
+        return plain(data)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _check_depth(path: Path, text: str) -> None:
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _DEEPEST:
+                line = event.start_mark.line + 1 if event.start_mark else 1
+                raise InputError(f"{path}:{line}: the document is nested deeper than {_DEEPEST} levels")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def _faults(node: yaml.Node, parents: tuple[int, ...], seen: set[int]) -> Iterator[tuple[int, str]]:
+    """Yield line and sentence for what YAML lets pass and a user cannot have meant."""
+    line = node.start_mark.line + 1
+    if id(node) in parents:
+        yield line, "the value holds itself"
+    if id(node) in seen:
+        return
+    seen.add(id(node))
+    if isinstance(node, yaml.MappingNode):
+        yield from _faults_of_keys(node)
+        for _, value in node.value:
+            yield from _faults(value, (*parents, id(node)), seen)
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            yield from _faults(item, (*parents, id(node)), seen)
+    elif isinstance(node, yaml.ScalarNode) and node.style is None and _is_ambiguous(node):
+        yield line, f"{node.value} is another number to YAML than it looks: write '{node.value}' in quotes"
+
+
+def _is_ambiguous(node: yaml.ScalarNode) -> bool:
+    """Tell whether YAML 1.1 reads octal, as in 010, or base 60, as in 90:00, where nobody sees it.
+
+    1:30:00 is the same in base 60 as in hours, minutes and seconds.
+    """
+    if node.tag == "tag:yaml.org,2002:float":
+        return ":" in node.value
+    return node.tag == "tag:yaml.org,2002:int" and (
+        node.value.count(":") not in (0, 2) or re.match(r"[-+]?0[0-7_]", node.value) is not None
+    )
+
+
+def _size(node: yaml.Node, known: dict[int, int]) -> int:
+    """Return how many values ``node`` holds when its aliases are expanded."""
+    if id(node) not in known:
+        parts = node.value if isinstance(node, yaml.CollectionNode) else []
+        items = (item for part in parts for item in (part if isinstance(part, tuple) else (part,)))
+        known[id(node)] = 1 + sum(_size(item, known) for item in items)
+    return known[id(node)]
+
+
+def _faults_of_keys(node: yaml.MappingNode) -> Iterator[tuple[int, str]]:
+    seen: dict[str, int] = {}
+    for key, _ in node.value:
+        line = key.start_mark.line + 1
+        if not isinstance(key, yaml.ScalarNode):
+            yield line, "a key must be text, not a list or mapping"
+        elif key.tag == "tag:yaml.org,2002:merge":
+            continue
+        elif key.tag != "tag:yaml.org,2002:str":
+            yield line, f"the key {key.value or 'null'} is no text to YAML: write it in quotes"
+        elif key.value in seen:
+            yield line, f"the key '{key.value}' is given twice, first in line {seen[key.value]}"
+        else:
+            seen[key.value] = line
+
+
+def _syntax(path: Path, text: str, error: yaml.YAMLError) -> str:
+    if isinstance(error, yaml.reader.ReaderError):
+        code = error.character if isinstance(error.character, int) else ord(error.character)
+        return f"{path}: the character U+{code:04X} is not allowed in YAML"
+    mark = getattr(error, "problem_mark", None)
+    line = mark.line if mark else 0
+    problem = str(getattr(error, "problem", None) or error)
+    if mark and "cannot start any token" in problem and text.splitlines()[line][mark.column :].startswith("\t"):
+        problem = "a tab cannot indent YAML: use blanks"
+    elif "expected a single document" in str(error):
+        problem = "there is a second document: give one in a file"
+    elif match := re.search(r"could not determine a constructor for the tag '(.+)'", problem):
+        problem = f"the tag {match[1]} has no meaning here"
+    else:
+        problem = f"not valid YAML: {problem}"
+    return f"{path}:{line + 1}: {problem}"
+
+
+def _line(node: yaml.Node | None, location: Location) -> int:
+    line = node.start_mark.line + 1 if node is not None else 1
+    for part in location:
+        step = _step(node, part)
+        if step is None:
+            break
+        line, node = step
+    return line
+
+
+def _step(node: yaml.Node | None, part: int | str) -> tuple[int, yaml.Node] | None:
+    """Return the line and the node of one key or item."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value == part:
+                return key.start_mark.line + 1, value
+        merged = [value for key, value in node.value if key.tag == "tag:yaml.org,2002:merge"]
+        for value in merged:
+            for candidate in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                if (found := _step(candidate, part)) is not None:
+                    return found
+    if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+        item = node.value[part]
+        return item.start_mark.line + 1, item
+    return None
