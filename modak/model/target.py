@@ -102,6 +102,12 @@ class Target(Model):
     """Partitions or queues; those found when empty."""
     modules: list[Line] = []
     """Environment modules that each job loads first."""
+    gpu_spelling: Line | None = None
+    """How a job asks this site for GPUs, with ``{count}`` for their number on a node: ``gres=gpu:a100:{count}`` or
+    ``gpus-per-node={count}`` (Slurm), ``gpus={count}`` (Torque), ``ngpus={count}`` (OpenPBS); the scheduler's usual one
+    when absent."""
+    mpi_type: Name | None = None
+    """What ``srun --mpi`` needs here, such as pmi2 or pmix; Slurm's own default when absent."""
     polling: Polling = Polling()
     """How often the queue is asked."""
 

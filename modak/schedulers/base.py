@@ -48,22 +48,42 @@ class Scheduler(ABC):
     """Directives, commands and the parsing of their output. No method does I/O; none keeps state."""
 
     name: ClassVar[SchedulerName]
+    id_variable: ClassVar[str] = ""
+    """Variable in the job's environment that holds its id; empty where there is none."""
+    task_variable: ClassVar[str] = ""
+    """Variable that holds the number of an array's task; empty where there are no arrays."""
+    host_variable: ClassVar[str] = ""
+    """Variable that holds the scheduler's name for the node; empty where it is the node's own."""
+    keeps_time: ClassVar[bool] = True
+    """Whether the scheduler ends a job at its wall time; where it does not, the job script does."""
 
     @abstractmethod
     def directives(self, job: JobSpec) -> list[str]:
-        """Return the header lines of the script (``#SBATCH --nodes=2``); InputError names an option it cannot honour."""
+        """Return the script's header lines (``#SBATCH --nodes=2``); InputError names an option it cannot honour."""
 
     @abstractmethod
     def launch(self, job: JobSpec, argv: Sequence[str]) -> str:
-        """Return the quoted shell command that starts ``argv`` on all ranks (``srun ...``, ``mpirun ...`` or plain)."""
+        """Return the quoted simple command that starts ``argv`` on all ranks: with srun, with mpirun, or plain."""
+
+    def prepare(self, job: JobSpec) -> str:
+        """Return shell commands that the job runs just before ``launch``; empty where it needs none."""
+        return ""
+
+    def reads_environment(self, job: JobSpec) -> bool:
+        """Return whether the job reads the environment that ``submit_command`` wrote to ``state/environment``."""
+        return False
 
     @abstractmethod
     def submit_command(self, job: JobSpec) -> str:
-        """Return the command that submits the job's script and prints its id."""
+        """Return the command that submits the job's script and prints its id; the job's folder and script are there."""
 
     @abstractmethod
     def parse_submit(self, done: Completed) -> str:
-        """Return the job's id; raise JobError with the scheduler's own words when it was refused."""
+        """Return the job's id.
+
+        Raise JobError with the scheduler's own words when it refused the job, TargetError when it did not answer or
+        said neither: then only ``find_command`` tells whether the job exists.
+        """
 
     @abstractmethod
     def status_command(self, ids: Sequence[str]) -> str:
@@ -82,7 +102,10 @@ class Scheduler(ABC):
 
     @abstractmethod
     def find_command(self, tag: str) -> str:
-        """Return the command that lists this user's jobs that carry ``tag``, finished ones too where it can."""
+        """Return the command that lists this user's jobs with ``tag``, ended ones too while it knows them.
+
+        It prints nothing when there are none, and fails when the scheduler does not answer.
+        """
 
     @abstractmethod
     def parse_find(self, done: Completed, tag: str) -> list[str]:
@@ -90,4 +113,8 @@ class Scheduler(ABC):
 
     @abstractmethod
     def check_command(self, job: JobSpec) -> str | None:
-        """Return the command that asks whether the job would be taken (``sbatch --test-only``); None where there is none."""
+        """Return the command that asks whether the job would be taken; None where there is none.
+
+        It reads the script's text from its standard input, needs no folder, changes nothing, and ends with 0 when the
+        job would be taken; else its standard error says why (on some schedulers only the script's syntax is looked at).
+        """

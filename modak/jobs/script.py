@@ -1,0 +1,115 @@
+"""The job's script: the role's template, filled with quoted values."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from jinja2 import StrictUndefined, TemplateError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from modak import shell
+from modak.errors import InputError
+from modak.model.plan import Plan
+from modak.schedulers.base import JobSpec, Scheduler
+from modak.schedulers.process import GRACE
+
+# Shells refuse to set some of these and are led astray by the rest.
+_RESERVED = frozenset({"BASHOPTS", "BASH_VERSINFO", "EUID", "IFS", "PPID", "SHELLOPTS", "UID", "_"})
+_TEMPLATE = Path("roles", "batch_job", "templates", "job.sh.j2")
+
+
+def default_template() -> str:
+    """Return the text of the role's own template, from a checkout or from the installed collection."""
+    package = Path(__file__).resolve().parent.parent
+    for top in (package.parent, package.parent / "ansible_collections" / "modak" / "deploy"):
+        if (top / _TEMPLATE).is_file():
+            return (top / _TEMPLATE).read_text(encoding="utf-8")
+    raise InputError(f"the job template {_TEMPLATE} is not installed beside modak: name one with 'template'")
+
+
+def render(spec: JobSpec, plan: Plan, scheduler: Scheduler, template: str | None = None) -> str:
+    """Return the whole text of the job's script.
+
+    ``template`` is the text of a Jinja template; the role's own when None. All values reach it as quoted shell words.
+    Raise InputError where an option cannot be honoured by the scheduler or the template is faulty.
+    """
+    if not plan.chosen.argv:
+        raise InputError(f"the plan '{plan.name}' has no command line to run: its chosen candidate's argv is empty")
+    if plan.chosen.argv[0].startswith("-"):
+        raise InputError(f"the program '{plan.chosen.argv[0]}' of the plan '{plan.name}' begins with a hyphen")
+    environment = merged_environment(plan, spec)
+    values: dict[str, object] = {
+        "name": spec.name,
+        "tag": spec.tag,
+        "directives": scheduler.directives(spec),
+        "directory": _word(spec.directory),
+        "output": _word(spec.output),
+        "error": None if spec.error is None else _word(spec.error),
+        "id_variable": scheduler.id_variable,
+        "task_variable": scheduler.task_variable if spec.options.array else "",
+        "host_variable": scheduler.host_variable,
+        "wall_time": spec.options.wall_time,
+        "keep_time": not scheduler.keeps_time,
+        "grace": GRACE,
+        "submit_environment": scheduler.reads_environment(spec),
+        "environment": [(name, _word(value)) for name, value in sorted(environment.items())],
+        "modules": [_word(name) for name in [*spec.target.modules, *spec.options.modules]],
+        "preload": [_word(name) for name in plan.chosen.preload],
+        "pre_execution": _optional_word(spec.options.pre_execution),
+        "post_execution": _optional_word(spec.options.post_execution),
+        "prepare": scheduler.prepare(spec),
+        "launch": _portable(scheduler.launch(spec, plan.chosen.argv)),
+    }
+    values["uses_carriage_return"] = "modak_cr" in repr(values)
+    return _fill(default_template() if template is None else template, values)
+
+
+def merged_environment(plan: Plan, spec: JobSpec) -> Mapping[str, str]:
+    """Return the application's environment: its own, the candidate's, and the job's, which wins over the application's.
+
+    Raise InputError where the plan's levers and the user set one variable to different values.
+    """
+    levers = dict(plan.chosen.environment)
+    user = dict(plan.application.environment) | dict(spec.options.environment)
+    for name in sorted(levers.keys() & user.keys()):
+        if levers[name] != user[name]:
+            key = "job" if name in spec.options.environment else "application"
+            raise InputError(
+                f"{key}.environment.{name} is '{user[name]}' and the plan's candidate '{plan.chosen.name}' needs "
+                f"'{levers[name]}': leave the variable out, or forbid the lever that sets it"
+            )
+    for key, names in (("application", plan.application.environment), ("job", spec.options.environment)):
+        for name in sorted(names):
+            if name in _RESERVED or name.lower().startswith("modak_"):
+                why = "modak keeps" if name.lower().startswith("modak_") else "the shell keeps"
+                raise InputError(f"{key}.environment.{name} cannot be set: {why} that variable for itself")
+    merged = levers | user | {"MODAK_TAG": spec.tag}
+    if spec.resources.threads is not None:
+        merged.setdefault("OMP_NUM_THREADS", str(spec.resources.threads))
+    return merged
+
+
+def _fill(template: str, values: Mapping[str, object]) -> str:
+    environment = ImmutableSandboxedEnvironment(
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, autoescape=False
+    )
+    try:
+        text = environment.from_string(template).render(values)
+    except TemplateError as error:
+        line = getattr(error, "lineno", None)
+        raise InputError(f"the job template cannot be filled{f' (line {line})' if line else ''}: {error}") from None
+    if "\r" in text:
+        raise InputError("the job template has DOS line ends, which schedulers refuse: save it with UNIX line ends")
+    return text
+
+
+def _word(value: str) -> str:
+    return _portable(shell.quote(value))
+
+
+def _optional_word(value: str | None) -> str | None:
+    return None if value is None or not value.strip() else _word(value.strip())
+
+
+def _portable(quoted: str) -> str:
+    """Return quoted text without carriage returns: sbatch and qsub take one before a line end for a DOS script."""
+    return quoted.replace("\r", "'\"$modak_cr\"'")

@@ -1,0 +1,218 @@
+"""What the schedulers share: checks of job options, the layout of ranks on nodes, and the texts that they are given.
+
+Nothing in a directive can be quoted on every scheduler, so a value either is made of harmless characters or is refused
+with the name of its key.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from modak.errors import InputError
+from modak.schedulers.base import JobSpec
+
+WORD = r"[A-Za-z0-9_][A-Za-z0-9_.@:+-]*"
+"""An account, a QOS, a mail address."""
+LIST = r"[A-Za-z0-9_][A-Za-z0-9_.@,+-]*"
+"""A partition, or several with commas."""
+HOST_LIST = r"[A-Za-z0-9_][A-Za-z0-9_.,+\[\]-]*"
+FILE_PATTERN = re.compile(r"%\d*[A-Za-z%]|\$\{?PBS_|\^array_index\^")
+_HOST_RANGE = re.compile(r"(?P<head>[^\[\],]*)\[(?P<ranges>[0-9,-]+)\](?P<tail>[^\[\],]*)")
+_LARGEST = 100_000
+
+
+def checked(scheduler: str, key: str, value: str, pattern: str = WORD, hint: str = "") -> str:
+    """Return ``value`` when the whole of it matches ``pattern``; raise InputError naming ``key`` otherwise."""
+    if re.fullmatch(pattern, value, re.ASCII):
+        return value
+    raise refused(scheduler, key, f"'{value}' cannot be written into its directives", hint)
+
+
+def refused(scheduler: str, key: str, why: str, hint: str = "") -> InputError:
+    """Return the error that names the option, the scheduler, what is wrong and what would be right."""
+    return InputError(f"{key} cannot be honoured by {scheduler}: {why}{f'; {hint}' if hint else ''}")
+
+
+def check_name(job: JobSpec, scheduler: str) -> str:
+    """Return the job's name, which Slurm, Torque and OpenPBS all take as it is."""
+    hint = "write a letter and then letters, digits, '_', '.' or '-'"
+    return checked(scheduler, "job.name", job.name, r"[A-Za-z][A-Za-z0-9_.-]{0,62}", hint)
+
+
+def check_tag(tag: str) -> str:
+    """Return the tag; only what a Plan makes is one."""
+    if re.fullmatch(r"modak-[0-9a-f]{16}", tag, re.ASCII):
+        return tag
+    raise InputError(f"'{tag}' is not a tag: it must be 'modak-' and 16 hexadecimal digits")
+
+
+def check_paths(job: JobSpec, scheduler: str) -> None:
+    """Refuse patterns in the names of output files: the job script opens them itself, and takes names literally."""
+    for key, path in (("job.output", job.output), ("job.error", job.error)):
+        name = "" if path is None else path.removeprefix(job.directory)
+        if found := FILE_PATTERN.search(name):
+            hint = "every job has a folder of its own, so write a plain name"
+            raise refused(scheduler, key, f"'{name.lstrip('/')}' holds the pattern '{found[0]}'", hint)
+
+
+def check_mail(job: JobSpec, scheduler: str) -> None:
+    """Refuse an address without events, which nobody would ever write to."""
+    options = job.options
+    if options.mail_user is not None:
+        checked(scheduler, "job.mail_user", options.mail_user, rf"{WORD}(,{WORD})*")
+        if not options.mail_events:
+            raise refused(scheduler, "job.mail_user", "there is nothing to write about", "give 'mail_events' too")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Ranks on nodes: what is reserved, and what is launched."""
+
+    nodes: int
+    ranks: int
+    cores: int | None
+    """Cores per rank; None leaves it to the scheduler, which gives one."""
+
+    def per_node(self) -> list[int]:
+        """Return the ranks of each node, as even as can be, fullest first."""
+        least, fuller = divmod(self.ranks, self.nodes)
+        return [least + 1] * fuller + [least] * (self.nodes - fuller)
+
+    def groups(self) -> list[tuple[int, int]]:
+        """Return (nodes, ranks on each of them), fullest first."""
+        share = self.per_node()
+        return [(share.count(ranks), ranks) for ranks in sorted(set(share), reverse=True)]
+
+
+def layout(job: JobSpec, scheduler: str) -> Layout:
+    """Return the job's layout; raise InputError where it is none."""
+    res, options = job.resources, job.options
+    if res.ranks > res.nodes * res.ranks_per_node:
+        why = f"{res.ranks} ranks do not fit on {res.nodes} nodes with {res.ranks_per_node} each"
+        raise refused(scheduler, "job.ranks", why)
+    if res.ranks < res.nodes:
+        why = f"{res.ranks} ranks leave some of the {res.nodes} nodes idle"
+        raise refused(scheduler, "job.ranks", why, "reserve no more nodes than there are ranks")
+    cores = options.cores_per_rank
+    if cores is not None and res.threads is not None and res.threads > cores:
+        why = f"{res.threads} threads do not fit on {cores} cores per rank"
+        raise refused(scheduler, "job.cores_per_rank", why)
+    return Layout(res.nodes, res.ranks, cores or res.threads)
+
+
+def begin_time(job: JobSpec, scheduler: str) -> datetime | None:
+    """Return the earliest start, in the target's time zone."""
+    text = job.options.begin
+    if text is None:
+        return None
+    if re.fullmatch(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2})?", text, re.ASCII):
+        try:
+            return datetime.fromisoformat(text)
+        except ValueError:
+            pass
+    raise refused(scheduler, "job.begin", f"'{text}' is no date and time", "write it as 2030-12-31T23:59")
+
+
+def clock(seconds: int) -> str:
+    """Return ``H:MM:SS``, hours without a limit, for a number of seconds."""
+    return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+
+
+def seconds_of(text: str) -> int | None:
+    """Return seconds for ``[D-][H:]MM:SS`` or plain seconds; None for anything else, such as UNLIMITED."""
+    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text.strip(), re.ASCII)
+    if match:
+        days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+        return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    return int(text) if re.fullmatch(r"\d{1,12}", text.strip(), re.ASCII) else None
+
+
+@dataclass(frozen=True)
+class Array:
+    """The tasks of an array job."""
+
+    ranges: Sequence[tuple[int, int, int]]
+    """(first, last, step)"""
+    limit: int | None
+    """Tasks that run at once."""
+
+    def __str__(self) -> str:
+        parts = [
+            f"{first}{f'-{last}' if last > first else ''}{f':{step}' if step > 1 else ''}"
+            for first, last, step in self.ranges
+        ]
+        return ",".join(parts) + (f"%{self.limit}" if self.limit else "")
+
+    def indices(self) -> list[int]:
+        """Return the numbers of all tasks, in order."""
+        return sorted({index for first, last, step in self.ranges for index in range(first, last + 1, step)})
+
+
+def array(job: JobSpec, scheduler: str) -> Array | None:
+    """Return the array that ``options.array`` describes, such as ``0-9%2`` or ``1,3,5-9:2``."""
+    text = job.options.array
+    if text is None:
+        return None
+    if not re.fullmatch(r"\d+(-\d+(:\d+)?)?(,\d+(-\d+(:\d+)?)?)*(%\d+)?", text, re.ASCII):
+        raise refused(scheduler, "job.array", f"'{text}' is no array", "write it as 0-9, 0-9%2 or 1,3,5")
+    numbers, _, limit = text.partition("%")
+    ranges = []
+    for part in numbers.split(","):
+        span, _, step = part.partition(":")
+        first, _, last = span.partition("-")
+        ranges.append((int(first), int(last or first), int(step or 1)))
+        if ranges[-1][0] > ranges[-1][1] or ranges[-1][2] == 0 or ranges[-1][1] - ranges[-1][0] > _LARGEST:
+            raise refused(scheduler, "job.array", f"'{part}' is no range of at most {_LARGEST} tasks")
+    if limit and int(limit) == 0:
+        raise refused(scheduler, "job.array", f"'{text}' lets no task run at a time")
+    return Array(tuple(ranges), int(limit) if limit else None)
+
+
+def hosts(text: str) -> list[str]:
+    """Return the names in a host list such as ``n[1-3,7],m1``; a text that is none is returned as one name."""
+    names: list[str] = []
+    for part in _parts(text):
+        if match := _HOST_RANGE.fullmatch(part):
+            names += [match["head"] + number + match["tail"] for number in _numbers(match["ranges"])]
+        elif part:
+            names.append(part)
+    return names
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Yield what stands between commas outside brackets."""
+    depth, part = 0, ""
+    for char in text:
+        depth += (char == "[") - (char == "]")
+        if char == "," and depth == 0:
+            yield part
+            part = ""
+        else:
+            part += char
+    yield part
+
+
+def _numbers(ranges: str) -> Iterator[str]:
+    for span in ranges.split(","):
+        first, _, last = span.partition("-")
+        if first and not last:
+            yield first
+        elif first.isdigit() and last.isdigit() and int(last) - int(first) < _LARGEST:
+            yield from (str(number).zfill(len(first)) for number in range(int(first), int(last) + 1))
+
+
+def node_list(job: JobSpec, scheduler: str) -> list[str]:
+    """Return the nodes that the job must have, empty where it says nothing."""
+    text = job.options.node_list
+    if text is None:
+        return []
+    checked(scheduler, "job.node_list", text, HOST_LIST, "write it as n1,n2 or n[1-4]")
+    names = hosts(text)
+    if any("[" in name or "]" in name for name in names) or not names or len(set(names)) != len(names):
+        why = f"'{text}' is no list of different hosts"
+        raise refused(scheduler, "job.node_list", why, "write it as n1,n2 or n[1-4]")
+    if len(names) > job.resources.nodes:
+        why = f"'{text}' names {len(names)} nodes and the job has {job.resources.nodes}"
+        raise refused(scheduler, "job.node_list", why)
+    return names

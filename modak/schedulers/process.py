@@ -1,0 +1,117 @@
+"""A plain machine: the job is a detached process with a session of its own."""
+
+import re
+from collections.abc import Sequence
+from typing import ClassVar
+
+from modak import shell
+from modak.errors import InputError
+from modak.model.base import SchedulerName
+from modak.schedulers import options as opt
+from modak.schedulers.base import JobSpec, QueueState, Scheduler
+from modak.schedulers.states import unreachable
+from modak.schedulers.steps import step
+from modak.transport.base import Completed
+
+GRACE = 10
+"""Seconds from SIGTERM to SIGKILL."""
+
+
+class Process(Scheduler):
+    """Jobs as detached processes, with nothing that queues them.
+
+    A job's id is the process id of its session's leader, a hyphen and the time at which that started (``4711-883901``),
+    so that a later process with the same number is never taken for it. The job script keeps the wall time and writes
+    how the job ended; what is not running any more is unknown here. The id is in the job's folder, as ``state/pid``.
+    """
+
+    name: ClassVar[SchedulerName] = "process"
+    keeps_time = False
+
+    def directives(self, job: JobSpec) -> list[str]:
+        """See ``Scheduler.directives``: there are none, but what a plain machine has not is refused."""
+        o = job.options
+        opt.check_name(job, self.name)
+        opt.check_tag(job.tag)
+        opt.check_paths(job, self.name)
+        absent = {
+            "account": o.account,
+            "partition": o.partition,
+            "qos": o.qos,
+            "constraint": o.constraint,
+            "node_list": o.node_list,
+            "exclusive": o.exclusive or None,
+            "array": o.array,
+            "dependency": o.dependency or None,
+            "begin": o.begin,
+            "mail_user": o.mail_user,
+            "mail_events": o.mail_events or None,
+            "memory": o.memory,
+            "memory_per_core": o.memory_per_core,
+        }
+        for key, value in absent.items():
+            if value is not None:
+                hint = f"leave '{key}' out or choose a target with a scheduler"
+                raise opt.refused("a plain machine", f"job.{key}", "nothing queues or confines jobs there", hint)
+        if job.resources.nodes > 1:
+            why = f"it is one node and the job has {job.resources.nodes}"
+            raise opt.refused("a plain machine", "job.nodes", why)
+        opt.layout(job, self.name)
+        return []
+
+    def launch(self, job: JobSpec, argv: Sequence[str]) -> str:
+        """See ``Scheduler.launch``."""
+        ranks = job.resources.ranks
+        launcher = job.options.mpi_launcher or ("mpirun" if ranks > 1 else "none")
+        if launcher == "srun":
+            raise opt.refused("a plain machine", "job.mpi_launcher", "srun needs Slurm", "write mpirun")
+        return shell.join(argv if launcher == "none" else [launcher, "-n", str(ranks), *argv])
+
+    def submit_command(self, job: JobSpec) -> str:
+        """See ``Scheduler.submit_command``: returns at once, and leaves nothing open that a connection waits for."""
+        keep = "yes" if job.options.export_environment else "no"
+        return step("process_submit", [job.directory, job.script, opt.check_tag(job.tag), keep], after="process")
+
+    def parse_submit(self, done: Completed) -> str:
+        """See ``Scheduler.parse_submit``."""
+        found = re.search(r"^modak-process (\d+-\w+)$", done.stdout, re.MULTILINE | re.ASCII)
+        if done.returncode != 0 or not found:
+            raise unreachable("the machine", done)
+        return found[1]
+
+    def status_command(self, ids: Sequence[str]) -> str:
+        """See ``Scheduler.status_command``."""
+        return step("process_status", [_id(i) for i in ids], after="process")
+
+    def parse_status(self, done: Completed, ids: Sequence[str]) -> dict[str, QueueState]:
+        """See ``Scheduler.parse_status``."""
+        if done.returncode != 0:
+            raise unreachable("the machine", done)
+        lines = re.findall(r"^modak-process (\d+-\w+) +(\S*)$", done.stdout, re.MULTILINE | re.ASCII)
+        known = {number: QueueState("running", elapsed=opt.seconds_of(elapsed)) for number, elapsed in lines}
+        return {asked: known[asked] for asked in ids if asked in known}
+
+    def cancel_command(self, ids: Sequence[str]) -> str:
+        """See ``Scheduler.cancel_command``: SIGTERM to the whole session, and SIGKILL to what is left after GRACE."""
+        return step("process_cancel", [str(GRACE), *(_id(i) for i in ids)], after="process")
+
+    def find_command(self, tag: str) -> str:
+        """See ``Scheduler.find_command``: only processes that run can be found."""
+        return step("process_find", [opt.check_tag(tag)], after="process")
+
+    def parse_find(self, done: Completed, tag: str) -> list[str]:
+        """See ``Scheduler.parse_find``."""
+        if done.returncode != 0:
+            raise unreachable("the machine", done)
+        found = re.findall(r"^modak-process (\d+-\w+)$", done.stdout, re.MULTILINE | re.ASCII)
+        return sorted(set(found), key=lambda text: (text.partition("-")[2].zfill(20), text))
+
+    def check_command(self, job: JobSpec) -> str:
+        """See ``Scheduler.check_command``: there is nobody to ask, but the shell reads the script."""
+        return "/bin/sh -n"
+
+
+def _id(text: str) -> str:
+    if re.fullmatch(r"\d+-\w+", text, re.ASCII):
+        return text
+    raise InputError(f"'{text}' is no id of a process: it is a process id, a hyphen and a start time")

@@ -1,0 +1,29 @@
+# shellcheck shell=sh
+# slurm_status ID,ID... ALIVE: one squeue for all; scontrol for the jobs that have ended (ALIVE matches the states of
+# those that have not), because it knows exit codes; sacct, where there is accounting, for those and for the jobs that
+# squeue has forgotten.
+
+unset SQUEUE_ACCOUNT SQUEUE_ARRAY SQUEUE_FORMAT2 SQUEUE_LICENSES SQUEUE_NAMES SQUEUE_PARTITION SQUEUE_QOS SQUEUE_SORT \
+  SQUEUE_USERS
+list=$(squeue --noheader --all --states=all --jobs="$1" --format='%i|%F|%K|%T|%M|%l|%N|%r' 2>&1)
+printf 'squeue %s\n%s\n' $? "$list"
+ask=
+while read -r what id; do
+  [ "$what" != ended ] || scontrol --oneliner show job "$id" 2>/dev/null
+  [ -z "$id" ] || ask=$ask${ask:+,}$id
+done <<LIST
+$(printf '%s\n' "$list" | awk -F'|' -v ids="$1" -v alive="$2" '
+  NF >= 8 {
+    seen[$1] = seen[$2] = 1
+    if ($4 ~ alive) runs[$2] = 1
+    else ends[$2] = 1
+  }
+  END {
+    for (job in ends) if (!(job in runs)) print "ended", job
+    count = split(ids, asked, ",")
+    for (i = 1; i <= count; i++) if (!(asked[i] in seen)) print "gone", asked[i]
+  }')
+LIST
+[ -z "$ask" ] || sacct --noheader --parsable2 --allocations --jobs="$ask" \
+  --format=JobID,State,ExitCode,Elapsed,Timelimit,NodeList,Reason 2>/dev/null | sed 's/^/sacct|/'
+exit 0

@@ -1,0 +1,234 @@
+"""Slurm: sbatch, squeue, scontrol, scancel, and sacct where there is accounting."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from modak import shell
+from modak.errors import InputError, JobError
+from modak.model.base import SchedulerName
+from modak.schedulers import options as opt
+from modak.schedulers.base import JobSpec, QueueState, Scheduler
+from modak.schedulers.slurm_states import from_accounting, from_record, from_row
+from modak.schedulers.states import of_array, unreachable, words
+from modak.schedulers.steps import step
+from modak.transport.base import Completed
+
+_NO_FOLDER = 97
+_PREFIXES = ("sbatch: error:", "sbatch: fatal:", "Batch job submission failed:", "allocation failure:")
+_NO_ANSWER = re.compile(
+    r"Unable to contact slurm controller|Socket timed out|Connection refused|Zero Bytes were transmitted|"
+    r"Unexpected message received|Could not establish a configuration source|Unable to establish|"
+    r"Protocol authentication error|Munge encode failed|not found|Connection timed out|I/O error|backup controller"
+)
+# What a site sets in these variables would win over the script's own directives.
+_SUBMIT_ENVIRONMENT = (
+    "unset SBATCH_ARRAY_INX SBATCH_CONSTRAINT SBATCH_CPUS_PER_GPU SBATCH_EXCLUSIVE SBATCH_EXPORT SBATCH_GPUS "
+    "SBATCH_GPUS_PER_NODE SBATCH_GPUS_PER_TASK SBATCH_GRES SBATCH_JOB_NAME SBATCH_MEM_PER_CPU SBATCH_MEM_PER_GPU "
+    "SBATCH_MEM_PER_NODE SBATCH_OPEN_MODE SBATCH_REQUEUE"
+)
+_ALIVE = "^(PENDING|CONFIGURING|RUNNING|COMPLETING|SUSPENDED|STOPPED|RESIZING|SIGNALING|STAGE_OUT|REQUEUE|SPECIAL|RESV)"
+
+
+class Slurm(Scheduler):
+    """Slurm 20.02 or newer, behind its own commands; its wrappers for Torque's commands are not used.
+
+    A job's id is its number (``123``), for an array the array's; ``123_4`` is one task. The tag is the job's comment,
+    and is in the name of its working directory as well, because some sites write their own comments.
+    """
+
+    name: ClassVar[SchedulerName] = "slurm"
+    id_variable = "SLURM_JOB_ID"
+    task_variable = "SLURM_ARRAY_TASK_ID"
+    host_variable = "SLURMD_NODENAME"
+
+    def directives(self, job: JobSpec) -> list[str]:
+        """See ``Scheduler.directives``."""
+        return [f"#SBATCH --{option}" for option in self._options(job)]
+
+    def _options(self, job: JobSpec) -> Iterator[str]:
+        o = job.options
+        opt.check_paths(job, self.name)
+        opt.check_mail(job, self.name)
+        yield f"job-name={opt.check_name(job, self.name)}"
+        yield f"comment={opt.check_tag(job.tag)}"
+        # Relative to the job's folder, where sbatch is started. The script opens the user's own files.
+        yield "output=scheduler.log"
+        yield "no-requeue"
+        yield f"export={'ALL' if o.export_environment else 'NONE'}"
+        if o.account is not None:
+            yield f"account={opt.checked(self.name, 'job.account', o.account)}"
+        if o.partition is not None:
+            yield f"partition={opt.checked(self.name, 'job.partition', o.partition, opt.LIST)}"
+        if o.qos is not None:
+            yield f"qos={opt.checked(self.name, 'job.qos', o.qos)}"
+        if o.wall_time is not None:
+            yield f"time={o.wall_time // 86400}-{opt.clock(o.wall_time % 86400)}"
+        yield from self._resources(job)
+        yield from self._placement(job)
+        if array := opt.array(job, self.name):
+            yield f"array={array}"
+        if o.dependency:
+            yield f"dependency={','.join(self._dependency(text) for text in o.dependency)}"
+            yield "kill-on-invalid-dep=yes"
+        if begin := opt.begin_time(job, self.name):
+            yield f"begin={begin.isoformat()}"
+        if o.mail_user is not None:
+            yield f"mail-user={o.mail_user}"
+        yield f"mail-type={','.join(event.upper() for event in o.mail_events) or 'NONE'}"
+
+    def _resources(self, job: JobSpec) -> Iterator[str]:
+        o = job.options
+        layout = opt.layout(job, self.name)
+        yield from _shape(layout)
+        if o.memory is not None:
+            yield f"mem={_mebibytes(o.memory)}M"
+        if o.memory_per_core is not None:
+            yield f"mem-per-cpu={_mebibytes(o.memory_per_core)}M"
+        if job.resources.gpus:
+            spelling = job.target.gpu_spelling or "gres=gpu:{count}"
+            pattern = r"(gres=gpu:|gpus-per-node=)([A-Za-z0-9_.-]+:)?\{count\}"
+            hint = "write 'gres=gpu:{count}', 'gres=gpu:TYPE:{count}' or 'gpus-per-node={count}'"
+            opt.checked(self.name, "target.gpu_spelling", spelling, pattern, hint)
+            yield spelling.replace("{count}", str(job.resources.gpus))
+
+    def _placement(self, job: JobSpec) -> Iterator[str]:
+        o = job.options
+        if o.constraint is not None:
+            pattern = r"[A-Za-z0-9_\[(][A-Za-z0-9_.,:&|*()\[\]-]*"
+            yield f"constraint={opt.checked(self.name, 'job.constraint', o.constraint, pattern)}"
+        if names := opt.node_list(job, self.name):
+            yield f"nodelist={','.join(names)}"
+        if o.exclusive:
+            yield "exclusive"
+
+    def _dependency(self, text: str) -> str:
+        pattern = r"(after|afterok|afternotok|afterany)(:\d+(_\d+)?)+"
+        return opt.checked(self.name, "job.dependency", text, pattern, "write 'afterok:ID' with Slurm's numbers")
+
+    def launch(self, job: JobSpec, argv: Sequence[str]) -> str:
+        """See ``Scheduler.launch``."""
+        layout = opt.layout(job, self.name)
+        launcher = job.options.mpi_launcher or ("srun" if layout.ranks > 1 else "none")
+        if launcher == "none":
+            return shell.join(argv)
+        if launcher != "srun":
+            return shell.join([launcher, "-n", str(layout.ranks), *argv])
+        # srun would otherwise hand on the environment that the job was submitted with.
+        words = ["srun", "--export=ALL", "--kill-on-bad-exit=1", *(f"--{option}" for option in _shape(layout))]
+        if job.target.mpi_type is not None:
+            words.append(f"--mpi={job.target.mpi_type}")
+        return shell.join([*words, *argv])
+
+    def submit_command(self, job: JobSpec) -> str:
+        """See ``Scheduler.submit_command``."""
+        return (
+            f"{_unset_for(job)}; cd {shell.quote(job.directory)} || exit {_NO_FOLDER}; "
+            f"sbatch --parsable {shell.quote(job.script)}"
+        )
+
+    def parse_submit(self, done: Completed) -> str:
+        """See ``Scheduler.parse_submit``."""
+        if done.returncode == 0:
+            if found := re.search(r"^(\d+)(;\S+)?$", done.stdout.strip(), re.MULTILINE | re.ASCII):
+                return found[1]
+            raise unreachable("Slurm", done)
+        if done.returncode in (_NO_FOLDER, 126, 127) or _NO_ANSWER.search(done.stderr):
+            raise unreachable("Slurm", done)
+        raise JobError(f"Slurm refused the job: {words(done, _PREFIXES)}")
+
+    def status_command(self, ids: Sequence[str]) -> str:
+        """See ``Scheduler.status_command``: one squeue for all, scontrol and sacct only for what has ended."""
+        return step("slurm_status", [",".join(_number(i) for i in ids), _ALIVE])
+
+    def parse_status(self, done: Completed, ids: Sequence[str]) -> dict[str, QueueState]:
+        """See ``Scheduler.parse_status``."""
+        head, _, rest = done.stdout.partition("\n")
+        if head != "squeue 0" and not (head == "squeue 1" and "Invalid job id" in rest):
+            raise unreachable("Slurm", Completed(done.returncode, rest or done.stdout, done.stderr))
+        tasks: dict[str, dict[str, QueueState]] = {}
+        for job, task, state in _facts(rest.splitlines()):
+            known = tasks.setdefault(job, {})
+            known[task] = _merged(known.get(task), state)
+        found = {}
+        for asked in ids:
+            job, _, task = asked.partition("_")
+            known = tasks.get(job, {})
+            if task and task in known:
+                found[asked] = known[task]
+            elif not task and known:
+                found[asked] = known[""] if set(known) == {""} else of_array(known)
+        return found
+
+    def cancel_command(self, ids: Sequence[str]) -> str:
+        """See ``Scheduler.cancel_command``; scancel itself forgives jobs that are unknown or have ended."""
+        return shell.join(["scancel", *(_number(i) for i in ids)])
+
+    def find_command(self, tag: str) -> str:
+        """See ``Scheduler.find_command``."""
+        return step("slurm_find", [opt.check_tag(tag)])
+
+    def parse_find(self, done: Completed, tag: str) -> list[str]:
+        """See ``Scheduler.parse_find``."""
+        if done.returncode != 0:
+            raise unreachable("Slurm", done)
+        return sorted({line for line in done.stdout.split() if line.isdigit()}, key=int)
+
+    def check_command(self, job: JobSpec) -> str:
+        """See ``Scheduler.check_command``."""
+        return f"{_unset_for(job)}; sbatch --test-only"
+
+
+def _shape(layout: opt.Layout) -> Iterator[str]:
+    yield f"nodes={layout.nodes}"
+    yield f"ntasks={layout.ranks}"
+    yield f"ntasks-per-node={max(layout.per_node())}"
+    if layout.cores is not None:
+        yield f"cpus-per-task={layout.cores}"
+
+
+def _mebibytes(size: int) -> int:
+    return -(-size // 1024**2)
+
+
+def _unset_for(job: JobSpec) -> str:
+    options = job.options
+    given = {
+        "SBATCH_ACCOUNT": options.account,
+        "SBATCH_PARTITION": options.partition,
+        "SBATCH_QOS": options.qos,
+        "SBATCH_TIMELIMIT": options.wall_time,
+    }
+    return " ".join([_SUBMIT_ENVIRONMENT, *(name for name, value in given.items() if value is not None)])
+
+
+def _number(text: str) -> str:
+    if re.fullmatch(r"\d+(_\d+)?", text, re.ASCII):
+        return text
+    raise InputError(f"'{text}' is no id of a Slurm job: it is a number, such as 123, or 123_4 for a task")
+
+
+def _facts(lines: Sequence[str]) -> Iterator[tuple[str, str, QueueState]]:
+    """Yield (job, task or empty, state) for every line that tells of a job; later lines know more."""
+    for line in lines:
+        if line.startswith("sacct|"):
+            yield from from_accounting(line)
+        elif line.startswith("JobId="):
+            yield from from_record(line)
+        else:
+            yield from from_row(line)
+
+
+def _merged(old: QueueState | None, new: QueueState) -> QueueState:
+    """Return what two sources say together: scontrol knows the exit code, sacct who cancelled."""
+    if old is None:
+        return new
+    return QueueState(
+        state=old.state if old.state == "dependency_never_satisfied" else new.state,
+        exit_code=old.exit_code if new.exit_code is None else new.exit_code,
+        signal=old.signal if new.signal is None else new.signal,
+        reason=new.reason or old.reason,
+        elapsed=old.elapsed if new.elapsed is None else new.elapsed,
+        limit=old.limit if new.limit is None else new.limit,
+        nodes=new.nodes or old.nodes,
+    )

@@ -1,0 +1,145 @@
+"""Slurm's words for the states of jobs and for why they wait, and the lines in which it tells them."""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from modak.model.job import JobState
+from modak.schedulers.base import QueueState
+from modak.schedulers.options import hosts, seconds_of
+
+STATES: Mapping[str, JobState] = {
+    "PENDING": "queued",
+    "REQUEUED": "queued",
+    "REQUEUE_FED": "queued",
+    "REQUEUE_HOLD": "held",
+    "SPECIAL_EXIT": "held",
+    "RESV_DEL_HOLD": "held",
+    "CONFIGURING": "running",
+    "RUNNING": "running",
+    "COMPLETING": "running",
+    "SUSPENDED": "running",
+    "STOPPED": "running",
+    "RESIZING": "running",
+    "SIGNALING": "running",
+    "STAGE_OUT": "running",
+    "COMPLETED": "completed",
+    "FAILED": "failed",
+    "LAUNCH_FAILED": "failed",
+    "RECONFIG_FAIL": "failed",
+    "TIMEOUT": "timeout",
+    "DEADLINE": "timeout",
+    "CANCELLED": "cancelled",
+    "REVOKED": "cancelled",
+    "OUT_OF_MEMORY": "out_of_memory",
+    "NODE_FAIL": "node_failure",
+    "BOOT_FAIL": "node_failure",
+    "PREEMPTED": "preempted",
+}
+
+HELD = re.compile(r"JobHeld|JobHoldMaxRequeue|requeued held|RequestedNodeRemoved", re.IGNORECASE)
+NEVER = re.compile(
+    r"BadConstraints|PartitionTimeLimit|PartitionNodeLimit|InvalidAccount|InvalidQOS|AccountNotAllowed|QOSNotAllowed|"
+    r"MaxMemPerLimit|(Assoc|QOS)Max\w+PerJob|(Assoc|QOS)Max\w+PerNode(Limit)?$|QOSMin\w+|ReservationDeleted|"
+    r"BeginTimeNever|Requested node configuration is not available|AccountingPolicy$"
+)
+"""Reasons of waiting that no other job's end can take away."""
+_REASON = {
+    "timeout": "its wall time is over",
+    "out_of_memory": "it used more memory than it reserved",
+    "node_failure": "a node of it failed",
+    "preempted": "another job with more priority took its place",
+    "dependency_never_satisfied": "a job that it depends on did not end as it must",
+}
+_NOTHING = {"", "None", "N/A", "(null)", "NonZeroExitCode", "TimeLimit"}
+
+
+def from_row(line: str) -> Iterator[tuple[str, str, QueueState]]:
+    """Yield what a line of squeue (``%i|%F|%K|%T|%M|%l|%N|%r``) tells; nothing where it is no such line."""
+    parts = line.split("|", 7)
+    if len(parts) < 8 or parts[3] not in STATES:
+        return
+    number, job, _, word, elapsed, limit, nodes, reason = parts
+    state = _state(word, reason, elapsed=elapsed, limit=limit, nodes=nodes)
+    for task in _tasks(number):
+        yield job, task, state
+
+
+def from_record(line: str) -> Iterator[tuple[str, str, QueueState]]:
+    """Yield what a line of ``scontrol --oneliner show job`` tells."""
+    field = {key: found[1] for key, pattern in _RECORD.items() if (found := pattern.search(line))}
+    if field.get("state") not in STATES:
+        return
+    state = _state(
+        field["state"],
+        field.get("reason", ""),
+        code=field.get("code", ""),
+        elapsed=field.get("elapsed", ""),
+        limit=field.get("limit", ""),
+        nodes=field.get("nodes", ""),
+    )
+    for task in _tasks(f"{field['array']}_{field['task']}" if "task" in field else field["job"]):
+        yield field.get("array", field["job"]), task, state
+
+
+_RECORD = {
+    key: re.compile(rf"(?:^| ){pattern}")
+    for key, pattern in {
+        "job": r"JobId=(\d+)",
+        "array": r"ArrayJobId=(\d+)",
+        "task": r"ArrayTaskId=(\S+)",
+        "state": r"JobState=([A-Z_]+)",
+        "reason": r"Reason=(\S+)",
+        "code": r"ExitCode=(\d+:\d+)",
+        "elapsed": r"RunTime=(\S+)",
+        "limit": r"TimeLimit=(\S+)",
+        "nodes": r"NodeList=(\S+)",
+    }.items()
+}
+
+
+def from_accounting(line: str) -> Iterator[tuple[str, str, QueueState]]:
+    """Yield what a line of sacct (after ``sacct|``: id, state, exit code, elapsed, limit, nodes, reason) tells."""
+    parts = line.split("|", 7)
+    if len(parts) < 8:
+        return
+    _, number, told, code, elapsed, limit, nodes, reason = parts
+    word, _, by = told.partition(" by ")
+    if word not in STATES:
+        return
+    if by:
+        reason = f"cancelled by user id {by}"
+    state = _state(word, reason, code=code, elapsed=elapsed, limit=limit, nodes=nodes)
+    for task in _tasks(number):
+        yield number.partition("_")[0], task, state
+
+
+def _state(
+    word: str, reason: str, *, code: str = "", elapsed: str = "", limit: str = "", nodes: str = ""
+) -> QueueState:
+    state = STATES[word]
+    why = "" if reason in _NOTHING else reason
+    if "DependencyNeverSatisfied" in reason and state in ("queued", "held", "cancelled"):
+        state, why = "dependency_never_satisfied", ""
+    elif state == "queued" and HELD.search(reason):
+        state = "held"
+    elif state == "queued" and NEVER.search(reason):
+        state = "never_starts"
+    exit_code, signal = (int(part) for part in code.split(":")) if code else (None, None)
+    return QueueState(
+        state=state,
+        exit_code=exit_code if state in ("completed", "failed") and not signal else None,
+        signal=signal if signal and signal < 65 else None,
+        reason=why or _REASON.get(state, ""),
+        elapsed=seconds_of(elapsed),
+        limit=seconds_of(limit),
+        nodes=tuple(hosts(nodes)) if nodes not in _NOTHING else (),
+    )
+
+
+def _tasks(number: str) -> list[str]:
+    """Return the tasks in ``10`` (none: an empty name), ``10_3`` or ``10_[4-9%2]``, the waiting rest of an array."""
+    _, bar, tasks = number.partition("_")
+    if not bar:
+        return [""]
+    numbers = tasks.strip("[]").partition("%")[0]
+    return hosts(f"[{numbers}]") if numbers.replace("-", "").replace(",", "").isdigit() else [numbers]

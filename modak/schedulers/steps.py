@@ -1,0 +1,19 @@
+"""The longer commands: POSIX shell in files of its own, its arguments the only thing that changes."""
+
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+
+from modak import shell
+
+
+def step(name: str, arguments: Sequence[str], *, after: str = "") -> str:
+    """Return the command that runs ``sh/<name>.sh`` with ``arguments``; ``sh/<after>.sh`` goes before it."""
+    return f"set -- {shell.join(arguments)}\n{_text(after) if after else ''}{_text(name)}"
+
+
+@cache
+def _text(name: str) -> str:
+    text = resources.files(__package__).joinpath("sh", f"{name}.sh").read_text("utf-8")
+    # The comments stay here: what travels is what runs.
+    return "".join(f"{line}\n" for line in text.splitlines() if not line.lstrip().startswith("#"))
