@@ -47,9 +47,9 @@ def parse_deployment(data: Mapping[str, Any], *, origin: str, locate: Locate | N
 
 
 def _check(model: type[D], data: Any, origin: str, locate: Locate | None) -> D:
+    if data in (None, {}):
+        raise InputError(f"{origin}: the document is empty")
     if not isinstance(data, dict):
         kind = "a list" if isinstance(data, list) else "a single value"
         raise InputError(f"{origin}: the document must be a mapping with the key 'application', not {kind}")
-    if not data:
-        raise InputError(f"{origin}: the document is empty")
     return check(model, data, origin=origin, locate=locate)

@@ -45,7 +45,11 @@ def fault_lines(
 ) -> list[str]:
     """Return one line for every fault of ``error``, in the document's order where it is known."""
     found: list[tuple[tuple[str, int], str]] = []
-    for fault in error.errors(include_url=False):
+    faults = error.errors(include_url=False)
+    misspelt = {_meant(fault["loc"], model) for fault in faults if fault["type"] == "extra_forbidden"}
+    for fault in faults:
+        if fault["type"] == "missing" and fault["loc"] in misspelt:
+            continue
         # The part '[key]' says that the key itself is at fault.
         location = tuple(part for part in fault["loc"] if part != "[key]")
         where = (locate(location) if locate else None) or origin
@@ -53,6 +57,13 @@ def fault_lines(
         sentence = _sentence(fault, location, model)
         found.append((_order(where), f"{where}: {place}: {sentence}" if place else f"{where}: {sentence}"))
     return list(dict.fromkeys(line for _, line in sorted(found, key=lambda pair: pair[0])))
+
+
+def _meant(location: Location, model: type[BaseModel]) -> Location | None:
+    """Return the location of the known key that the unknown one at ``location`` must stand for."""
+    section = _model_at(model, location[:-1])
+    key = _near(str(location[-1]), list(_fields(section))) if section else None
+    return (*location[:-1], key) if key else None
 
 
 def dotted(location: Sequence[int | str]) -> str:
@@ -111,7 +122,7 @@ _WANTED: dict[str, Callable[[dict[str, Any]], str]] = {
 def _shown(value: Any) -> str:
     match value:
         case None:
-            return "empty"
+            return "null"
         case bool():
             return str(value).lower()
         case str():
@@ -143,9 +154,14 @@ def _not_one_of(expected: str, value: Any) -> str:
 
 def nearest(word: str, known: Sequence[str]) -> str:
     """Return ``; did you mean 'x'?`` with the nearest of ``known``, or nothing when none is near."""
+    close = _near(word, known)
+    return f"; did you mean '{close}'?" if close else ""
+
+
+def _near(word: str, known: Sequence[str]) -> str | None:
     close = difflib.get_close_matches(word.lower(), known, 1)
     close = close or [other for other in known if len(word) >= 3 and other.startswith(word.lower())]
-    return f"; did you mean '{close[0]}'?" if close else ""
+    return close[0] if close else None
 
 
 def _unknown_key(key: str, parent: Location, model: type[BaseModel]) -> str:

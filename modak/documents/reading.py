@@ -108,8 +108,9 @@ def _faults(node: yaml.Node, parents: tuple[int, ...], seen: set[int]) -> Iterat
     elif isinstance(node, yaml.SequenceNode):
         for item in node.value:
             yield from _faults(item, (*parents, id(node)), seen)
-    elif isinstance(node, yaml.ScalarNode) and node.style is None and _is_ambiguous(node):
-        yield line, f"{node.value} is another number to YAML than it looks: write '{node.value}' in quotes"
+    elif isinstance(node, yaml.ScalarNode) and not node.style and _is_ambiguous(node):
+        number = yaml.constructor.SafeConstructor().construct_object(node)
+        yield line, f"{node.value} is the number {number} to YAML: write that number, or '{node.value}' in quotes"
 
 
 def _is_ambiguous(node: yaml.ScalarNode) -> bool:
