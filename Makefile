@@ -1,0 +1,38 @@
+# make deploy   sets everything up and runs the digits job on this machine (ARGS="-e force=true" runs it again)
+# make check    the quick suite
+# make test     everything, on real parts
+.DEFAULT_GOAL := help
+.PHONY: help deploy setup check test up down clean
+
+ARGS ?=
+PYTHON_OF_THE_SYSTEM = $$(scripts/find-python.sh)
+BIN = $(CURDIR)/.venv/bin
+
+help: ## show what there is
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+deploy: ## set everything up and run the digits job on this machine; ARGS is passed on
+	@python=$(PYTHON_OF_THE_SYSTEM) && "$$python" scripts/setup.py digits
+	@ANSIBLE_LOCALHOST_WARNING=false ANSIBLE_INVENTORY_UNPARSED_WARNING=false \
+	  PATH="$(BIN):$$PATH" $(BIN)/ansible-playbook modak.deploy.deploy -e @examples/digits/deploy.yml $(ARGS)
+
+setup: ## make .venv with all that the tests need
+	@python=$(PYTHON_OF_THE_SYSTEM) && "$$python" scripts/setup.py digits test
+	@mkdir -p .collections/ansible_collections/modak
+	@ln -sfn ../../.. .collections/ansible_collections/modak/deploy
+
+check: setup ## lint, types and unit tests
+	@$(BIN)/python scripts/suite.py check
+
+test: setup ## everything: check, sanity, packaging, real Slurm over ssh, TOSCA, molecule
+	@$(BIN)/python scripts/suite.py test
+
+up: ## start the real Slurm and sshd of the tests
+	@tests/real/slurm.sh up
+
+down: ## stop them
+	@tests/real/slurm.sh down
+
+clean: ## stop the real parts and remove what was made here, results excepted
+	@tests/real/slurm.sh down || true
+	rm -rf .build .cache .collections .mypy_cache .pytest_cache .ruff_cache .venv dist

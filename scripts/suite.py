@@ -1,0 +1,143 @@
+"""Run the steps of ``make check`` or ``make test``, or those named; keep each one's output in .build/logs.
+
+    suite.py check | test | STEP...
+
+A step that this machine cannot run ends with exit code 77 and says why; what was skipped is named at the end.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent
+LOGS = TOP / ".build" / "logs"
+BIN = Path(sys.executable).parent
+RIG = str(TOP / "tests" / "real" / "slurm.sh")
+CANNOT = 77
+PYTEST = ["pytest", "-rs", "--no-header"]
+
+
+@dataclass
+class Step:
+    """One command; ``tests`` tells that pytest runs it."""
+
+    name: str
+    command: list[str]
+    tests: bool = False
+    quick: bool = False
+    seconds: float = 0.0
+    passed: int = 0
+    failed: int = 0
+    skipped: list[str] = field(default_factory=list)
+
+    @property
+    def log(self) -> Path:
+        return LOGS / f"{self.name}.log"
+
+
+def steps() -> list[Step]:
+    return [
+        Step("ruff", ["ruff", "check"], quick=True),
+        Step("ruff-format", ["ruff", "format", "--check"], quick=True),
+        Step("mypy", ["mypy"], quick=True),
+        Step("yamllint", ["yamllint", "--strict", "."], quick=True),
+        Step("unit", [*PYTEST, "-n", "auto", "tests/unit"], tests=True, quick=True),
+        Step("changelog", ["antsibull-changelog", "lint"]),
+        Step("ansible-lint", ["ansible-lint"]),
+        Step("ansible-test", ["scripts/ansible_test_sanity.sh"]),
+        Step("real-slurm", [RIG, "up"]),
+        Step("integration", [*PYTEST, "tests/integration"], tests=True),
+        Step("molecule-machine", ["molecule", "test", "--scenario-name", "machine"]),
+        Step("molecule-slurm", ["scripts/molecule_slurm.sh"]),
+    ]
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of all steps: the checkout's library and collection, and nothing of the user's."""
+    return {
+        **os.environ,
+        "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(TOP),
+        "ANSIBLE_COLLECTIONS_PATH": str(TOP / ".collections"),
+        "ANSIBLE_HOME": str(TOP / ".build" / "ansible"),
+        "ANSIBLE_NOCOLOR": "true",
+        "NO_COLOR": "1",
+    }
+
+
+def run(step: Step) -> None:
+    print(f"{step.name} ...", end=" ", flush=True)
+    began = time.monotonic()
+    with step.log.open("wb") as output:
+        done = subprocess.run(step.command, cwd=TOP, env=environment(), stdout=output, stderr=subprocess.STDOUT)
+    step.seconds = time.monotonic() - began
+    count(step, done.returncode, step.log.read_text(errors="replace"))
+
+
+def count(step: Step, code: int, text: str) -> None:
+    """Fill in how the step ended; a step that is no pytest run counts as one test."""
+    lines = text.splitlines()
+    if step.tests:
+        summary = lines[-1] if lines else ""
+        numbers = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|errors?)", summary)}
+        step.passed = numbers.get("passed", 0)
+        step.failed = numbers.get("failed", 0) + numbers.get("error", 0) + numbers.get("errors", 0)
+        step.skipped = [line.removeprefix("SKIPPED ") for line in lines if line.startswith("SKIPPED [")]
+        if code and not step.failed:
+            step.failed = 1
+    elif code == CANNOT:
+        step.skipped = [lines[-1] if lines else "no reason given"]
+    else:
+        step.passed, step.failed = (0, 1) if code else (1, 0)
+    report(step, lines)
+
+
+def report(step: Step, lines: list[str]) -> None:
+    if step.failed:
+        print(f"FAILED after {step.seconds:.0f} s; the end of {step.log.relative_to(TOP)}:")
+        print("\n".join(f"    {line}" for line in lines[-40:]))
+    elif not step.passed:
+        print("skipped")
+    else:
+        print(f"{lines[-1].strip('= ') if step.tests else 'ok'} ({step.seconds:.0f} s)", flush=True)
+
+
+def rig_is_up() -> bool:
+    return subprocess.run([RIG, "status"], capture_output=True).returncode == 0
+
+
+def chosen(names: list[str]) -> list[Step]:
+    known = steps()
+    if names in (["check"], ["test"]):
+        return [step for step in known if step.quick or names == ["test"]]
+    wanted = [step for step in known if step.name in names]
+    if not names or len(wanted) < len(set(names)):
+        sys.exit(f"usage: suite.py check | test | STEP...  with STEP one of {', '.join(s.name for s in known)}")
+    return wanted
+
+
+def main(names: list[str]) -> int:
+    todo = chosen(names)
+    LOGS.mkdir(parents=True, exist_ok=True)
+    stop_rig = any(step.command[0] == RIG for step in todo) and not rig_is_up()
+    began = time.monotonic()
+    try:
+        for step in todo:
+            run(step)
+    finally:
+        if stop_rig:
+            subprocess.run([RIG, "down"])
+    skipped = [f"  {step.name}: {reason}" for step in todo for reason in step.skipped]
+    if skipped:
+        print("Skipped:", *skipped, sep="\n")
+    passed, failed = sum(step.passed for step in todo), sum(step.failed for step in todo)
+    print(f"{passed} passed, {failed} failed, {len(skipped)} skipped in {time.monotonic() - began:.0f} s")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
