@@ -1,0 +1,140 @@
+"""What travels to the job's folder: which files, what they hold, and which of them are there already."""
+
+import hashlib
+import io
+import tarfile
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Protocol
+
+from modak.errors import InputError
+from modak.jobs.job import PLAN, SCRIPT, WORK, inner_path
+from modak.model.plan import Plan, Source
+
+LAUNCHERS = "launchers"
+LARGE = 32 * 1024 * 1024
+"""Bytes from which a file travels alone."""
+_KEY = "the plan's source"
+_REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
+
+
+class LocalSource(Protocol):
+    """A file of the Plan's and where it lies on the controller."""
+
+    @property
+    def source(self) -> Source: ...
+
+    @property
+    def local(self) -> Path: ...
+
+
+@dataclass(frozen=True)
+class Upload:
+    """One file for the target: its path below the job's folder and what is in it."""
+
+    path: str
+    content: bytes | Path
+    executable: bool = False
+
+    def digest(self, like: str = "") -> str:
+        """Return the content's digest, of the kind that the target's ``like`` is."""
+        return digest(self.content, like)
+
+    @property
+    def size(self) -> int:
+        """Return the number of bytes."""
+        return len(self.content) if isinstance(self.content, bytes) else self.content.stat().st_size
+
+    def read(self) -> bytes:
+        """Return the content."""
+        return self.content if isinstance(self.content, bytes) else self.content.read_bytes()
+
+
+def source_uploads(plan: Plan, sources: Sequence[LocalSource]) -> list[Upload]:
+    """Return the Plan's own files; InputError when one is not at hand or no longer what the Plan was made for."""
+    local = {item.source.path: item.local for item in sources}
+    uploads = []
+    for source in plan.sources:
+        path = inner_path(source.path, _KEY)
+        file = local.get(source.path)
+        if file is None:
+            raise InputError(f"the plan needs the file '{source.path}', which was not found")
+        try:
+            actual = digest(file)
+        except OSError as error:
+            raise InputError(f"the file {file} cannot be read: {error.strerror}") from None
+        if actual != source.sha256:
+            raise InputError(f"the file {file} has changed since the plan was made: make the plan again")
+        uploads.append(Upload(f"{WORK}/{path}", file, source.executable))
+    return uploads + _launcher(plan)
+
+
+def paths_of(plan: Plan) -> list[str]:
+    """Return where the Plan's own files lie, below the job's folder."""
+    paths = [f"{WORK}/{inner_path(source.path, _KEY)}" for source in plan.sources]
+    return paths + [upload.path for upload in _launcher(plan)]
+
+
+def plan_upload(plan: Plan) -> Upload:
+    """Return the Plan as a file."""
+    return Upload(PLAN, plan.to_json().encode())
+
+
+def script_upload(script: str) -> Upload:
+    """Return the job's script as a file."""
+    return Upload(SCRIPT, script.encode(), executable=True)
+
+
+def changed(uploads: Iterable[Upload], there: Mapping[str, str]) -> list[Upload]:
+    """Return those of which the target, by the digests ``there``, has no copy."""
+    return [
+        upload
+        for upload in uploads
+        if upload.path not in there or upload.digest(there[upload.path]) != there[upload.path]
+    ]
+
+
+def archive(uploads: Iterable[Upload]) -> bytes:
+    """Return a tar archive: readable for the owner only, and the same bytes for the same files."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        for upload in uploads:
+            info = tarfile.TarInfo(upload.path)
+            info.mode = 0o700 if upload.executable else 0o600
+            info.size = upload.size
+            tar.addfile(info, io.BytesIO(upload.read()))
+    return buffer.getvalue()
+
+
+def digest(content: bytes | Path, like: str = "") -> str:
+    """Return the SHA-256 of bytes or of a file; POSIX's checksum where ``like`` is one."""
+    if like.startswith("cksum:"):
+        data = content if isinstance(content, bytes) else content.read_bytes()
+        return f"cksum:{_cksum(data)}:{len(data)}"
+    if isinstance(content, bytes):
+        return hashlib.sha256(content).hexdigest()
+    with content.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _cksum(data: bytes) -> int:
+    """Return what POSIX's cksum prints: zlib's CRC over the bits of each byte reversed, started at zero."""
+    length, size = len(data), b""
+    while length:
+        size += bytes([length & 0xFF])
+        length >>= 8
+    mirrored = zlib.crc32((data + size).translate(_REVERSED), 0xFFFFFFFF)
+    return int(f"{mirrored:032b}"[::-1], 2)
+
+
+def _launcher(plan: Plan) -> list[Upload]:
+    name = plan.chosen.launcher
+    if name is None:
+        return []
+    file = resources.files("modak.catalogue").joinpath("data", LAUNCHERS, name)
+    if "/" in name or name.startswith(".") or not file.is_file():
+        raise InputError(f"the plan's launcher '{name}' is not one that modak ships")
+    return [Upload(f"{WORK}/{LAUNCHERS}/{name}", file.read_bytes(), executable=True)]

@@ -1,0 +1,82 @@
+"""A job on a target: what belongs to it, and where."""
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from modak.errors import InputError, JobError, TargetError
+from modak.jobs.folder import ADOPTED
+from modak.model.plan import Plan
+from modak.schedulers.base import JobSpec, Scheduler
+from modak.transport.base import Completed
+
+SCRIPT = "job.sh"
+PLAN = "plan.json"
+WORK = "work"
+OUTPUT = "output.log"
+ERROR = "error.log"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job that the scheduler has taken."""
+
+    id: str
+    spec: JobSpec
+    plan: Plan
+    scheduler: Scheduler
+    submitted: float | None = None
+    """Seconds since the epoch on the target."""
+
+
+def folder_name(plan: Plan) -> str:
+    """Return the name of the job's folder below ``<workspace>/runs``."""
+    return f"{plan.name}-{plan.tag().removeprefix('modak-')[:16]}"
+
+
+def check_workspace(plan: Plan) -> str:
+    """Return the target's workspace; InputError when it is neither absolute nor below the home."""
+    workspace = plan.target.workspace
+    if not (workspace == "~" or workspace.startswith(("~/", "/"))):
+        raise InputError(f"target.workspace '{workspace}' is neither an absolute path nor one below '~/'")
+    return workspace
+
+
+def specification(plan: Plan, directory: str) -> JobSpec:
+    """Return what the scheduler must know of the Plan's job in ``directory``, the job's absolute folder."""
+    options = plan.job
+    separate = options.error is not None or not options.join_output
+    return JobSpec(
+        name=plan.name,
+        tag=plan.tag(),
+        directory=directory,
+        script=f"{directory}/{SCRIPT}",
+        output=_output(directory, options.output, OUTPUT),
+        error=_output(directory, options.error, ERROR) if separate else None,
+        resources=plan.chosen.resources,
+        options=options,
+        target=plan.target,
+    )
+
+
+def inner_path(path: str, key: str) -> str:
+    """Return a path below the working directory in its plain form; InputError naming ``key`` for one that leads out."""
+    plain = PurePosixPath(path)
+    if plain.is_absolute() or ".." in plain.parts or not plain.parts:
+        raise InputError(f"{key} '{path}' does not lie below the job's working directory: write a relative path")
+    return str(plain)
+
+
+def read_id(scheduler: Scheduler, text: str) -> str | None:
+    """Return the id in the record of a submission; None when it holds none."""
+    if text.startswith(ADOPTED):
+        return text.removeprefix(ADOPTED).strip() or None
+    try:
+        return scheduler.parse_submit(Completed(0, text + "\n", ""))
+    except (JobError, TargetError):
+        return None
+
+
+def _output(directory: str, path: str | None, default: str) -> str:
+    if path is None:
+        return f"{directory}/{default}"
+    return path if path.startswith("/") else f"{directory}/{WORK}/{path}"

@@ -1,0 +1,83 @@
+"""One step on a target: one POSIX shell script, one round trip, an answer in named parts."""
+
+import re
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from modak.errors import TargetError
+from modak.shell import join
+from modak.transport.base import Transport
+
+STEP_LIMIT = 300.0
+"""Seconds after which a step is taken for hung; the longest one by far is a submission."""
+
+
+class StepError(TargetError):
+    """A step was carried out as far as it could be, and refused; to try again would not help."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a step printed: its parts in order, and what else came by standard error."""
+
+    parts: Sequence[tuple[str, str]]
+    stderr: str
+
+    def get(self, name: str) -> str | None:
+        """Return the first part of that name; None where there is none."""
+        return next((text for key, text in self.parts if key == name), None)
+
+    def text(self, name: str) -> str:
+        """Return the first part of that name, empty where there is none."""
+        return self.get(name) or ""
+
+    def groups(self, prefix: str) -> Iterator[dict[str, str]]:
+        """Yield the parts that follow each part named ``prefix`` and a number."""
+        group: dict[str, str] | None = None
+        for key, text in self.parts:
+            if re.fullmatch(rf"{re.escape(prefix)}\d+", key):
+                if group is not None:
+                    yield group
+                group = {}
+            elif group is not None:
+                group[key] = text
+        if group is not None:
+            yield group
+
+
+def call(transport: Transport, step: str, arguments: Sequence[str], *, stdin: bytes = b"") -> Answer:
+    """Run the script ``sh/<step>.sh`` on the target.
+
+    StepError when the step refuses (with its own sentence); TargetError when the target is not reached, and when the
+    step died on the way or its answer was cut off.
+    """
+    boundary = f"--{secrets.token_hex(12)}"
+    command = f"boundary={boundary}\nset -- {join(arguments)}\n{_script('common')}\n{_script(step)}"
+    done = transport.run(command, stdin=stdin, timeout=STEP_LIMIT)
+    parts = []
+    for piece in done.stdout.split(f"\n{boundary} ")[1:]:
+        name, _, text = piece.partition("\n")
+        parts.append((name, text))
+    said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    if 0 < done.returncode < 126 and said:
+        raise StepError(said[-1])
+    if done.returncode:
+        raise TargetError(f"the step '{step}' died on the target with exit code {done.returncode}")
+    if not parts or parts[-1][0] != "end":
+        raise TargetError(f"the answer to the step '{step}' was cut off on the way")
+    return Answer(parts[:-1], done.stderr)
+
+
+def token() -> str:
+    """Return a name that no other attempt has."""
+    return secrets.token_hex(8)
+
+
+@cache
+def _script(name: str) -> str:
+    text = resources.files(__package__).joinpath("sh", f"{name}.sh").read_text("utf-8")
+    # The comments stay here: what travels is what runs.
+    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))

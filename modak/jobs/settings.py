@@ -1,0 +1,61 @@
+"""How patient the life cycle is, and whom it tells what happens."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from modak.schedulers.base import QueueState
+
+if TYPE_CHECKING:
+    from modak.jobs.job import Job
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Limits of waiting, in seconds unless said otherwise."""
+
+    outage: float = 900.0
+    """How long target or scheduler may stay silent while a job runs."""
+    submission: float = 120.0
+    """How long to try again while another controller holds the job's lock or the scheduler does not answer."""
+    settle: float = 10.0
+    """Age of an unanswered submission after which a job that the scheduler does not know is taken for not submitted."""
+    asks: int = 3
+    """How many times queue and records must both deny a job before it is lost."""
+    lost: float = 5.0
+    """How long they must have denied it."""
+    finishing: float = 120.0
+    """How long the queue may show a job whose application has completed."""
+    cancel: float = 120.0
+    """How long a cancelled job may take to leave the queue."""
+    pause: float = 1.0
+    """Between two tries of the same step."""
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+
+
+class Reporter(Protocol):
+    """Who is told what happens."""
+
+    def state(self, job: "Job", state: QueueState) -> None:
+        """A job's state, or the reason for it, has changed."""
+
+    def notice(self, text: str) -> None:
+        """Something else that a user should know, as one sentence."""
+
+    def output(self, job: "Job", text: str) -> None:
+        """New text of the job's output."""
+
+
+class Silent:
+    """A reporter that says nothing."""
+
+    def state(self, job: "Job", state: QueueState) -> None:
+        """See ``Reporter.state``."""
+
+    def notice(self, text: str) -> None:
+        """See ``Reporter.notice``."""
+
+    def output(self, job: "Job", text: str) -> None:
+        """See ``Reporter.output``."""

@@ -1,0 +1,35 @@
+# shellcheck shell=sh
+# stage DIR TAG TOKEN [FOLDER...]: take the job's files from the tar archive on standard input, each put in place by
+# one rename. FOLDERs are made besides, for output files.
+
+dir=$1 tag=$2 token=$3
+shift 3
+umask 077
+mkdir -p "${dir%/*}" || fail "the folder ${dir%/*} cannot be made"
+mkdir -m 700 "$dir" 2>/dev/null || { [ -d "$dir" ] && [ ! -h "$dir" ]; } || fail "the folder $dir cannot be made"
+if [ -f "$dir/state/tag" ]; then
+  [ "$(cat "$dir/state/tag")" = "$tag" ] || fail "$dir is the folder of another job"
+else
+  case $(ls -A "$dir") in
+  '' | state) ;;
+  *) fail "$dir is there already, and is no job's folder: move it away" ;;
+  esac
+  mkdir -p "$dir/state" && printf '%s\n' "$tag" >"$dir/state/tag.$token" &&
+    mv -f "$dir/state/tag.$token" "$dir/state/tag" || fail "nothing can be written to $dir/state"
+fi
+mkdir -p "$dir/work" "$@" || fail "the folders for the job's output cannot be made"
+# What a controller that was killed left behind a day ago or earlier.
+find "$dir/state" -type d -name 'stage.*' -mtime +0 -prune -exec rm -rf {} +
+new=$dir/state/stage.$token
+mkdir "$new" && (cd "$new" && tar -xof -) || fail "the files cannot be unpacked in $new"
+part files
+(cd "$new" && find . -type f) | while IFS= read -r path; do
+  path=${path#./}
+  case $path in
+  */*) mkdir -p "$dir/${path%/*}" || fail "the folder $dir/${path%/*} cannot be made" ;;
+  esac
+  mv -f "$new/$path" "$dir/$path" || fail "$dir/$path cannot be put in place"
+  digest "$dir/$path" "$path"
+done || exit 1
+rm -rf "$new"
+part end

@@ -1,0 +1,83 @@
+"""The job's folder on the target: looked at, filled, removed."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from modak.errors import TargetError
+from modak.jobs import files, folder
+from modak.jobs.files import Upload
+from modak.jobs.folder import Records
+from modak.jobs.job import WORK, check_workspace, folder_name
+from modak.jobs.remote import Answer, call, token
+from modak.model.plan import Plan
+from modak.schedulers.base import JobSpec, Scheduler
+from modak.transport.base import Completed, Transport
+
+
+@dataclass(frozen=True)
+class Place:
+    """A job's folder as it was when it was looked at."""
+
+    directory: str
+    exists: bool
+    now: float
+    """The target's time, in seconds since the epoch."""
+    records: Records
+    there: dict[str, str] = field(default_factory=dict)
+    """Digests of the files that were asked for and are there, by path."""
+    found: Sequence[str] | None = None
+    """Jobs with the tag that the scheduler knows; None when it was not asked."""
+
+
+def look(transport: Transport, plan: Plan, paths: Iterable[str] = (), *, ask: Scheduler | None = None) -> Place:
+    """Look at the Plan's folder on the target, at the files ``paths`` in it, and at what the scheduler ``ask`` knows.
+
+    One round trip; nothing is changed.
+    """
+    find = ask.find_command(plan.tag()) if ask else ""
+    arguments = [check_workspace(plan), folder_name(plan), find]
+    answer = call(transport, "look", arguments, stdin="".join(f"{path}\n" for path in paths).encode())
+    found = None
+    if ask:
+        done = Completed(int(answer.text("found_code")), answer.text("found"), answer.stderr)
+        found = ask.parse_find(done, plan.tag())
+    records = folder.parse(dict(answer.parts))
+    if records.tag not in (None, plan.tag()):
+        raise TargetError(f"{answer.text('directory')} is the folder of another job")
+    exists, now = answer.get("exists") is not None, float(answer.text("now"))
+    return Place(answer.text("directory"), exists, now, records, _digests(answer), found)
+
+
+def stage(transport: Transport, spec: JobSpec, uploads: Sequence[Upload]) -> None:
+    """Make the job's folder and bring the files there, each whole or not at all.
+
+    TargetError when one arrives damaged.
+    """
+    small = [upload for upload in uploads if upload.size < files.LARGE]
+    folders = [str(PurePosixPath(path).parent) for path in (spec.output, spec.error) if path is not None]
+    answer = call(transport, "stage", [spec.directory, spec.tag, token(), *folders], stdin=files.archive(small))
+    _verify(small, answer)
+    for upload in uploads:
+        if upload.size >= files.LARGE and isinstance(upload.content, Path):
+            new = f"state/large.{token()}"
+            transport.put(upload.content, f"{spec.directory}/{new}")
+            mode = "700" if upload.executable else "600"
+            _verify([upload], call(transport, "place", [spec.directory, new, upload.path, mode]))
+
+
+def remove(transport: Transport, directory: str, tag: str) -> None:
+    """Remove the job's folder; TargetError when it does not say that it is this job's."""
+    call(transport, "remove", [directory, tag, token()])
+
+
+def _digests(answer: Answer) -> dict[str, str]:
+    lines = (line.split(" ", 2) for line in answer.text("files").splitlines())
+    return {path: digest for digest, _, path in lines}
+
+
+def _verify(uploads: Iterable[Upload], answer: Answer) -> None:
+    there = _digests(answer)
+    for upload in files.changed(uploads, there):
+        name = upload.path.removeprefix(f"{WORK}/")
+        raise TargetError(f"the file '{name}' arrived damaged on the target")

@@ -1,0 +1,123 @@
+"""What is true of a job, from what the queue says and what the job wrote down itself."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from signal import Signals
+
+from modak.jobs.folder import Records
+from modak.jobs.job import Job
+from modak.jobs.record import ExitRecord, RecordedState
+from modak.model.job import ENDS, JobResult, JobState
+from modak.schedulers import options
+from modak.schedulers.base import QueueState
+
+_OF_RECORD: Mapping[RecordedState, JobState] = {
+    "completed": "completed",
+    "failed": "failed",
+    "timeout": "timeout",
+    "terminated": "cancelled",
+}
+_WORST_FIRST: tuple[RecordedState, ...] = ("timeout", "failed", "terminated", "completed")
+_WHY: Mapping[JobState, str] = {
+    "timeout": "its wall time was over",
+    "cancelled": "somebody or something ended it from outside",
+    "out_of_memory": "it needed more memory than it had reserved",
+    "node_failure": "a node failed under it",
+    "preempted": "a job of higher priority took its place",
+    "dependency_never_satisfied": "the job that it depends on will never end as it must",
+    "never_starts": "the target can never give it what it asks for",
+    "lost": "neither the queue nor an exit record knows of it: the node may have died under it",
+}
+
+
+def exit_of(job: Job, records: Records) -> ExitRecord | None:
+    """Return how the job ended by its own word; for an array the worst end, once all tasks have ended."""
+    if job.spec.options.array is None:
+        return records.exits.get(None)
+    array = options.array(job.spec, job.scheduler.name)
+    ends = [records.exits.get(task) for task in (array.indices() if array else [])]
+    known = [end for end in ends if end is not None]
+    if not known or len(known) < len(ends):
+        return None
+    worst = min(known, key=lambda end: _WORST_FIRST.index(end.state))
+    starts = [end.start for end in known if end.start is not None]
+    return replace(worst, start=min(starts, default=None), seconds=sum(end.seconds or 0.0 for end in known))
+
+
+def ended(queue: QueueState | None, record: ExitRecord | None) -> QueueState | None:
+    """Return the job's end; None when it has not ended or nobody says so.
+
+    The queue knows why a job was ended, the record what became of the application: where the queue names a cause, it
+    is believed; where it only says that the job is over, or has forgotten it, the record decides.
+    """
+    if queue is None:
+        return None if record is None else _with_reason(QueueState(_OF_RECORD[record.state]), record)
+    if queue.state not in ENDS:
+        return None
+    if record is not None and _record_decides(queue, record):
+        queue = replace(queue, state=_OF_RECORD[record.state])
+    return _with_reason(queue, record)
+
+
+def lost() -> QueueState:
+    """Return the state of a job that nobody knows any more."""
+    return _with_reason(QueueState("lost"), None)
+
+
+def result(job: Job, state: QueueState, records: Records) -> JobResult:
+    """Return all that is known of the job in that state."""
+    record = exit_of(job, records) if state.state in ENDS else None
+    start = next(iter(records.starts.values()), None)
+    code = record.code if record else state.exit_code
+    return JobResult(
+        id=job.id,
+        scheduler=job.scheduler.name,
+        tag=job.spec.tag,
+        state=state.state,
+        reason=state.reason,
+        exit_code=code,
+        signal=(record.signal if record else None) or state.signal or _signal_of(code),
+        host=(record.host if record else None) or (start.host if start else None) or next(iter(state.nodes), None),
+        submitted=job.submitted,
+        started=record.start if record else start.start if start else None,
+        ended=record.end if record else None,
+        seconds=record.seconds if record else None,
+        directory=job.spec.directory,
+    )
+
+
+def sentence(found: JobResult) -> str:
+    """Return one sentence on a job that ended badly."""
+    words = found.state.replace("_", " ")
+    verb = {"failed": "failed", "lost": "is lost", "never_starts": "never starts"}.get(found.state, f"ended as {words}")
+    where = f"; what it wrote is in {found.results}" if found.results else ""
+    return f"job {found.id} ({found.tag}) {verb}: {found.reason or words}{where}"
+
+
+def _record_decides(queue: QueueState, record: ExitRecord) -> bool:
+    if queue.state == "completed":
+        return record.state != "completed"
+    if queue.state == "failed":
+        return record.state in ("timeout", "terminated") or (record.state == "completed" and not queue.exit_code)
+    return False
+
+
+def _with_reason(state: QueueState, record: ExitRecord | None) -> QueueState:
+    code = record.code if record else state.exit_code
+    if state.state == "completed":
+        return replace(state, exit_code=code, reason="")
+    if state.state == "failed" and code:
+        return replace(state, exit_code=code, reason=_code_in_words(code))
+    return replace(state, exit_code=code, reason=state.reason or _WHY.get(state.state, ""))
+
+
+def _code_in_words(code: int) -> str:
+    number = _signal_of(code)
+    if number is None:
+        return f"the application ended with exit code {code}"
+    name = Signals(number).name if number in set(Signals) else str(number)
+    return f"the application was ended by signal {number} ({name})"
+
+
+def _signal_of(code: int | None) -> int | None:
+    return code - 128 if code is not None and 128 < code < 128 + 65 else None

@@ -1,0 +1,193 @@
+"""Waiting: one spaced-out question for all jobs of a target, until each of them has ended."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from modak.errors import JobError, TargetError
+from modak.jobs import folder, verdict
+from modak.jobs.folder import Records
+from modak.jobs.job import Job
+from modak.jobs.record import ExitRecord
+from modak.jobs.remote import call
+from modak.jobs.settings import Patience, Reporter
+from modak.model.job import ENDS, JobResult
+from modak.schedulers.base import QueueState
+from modak.transport.base import Completed, Transport
+from modak.transport.local import encode
+
+_GROWTH = 1.5
+_HELD_BACK = 4096
+"""Bytes of output without a line end that are kept for the next time."""
+
+
+@dataclass
+class _Watched:
+    job: Job
+    state: QueueState | None = None
+    records: Records = field(default_factory=Records)
+    asks: int = 0
+    """How many times in a row queue and records did not fit together."""
+    since: float = 0.0
+    offset: int = 0
+    end: QueueState | None = None
+
+
+@dataclass(frozen=True)
+class _Reply:
+    """One answer: the queue's word on each job, None where the scheduler itself was silent, and each job's records."""
+
+    queue: Mapping[str, QueueState] | None
+    parts: Sequence[Mapping[str, str]]
+    silence: str = ""
+
+
+class Watch:
+    """Follows jobs of one target and one scheduler; its questions do not grow with their number."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        jobs: Sequence[Job],
+        *,
+        patience: Patience,
+        reporter: Reporter,
+        follow: bool = False,
+    ) -> None:
+        self._transport = transport
+        self._patience = patience
+        self._reporter = reporter
+        self._all = [_Watched(job, offset=int(follow)) for job in jobs]
+        self._silent_since: float | None = None
+        self._last_error = ""
+
+    def wait(self, *, timeout: float | None = None, at_once: bool = False) -> list[JobResult]:
+        """Return how the jobs ended, in their order.
+
+        ``at_once`` asks before the first pause, for jobs that were submitted earlier. JobError when they have not all
+        ended after ``timeout`` seconds, TargetError when the target was silent for too long; the jobs go on.
+        """
+        clock = self._patience.clock
+        deadline = None if timeout is None else clock() + timeout
+        polling = self._all[0].job.plan.target.polling
+        pause = polling.first
+        if not at_once:
+            self._patience.sleep(pause if timeout is None else min(pause, timeout))
+        while waiting := self.ask():
+            left = None if deadline is None else deadline - clock()
+            if left is not None and left <= 0:
+                raise JobError(_unfinished(waiting, timeout or 0))
+            self._patience.sleep(pause if left is None else min(pause, left))
+            pause = min(pause * _GROWTH, polling.maximum)
+        return self.results()
+
+    def ask(self) -> list[_Watched]:
+        """Ask once, tell the reporter what has changed, and return the jobs that have not ended."""
+        waiting = [watched for watched in self._all if watched.end is None]
+        if not waiting:
+            return []
+        reply = self._reply(waiting)
+        self._note_silence(reply)
+        if reply is not None:
+            for watched, parts in zip(waiting, reply.parts, strict=True):
+                self._take(watched, parts, reply)
+        return [watched for watched in waiting if watched.end is None]
+
+    def results(self) -> list[JobResult]:
+        """Return the jobs as they were last seen."""
+        unseen = QueueState("queued", reason="it has just been submitted")
+        return [verdict.result(item.job, item.end or item.state or unseen, item.records) for item in self._all]
+
+    def _reply(self, waiting: Sequence[_Watched]) -> _Reply | None:
+        """Return the answer, or None when the target was silent."""
+        scheduler = waiting[0].job.scheduler
+        ids = [watched.job.id for watched in waiting]
+        arguments = [scheduler.status_command(ids)]
+        for watched in waiting:
+            arguments += [watched.job.spec.directory, watched.job.spec.output, str(watched.offset)]
+        try:
+            answer = call(self._transport, "poll", arguments)
+        except TargetError as error:
+            self._last_error = str(error)
+            return None
+        parts = list(answer.groups("job."))
+        done = Completed(int(answer.text("code")), answer.text("status"), answer.stderr)
+        try:
+            return _Reply(scheduler.parse_status(done, ids), parts)
+        except TargetError as error:
+            return _Reply(None, parts, str(error))
+
+    def _note_silence(self, reply: _Reply | None) -> None:
+        now = self._patience.clock()
+        if reply is not None and reply.queue is not None:
+            if self._silent_since is not None:
+                self._reporter.notice("the target answers again")
+            self._silent_since = None
+            return
+        why = reply.silence if reply else self._last_error
+        if self._silent_since is None:
+            self._silent_since = now
+            limit = f"{self._patience.outage:g}"
+            self._reporter.notice(f"no word of the job, asking again for up to {limit} s: {why}")
+        elif now - self._silent_since > self._patience.outage:
+            raise TargetError(f"no word of the job for {now - self._silent_since:.0f} s, and it may well go on: {why}")
+
+    def _take(self, watched: _Watched, parts: Mapping[str, str], reply: _Reply) -> None:
+        watched.records = folder.parse(parts)
+        record = verdict.exit_of(watched.job, watched.records)
+        queue = None if reply.queue is None else reply.queue.get(watched.job.id)
+        if self._is_certain(watched, queue, record, answered=reply.queue is not None):
+            alive = queue is not None and queue.state not in ENDS
+            watched.end = verdict.ended(None if alive else queue, record) or verdict.lost()
+        self._follow(watched, parts.get("output", ""))
+        shown = watched.end or queue
+        if shown is not None and _differs(shown, watched.state) and (watched.end or shown.state not in ENDS):
+            watched.state = shown
+            self._reporter.state(watched.job, shown)
+
+    def _is_certain(
+        self, watched: _Watched, queue: QueueState | None, record: ExitRecord | None, *, answered: bool
+    ) -> bool:
+        """Return whether the job has ended for certain, counting the answers in which queue and record differ.
+
+        A record may be late (NFS), a scheduler silent, slow to list a job or slow to let it go, and a job may be lost.
+        """
+        asks, least = self._patience.asks, self._patience.lost
+        if queue is not None and queue.state in ENDS:
+            if record is not None or queue.state not in ("completed", "failed"):
+                return True
+        elif queue is not None:
+            if record is None or record.state != "completed":
+                watched.asks = 0
+                return False
+            least = self._patience.finishing
+        elif record is not None:
+            if answered or record.state == "completed":
+                return True
+        elif not answered:
+            return False
+        now = self._patience.clock()
+        if watched.asks == 0:
+            watched.since = now
+        watched.asks += 1
+        return watched.asks >= asks and now - watched.since >= least
+
+    def _follow(self, watched: _Watched, text: str) -> None:
+        if not watched.offset or not text:
+            return
+        if watched.end is None:
+            cut = text.rfind("\n") + 1
+            text = text[:cut] if cut or len(text) < _HELD_BACK else text
+        if text:
+            watched.offset += len(encode(text))
+            self._reporter.output(watched.job, text)
+
+
+def _differs(new: QueueState, old: QueueState | None) -> bool:
+    return old is None or (new.state, new.reason) != (old.state, old.reason)
+
+
+def _unfinished(waiting: Sequence[_Watched], timeout: float) -> str:
+    first = waiting[0]
+    state = first.state.state if first.state else "not seen yet"
+    others = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
+    return f"job {first.job.id}{others} is {state} after {timeout:g} s of waiting and goes on: run again to follow it"
