@@ -29,6 +29,7 @@ test: setup ## everything: check, sanity, packaging, real Slurm over ssh, TOSCA,
 
 up: ## start the real Slurm and sshd of the tests
 	@tests/real/slurm.sh up
+	@tests/real/slurm.sh python
 
 down: ## stop them
 	@tests/real/slurm.sh down

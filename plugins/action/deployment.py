@@ -35,16 +35,31 @@ class ActionModule(ModakAction):
         sections = {name: plain(arguments[name]) for name in SECTIONS if arguments[name] is not None}
         if not sections.get("application"):
             raise InputError(_no_application(arguments["variables"]))
+        host = _host_of(sections.get("target"))
+        known = host in task_vars.get("groups", {}).get("all", [])
+        if known:
+            sections["target"] = {**_site(host, task_vars), **sections["target"]}
         deployment = parse_deployment(sections, origin="the variables")
-        target = deployment.target
-        host = target.host or "localhost"
-        known = host in task_vars.get("groups", {}).get("all", []) and target.host is not None
         return {
             "changed": False,
             "deployment": deployment.model_dump(mode="json"),
-            "host": host,
-            "host_vars": {} if known else _host_vars(target),
+            "target": sections.get("target", {"name": "localhost"}),
+            "host": host or "localhost",
+            "host_vars": {} if known else _host_vars(deployment.target),
         }
+
+
+def _host_of(target: Any) -> str | None:
+    """Return the target's host where it is told; what is wrong with a target is told when it is parsed."""
+    return target.get("host") if isinstance(target, dict) else None
+
+
+def _site(host: str, task_vars: dict[str, Any]) -> dict[str, Any]:
+    """Return what the inventory says of the host as a target."""
+    site = plain(task_vars["hostvars"][host].get("modak_site", {}))
+    if not isinstance(site, dict):
+        raise InputError(f"modak_site of the host {host} in the inventory must be a mapping, as the section 'target'")
+    return site
 
 
 def _no_application(variables: list[str]) -> str:

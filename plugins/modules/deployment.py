@@ -13,6 +13,8 @@ version_added: "0.1.0"
 description:
   - Checks the sections of a deployment document as a whole, and names every unknown key and wrong value.
   - Returns the host of the target, with the variables that Ansible needs to reach it.
+  - A host of the inventory may describe itself as a target in its variable C(modak_site), with the keys of the section
+    C(target); what the document says of the target stands over it.
   - Runs on the controller and contacts nothing.
 author: the modak authors (@modak)
 options:
@@ -40,7 +42,6 @@ attributes:
   diff_mode:
     description: There is nothing to differ.
     support: none
-extends_documentation_fragment: []
 """
 
 EXAMPLES = r"""
@@ -68,6 +69,11 @@ deployment:
   returned: success
   type: dict
   sample: {"application": {"name": "digits"}}
+target:
+  description: The section C(target), completed from C(modak_site) of the inventory's host.
+  returned: success
+  type: dict
+  sample: {"name": "cluster", "type": "slurm", "host": "login.example.org"}
 host:
   description: Name of the target's host in the inventory.
   returned: success

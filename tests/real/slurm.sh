@@ -259,6 +259,14 @@ print("\n".join(tomllib.load(open(sys.argv[1], "rb"))["project"]["optional-depen
   echo "$DIR/venv/bin/python"
 }
 
+describe_site() { # what the inventory tells of the host as a target
+  local python
+  python=$(application_python)
+  mkdir -p "$DIR/client/host_vars"
+  printf -- '---\nmodak_site:\n  type: slurm\n  python: %s\n' "$python" >"$DIR/client/host_vars/slurm-login.yml"
+  echo "$python"
+}
+
 mkdir -p "$BUILD"
 exec 9>"$BUILD/real.lock"
 case ${1:-} in
@@ -266,6 +274,6 @@ case ${1:-} in
   down) flock 9; need_root; stop 9>&- ;;
   status) status 9>&- ;;
   install) flock 9; need_root; install_packages 9>&- ;;
-  python) flock 9; application_python 9>&- ;;
+  python) flock 9; describe_site 9>&- ;;
   *) echo "usage: $0 up | down | status | install | python" >&2; exit 2 ;;
 esac
