@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-from modak.catalogue.files import read_yaml
 from modak.catalogue.lever import Group, Lever, LeverFile
+from modak.documents import check, read_document
 from modak.errors import InputError
 
 DATA = Path(__file__).parent / "data"
@@ -99,4 +99,9 @@ def _shipped() -> Catalogue:
 def _read(folder: Path) -> list[tuple[Path, LeverFile]]:
     if not folder.is_dir():
         raise InputError(f"{folder}: the catalogue folder does not exist")
-    return [(path, read_yaml(path, LeverFile)) for path in sorted(folder.glob("levers*.yaml"))]
+    return [(path, _read_file(path)) for path in sorted(folder.glob("levers*.yaml"))]
+
+
+def _read_file(path: Path) -> LeverFile:
+    document = read_document(path)
+    return check(LeverFile, document.data, origin=str(path), locate=document.locate)

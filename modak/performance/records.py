@@ -10,7 +10,8 @@ from typing import Protocol
 from pydantic import ValidationError
 
 from modak.catalogue.catalogue import DATA
-from modak.catalogue.files import describe, read_text
+from modak.documents import read_text
+from modak.documents.faults import fault_lines
 from modak.errors import InputError
 from modak.model.measurement import Measurement
 
@@ -68,7 +69,7 @@ def read_records(path: Path) -> list[Measurement]:
         try:
             records.append(Measurement.model_validate_json(line))
         except ValidationError as error:
-            faults += [f"{path}:{number}: {describe(fault, Measurement)}" for fault in error.errors()]
+            faults += fault_lines(error, Measurement, origin=f"{path}:{number}")
     if faults:
         raise InputError("\n".join(faults))
     if not records:

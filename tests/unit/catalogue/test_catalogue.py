@@ -64,17 +64,17 @@ def test_a_site_brings_its_own_launcher(tmp_path):
 
 
 BAD = [
-    ("levers: []\n", 1, "version: field required"),
-    ("version: 2\n", 1, "version: input should be 1"),
+    ("levers: []\n", 1, "the key 'version' is missing"),
+    ("version: 2\n", 1, "version: must be 1, not 2"),
     ("version: 1\nleverz: []\n", 2, "unknown key 'leverz'; did you mean 'levers'?"),
     (SITE + "    enviroment: {}\n", 9, "unknown key 'enviroment'; did you mean 'environment'?"),
     (SITE + "    when: {glibc: 2.35}\n", 9, "write the version in quotes"),
     (SITE + "    when: {glibc: 'new'}\n", 9, "'new' is not a version or a range"),
-    (SITE.replace('"1"', "1"), 8, "input should be a valid string"),
-    (SITE.replace("readahead", "read ahead"), 5, "levers.0.name"),
+    (SITE.replace('"1"', "1"), 8, "must be text, not 1: write it in quotes"),
+    (SITE.replace("readahead", "read ahead"), 5, "levers[0].name: must be a name"),
     (SITE.replace('"1"', '"{cores}"'), 5, "only {threads} is known"),
     (SITE.replace('"1"', '"{threads}"'), 5, "the lever sets no threads"),
-    (SITE + "    launcher: ../../etc/passwd\n", 9, "levers.0.launcher"),
+    (SITE + "    launcher: ../../etc/passwd\n", 9, "levers[0].launcher: must be"),
     (SITE + "    group: io\n", 9, "the key 'group' is given twice"),
     ("version: 1\nlevers: [\n", 3, ""),
     ("version: 1\ngroups:\n  - {name: a, summary: b, required: true}\n", 3, "needs the 'framework'"),
@@ -93,7 +93,7 @@ def test_a_bad_file_is_refused_with_its_line(tmp_path, text, line, words):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "the file is empty"),
+        ("", "the document is empty"),
         (SITE.replace("group: io", "group: oi"), "a group 'oi' that no file describes"),
         (SITE + "    when: {levers: [nothing]}\n", "needs a lever 'nothing' that no file describes"),
         (SITE + "    launcher: none.py\n", "the launcher 'none.py' of 'readahead' lies in no launchers folder"),

@@ -39,9 +39,9 @@ def test_the_version_does_not_depend_on_the_order():
 
 
 BAD = [
-    ({"runs": [{"total": -1.0}]}, "runs.0.total: input should be greater than 0"),
-    ({"runs": [{"total": "4"}]}, "runs.0.total: input should be a valid number"),
-    ({"runs": [{"total": float("nan")}]}, "runs.0.total: input should be"),
+    ({"runs": [{"total": -1.0}]}, "runs[0].total: must be above 0"),
+    ({"runs": [{"total": "4"}]}, "runs[0].total: must be a number, not '4'"),
+    ({"runs": [{"total": float("nan")}]}, "runs[0].total: must be a finite number"),
     ({"runs": [{"total": 1.0, "first": 0.9, "later": [0.9]}]}, "longer than the total"),
     ({"runs": []}, "exactly one of 'runs' and 'summary'"),
     ({"runs": [{}]}, "a run needs 'total', 'first' or 'later'"),
@@ -61,10 +61,10 @@ def test_a_bad_record_is_refused_with_its_line(tmp_path, change, words):
     with pytest.raises(InputError) as caught:
         read_records(path)
     assert str(caught.value).startswith(f"{path}:3: ")
-    assert words in str(caught.value).lower() or words in str(caught.value)
+    assert words in str(caught.value)
 
 
-@pytest.mark.parametrize(("text", "words"), [("{", ":1: document: "), ("", "holds no measurement"), ("\n", "holds no")])
+@pytest.mark.parametrize(("text", "words"), [("{", ":1: invalid JSON"), ("", "holds no measurement"), ("\n", "holds no")])
 def test_what_is_no_record_is_refused(tmp_path, text, words):
     path = tmp_path / "bad.jsonl"
     path.write_text(text)
