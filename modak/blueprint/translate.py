@@ -1,0 +1,156 @@
+"""Properties of TOSCA nodes as the sections of a deployment document, and a Plan and its job as attributes.
+
+In TOSCA an empty text, list or map, and 0 for a number that must be above 0, stand for "not given"; sizes and times
+carry their unit.
+"""
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from modak.blueprint.fields import Schema, schema_of
+from modak.blueprint.library import RENAMED
+from modak.errors import InputError
+from modak.model.application import Application, Workload
+from modak.model.base import Model
+from modak.model.request import JobOptions, Request
+from modak.model.target import Target
+
+_SCALAR = re.compile(r"(?P<amount>\d+(?:\.\d+)?)\s*(?P<unit>[A-Za-z]+)")
+_SIZES: dict[str, int | Fraction] = {
+    "B": 1,
+    "kB": 10**3,
+    "KiB": 2**10,
+    "MB": 10**6,
+    "MiB": 2**20,
+    "GB": 10**9,
+    "GiB": 2**30,
+    "TB": 10**12,
+}
+_SIZES["TiB"] = 2**40
+_TIMES: dict[str, int | Fraction] = {
+    "d": 86400,
+    "h": 3600,
+    "m": 60,
+    "s": 1,
+    "ms": Fraction(1, 1000),
+    "us": Fraction(1, 10**6),
+}
+_TIMES["ns"] = Fraction(1, 10**9)
+_FIELDS = {shown: field for field, shown in RENAMED.items()}
+
+
+def documents(
+    application: Mapping[str, Any],
+    target: Mapping[str, Any],
+    request: Mapping[str, Any] | None = None,
+    job: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the sections ``application``, ``target``, ``request`` and ``job`` of a deployment document.
+
+    The arguments are what the operations of ``modak.nodes.Job`` are told; InputError names a value that has no meaning.
+    Whether the whole is right is for the models to say.
+    """
+    own, workload = _split(application)
+    described = _document(Application, own, "")
+    described["name"] = described.get("name") or application.get("tosca_name")
+    if measured := _document(Workload, workload, ""):
+        described["workload"] = measured
+    where = _document(Target, target, "")
+    where.setdefault("name", where.get("type"))
+    return {
+        "application": {k: v for k, v in described.items() if v is not None},
+        "target": where,
+        "request": _document(Request, request or {}, "request."),
+        "job": _document(JobOptions, job or {}, "job."),
+    }
+
+
+def _split(application: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the properties that are the application's own and those of its workload."""
+    own = {k: v for k, v in application.items() if k not in Workload.model_fields and k != "tosca_name"}
+    return own, {k: v for k, v in application.items() if k in Workload.model_fields}
+
+
+def _document(model: type[Model], values: Mapping[str, Any], place: str) -> dict[str, Any]:
+    document = {}
+    for shown, value in values.items():
+        name = _FIELDS.get(shown, shown)
+        field = model.model_fields.get(name)
+        if field is None:
+            document[name] = value  # the model refuses it, with the nearest valid key
+            continue
+        schema = schema_of(field.annotation, field.metadata)
+        if _is_given(value, schema, field.is_required()):
+            document[name] = value_of(value, schema, place + shown)
+    return document
+
+
+def _is_given(value: Any, schema: Schema, required: bool) -> bool:
+    if value is None or value in ("", [], {}):
+        return False
+    unset_number = (
+        schema.optional and schema.type in ("integer", "float") and not isinstance(value, bool) and value == 0
+    )
+    return required or not unset_number or ("greater_or_equal", 0) in schema.constraints
+
+
+def value_of(value: Any, schema: Schema, place: str) -> Any:
+    """Return a property's value as the model wants it; ``place`` names it in an error."""
+    if schema.model is not None and isinstance(value, Mapping):
+        return _document(schema.model, value, place + ".")
+    if schema.entry is not None and isinstance(value, list):
+        return [_entry(v, schema.entry, f"{place}[{i}]") for i, v in enumerate(value)]
+    if schema.entry is not None and isinstance(value, Mapping):
+        return {k: _entry(v, schema.entry, f"{place}.{k}") for k, v in value.items()}
+    if schema.type.startswith("scalar-unit."):
+        return scalar(value, schema.type, place)
+    return value
+
+
+def _entry(value: Any, schema: Schema, place: str) -> Any:
+    if schema.type == "string" and isinstance(value, int | float):
+        # An input that is a number may stand among the arguments or in the environment.
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    return value_of(value, schema, place)
+
+
+def scalar(value: Any, kind: str, place: str) -> int:
+    """Return bytes for a ``scalar-unit.size`` and seconds for a ``scalar-unit.time``, by TOSCA's units."""
+    units = _SIZES if kind == "scalar-unit.size" else _TIMES
+    match = _SCALAR.fullmatch(str(value).strip())
+    unit = next((u for u in units if match and u.lower() == match["unit"].lower()), None)
+    if match is None or unit is None:
+        raise InputError(f"{place}: '{value}' is not an amount with one of the units {', '.join(units)}")
+    amount = Fraction(match["amount"]) * units[unit]
+    if amount.denominator != 1 or amount <= 0:
+        whole = "bytes" if kind == "scalar-unit.size" else "seconds"
+        raise InputError(f"{place}: '{value}' is not a whole number of {whole} above zero")
+    return int(amount)
+
+
+def attributes(plan: Mapping[str, Any], job: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the attributes of ``modak.nodes.Job`` for a Plan and, once there is one, its job; both as JSON values."""
+    chosen, facts = plan["chosen"], plan["facts"]
+    native = chosen["runtime"] == "native"
+    uses_python = plan["application"].get("script") is not None
+    told: dict[str, Any] = {
+        "plan": dict(plan),
+        "chosen": chosen["name"],
+        "runtime": chosen["runtime"],
+        "image": (chosen.get("image") or {}).get("reference") or "",
+        "interpreter": (plan["target"].get("python") or facts.get("python") or "") if native and uses_python else "",
+        "predicted_seconds": plan["prediction"].get("seconds"),
+    }
+    if job is None:
+        return told
+    metrics = job.get("metrics") or {}
+    return told | {
+        "job_id": str(job["id"]),
+        "job_state": job["state"],
+        "measured_seconds": job.get("seconds"),
+        "metric_values": metrics,
+        "accuracy": metrics.get("accuracy"),
+        "results_path": job.get("results") or "",
+    }

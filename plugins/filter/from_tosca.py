@@ -1,0 +1,93 @@
+# Copyright (c) 2026, the modak authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The filter modak.deploy.from_tosca."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+
+try:
+    from modak.blueprint.translate import documents
+    from modak.documents import plain
+    from modak.errors import ModakError
+
+    HAS_MODAK = True
+except ImportError:
+    HAS_MODAK = False
+
+DOCUMENTATION = r"""
+name: from_tosca
+short_description: Turn the properties of TOSCA nodes into the sections of a deployment document
+version_added: "0.1.0"
+description:
+  - Drops what is not given (an empty text, list or map, and 0 for a number that must be above 0).
+  - Turns sizes and times with their units into bytes and seconds.
+author: the modak authors (@modak)
+options:
+  _input:
+    description:
+      - What the operations of the node type C(modak.nodes.Job) are told, with the keys O(_input.tosca_application),
+        O(_input.tosca_target), O(_input.tosca_request) and O(_input.tosca_job).
+    type: dict
+    required: true
+    suboptions:
+      tosca_application:
+        description: Properties of the application.
+        type: dict
+        required: true
+      tosca_target:
+        description: Properties of the target that hosts it.
+        type: dict
+        required: true
+      tosca_request:
+        description: What is wanted of the optimiser.
+        type: dict
+      tosca_job:
+        description: Options of the job.
+        type: dict
+"""
+
+EXAMPLES = r"""
+- name: Show the document that a blueprint's node stands for
+  ansible.builtin.debug:
+    msg: "{{ node | modak.deploy.from_tosca }}"
+  vars:
+    node:
+      tosca_application: {tosca_name: digits, script: train.py, units: 12}
+      tosca_target: {type: slurm, host: login.example.org, port: 0}
+      tosca_job: {wall_time: 30 m, partition: ""}
+"""
+
+RETURN = r"""
+_value:
+  description: The sections C(application), C(target), C(request) and C(job).
+  type: dict
+  sample: {"application": {"name": "digits", "script": "train.py"}}
+"""
+
+
+def from_tosca(node: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sections of a deployment document for what a node's operation was told."""
+    if not HAS_MODAK:
+        raise AnsibleFilterError(
+            "The Python package modak is not installed for the Python that runs Ansible: pip install modak"
+        )
+    told = plain(node)
+    try:
+        return documents(
+            told["tosca_application"], told["tosca_target"], told.get("tosca_request"), told.get("tosca_job")
+        )
+    except ModakError as error:
+        raise AnsibleFilterError(str(error)) from error
+
+
+class FilterModule:
+    """Ansible's list of the filters in this file."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """Return the filters by name."""
+        return {"from_tosca": from_tosca}
