@@ -19,7 +19,7 @@ _PREFIXES = ("sbatch: error:", "sbatch: fatal:", "Batch job submission failed:",
 _NO_ANSWER = re.compile(
     r"Unable to contact slurm controller|Socket timed out|Connection refused|Zero Bytes were transmitted|"
     r"Unexpected message received|Could not establish a configuration source|Unable to establish|"
-    r"Protocol authentication error|Munge encode failed|not found|Connection timed out|I/O error|backup controller"
+    r"Protocol authentication error|Munge encode failed|Connection timed out|I/O error|backup controller"
 )
 # What a site sets in these variables would win over the script's own directives.
 _SUBMIT_ENVIRONMENT = (
@@ -53,7 +53,7 @@ class Slurm(Scheduler):
         yield f"job-name={opt.check_name(job, self.name)}"
         yield f"comment={opt.check_tag(job.tag)}"
         # Relative to the job's folder, where sbatch is started. The script opens the user's own files.
-        yield "output=scheduler.log"
+        yield f"output=scheduler.log{'.%a' if o.array else ''}"
         yield "no-requeue"
         yield f"export={'ALL' if o.export_environment else 'NONE'}"
         if o.account is not None:

@@ -47,6 +47,8 @@ def words(done: Completed, prefixes: Sequence[str] = ()) -> str:
     lines = []
     for line in (done.stderr.strip() or done.stdout.strip()).splitlines():
         text = line.strip()
+        if text.lower().startswith("usage:"):
+            break
         for prefix in prefixes:
             text = text.removeprefix(prefix).strip()
         if text and text not in lines:

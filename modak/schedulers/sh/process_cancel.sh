@@ -5,7 +5,8 @@
 
 grace=$1
 shift
-mine= tags=
+mine=''
+tags=''
 for id in "$@"; do
   is_there "$id" || continue
   leader=${id%%-*}
@@ -21,8 +22,11 @@ members() { # PID: all processes of the job that it leads
   for file in /proc/[0-9]*; do
     pid=${file#/proc/}
     sid=$(session_of "$pid") || continue
-    [ "$sid" = "$1" ] || case $marked in *"$file/environ"*) ;; *) continue ;; esac
-    [ "$pid" = "$$" ] || printf '%s ' "$pid"
+    if [ "$sid" != "$1" ]; then
+      case $marked in *"$file/environ"*) ;; *) continue ;; esac
+      [ -n "$(find "$file" -prune -user "$(id -u)" 2>/dev/null)" ] || continue
+    fi
+    printf '%s ' "$pid"
   done
 }
 

@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # process_find TAG: the ids of this user's processes that run a job with that tag.
 
-for file in $(grep -lsF -e "$1" /proc/[0-9]*/cmdline); do
+grep -lsF -e "$1" /proc/[0-9]*/cmdline | while read -r file; do
   file=${file%/cmdline}
   pid=${file#/proc/}
   case $(tr '\0' ' ' 2>/dev/null <"$file/cmdline") in *"/job.sh $1 ") ;; *) continue ;; esac

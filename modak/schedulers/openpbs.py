@@ -1,0 +1,146 @@
+"""OpenPBS and PBS Professional: qsub, qstat, qdel, qselect."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from typing import ClassVar
+
+from modak.model.base import SchedulerName
+from modak.model.job import JobState
+from modak.schedulers import options as opt
+from modak.schedulers.base import JobSpec, QueueState
+from modak.schedulers.pbs import PBS, Job, base_of, of_exit, waits_for
+
+_NEGATIVE: Mapping[int, tuple[JobState, str]] = {
+    -24: ("failed", "it used more cores than it reserved"),
+    -25: ("failed", "it used more cores than it reserved"),
+    -26: ("out_of_memory", "it used more memory than it reserved"),
+    -27: ("out_of_memory", "it used more memory than it reserved"),
+    -28: ("timeout", "its processor time is over"),
+    -29: ("timeout", "its wall time is over"),
+    -4: ("node_failure", "the node's daemon was restarted"),
+    -5: ("node_failure", "the node's daemon was restarted"),
+    -6: ("node_failure", "the node's daemon was restarted"),
+}
+_STATES: Mapping[str, JobState] = {
+    "Q": "queued",
+    "W": "queued",
+    "T": "queued",
+    "M": "queued",
+    "H": "held",
+    "R": "running",
+    "B": "running",
+    "E": "running",
+    "S": "running",
+    "U": "running",
+    "X": "running",
+}
+
+
+class OpenPBS(PBS):
+    """OpenPBS 20 and newer."""
+
+    name: ClassVar[SchedulerName] = "openpbs"
+    task_variable = "PBS_ARRAY_INDEX"
+    _words = "OpenPBS"
+
+    def reads_environment(self, job: JobSpec) -> bool:
+        """See ``Scheduler.reads_environment``: ``qsub -V`` of OpenPBS 23.06 passes nothing on and says nothing."""
+        return job.options.export_environment
+
+    def _own_file(self, job: JobSpec) -> str:
+        return f"scheduler.log{'.^array_index^' if job.options.array else ''}"
+
+    def _quality(self, job: JobSpec) -> Iterator[str]:
+        if job.options.qos is not None:
+            hint = "choose a queue with 'partition'"
+            raise opt.refused(self._words, "job.qos", "it has no qualities of service", hint)
+        yield from ()
+
+    def _resources(self, job: JobSpec) -> Iterator[str]:
+        o = job.options
+        layout = opt.layout(job, self._words)
+        cores = layout.cores or 1
+        names = opt.node_list(job, self._words)
+        if names and len(names) != layout.nodes:
+            why = f"'{o.node_list}' names {len(names)} nodes and the job has {layout.nodes}"
+            raise opt.refused(self._words, "job.node_list", why, "name all of them or none")
+        suffix = self._chunk(job)
+        shares = [(nodes, ranks, "") for nodes, ranks in layout.groups()]
+        if names:
+            shares = [(1, ranks, f":host={name}") for ranks, name in zip(layout.per_node(), names, strict=True)]
+        chunks = []
+        for nodes, ranks, host in shares:
+            memory = o.memory if o.memory_per_core is None else o.memory_per_core * ranks * cores
+            size = "" if memory is None else f":mem={-(-memory // 1024)}kb"
+            chunks.append(f"{nodes}:ncpus={ranks * cores}:mpiprocs={ranks}{size}{suffix}{host}")
+        yield f"-l select={'+'.join(chunks)}"
+        yield f"-l place=scatter{':excl' if o.exclusive else ''}"
+
+    def _chunk(self, job: JobSpec) -> str:
+        suffix = ""
+        if job.resources.gpus:
+            pattern = r"[A-Za-z][A-Za-z0-9_]*=\{count\}(:[A-Za-z][A-Za-z0-9_]*=[A-Za-z0-9_.-]+)*"
+            suffix += ":" + self._gpus(job, "ngpus={count}", pattern, "write 'ngpus={count}' or as the site names it")
+        if job.options.constraint is not None:
+            pair = r"[A-Za-z][A-Za-z0-9_]*=[A-Za-z0-9_.-]+"
+            hint = "write resources of a node as 'name=value', several with ':'"
+            constraint = opt.checked(self._words, "job.constraint", job.options.constraint, f"{pair}(:{pair})*", hint)
+            suffix += f":{constraint}"
+        return suffix
+
+    def _array(self, array: opt.Array) -> str:
+        numbers = array.indices()
+        steps = {after - before for before, after in pairwise(numbers)}
+        if len(steps) != 1:
+            text = str(array)
+            why = f"'{text}' is a single task" if not steps else f"'{text}' is not one range"
+            raise opt.refused(self._words, "job.array", why, "write a range of two tasks or more, such as 0-9 or 0-9:2")
+        step = steps.pop()
+        limit = f"%{array.limit}" if array.limit else ""
+        return f"-J {numbers[0]}-{numbers[-1]}{f':{step}' if step > 1 else ''}{limit}"
+
+    def _lines_per_rank(self, layout: opt.Layout) -> int:
+        return 1
+
+    def _state(self, job: Job, jobs: Mapping[str, Job]) -> QueueState:
+        letter, comment = job.get("job_state"), job.get("comment")
+        if letter in ("F", "X") and (letter == "F" or job.get("Exit_status")):
+            return self._ended(job)
+        state = _STATES.get(letter, "queued")
+        reason = "" if re.match(r"Job (run|Array Began) at ", comment) else comment
+        if state == "queued" and comment.startswith("Can Never Run"):
+            state = "never_starts"
+        elif state == "held" and (parents := waits_for(job)):
+            state, reason = "queued", f"it waits for {parents}"
+        elif letter in ("S", "U"):
+            reason = reason or "it is suspended"
+        return replace(base_of(job), state=state, reason=reason)
+
+    def _ended(self, job: Job) -> QueueState:
+        status, comment = job.get("Exit_status"), job.get("comment")
+        base = base_of(job)
+        if not re.fullmatch(r"-?\d+", status):
+            # Without an exit status it never ran, whatever its substate says.
+            if (parents := waits_for(job)) and "s" in job.get("Hold_Types"):
+                return replace(base, state="dependency_never_satisfied", reason=f"{parents} did not end as it must")
+            return replace(base, state="cancelled", reason=_by(comment) or "it was deleted before it started")
+        code = int(status)
+        if "exceeded resource walltime" in comment:
+            return replace(base, state="timeout", reason="its wall time is over")
+        if "exceeded resource mem" in comment or "exceeded resource vmem" in comment:
+            return replace(base, state="out_of_memory", reason="it used more memory than it reserved")
+        if code < 0:
+            state, reason = _NEGATIVE.get(code, ("failed", f"OpenPBS could not run it (exit status {code})"))
+            return replace(base, state=state, reason=reason)
+        exit_code, signal, reason = of_exit(code)
+        if _by(comment) or signal == 15:
+            return replace(base, state="cancelled", signal=signal, reason=_by(comment) or "it was deleted while it ran")
+        state = "completed" if code == 0 else "failed"
+        return replace(base, state=state, exit_code=exit_code, signal=signal, reason=reason)
+
+
+def _by(comment: str) -> str:
+    found = re.search(r"(terminated|deleted) by (\S+)", comment)
+    return f"deleted by {found[2]}" if found else ""

@@ -1,0 +1,260 @@
+"""What Torque and OpenPBS have in common: most of the directives, and qstat's text."""
+
+import re
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from modak import shell
+from modak.errors import InputError, JobError
+from modak.schedulers import options as opt
+from modak.schedulers.base import JobSpec, QueueState, Scheduler
+from modak.schedulers.states import of_array, unreachable, words
+from modak.schedulers.steps import step
+from modak.transport.base import Completed
+
+ID = r"\d+(\[\d*\])?(\.[A-Za-z0-9_.-]+)?"
+_NO_FOLDER = 97
+_NO_ANSWER = re.compile(
+    r"cannot connect to server|Cannot connect to specified server|Unable to communicate with|trqauthd|"
+    r"Couldn't connect to cluster|Connection refused|Connection timed out|No route to host|pbs_iff|"
+    r"Premature end of message|End of File"
+)
+_FOLDER = r"/[A-Za-z0-9_./+@=~-]*"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job as ``qstat -f`` shows it."""
+
+    id: str
+    fields: Mapping[str, str]
+
+    def get(self, *names: str) -> str:
+        """Return the first of the fields that is there; empty where none is."""
+        return next((self.fields[name] for name in names if name in self.fields), "")
+
+
+def parse_jobs(text: str) -> dict[str, Job]:
+    """Return the jobs in the output of ``qstat -f`` by id; folded lines are unfolded, complaints skipped."""
+    jobs: dict[str, Job] = {}
+    fields: dict[str, str] = {}
+    last = ""
+    for line in text.splitlines():
+        if line.startswith("Job Id:"):
+            fields, last = {}, ""
+            name = line.partition(":")[2].strip()
+            jobs[name] = Job(name, fields)
+        elif line.startswith("\t") and last:
+            fields[last] += line[1:]
+        elif match := re.match(r" {4}([A-Za-z_][\w.]*) = (.*)", line):
+            last = match[1]
+            # A value with a line break in it could only pretend to be a field that has been told already.
+            fields.setdefault(last, match[2])
+    return jobs
+
+
+class PBS(Scheduler):
+    """The common part of Torque and OpenPBS.
+
+    A job's id is what qsub prints (``1.server``, for an array ``43[].server``). The tag is the variable MODAK_TAG in
+    the job's own list. The scheduler copies its files only after the job's end, and loses them where it cannot; so the
+    job script opens the user's files itself, and the scheduler's own are ``scheduler.log`` in the job's folder.
+    """
+
+    id_variable = "PBS_JOBID"
+    _words: str
+    """The scheduler's name in sentences."""
+
+    def directives(self, job: JobSpec) -> list[str]:
+        """See ``Scheduler.directives``."""
+        return [f"#PBS {option}" for option in self._options(job)]
+
+    def _options(self, job: JobSpec) -> Iterator[str]:
+        o = job.options
+        opt.check_paths(job, self._words)
+        opt.check_mail(job, self._words)
+        hint = "choose a workspace without blanks and special characters"
+        opt.checked(self._words, "target.workspace", job.directory, _FOLDER, hint)
+        yield f"-N {opt.check_name(job, self._words)}"
+        yield "-S /bin/sh"
+        yield f"-v MODAK_TAG={opt.check_tag(job.tag)}"
+        yield f"-o {job.directory}/{self._own_file(job)}"
+        yield "-j oe"
+        yield "-r n"
+        if o.account is not None:
+            yield f"-A {opt.checked(self._words, 'job.account', o.account)}"
+        if o.partition is not None:
+            yield f"-q {opt.checked(self._words, 'job.partition', o.partition)}"
+        yield from self._quality(job)
+        if o.wall_time is not None:
+            yield f"-l walltime={opt.clock(o.wall_time)}"
+        yield from self._resources(job)
+        if array := opt.array(job, self._words):
+            yield self._array(array)
+        if o.dependency:
+            yield f"-W depend={','.join(self._dependency(text) for text in o.dependency)}"
+        if begin := opt.begin_time(job, self._words):
+            yield f"-a {begin:%Y%m%d%H%M.%S}"
+        letters = {"begin": "b", "end": "e", "fail": "a"}
+        yield f"-m {''.join(sorted({letters[event] for event in o.mail_events})) or 'n'}"
+        if o.mail_user is not None:
+            yield f"-M {o.mail_user}"
+
+    def _own_file(self, job: JobSpec) -> str:
+        return "scheduler.log"
+
+    @abstractmethod
+    def _quality(self, job: JobSpec) -> Iterator[str]:
+        """Yield what asks for a quality of service and passes the environment on."""
+
+    @abstractmethod
+    def _resources(self, job: JobSpec) -> Iterator[str]:
+        """Yield what reserves nodes, cores, memory and GPUs."""
+
+    @abstractmethod
+    def _array(self, array: opt.Array) -> str:
+        """Return the option for an array."""
+
+    def _dependency(self, text: str) -> str:
+        pattern = rf"(after|afterok|afternotok|afterany)(:{ID})+"
+        return opt.checked(self._words, "job.dependency", text, pattern, "write 'afterok:ID' with qsub's ids")
+
+    def _gpus(self, job: JobSpec, usual: str, pattern: str, hint: str) -> str:
+        spelling = job.target.gpu_spelling or usual
+        opt.checked(self._words, "target.gpu_spelling", spelling, pattern, hint)
+        return spelling.replace("{count}", str(job.resources.gpus))
+
+    def launch(self, job: JobSpec, argv: Sequence[str]) -> str:
+        """See ``Scheduler.launch``: mpirun with a list of hosts, because not every MPI library asks PBS for it."""
+        ranks = job.resources.ranks
+        launcher = job.options.mpi_launcher or ("mpirun" if ranks > 1 else "none")
+        if launcher == "srun":
+            raise opt.refused(self._words, "job.mpi_launcher", "srun needs Slurm", "write mpirun")
+        if launcher == "none":
+            return shell.join(argv)
+        return f'{launcher} -n {ranks} -machinefile "$modak_state/hosts$modak_suffix" {shell.join(argv)}'
+
+    def prepare(self, job: JobSpec) -> str:
+        """See ``Scheduler.prepare``: one line for each rank's host."""
+        if job.options.mpi_launcher == "none" or (job.options.mpi_launcher is None and job.resources.ranks == 1):
+            return ""
+        lines = self._lines_per_rank(opt.layout(job, self._words))
+        return f'awk \'seen[$0]++ % {lines} == 0\' "$PBS_NODEFILE" >"$modak_state/hosts$modak_suffix"'
+
+    @abstractmethod
+    def _lines_per_rank(self, layout: opt.Layout) -> int:
+        """Return how many lines PBS_NODEFILE has for one rank."""
+
+    def submit_command(self, job: JobSpec) -> str:
+        """See ``Scheduler.submit_command``."""
+        keep = " && (umask 077 && export -p >state/environment)" if self.reads_environment(job) else ""
+        return f"{{ cd {shell.quote(job.directory)}{keep}; }} || exit {_NO_FOLDER}; qsub {shell.quote(job.script)}"
+
+    def parse_submit(self, done: Completed) -> str:
+        """See ``Scheduler.parse_submit``: exit codes differ and mean little, so the words are passed on."""
+        if done.returncode == 0:
+            if found := re.search(rf"^({ID})$", done.stdout.strip(), re.MULTILINE | re.ASCII):
+                return found[1]
+            raise unreachable(self._words, done)
+        if done.returncode in (_NO_FOLDER, 126, 127) or _NO_ANSWER.search(done.stderr):
+            raise unreachable(self._words, done)
+        said = words(done, ("qsub:", "submit error"))
+        raise JobError(f"{self._words} refused the job: {said.removeprefix('(').removesuffix(')')}{self._advice(said)}")
+
+    def _advice(self, said: str) -> str:
+        return ""
+
+    def status_command(self, ids: Sequence[str]) -> str:
+        """See ``Scheduler.status_command``."""
+        plain = [self._checked(i) for i in ids if "[]" not in i]
+        arrays = [self._checked(i) for i in ids if "[]" in i]
+        return step(f"{self.name}_status", [str(len(plain)), *plain, *arrays])
+
+    def parse_status(self, done: Completed, ids: Sequence[str]) -> dict[str, QueueState]:
+        """See ``Scheduler.parse_status``."""
+        text = f"{done.stdout}\n{done.stderr}"
+        jobs = parse_jobs(done.stdout)
+        if (not jobs and done.returncode not in (0, 35, 153)) or _NO_ANSWER.search(_without_jobs(text)):
+            raise unreachable(self._words, Completed(done.returncode, done.stdout, _without_jobs(text)))
+        found = {}
+        for asked in ids:
+            tasks = {task: job for name, job in jobs.items() if (task := task_of(name, asked)) is not None}
+            if asked in jobs and not any(tasks):
+                found[asked] = self._state(jobs[asked], jobs)
+            elif tasks := {task: job for task, job in tasks.items() if task}:
+                found[asked] = of_array({task: self._state(job, jobs) for task, job in tasks.items()})
+            elif "" in tasks:
+                found[asked] = self._state(tasks[""], jobs)
+        return found
+
+    @abstractmethod
+    def _state(self, job: Job, jobs: Mapping[str, Job]) -> QueueState:
+        """Return what the fields of a job mean; ``jobs`` are all that were told, the parents of this one among them."""
+
+    def cancel_command(self, ids: Sequence[str]) -> str:
+        """See ``Scheduler.cancel_command``."""
+        return step("pbs_cancel", [self._checked(i) for i in ids])
+
+    def find_command(self, tag: str) -> str:
+        """See ``Scheduler.find_command``."""
+        return step(f"{self.name}_find", [opt.check_tag(tag)], after="pbs_find")
+
+    def parse_find(self, done: Completed, tag: str) -> list[str]:
+        """See ``Scheduler.parse_find``."""
+        if done.returncode != 0:
+            raise unreachable(self._words, done)
+        found = {re.sub(r"\[\d+\]", "[]", line) for line in done.stdout.split() if re.fullmatch(ID, line, re.ASCII)}
+        return sorted(found, key=lambda name: int(re.split(r"\D", name)[0]))
+
+    def check_command(self, job: JobSpec) -> str:
+        """See ``Scheduler.check_command``: qsub cannot be asked; the shell reads the script, the queue must exist."""
+        queue = job.options.partition
+        return "/bin/sh -n" if queue is None else f"/bin/sh -n && qstat -Q {shell.quote(queue)} >/dev/null"
+
+    def _checked(self, text: str) -> str:
+        if re.fullmatch(ID, text, re.ASCII):
+            return text
+        raise InputError(f"'{text}' is no id of a {self._words} job: it is what qsub printed, such as 12.server")
+
+
+def task_of(name: str, asked: str) -> str | None:
+    """Return the number of the task ``name`` of the array ``asked``; empty for the array itself, None for neither."""
+    if name == asked:
+        return ""
+    head, brackets, tail = asked.partition("[]")
+    match = re.fullmatch(rf"{re.escape(head)}\[(\d+)\]{re.escape(tail)}", name) if brackets else None
+    return match[1] if match else None
+
+
+def base_of(job: Job) -> QueueState:
+    """Return what does not depend on the job's state: its hosts, seconds so far, and their limit."""
+    return QueueState(
+        "queued",
+        elapsed=opt.seconds_of(job.get("resources_used.walltime")),
+        limit=opt.seconds_of(job.get("Resource_List.walltime")),
+        nodes=_nodes_of(job),
+    )
+
+
+def _nodes_of(job: Job) -> tuple[str, ...]:
+    """Return the hosts in ``exec_host``, such as ``n1/0-3+n2/0,2`` or ``n1/0*4``."""
+    return tuple(dict.fromkeys(part.partition("/")[0] for part in job.get("exec_host").split("+") if part))
+
+
+def of_exit(code: int) -> tuple[int | None, int | None, str]:
+    """Return exit code, signal and a clause for an exit status: from 256 on it is 256 and a signal's number."""
+    if code >= 256:
+        return None, code - 256, f"signal {code - 256} ended it"
+    return code, None, f"exit code {code}" if code else ""
+
+
+def waits_for(job: Job) -> str:
+    """Return the jobs that this one waits for, such as ``afterok:45.server``; empty where it waits for none."""
+    parts = [part.partition("@")[0] for part in job.get("depend").split(",") if part.startswith("after")]
+    return ",".join(parts)
+
+
+def _without_jobs(text: str) -> str:
+    """Return the lines of an answer that are no job's: what the commands complained of."""
+    return "\n".join(line for line in text.splitlines() if line and not line.startswith(("Job Id:", "    ", "\t")))

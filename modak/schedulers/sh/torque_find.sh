@@ -1,0 +1,15 @@
+# shellcheck shell=sh
+# torque_find TAG: this user's jobs with that tag; ended ones too while the server keeps them.
+
+set -f # the brackets of an array's id are no pattern
+tag=$1
+ids=$(qselect -u "$(id -un)") || exit
+[ -n "$ids" ] || exit 0
+# shellcheck disable=SC2086 # one word for each id
+jobs=$(qstat -f $ids 2>&1)
+code=$?
+printf '%s\n' "$jobs" | tagged "$tag"
+# 153: one of them has gone meanwhile.
+case $code in 0 | 153) exit 0 ;; esac
+printf '%s\n' "$jobs" >&2
+exit "$code"

@@ -1,0 +1,150 @@
+"""Torque: qsub, qstat, qdel, qselect."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import ClassVar
+
+from modak.model.base import SchedulerName
+from modak.model.job import JobState
+from modak.schedulers import options as opt
+from modak.schedulers.base import JobSpec, QueueState
+from modak.schedulers.pbs import PBS, Job, base_of, of_exit, waits_for
+
+# Torque's own endings; whatever else is negative is a failure to start or to keep the job.
+_NEGATIVE: Mapping[int, tuple[JobState, str]] = {
+    -10: ("out_of_memory", "it used more memory than it reserved"),
+    -11: ("timeout", "its wall time is over"),
+    -12: ("timeout", "its processor time is over"),
+    -4: ("node_failure", "the node's daemon was restarted"),
+    -5: ("node_failure", "the node's daemon was restarted"),
+    -6: ("node_failure", "the node's daemon was restarted"),
+}
+_STATES: Mapping[str, JobState] = {
+    "Q": "queued",
+    "W": "queued",
+    "T": "queued",
+    "H": "held",
+    "R": "running",
+    "E": "running",
+    "S": "running",
+}
+
+
+class Torque(PBS):
+    """Torque 6 and the like."""
+
+    name: ClassVar[SchedulerName] = "torque"
+    task_variable = "PBS_ARRAYID"
+    _words = "Torque"
+
+    def _quality(self, job: JobSpec) -> Iterator[str]:
+        o = job.options
+        if o.qos is not None:
+            yield f"-l qos={opt.checked(self._words, 'job.qos', o.qos)}"
+        if o.export_environment:
+            yield "-V"
+        if o.exclusive:
+            hint = "ask for all cores of a node with 'cores_per_rank'"
+            raise opt.refused(self._words, "job.exclusive", "it has no option for whole nodes", hint)
+
+    def _resources(self, job: JobSpec) -> Iterator[str]:
+        layout = opt.layout(job, self._words)
+        names = opt.node_list(job, self._words)
+        suffix = self._properties(job)
+        if job.resources.gpus:
+            pattern = r"gpus=\{count\}(:[A-Za-z0-9_]+)*"
+            suffix += ":" + self._gpus(job, "gpus={count}", pattern, "write 'gpus={count}' or 'gpus={count}:MODE'")
+        cores = layout.cores or 1
+        if names:
+            if len(names) != layout.nodes:
+                why = f"'{job.options.node_list}' names {len(names)} nodes and the job has {layout.nodes}"
+                raise opt.refused(self._words, "job.node_list", why, "name all of them or none")
+            parts = [f"{host}:ppn={n * cores}{suffix}" for host, n in zip(names, layout.per_node(), strict=True)]
+        else:
+            parts = [f"{nodes}:ppn={ranks * cores}{suffix}" for nodes, ranks in layout.groups()]
+        yield f"-l nodes={'+'.join(parts)}"
+        memory = job.options.memory
+        if memory is not None:
+            yield f"-l mem={-(-memory * layout.nodes // 1024)}kb"
+        if job.options.memory_per_core is not None:
+            yield f"-l mem={-(-job.options.memory_per_core * layout.ranks * cores // 1024)}kb"
+
+    def _properties(self, job: JobSpec) -> str:
+        constraint = job.options.constraint
+        if constraint is None:
+            return ""
+        pattern = r"[A-Za-z][A-Za-z0-9_.-]*([:&][A-Za-z][A-Za-z0-9_.-]*)*"
+        hint = "write node properties, joined with '&' where a node must have several"
+        return ":" + opt.checked(self._words, "job.constraint", constraint, pattern, hint).replace("&", ":")
+
+    def _array(self, array: opt.Array) -> str:
+        # There are no steps in Torque's syntax.
+        parts = [
+            f"{first}-{last}" if step == 1 and last > first else ",".join(map(str, range(first, last + 1, step)))
+            for first, last, step in array.ranges
+        ]
+        return f"-t {','.join(parts)}{f'%{array.limit}' if array.limit else ''}"
+
+    def _dependency(self, text: str) -> str:
+        kind, _, ids = super()._dependency(text).partition(":")
+        arrays = [i for i in ids.split(":") if "[]" in i]
+        if arrays and len(arrays) != ids.count(":") + 1:
+            why = f"'{text}' waits for an array and a job at once"
+            raise opt.refused(self._words, "job.dependency", why, "write one dependency for each")
+        if not arrays:
+            return text
+        return f"{'afterstartarray' if kind == 'after' else f'{kind}array'}:{ids}"
+
+    def _lines_per_rank(self, layout: opt.Layout) -> int:
+        return layout.cores or 1
+
+    def _advice(self, said: str) -> str:
+        if "Invalid Job Dependency" in said:
+            return ": it knows no such job that has not ended yet, so leave out a 'dependency' on one that has"
+        return ""
+
+    def _state(self, job: Job, jobs: Mapping[str, Job]) -> QueueState:
+        letter, comment = job.get("job_state"), job.get("comment")
+        if letter == "C":
+            return self._ended(job)
+        state = _STATES.get(letter, "queued")
+        reason = "" if comment.startswith("Job started on") else comment
+        if state == "held" and (parents := waits_for(job)):
+            state, reason = "queued", f"it waits for {parents}"
+            if bad := self._unsatisfied(parents, jobs):
+                state, reason = "dependency_never_satisfied", bad
+        elif state == "queued" and "Not Running - PBS Error" in comment:
+            state = "never_starts"
+        elif letter == "S":
+            reason = reason or "it is suspended"
+        return replace(base_of(job), state=state, reason=reason)
+
+    def _unsatisfied(self, parents: str, jobs: Mapping[str, Job]) -> str:
+        """Return why a held job will never be released; Torque leaves one for ever whose parent had ended before."""
+        for kind, ids in (part.split(":", 1) for part in parents.split(",")):
+            for parent in ids.split(":"):
+                known = jobs.get(parent)
+                if known is None or known.get("job_state") != "C" or kind not in ("afterok", "afternotok"):
+                    continue
+                if (known.get("exit_status") == "0") != (kind == "afterok"):
+                    return f"{parent} ended with exit status {known.get('exit_status') or 'none'} ({kind})"
+        return ""
+
+    def _ended(self, job: Job) -> QueueState:
+        status, comment = job.get("exit_status"), job.get("comment")
+        why = "" if comment.startswith("Job started on") else comment
+        base = base_of(job)
+        if "as result of dependency" in comment:
+            return replace(base, state="dependency_never_satisfied", reason=comment)
+        if not re.fullmatch(r"-?\d+", status):
+            return replace(base, state="cancelled", reason=why or "it was deleted before it started")
+        code = int(status)
+        if code < 0:
+            state, reason = _NEGATIVE.get(code, ("failed", f"Torque could not run it (exit status {code})"))
+            return replace(base, state=state, reason=reason)
+        exit_code, signal, reason = of_exit(code)
+        if signal == 15:
+            return replace(base, state="cancelled", signal=signal, reason=why or "it was deleted while it ran")
+        state = "completed" if code == 0 else "failed"
+        return replace(base, state=state, exit_code=exit_code, signal=signal, reason=why or reason)
