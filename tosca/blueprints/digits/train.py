@@ -95,7 +95,7 @@ def main():
     model.compile(optimizer=optimizer, loss="sparse_categorical_crossentropy", metrics=["accuracy"])
     timer = EpochTimer()
     model.fit(x_train, y_train, batch_size=args.batch, epochs=args.epochs, callbacks=[timer], verbose=2)
-    _, accuracy = model.evaluate(x_test, y_test, batch_size=args.batch, verbose=0)
+    _loss, accuracy = model.evaluate(x_test, y_test, batch_size=args.batch, verbose=0)
 
     metrics = {
         "accuracy": round(float(accuracy), 4),
