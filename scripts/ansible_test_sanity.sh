@@ -13,7 +13,7 @@ git ls-files -z --cached --others --exclude-standard |
   while IFS= read -r -d '' file; do [ -e "$file" ] && printf '%s\0' "$file"; done |
   tar -c --null -T - -f - | tar -x -C "$WORK/source"
 ansible-galaxy collection build "$WORK/source" --output-path "$WORK"
-ansible-galaxy collection install --offline --collections-path "$WORK" "$WORK"/modak-deploy-*.tar.gz
+ANSIBLE_COLLECTIONS_PATH=$WORK ansible-galaxy collection install --offline --force --collections-path "$WORK" "$WORK"/modak-deploy-*.tar.gz
 
 # ansible-test would download a get-pip of its own; this stand-in installs the same pip from the index.
 cache=$HOME/.ansible/test/cache
@@ -32,7 +32,8 @@ PYTHON
 
 cd "$WORK/ansible_collections/modak/deploy"
 git init --quiet
+echo tests/output/ >.git/info/exclude
 git add --all
 # The imports of the plugins are checked with the collection alone, as on a controller that lacks the library.
 unset PYTHONPATH ANSIBLE_COLLECTIONS_PATH
-exec ansible-test sanity --venv --python "$(python -c 'import sys; print("%d.%d" % sys.version_info[:2])')" "$@"
+exec ansible-test sanity --local --python "$(python -c 'import sys; print("%d.%d" % sys.version_info[:2])')" "$@"
