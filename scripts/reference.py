@@ -52,7 +52,7 @@ def sections(path: str, schema: dict[str, Any], models: dict[str, Any]) -> list[
     lines = [f"\n## {path or 'the document'}\n", "| key | type | default | meaning |", "|---|---|---|---|"]
     below: list[str] = []
     for name, entry in schema["properties"].items():
-        meaning = " ".join(entry.get("description", "").split()).replace("|", "\\|")
+        meaning = " ".join(entry.get("description", "").split()).replace("|", "\\|").replace("``", "`")
         lines.append(f"| `{name}` | {type_of(entry)} | {default_of(name, entry, schema)} | {meaning} |")
         if model := name_of(entry):
             below += sections(f"{path}.{name}".strip("."), models[model], models)
