@@ -18,6 +18,17 @@ class Framework(Model):
     """Versions that the application works with; any when absent."""
 
 
+class Engine(Model):
+    """Another framework that the application itself can do its work with, such as ONNX Runtime in place of PyTorch."""
+
+    version: Specifier | None = None
+    """Versions that the application works with; any when absent."""
+    arguments: list[Text] = []
+    """Arguments that are added for this engine."""
+    environment: dict[VariableName, Text] = {}
+    """Environment variables for this engine."""
+
+
 class Workload(Model):
     """What determines how long the work takes; all of it is optional, and each field makes predictions better."""
 
@@ -68,6 +79,10 @@ class Application(Model):
     """Environment variables of the application, by name."""
     framework: Framework | None = None
     """The framework that it is written for."""
+    engines: dict[Name, Engine] = {}
+    """Other frameworks that it can use, by their names; which one is faster the optimiser decides."""
+    image: Line | None = None
+    """The image that it is known to run in: a name of the catalogue or a reference; it is then the default."""
     workload: Workload = Workload()
     """What determines how long the work takes."""
 
@@ -75,4 +90,8 @@ class Application(Model):
     def _one_program(self) -> "Application":
         if (self.script is None) == (self.executable is None):
             raise ValueError("exactly one of 'script' and 'executable' must be given")
+        if self.engines and self.framework is None:
+            raise ValueError("'engines' need the 'framework' that they stand in for")
+        if self.framework is not None and self.framework.name in self.engines:
+            raise ValueError(f"the framework '{self.framework.name}' is no engine of its own")
         return self

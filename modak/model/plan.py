@@ -71,6 +71,8 @@ class Candidate(Model):
     name: Line
     runtime: RuntimeName = "native"
     image: Image | None = None
+    engine: Name | None = None
+    """The framework that does the work, where it is not the application's own."""
     compiler: Name | None = None
     levers: list[Name] = []
     environment: dict[VariableName, Text] = {}
@@ -81,6 +83,14 @@ class Candidate(Model):
     argv: list[Text] = []
     """The final command line, relative to the working directory."""
     resources: Resources = Resources()
+
+
+class Gain(Model):
+    """Time of the default over time of a candidate: above 1 is faster."""
+
+    ratio: float
+    low: float
+    high: float
 
 
 class Prediction(Model):
@@ -95,6 +105,8 @@ class Prediction(Model):
     steady: float | None = Field(default=None, ge=0)
     """Seconds per unit."""
     units: Positive = 1
+    gain: Gain | None = None
+    """Against the default; known for some candidates whose seconds are not."""
     basis: Basis = "none"
     evidence: Text = ""
     """One sentence: which measurements, model or rule."""
@@ -112,14 +124,6 @@ class Rejected(Model):
 
     name: Line
     reason: Text
-
-
-class Gain(Model):
-    """Time of the default over time of the chosen: above 1 is faster."""
-
-    ratio: float
-    low: float
-    high: float
 
 
 class Versions(Model):

@@ -31,6 +31,9 @@ class Request(Model):
     """Levers that must be on."""
     forbid_levers: list[Name] = []
     """Levers that must be off."""
+    catalogue: list[Line] = []
+    """Folders, or https:// addresses of single files, with levers, images and hardware that add to the catalogue or
+    replace entries of the same name; a later one wins."""
     minimal_efficiency: float | None = Field(default=None, gt=0, le=1)
     """Parallel efficiency to keep, for the objective ``efficiency``."""
     budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)

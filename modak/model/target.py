@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from modak.model.base import Duration, Line, Memory, Model, Name, NonNegative, Positive, RuntimeName, VersionText
+from modak.model.image import MpiLibrary
 
 TargetType = Literal["machine", "slurm", "torque", "openpbs"]
 
@@ -133,6 +134,8 @@ class Facts(Model):
     """Shared libraries that levers may preload, by soname."""
     runtimes: dict[RuntimeName, VersionText] = {}
     """Container runtimes found, with their versions."""
+    mpi: list[MpiLibrary] = []
+    """MPI libraries found."""
     python: Line | None = None
     """The application's Python."""
     packages: dict[str, VersionText] = {}
