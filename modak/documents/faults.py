@@ -90,13 +90,13 @@ def _sentence(fault: Any, location: Location, model: type[BaseModel]) -> str:
     if kind == "value_error":
         return str(context["error"])
     if kind == "string_pattern_mismatch":
-        return f"must be {_PATTERNS.get(context['pattern'], 'of the form ' + context['pattern'])}, not {_shown(value)}"
+        return f"must be {_PATTERNS.get(context['pattern'], 'of the form ' + context['pattern'])}, not {shown(value)}"
     if kind == "string_too_short":
         return "must not be empty"
     if kind == "literal_error":
         return _not_one_of(context["expected"], value)
     if make := _WANTED.get(kind):
-        return f"must be {make(context)}, not {_shown(value)}" + _remedy(kind, value)
+        return f"must be {make(context)}, not {shown(value)}" + _remedy(kind, value)
     message = str(fault["msg"])
     return message[0].lower() + message[1:]
 
@@ -119,7 +119,8 @@ _WANTED: dict[str, Callable[[dict[str, Any]], str]] = {
 }
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """Return a value the way a user would recognise it in a sentence."""
     match value:
         case None:
             return "null"
@@ -149,7 +150,7 @@ def _is_simple(text: str) -> bool:
 
 def _not_one_of(expected: str, value: Any) -> str:
     known = [word.strip("'") for word in expected.replace(" or ", ", ").split(", ")]
-    return f"must be {expected}, not {_shown(value)}" + (nearest(value, known) if isinstance(value, str) else "")
+    return f"must be {expected}, not {shown(value)}" + (nearest(value, known) if isinstance(value, str) else "")
 
 
 def nearest(word: str, known: Sequence[str]) -> str:
