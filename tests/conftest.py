@@ -1,0 +1,53 @@
+"""Fixtures that more than one room's tests share."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import rig
+
+
+@pytest.fixture(scope="session")
+def real_slurm() -> Iterator[rig.Rig]:
+    """A real Slurm; it is stopped at the end if it was down before."""
+    was_up = subprocess.run([rig.SCRIPT, "status"], capture_output=True).returncode == 0
+    yield rig.Rig(Path(rig.ask("up")))
+    if not was_up:
+        subprocess.run([rig.SCRIPT, "down"], check=True, timeout=120)
+
+
+@pytest.fixture(scope="session")
+def keras_python(real_slurm: rig.Rig) -> str:
+    """A Python with Keras and TensorFlow that jobs on the real Slurm can run."""
+    return rig.ask("python").splitlines()[-1]
+
+
+@pytest.fixture(scope="session")
+def collections() -> Path:
+    """The folder for ANSIBLE_COLLECTIONS_PATH in which this checkout is the collection modak.deploy."""
+    link = rig.TOP / ".collections" / "ansible_collections" / "modak" / "deploy"
+    if not link.exists():
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(Path("../../.."))
+    return rig.TOP / ".collections"
+
+
+@pytest.fixture(scope="session")
+def environment(collections: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a user who has this checkout's library and collection, and no settings of his own."""
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MODAK_"))},
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(rig.TOP),
+        "ANSIBLE_COLLECTIONS_PATH": str(collections),
+        "ANSIBLE_HOME": str(tmp_path_factory.mktemp("ansible")),
+        "ANSIBLE_NOCOLOR": "true",
+        "ANSIBLE_LOCALHOST_WARNING": "false",
+        "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false",
+        "NO_COLOR": "1",
+        "COLUMNS": "200",
+    }

@@ -1,0 +1,48 @@
+"""Users and documents of the integration tests."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rig import Rig
+from sites import Site
+
+
+@pytest.fixture
+def machine_site(tmp_path: Path, environment: dict[str, str]) -> Site:
+    """A user who deploys on this machine."""
+    return Site(tmp_path, environment, None)
+
+
+@pytest.fixture
+def slurm_site(tmp_path: Path, environment: dict[str, str], real_slurm: Rig) -> Site:
+    """A user who deploys on the real Slurm over ssh."""
+    return Site(tmp_path, environment, real_slurm.inventory)
+
+
+@pytest.fixture
+def tiny_on_slurm(request: pytest.FixtureRequest) -> Callable[..., dict[str, Any]]:
+    """Return the document of the tiny application on the real Slurm, named by the test so that no two are alike."""
+
+    def document(*arguments: str, **job: Any) -> dict[str, Any]:
+        return {
+            "application": {
+                "name": request.node.name.removeprefix("test_").replace("_", "-").split("[")[0][:40],
+                "script": "tiny.py",
+                "arguments": list(arguments),
+                "outputs": ["metrics.json"],
+                "metrics": "metrics.json",
+            },
+            "target": {
+                "name": "rig",
+                "type": "slurm",
+                "host": "slurm-login",
+                "python": "/usr/bin/python3",
+                "polling": {"first": 0.5, "maximum": 2.0},
+            },
+            "job": {"wall_time": "5m", **job},
+        }
+
+    return document

@@ -1,0 +1,55 @@
+"""The real Slurm and sshd that tests/real/slurm.sh sets up, as the tests see them."""
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parent.parent.parent
+SCRIPT = TOP / "tests" / "real" / "slurm.sh"
+CANNOT = 77
+"""The rig's exit code where the machine cannot have it."""
+
+
+@dataclass(frozen=True)
+class Rig:
+    """The real Slurm and sshd on loopback; ``folder`` is theirs."""
+
+    folder: Path
+
+    @property
+    def inventory(self) -> Path:
+        return self.folder / "client" / "inventory.yml"
+
+    @property
+    def ssh_config(self) -> Path:
+        return self.folder / "client" / "ssh_config"
+
+    @property
+    def home(self) -> Path:
+        """The unprivileged user's home, on the login node and on every node."""
+        return self.folder / "home"
+
+    def ssh(self, command: str) -> str:
+        """Run a command on the login node, as the user, and return what it printed; raise when it fails."""
+        done = subprocess.run(
+            ["ssh", "-F", self.ssh_config, "slurm-login", command],
+            capture_output=True, text=True, check=True, timeout=60, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        return done.stdout
+
+    def jobs(self) -> dict[str, tuple[str, str]]:
+        """Return name and state of all jobs that the queue knows, finished ones too, by id."""
+        lines = self.ssh("squeue --noheader --states=all --format='%i|%j|%T'").splitlines()
+        return {fields[0]: (fields[1], fields[2]) for fields in (line.split("|") for line in lines)}
+
+
+def ask(*words: str) -> str:
+    """Run the rig's script and return what it printed; skip the test where the machine cannot have the rig."""
+    done = subprocess.run([SCRIPT, *words], capture_output=True, text=True, timeout=1200, stdin=subprocess.DEVNULL)
+    if done.returncode == CANNOT:
+        pytest.skip(done.stderr.strip().splitlines()[-1])
+    if done.returncode:
+        pytest.fail(f"{SCRIPT.name} {' '.join(words)} ended with {done.returncode}:\n{done.stderr}")
+    return done.stdout.strip()
