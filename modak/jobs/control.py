@@ -81,19 +81,23 @@ class Jobs:
         spec = specification(plan, place.directory)
         return Prepared(plan, spec, render(spec, plan, self._for(plan), template), place)
 
-    def preview(self, plan: Plan, template: str | None = None) -> Preview:
-        """Return what ``present`` would do, and ask the scheduler whether it would take the job; nothing is changed."""
+    def preview(self, plan: Plan, template: str | None = None, *, again: bool = False) -> Preview:
+        """Return what ``present`` would do, and ask the scheduler whether it would take the job; nothing is changed.
+
+        ``again`` asks it for a job that is there already too.
+        """
         scheduler = self._for(plan)
         prepared = self.prepare(plan, template)
         known = recorded(scheduler, prepared.place)
-        if known is not None:
-            return Preview(prepared.script, self._job(prepared, known))
+        job = None if known is None else self._job(prepared, known)
+        if job is not None and not again:
+            return Preview(prepared.script, job)
         if command := scheduler.check_command(prepared.spec):
             done = self._transport.run(command, stdin=prepared.script.encode())
             if done.returncode:
                 said = " ".join((done.stderr.strip() or done.stdout.strip()).split())
                 raise JobError(f"the scheduler would not take the job: {said or f'exit code {done.returncode}'}")
-        return Preview(prepared.script, None)
+        return Preview(prepared.script, job)
 
     def present(
         self,
@@ -118,6 +122,10 @@ class Jobs:
     ) -> list[JobResult]:
         """Return how the jobs of one scheduler ended, in their order; see ``Watch.wait``."""
         jobs = [item.job for item in present]
+        names = ", ".join(f"{job.id} ({job.spec.tag})" for job in jobs)
+        self._reporter.notice(
+            f"waiting for job {names}: it goes on when this is stopped, and to run the same again follows it"
+        )
         watch = Watch(self._transport, jobs, patience=self._patience, reporter=self._reporter, follow=follow)
         return watch.wait(timeout=timeout, at_once=not all(item.made for item in present))
 

@@ -1,0 +1,89 @@
+# Copyright (c) 2026, the modak authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run the job of a Plan, once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction, plan_of
+
+try:
+    from modak.documents import find_sources
+    from modak.errors import InputError
+    from modak.jobs.control import Present, Preview
+    from modak.jobs.verdict import sentence
+    from modak.model.plan import Plan
+except ImportError:
+    pass  # ModakAction says so before anything here is used
+
+
+class ActionModule(JobAction):
+    """modak.deploy.batch_job."""
+
+    ARGUMENTS = {
+        "plan": {"type": "dict", "required": True},
+        "state": {"type": "str", "choices": ["present", "restarted", "absent"], "default": "present"},
+        "wait": {"type": "bool", "default": True},
+        "timeout": {"type": "int", "default": 0},
+        "outage": {"type": "int", "default": 900},
+        "follow": {"type": "bool", "default": False},
+        "search_paths": {"type": "list", "elements": "path", "default": []},
+        "results": {"type": "path", "default": "results"},
+        "template": {"type": "path"},
+    }
+
+    def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        plan = plan_of(arguments["plan"])
+        self._jobs = self.jobs(task_vars, outage=arguments["outage"])
+        if arguments["state"] == "absent":
+            return self._absent(plan)
+        template = _text(arguments["template"])
+        if self._task.check_mode:
+            return self._preview(plan, template, restarted=arguments["state"] == "restarted")
+        return self._run(plan, template, arguments)
+
+    def _absent(self, plan: Plan) -> dict[str, Any]:
+        if not self._task.check_mode:
+            return {"changed": self._jobs.absent(plan), "job": None}
+        job = self._jobs.find(plan)
+        found = f"job {job.id} in {job.spec.directory}\n" if job else ""
+        return {"changed": job is not None, "job": None, "diff": {"before": found, "after": ""}}
+
+    def _preview(self, plan: Plan, template: str | None, *, restarted: bool) -> dict[str, Any]:
+        preview: Preview = self._jobs.preview(plan, template, again=restarted)
+        job = None if preview.job is None else self._jobs.see(preview.job).model_dump(mode="json")
+        submits = restarted or preview.job is None
+        return {"changed": submits, "job": job, "script": preview.script, "diff": _diff(preview.script, submits)}
+
+    def _run(self, plan: Plan, template: str | None, arguments: dict[str, Any]) -> dict[str, Any]:
+        sources = find_sources(plan.application, [Path(path) for path in arguments["search_paths"]])
+        if arguments["state"] == "restarted":
+            self._jobs.absent(plan)
+        present: Present = self._jobs.present(plan, sources, template=template)
+        returned = {"script": present.script, "diff": _diff(present.script, present.made)}
+        if not arguments["wait"]:
+            result = self._jobs.see(present.job)
+            return {**returned, "changed": present.made, "job": result.model_dump(mode="json")}
+        (result,) = self._jobs.wait([present], timeout=arguments["timeout"] or None, follow=arguments["follow"])
+        brought = self._jobs.bring(present.job, result, Path(arguments["results"]).absolute())
+        returned |= {"changed": present.made or brought.changed, "job": brought.result.model_dump(mode="json")}
+        if brought.result.state != "completed":
+            returned |= {"failed": True, "msg": sentence(brought.result)}
+        return returned
+
+
+def _text(path: str | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"the job template {path} cannot be read: {error}") from None
+
+
+def _diff(script: str, submits: bool) -> dict[str, str]:
+    header = {"before_header": "no job", "after_header": "job script"}
+    return {**header, "before": "", "after": script} if submits else {"before": "", "after": ""}

@@ -1,0 +1,41 @@
+# Copyright (c) 2026, the modak authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tell what became of a job."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction, plan_of
+
+try:
+    from modak.errors import InputError
+    from modak.shell import quote
+except ImportError:
+    pass  # ModakAction says so before anything here is used
+
+
+class ActionModule(JobAction):
+    """modak.deploy.batch_job_info."""
+
+    ARGUMENTS = {"plan": {"type": "dict"}, "directory": {"type": "str"}}
+
+    def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        if (arguments["plan"] is None) == (arguments["directory"] is None):
+            raise InputError("give either 'plan' or 'directory', the job's folder on the target")
+        value = arguments["plan"] if arguments["plan"] is not None else self._read(arguments["directory"], task_vars)
+        jobs = self.jobs(task_vars)
+        job = jobs.find(plan_of(value))
+        return {"changed": False, "job": None if job is None else jobs.see(job).model_dump(mode="json")}
+
+    def _read(self, directory: str, task_vars: dict[str, Any]) -> Any:
+        """Return the Plan that lies in a job's folder."""
+        done = self.transport(task_vars).run(f"cat {quote(f'{directory}/plan.json')}")
+        if done.returncode:
+            raise InputError(f"{directory} is no job's folder: it has no readable plan.json")
+        try:
+            return json.loads(done.stdout)
+        except ValueError:
+            raise InputError(f"{directory}/plan.json is no plan: it is not valid JSON") from None

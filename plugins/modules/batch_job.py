@@ -1,0 +1,194 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the modak authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation of the action modak.deploy.batch_job."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: batch_job
+short_description: Run the job of a plan on a machine or a cluster, once
+version_added: "0.1.0"
+description:
+  - Brings the files of a plan to the target of the play, submits its job to the scheduler that the plan names, waits
+    until it has ended, and brings its results back.
+  - A job is submitted once. It carries a tag made from the plan, in the scheduler and in its folder on the target, so a
+    task that runs again finds the running or finished job and follows it, whatever happened to the first run. A plan
+    that does something else has another tag and is another job.
+  - The target needs a POSIX shell, C(tar) and the scheduler's commands. It needs no Python.
+  - While the task waits, each change of the job's state is shown in one line. To stop the task does not stop the job.
+author: the modak authors (@modak)
+options:
+  plan:
+    description: The plan, as M(modak.deploy.optimise) returns it.
+    type: dict
+    required: true
+  state:
+    description:
+      - V(present) submits the job unless that has been done, and follows it.
+      - V(restarted) cancels and removes what there is of the job, and submits it again.
+      - V(absent) cancels the job, waits until it is gone, and removes its folder on the target and nothing else.
+    type: str
+    choices: [present, restarted, absent]
+    default: present
+  wait:
+    description: Wait until the job has ended, and bring its results. M(modak.deploy.batch_job_info) tells of it later.
+    type: bool
+    default: true
+  timeout:
+    description: Seconds to wait for the job's end, with V(0) for no limit. The job goes on when they are over.
+    type: int
+    default: 0
+  outage:
+    description: Seconds for which the target or its scheduler may be silent while the job is waited for.
+    type: int
+    default: 900
+  follow:
+    description: Show the job's output while it is written.
+    type: bool
+    default: false
+  search_paths:
+    description: Folders on the controller in which the application's script and inputs are looked for, in order.
+    type: list
+    elements: path
+    default: []
+  results:
+    description:
+      - Folder on the controller that gets a folder of the run's name with outputs, metrics, logs and plan.
+      - Files that are there already and have not changed are not brought again.
+    type: path
+    default: results
+  template:
+    description: Jinja template of the job script on the controller, in place of the one of the role batch_job.
+    type: path
+attributes:
+  check_mode:
+    description: Can run in check mode. The scheduler is asked whether it would take the job, and nothing is changed.
+    support: full
+  diff_mode:
+    description: Shows the job script that is submitted.
+    support: full
+notes:
+  - C(become) is not supported. A job and its files belong to the user who logs in to the target.
+seealso:
+  - module: modak.deploy.optimise
+  - module: modak.deploy.batch_job_info
+"""
+
+EXAMPLES = r"""
+- name: Decide how to run the application
+  modak.deploy.optimise:
+    application:
+      name: digits
+      script: train.py
+    search_paths: ["{{ playbook_dir }}"]
+  register: decision
+
+- name: Run it, and bring its results to ./results/digits
+  modak.deploy.batch_job:
+    plan: "{{ decision.plan }}"
+    search_paths: ["{{ playbook_dir }}"]
+  register: run
+
+- name: Submit it without waiting
+  modak.deploy.batch_job:
+    plan: "{{ decision.plan }}"
+    search_paths: ["{{ playbook_dir }}"]
+    wait: false
+
+- name: Cancel it and remove what it made on the target
+  modak.deploy.batch_job:
+    plan: "{{ decision.plan }}"
+    state: absent
+"""
+
+RETURN = r"""
+job:
+  description: What became of the job; null when it is absent.
+  returned: success, and when the job ended badly
+  type: dict
+  contains:
+    id:
+      description: The scheduler's id.
+      type: str
+      returned: always
+      sample: "4711"
+    scheduler:
+      description: Name of the scheduler.
+      type: str
+      returned: always
+      sample: slurm
+    tag:
+      description: What the job is found by, in the scheduler and on disk.
+      type: str
+      returned: always
+      sample: modak-0123456789abcdef
+    state:
+      description:
+        - One of V(queued), V(held), V(running), V(completed), V(failed), V(timeout), V(cancelled), V(out_of_memory),
+          V(node_failure), V(preempted), V(dependency_never_satisfied), V(never_starts) and V(lost).
+      type: str
+      returned: always
+      sample: completed
+    reason:
+      description: Why it waits, or why it ended as it did.
+      type: str
+      returned: always
+      sample: the application ended with exit code 3
+    exit_code:
+      description: Exit code of the application.
+      type: int
+      returned: always
+      sample: 0
+    signal:
+      description: Number of the signal that ended it.
+      type: int
+      returned: always
+      sample: 15
+    host:
+      description: The node that it ran on, the first one where there were several.
+      type: str
+      returned: always
+      sample: n1
+    submitted:
+      description: When it was submitted, in seconds since the epoch.
+      type: float
+      returned: always
+      sample: 1795204844.0
+    started:
+      description: When the application started, in seconds since the epoch.
+      type: float
+      returned: always
+      sample: 1795204846.1
+    ended:
+      description: When the application ended, in seconds since the epoch.
+      type: float
+      returned: always
+      sample: 1795204890.7
+    seconds:
+      description: Wall seconds of the application.
+      type: float
+      returned: always
+      sample: 44.6
+    directory:
+      description: The job's folder on the target.
+      type: str
+      returned: always
+      sample: /home/user/.modak/runs/digits-0123456789abcdef
+    results:
+      description: Folder on the controller that the results were brought to.
+      type: str
+      returned: always
+      sample: /home/me/results/digits
+    metrics:
+      description: What the application wrote to its metrics file.
+      type: dict
+      returned: always
+      sample: {"accuracy": 0.98}
+script:
+  description: The job script.
+  returned: when O(state) is not V(absent)
+  type: str
+  sample: "#!/bin/sh\n..."
+"""

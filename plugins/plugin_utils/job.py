@@ -1,0 +1,43 @@
+# Copyright (c) 2026, the modak authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the actions on jobs share: the Plan as an argument, and the job on the target of the task."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ansible_collections.modak.deploy.plugins.plugin_utils.action import ModakAction
+from ansible_collections.modak.deploy.plugins.plugin_utils.progress import DisplayReporter
+from ansible_collections.modak.deploy.plugins.plugin_utils.transport import AnsibleTransport
+
+try:
+    from modak.documents import plain
+    from modak.documents.faults import check
+    from modak.jobs.control import Jobs
+    from modak.jobs.settings import Patience
+    from modak.model.plan import Plan
+except ImportError:
+    pass  # ModakAction says so before anything here is used
+
+
+class JobAction(ModakAction):
+    """An action on jobs of the target that the task runs for."""
+
+    def transport(self, task_vars: dict[str, Any]) -> AnsibleTransport:
+        """Return the way to the task's host."""
+        return AnsibleTransport(self, self._name(task_vars))
+
+    def jobs(self, task_vars: dict[str, Any], *, outage: float | None = None) -> Jobs:
+        """Return the jobs of the task's host; ``outage`` is how many seconds it may be silent while a job runs."""
+        patience = Patience() if outage is None else replace(Patience(), outage=outage)
+        return Jobs(self.transport(task_vars), patience=patience, reporter=DisplayReporter(self._name(task_vars)))
+
+    def _name(self, task_vars: dict[str, Any]) -> str:
+        return str(task_vars.get("inventory_hostname", "the target"))
+
+
+def plan_of(argument: Any) -> Plan:
+    """Return the Plan in a task's argument; InputError names each fault."""
+    return check(Plan, plain(argument), origin="the plan")

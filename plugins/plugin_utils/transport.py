@@ -1,0 +1,113 @@
+# Copyright (c) 2026, the modak authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ansible's own connection as a modak transport; the target needs a POSIX shell, and no Python."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextvars import copy_context
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any, TypeVar
+
+from ansible.errors import AnsibleError
+from ansible.plugins.action import ActionBase
+
+try:
+    from modak.errors import InputError, TargetError
+    from modak.shell import enclose, quote
+    from modak.transport.base import Completed
+except ImportError:
+    pass  # the actions say so before anything here is used
+
+Result = TypeVar("Result")
+
+
+class AnsibleTransport:
+    """Runs commands over the connection of the task that an action plugin belongs to, as the user who logs in."""
+
+    def __init__(self, action: ActionBase, host: str) -> None:
+        if action._play_context.become:
+            raise InputError(
+                "become is not supported: jobs and their files belong to the user who logs in to the target, "
+                "so set 'become: false' for this task"
+            )
+        self._action = action
+        self._host = host
+        environment: dict[str, Any] = {}
+        action._compute_environment_string(environment)
+        self._prefix = "".join(f"export {name}={quote(str(value))}\n" for name, value in environment.items())
+
+    def run(self, command: str, *, stdin: bytes | None = None, timeout: float | None = None) -> Completed:
+        """See modak.transport.base.Transport."""
+        line = enclose(self._prefix + command)
+        if not stdin:
+            # Without data Ansible gives ssh a terminal to read from, which never comes to an end.
+            return self._guarded(lambda: self._execute(f"{line} </dev/null", None), timeout)
+        if getattr(self._action._connection, "has_pipelining", False):
+            return self._guarded(lambda: self._execute(line, stdin), timeout)
+        return self._guarded(lambda: self._execute_with_file(line, stdin), timeout)
+
+    def put(self, local: Path, remote: str) -> None:
+        """See modak.transport.base.Transport."""
+        self._guarded(lambda: self._action._connection.put_file(str(local.absolute()), remote))
+
+    def fetch(self, remote: str, local: Path) -> None:
+        """See modak.transport.base.Transport."""
+        self._guarded(lambda: self._action._connection.fetch_file(remote, str(local.absolute())))
+
+    def _execute(self, line: str, stdin: bytes | None) -> Completed:
+        # sudoable=False: no terminal, which would mix both outputs and end lines in its own way.
+        done = self._action._low_level_execute_command(line, sudoable=False, in_data=stdin)
+        return Completed(done["rc"], done["stdout"], done["stderr"])
+
+    def _execute_with_file(self, line: str, stdin: bytes) -> Completed:
+        """Feed standard input from a private file, over a connection that cannot carry it."""
+        made = self._execute(enclose('umask 077; mktemp -d "${TMPDIR:-/tmp}/modak.XXXXXXXX"'), None)
+        folder = made.stdout.strip()
+        if made.returncode or not folder.startswith("/"):
+            raise TargetError(f"no temporary folder can be made on {self._host}: {made.stderr.strip()}")
+        try:
+            with NamedTemporaryFile() as file:
+                file.write(stdin)
+                file.flush()
+                self._action._connection.put_file(file.name, f"{folder}/input")
+            return self._execute(f"{line} <{quote(folder)}/input", None)
+        finally:
+            self._execute(f"rm -rf {quote(folder)}", None)
+
+    def _guarded(self, call: Callable[[], Result], timeout: float | None = None) -> Result:
+        try:
+            return call() if timeout is None else self._in_time(call, timeout)
+        except AnsibleError as error:
+            raise TargetError(f"{self._host} cannot be reached: {_reason(error)}") from None
+
+    def _in_time(self, call: Callable[[], Result], timeout: float) -> Result:
+        """Return what ``call`` returns; TargetError after ``timeout`` seconds, with the hung connection given up."""
+        outcome: dict[str, Any] = {}
+
+        def work() -> None:
+            try:
+                outcome["result"] = call()
+            except BaseException as error:
+                outcome["error"] = error
+
+        thread = threading.Thread(target=copy_context().run, args=(work,), daemon=True)
+        thread.start()
+        thread.join(timeout)
+        if thread.is_alive():
+            self._action._connection.reset()
+            raise TargetError(f"{self._host} did not answer within {timeout:g} s")
+        if "error" in outcome:
+            raise outcome["error"]
+        return outcome["result"]
+
+
+def _reason(error: AnsibleError) -> str:
+    """Return what Ansible says, in one line and without its own first words."""
+    text = " ".join(str(error).split())
+    for prefix in ("Failed to connect to the host via ssh:", "Failed to connect to the host via scp:"):
+        text = text.removeprefix(prefix).strip()
+    return text.removeprefix("ssh:").strip() or type(error).__name__
