@@ -1,0 +1,87 @@
+"""The whole answer of a target as Facts."""
+
+from collections.abc import Collection
+
+from modak.discovery.hardware import parse_node
+from modak.discovery.pbs import parse_nodes, parse_queues
+from modak.discovery.probe import Answer, split
+from modak.discovery.slurm import parse_sinfo
+from modak.discovery.software import parse_glibc, parse_libraries, parse_mpi, parse_packages, parse_runtimes
+from modak.errors import TargetError
+from modak.model.target import Facts, Node, Partition, Target
+from modak.schedulers.detect import Recognised, recognise
+from modak.schedulers.states import words
+from modak.transport.base import Completed
+
+_QUERIES = {"slurm": ("sinfo",), "torque": ("nodes", "queues", "server"), "openpbs": ("nodes", "queues", "server")}
+
+_NO_CLUSTER = "Could not establish a configuration source"
+"""Said by Slurm's commands on a machine that belongs to no cluster."""
+_PREFIXES = ("sinfo: error:", "sinfo: fatal:", "slurm_load_partitions:", "pbsnodes:", "qstat:")
+_TIMED_OUT = 124
+
+
+def parse_probe(text: str, target: Target | None, *, libraries: Collection[str] | None = None) -> Facts:
+    """Return the facts in the output of ``probe_script``; of the shared libraries only ``libraries`` when given.
+
+    For a cluster the node is one of the default partition's. TargetError when the answer was cut off, when the
+    scheduler that the target is said to have does not answer, and when its Python does not exist.
+    """
+    answer = split(text)
+    host = parse_node(answer)
+    scheduler = _scheduler(answer, target)
+    partitions = _partitions(answer, host)
+    return Facts(
+        hostname=answer.line("host"),
+        scheduler=scheduler.name if scheduler else None,
+        scheduler_version=scheduler.version if scheduler else None,
+        node=_node(host, partitions) if scheduler else host,
+        partitions=partitions,
+        glibc=parse_glibc(answer),
+        libraries=parse_libraries(answer["ldconfig"], libraries),
+        runtimes=parse_runtimes(answer),
+        mpi=parse_mpi(answer),
+        python=_python(answer, target),
+        packages=parse_packages(answer["packages"]),
+    )
+
+
+def _scheduler(answer: Answer, target: Target | None) -> Recognised | None:
+    """Return the scheduler that answered; one of another type than the target's is not asked for an answer."""
+    if target is not None and target.type == "machine":
+        return None
+    found = recognise(answer["sbatch"], answer["qsub"])
+    if found is None or (target is not None and target.type != found.name):
+        return found
+    for query in _QUERIES[found.name]:
+        if code := answer.codes.get(query, 0):
+            text = answer[query]
+            if target is None and _NO_CLUSTER in text:
+                return None
+            said = "no answer in time" if code == _TIMED_OUT else words(Completed(code, text, ""), _PREFIXES)
+            raise TargetError(f"{found.name} does not answer on {answer.line('host')}: {said}")
+    return found
+
+
+def _partitions(answer: Answer, host: Node) -> list[Partition]:
+    if answer["sinfo"]:
+        return parse_sinfo(answer["sinfo"], set(answer["here"].split()), host)
+    return parse_queues(answer["queues"], answer["server"], parse_nodes(answer["nodes"]))
+
+
+def _node(host: Node, partitions: list[Partition]) -> Node:
+    """Return the default partition's node; what the login node has is nothing that jobs can use."""
+    if not partitions:
+        return Node()
+    return next((p.node for p in partitions if p.default), partitions[0].node if len(partitions) == 1 else Node())
+
+
+def _python(answer: Answer, target: Target | None) -> str | None:
+    python = answer.line("python")
+    if python is None or "python-runs" in answer.parts:
+        return python
+    if target is not None and target.python is not None:
+        raise TargetError(
+            f"target.python: {python} is no program on {answer.line('host')}: give the absolute path of a Python there"
+        )
+    return None

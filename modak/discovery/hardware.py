@@ -1,0 +1,95 @@
+"""The hardware of the host that answered: /proc, lscpu, control groups."""
+
+from collections.abc import Sequence
+
+from modak.discovery.accelerators import parse_nvidia, parse_rocm
+from modak.discovery.microarchitecture import features_of, microarchitecture
+from modak.discovery.probe import Answer
+from modak.model.target import Accelerator, Node
+
+
+def parse_node(answer: Answer) -> Node:
+    """Return what is known of the host's hardware."""
+    cpuinfo = parse_colons(answer["cpuinfo"])
+    lscpu = parse_colons(answer["lscpu"])
+    features = features_of(cpuinfo) or set(lscpu.get("Flags", "").split())
+    known = cpuinfo or {"vendor_id": lscpu.get("Vendor ID", "generic"), "flags": " ".join(features)}
+    machine = answer.line("machine")
+    cores, memory = parse_limits(answer["limits"])
+    return Node(
+        cores=_least([parse_cores(answer), cores]),
+        memory=_least([parse_memory(answer["meminfo"]), memory]),
+        microarchitecture=microarchitecture(machine, known) if machine and features_or_power(known) else None,
+        cpu_model=_model(cpuinfo, lscpu),
+        cpu_features=sorted(features),
+        accelerators=parse_accelerators(answer),
+    )
+
+
+def parse_accelerators(answer: Answer) -> list[Accelerator]:
+    """Return the host's GPUs of all makers."""
+    return parse_nvidia(answer["nvidia-smi"]) + parse_rocm(answer["rocm-smi"])
+
+
+def parse_colons(text: str) -> dict[str, str]:
+    """Return the pairs of lines such as ``Model name:   AMD EPYC``; the first of a key counts."""
+    pairs: dict[str, str] = {}
+    for line in text.splitlines():
+        key, colon, value = line.partition(":")
+        if colon:
+            pairs.setdefault(key.strip(), value.strip())
+    return pairs
+
+
+def features_or_power(cpuinfo: dict[str, str]) -> bool:
+    """Tell whether there is anything that the processor can be recognised by."""
+    return bool(features_of(cpuinfo)) or "cpu" in cpuinfo or "uarch" in cpuinfo
+
+
+def parse_cores(answer: Answer) -> int | None:
+    """Return the cores that this session may use: nproc's, else all that are online."""
+    for name in ("nproc", "online"):
+        text = answer.line(name) or ""
+        if text.isdecimal() and int(text) > 0:
+            return int(text)
+    return None
+
+
+def parse_memory(meminfo: str) -> int | None:
+    """Return the bytes of main memory, MemTotal of /proc/meminfo."""
+    words = parse_colons(meminfo).get("MemTotal", "").split()
+    return int(words[0]) * 1024 if len(words) == 2 and words[0].isdecimal() and words[1] == "kB" else None
+
+
+def parse_limits(text: str) -> tuple[int | None, int | None]:
+    """Return the cores and the bytes that the control groups leave, each None without a limit.
+
+    Lines are a file's name and its content, of version 1 or 2 of control groups. A limit of parts of a core counts as
+    the next whole one.
+    """
+    cores: list[int | None] = []
+    memory: list[int | None] = []
+    quota = 0
+    for line in text.splitlines():
+        name, *values = line.split()
+        numbers = [int(value) for value in values if value.isdecimal()]
+        if name == "cpu.max" and len(numbers) == 2 and numbers[1]:
+            cores.append(-(-numbers[0] // numbers[1]))
+        elif name == "cpu.cfs_quota_us" and numbers:
+            quota = numbers[0]
+        elif name == "cpu.cfs_period_us" and numbers and numbers[0] and quota:
+            cores.append(-(-quota // numbers[0]))
+        elif name in ("memory.max", "memory.limit_in_bytes") and numbers and 0 < numbers[0] < 2**60:
+            memory.append(numbers[0])
+    return _least(cores), _least(memory)
+
+
+def _least(values: Sequence[int | None]) -> int | None:
+    return min((value for value in values if value), default=None)
+
+
+def _model(cpuinfo: dict[str, str], lscpu: dict[str, str]) -> str | None:
+    for text in (cpuinfo.get("model name"), lscpu.get("Model name"), cpuinfo.get("cpu")):
+        if text and text != "-":
+            return text
+    return None

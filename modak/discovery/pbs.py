@@ -1,0 +1,106 @@
+"""Nodes and queues of Torque and OpenPBS, from the plain text that both print alike."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from modak.model.target import Accelerator, Node, Partition
+
+_SIZES = {"b": 1, "kb": 1024, "mb": 1024**2, "gb": 1024**3, "tb": 1024**4}
+
+
+def parse_blocks(text: str) -> dict[str, dict[str, str]]:
+    """Return attributes by name of ``pbsnodes -a``, ``qstat -Q -f`` or ``qstat -B -f``; folded lines are joined."""
+    blocks: dict[str, dict[str, str]] = {}
+    current: dict[str, str] = {}
+    last = None
+    for line in text.splitlines():
+        pair = re.match(r"\s+([\w.]+) = ?(.*)$", line)
+        if not line.strip():
+            last = None
+        elif pair:
+            last = pair[1]
+            current[last] = pair[2]
+        elif line.startswith("\t") and last:
+            current[last] += line.strip()
+        elif heading := re.match(r"(?:Queue:\s*|Server:\s*)?(\S+)\s*$", line):
+            current = blocks.setdefault(heading[1], {})
+            last = None
+    return blocks
+
+
+def parse_nodes(text: str) -> list[Node]:
+    """Return the nodes of ``pbsnodes -a`` that are not down or offline."""
+    return [_node(block) for block in parse_blocks(text).values() if _works(block.get("state", ""))]
+
+
+def parse_queues(queues: str, server: str, nodes: Sequence[Node]) -> list[Partition]:
+    """Return the execution queues of ``qstat -Q -f``; ``server`` is the text of ``qstat -B -f``, with the default.
+
+    No queue says which nodes it uses: each is given the cores of most ``nodes``, and the memory and GPUs of those that
+    have most.
+    """
+    default = next(
+        (block["default_queue"] for block in parse_blocks(server).values() if "default_queue" in block), None
+    )
+    return [
+        Partition(
+            name=name,
+            default=name == default,
+            available=_true(block.get("enabled")) and _true(block.get("started")),
+            nodes=len(nodes),
+            maximum_wall_time=parse_wall_time(block.get("resources_max.walltime", "")),
+            node=typical(nodes),
+        )
+        for name, block in parse_blocks(queues).items()
+        if block.get("queue_type", "Execution").startswith("E")
+    ]
+
+
+def typical(nodes: Sequence[Node]) -> Node:
+    """Return one node that stands for all."""
+    cores = [node.cores for node in nodes if node.cores]
+    return Node(
+        cores=max(sorted(set(cores)), key=lambda count: (cores.count(count), count), default=None),
+        memory=max((node.memory for node in nodes if node.memory), default=None),
+        accelerators=max(
+            (node.accelerators for node in nodes), key=lambda found: sum(gpu.count for gpu in found), default=[]
+        ),
+    )
+
+
+def parse_wall_time(text: str) -> int | None:
+    """Return the seconds of ``[[hours:]minutes:]seconds``; None for anything else, and for no time at all."""
+    if not re.fullmatch(r"\d+(:\d+){0,2}", text):
+        return None
+    seconds = 0
+    for part in text.split(":"):
+        seconds = seconds * 60 + int(part)
+    return seconds or None
+
+
+def parse_size(text: str) -> int | None:
+    """Return the bytes of ``24684096kb``; a bare number counts bytes."""
+    found = re.fullmatch(r"(\d+)([kmgt]?b)?", text.lower())
+    return int(found[1]) * _SIZES[found[2] or "b"] or None if found else None
+
+
+def _node(block: Mapping[str, str]) -> Node:
+    # Torque packs what its daemon reports into one attribute.
+    status = dict(pair.split("=", 1) for pair in block.get("status", "").split(",") if "=" in pair)
+    cores = block.get("np") or block.get("resources_available.ncpus") or block.get("pcpus") or ""
+    memory = block.get("resources_available.mem") or status.get("physmem", "")
+    gpus = block.get("gpus") or block.get("resources_available.ngpus") or "0"
+    count = int(gpus) if gpus.isdecimal() else 0
+    return Node(
+        cores=int(cores) or None if cores.isdecimal() else None,
+        memory=parse_size(memory),
+        accelerators=[Accelerator(model="gpu", count=count)] if count else [],
+    )
+
+
+def _works(state: str) -> bool:
+    return not re.search(r"down|offline|unknown", state)
+
+
+def _true(text: str | None) -> bool:
+    return (text or "").lower() in ("true", "yes")

@@ -1,0 +1,78 @@
+"""The one question to a target and the parts of its answer."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from modak.errors import TargetError
+from modak.model.application import Application
+from modak.model.target import Target
+from modak.shell import join
+
+_MARK = "@@modak:"
+_NO_PYTHON = "-"
+
+
+def probe_script(
+    target: Target | None, application: Application | None = None, *, default_python: str | None = None
+) -> str:
+    """Return the POSIX shell script that tells all that ``parse_probe`` wants to know, in one round trip.
+
+    Without a ``target`` it finds out which scheduler there is. The application's Python is ``target.python``, else
+    ``default_python``, else ``python3`` on the target's path; an application that has nothing to do with Python is
+    not asked for one.
+    """
+    kind = target.type if target is not None else "any"
+    told = (target.python if target is not None else None) or ""
+    if application is not None and application.script is None and application.framework is None:
+        told = _NO_PYTHON
+    return f"set -- {join([kind, told, default_python or ''])}\n{_text()}"
+
+
+@cache
+def _text() -> str:
+    text = resources.files(__package__).joinpath("sh", "probe.sh").read_text("utf-8")
+    # The comments stay here: what travels is what runs.
+    return "".join(f"{line}\n" for line in text.splitlines() if line and not line.lstrip().startswith("#"))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the script printed, by the name of the part; ``code`` holds exit codes of the queries."""
+
+    parts: dict[str, str]
+    codes: dict[str, int]
+
+    def __getitem__(self, name: str) -> str:
+        """Return the text of a part, empty where there is none."""
+        return self.parts.get(name, "")
+
+    def line(self, name: str) -> str | None:
+        """Return the first line of a part that is not blank."""
+        return next((line.strip() for line in self[name].splitlines() if line.strip()), None)
+
+
+def split(text: str) -> Answer:
+    """Return the parts of the probe's output; TargetError when it did not come to its end.
+
+    What a login shell prints before the first part is left out.
+    """
+    parts: dict[str, str] = {}
+    codes: dict[str, int] = {}
+    last = ""
+    for name, body in _pieces(text):
+        if name == "code":
+            codes[last] = int(body)
+        else:
+            parts[name] = body
+            last = name
+    if "end" not in parts:
+        raise TargetError("the target's answer to the discovery was cut off on the way")
+    return Answer(parts, codes)
+
+
+def _pieces(text: str) -> Iterator[tuple[str, str]]:
+    for piece in f"\n{text}".split(f"\n{_MARK}")[1:]:
+        name, _, body = piece.partition("\n")
+        yield name.strip(), body

@@ -1,0 +1,91 @@
+"""What is installed: C library, shared libraries, container runtimes, Python packages."""
+
+import re
+from collections.abc import Collection
+from typing import Literal
+
+from packaging.version import InvalidVersion, Version
+
+from modak.discovery.probe import Answer
+from modak.model.base import RuntimeName
+from modak.model.image import MpiLibrary
+
+_PROGRAMS: dict[str, RuntimeName] = {
+    "apptainer": "apptainer",
+    "singularity": "singularity",
+    "podman": "podman",
+    "docker": "docker",
+    "charliecloud": "charliecloud",
+}
+_SAYS = {
+    "apptainer": r"^apptainer version (\S+)",
+    "singularity": r"^(?:singularity(?:-\w+)? version )?(\d\S*)",  # 2.x printed the bare number
+    "podman": r"^podman version (\S+)",
+    "docker": r"^(\d\S*)$",
+    "charliecloud": r"^(?:ch-run )?(\d\S*)",
+}
+"""How each program tells its version; Apptainer, which also comes as ``singularity``, says so itself."""
+
+_MPI: dict[Literal["openmpi", "intelmpi", "mvapich", "mpich"], str] = {
+    "openmpi": r"^mpi\w+ \(Open MPI\) (\d+(?:\.\d+)*)",
+    "intelmpi": r"^Intel\(R\) MPI Library .*Version (\d+(?:\.\d+)*)",
+    "mvapich": r"^MVAPICH2? Version:?\s+(\d+(?:\.\d+)*)",
+    "mpich": r"^(?:MPICH Version|HYDRA build details:\s+Version):?\s+(\d+(?:\.\d+)*)",
+}
+
+
+def parse_glibc(answer: Answer) -> str | None:
+    """Return glibc's version from ``getconf GNU_LIBC_VERSION`` or ``ldd --version``; None for another C library."""
+    if found := re.search(r"^glibc (\d+(?:\.\d+)+)", answer["glibc"], re.MULTILINE):
+        return found[1]
+    first = answer.line("ldd") or ""
+    found = re.search(r"^ldd \(.*\) (\d+(?:\.\d+)+)$", first)
+    return found[1] if found else None
+
+
+def parse_libraries(text: str, wanted: Collection[str] | None = None) -> list[str]:
+    """Return the sonames in ``ldconfig -p``, sorted; only those ``wanted`` when given."""
+    names = set(re.findall(r"^\s+(\S+) \(.*\) => ", text, re.MULTILINE))
+    return sorted(names if wanted is None else names & set(wanted))
+
+
+def parse_runtimes(answer: Answer) -> dict[RuntimeName, str]:
+    """Return the container runtimes that answered, with their versions."""
+    found: dict[RuntimeName, str] = {}
+    for part, name in _PROGRAMS.items():
+        said = re.search(_SAYS[part], answer[part].strip(), re.MULTILINE)
+        if said and (version := _version(said[1])):
+            found[name] = version
+    return found
+
+
+def _version(text: str) -> str | None:
+    """Return the leading part of ``text`` that is a version: 3.8.7 of 3.8.7-1.el8."""
+    found = re.match(r"v?(\d+(?:\.\d+)*)", text)
+    return found[1] if found else None
+
+
+def parse_mpi(answer: Answer) -> list[MpiLibrary]:
+    """Return the MPI libraries that ``mpirun --version`` and ``mpichversion`` tell of."""
+    text = f"{answer['mpirun']}\n{answer['mpichversion']}"
+    found = ((family, re.search(pattern, text, re.MULTILINE)) for family, pattern in _MPI.items())
+    return [MpiLibrary(family=family, version=said[1]) for family, said in found if said]
+
+
+def parse_packages(listing: str) -> dict[str, str]:
+    """Return versions by normalised name from the names of ``*.dist-info`` and ``*.egg-info``.
+
+    The first on Python's path counts. What has no version in its name, or one that is no version, is nothing that a
+    decision could rest on.
+    """
+    found: dict[str, str] = {}
+    for line in listing.splitlines():
+        named = re.fullmatch(r"([A-Za-z0-9][\w.-]*?)-(\d[^-]*)(?:-py\d\S*)?\.(?:dist|egg)-info", line.strip())
+        if named is None:
+            continue
+        try:
+            Version(named[2])
+        except InvalidVersion:
+            continue
+        found.setdefault(re.sub(r"[-_.]+", "-", named[1]).lower(), named[2])
+    return dict(sorted(found.items()))
