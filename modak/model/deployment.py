@@ -17,3 +17,8 @@ class Deployment(Model):
     """What is wanted of the optimiser."""
     job: JobOptions = JobOptions()
     """Options of the job itself."""
+
+    @property
+    def run_name(self) -> str:
+        """The run's name: the job's, else the application's."""
+        return self.job.name or self.application.name

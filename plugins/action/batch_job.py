@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction, plan_of
+from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
 
 try:
     from modak.documents import find_sources
@@ -43,7 +44,7 @@ class ActionModule(JobAction):
         template = _text(arguments["template"])
         if self._task.check_mode:
             return self._preview(plan, template, restarted=arguments["state"] == "restarted")
-        return self._run(plan, template, arguments)
+        return self._run(plan, template, arguments, search_folders(arguments["search_paths"], task_vars))
 
     def _absent(self, plan: Plan) -> dict[str, Any]:
         if not self._task.check_mode:
@@ -58,8 +59,8 @@ class ActionModule(JobAction):
         submits = restarted or preview.job is None
         return {"changed": submits, "job": job, "script": preview.script, "diff": _diff(preview.script, submits)}
 
-    def _run(self, plan: Plan, template: str | None, arguments: dict[str, Any]) -> dict[str, Any]:
-        sources = find_sources(plan.application, [Path(path) for path in arguments["search_paths"]])
+    def _run(self, plan: Plan, template: str | None, arguments: dict[str, Any], search: list[Path]) -> dict[str, Any]:
+        sources = find_sources(plan.application, search)
         if arguments["state"] == "restarted":
             self._jobs.absent(plan)
         present: Present = self._jobs.present(plan, sources, template=template)
@@ -70,9 +71,10 @@ class ActionModule(JobAction):
         (result,) = self._jobs.wait([present], timeout=arguments["timeout"] or None, follow=arguments["follow"])
         brought = self._jobs.bring(present.job, result, Path(arguments["results"]).absolute())
         returned |= {"changed": present.made or brought.changed, "job": brought.result.model_dump(mode="json")}
-        if brought.result.state != "completed":
-            returned |= {"failed": True, "msg": sentence(brought.result)}
-        return returned
+        if brought.result.state == "completed":
+            return returned
+        del returned["script"]  # Ansible prints all that a failed task returns.
+        return {**returned, "failed": True, "msg": sentence(brought.result)}
 
 
 def _text(path: str | None) -> str | None:

@@ -21,6 +21,8 @@ except ImportError:
     pass  # ModakAction says so before anything here is used
 
 SECTIONS = ("application", "target", "request", "job")
+LOCAL = "this-machine"
+"""Name of a target without a host; Ansible warns of a second localhost."""
 
 
 class ActionModule(ModakAction):
@@ -44,7 +46,7 @@ class ActionModule(ModakAction):
             "changed": False,
             "deployment": deployment.model_dump(mode="json"),
             "target": sections.get("target", {"name": "localhost"}),
-            "host": host or "localhost",
+            "host": host or LOCAL,
             "host_vars": {} if known else _host_vars(deployment.target),
         }
 

@@ -188,7 +188,7 @@ job:
       sample: {"accuracy": 0.98}
 script:
   description: The job script.
-  returned: when O(state) is not V(absent)
+  returned: success, when O(state) is not V(absent)
   type: str
   sample: "#!/bin/sh\n..."
 """

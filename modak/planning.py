@@ -1,0 +1,81 @@
+"""From a description to its Plan: find the user's files, ask the target about itself, decide, keep what still holds."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from modak.discovery import parse_probe, probe_script
+from modak.documents import check, find_sources, read_text
+from modak.errors import InputError, TargetError
+from modak.model.deployment import Deployment
+from modak.model.plan import Plan
+from modak.model.target import Facts
+from modak.optimiser import keep, make_plan
+from modak.transport.base import Transport
+
+PLAN_FILE = "plan.json"
+
+
+def discover(deployment: Deployment, transport: Transport, *, default_python: str | None = None) -> Facts:
+    """Return what the deployment's target tells about itself, in one round trip.
+
+    ``default_python`` is the application's Python where the target does not name one. TargetError when the target
+    cannot be reached or does not answer as it should.
+    """
+    target = deployment.target
+    done = transport.run(probe_script(target, deployment.application, default_python=default_python), timeout=120)
+    if done.returncode != 0:
+        words = " ".join(done.stderr.split()) or "nothing"
+        raise TargetError(f"the target {target.name} could not be asked about itself; its shell said: {words}")
+    return parse_probe(done.stdout, target)
+
+
+def plan_deployment(
+    deployment: Deployment,
+    transport: Transport,
+    *,
+    search: Sequence[Path],
+    now: datetime,
+    default_python: str | None = None,
+) -> Plan:
+    """Return the Plan of a deployment; relative paths are looked for in the folders of ``search``."""
+    sources = find_sources(deployment.application, search)
+    facts = discover(deployment, transport, default_python=default_python)
+    return make_plan(deployment, facts, [source.source for source in sources], now=now)
+
+
+def kept_plan(results: Path, name: str) -> Plan | None:
+    """Return the Plan that was deployed under the run's ``name``, None where there is none.
+
+    InputError when the file is there and is no Plan of this version.
+    """
+    path = results / name / PLAN_FILE
+    if not path.exists():
+        return None
+    try:
+        data = json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}:{error.lineno}: not JSON: {error.msg}; remove it to plan anew") from None
+    return check(Plan, data, origin=str(path))
+
+
+def keep_plan(plan: Plan, results: Path) -> bool:
+    """Write the Plan where ``kept_plan`` finds it; return whether that changed anything."""
+    path = results / plan.name / PLAN_FILE
+    text = plan.to_json()
+    try:
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            return False
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_name(f".{PLAN_FILE}.new")
+        fresh.write_text(text, encoding="utf-8")
+        fresh.replace(path)
+    except OSError as error:
+        raise InputError(f"the plan cannot be kept as {path}: {error.strerror}") from None
+    return True
+
+
+def still_holds(plan: Plan, kept: Plan | None) -> Plan:
+    """Return the kept Plan where the same was asked and its choice is still possible, else the new one."""
+    return plan if kept is None else keep(plan, kept)

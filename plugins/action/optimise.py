@@ -1,0 +1,78 @@
+# Copyright (c) 2026, the modak authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Decide how to run an application on the target of the task."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from ansible.utils.display import Display
+from ansible_collections.modak.deploy.plugins.plugin_utils.action import ModakAction
+from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
+from ansible_collections.modak.deploy.plugins.plugin_utils.transport import AnsibleTransport
+
+try:
+    from modak.documents import parse_deployment, plain
+    from modak.model.deployment import Deployment
+    from modak.model.plan import Plan
+    from modak.optimiser.table import render
+    from modak.planning import keep_plan, kept_plan, plan_deployment, still_holds
+except ImportError:
+    pass  # ModakAction says so before anything here is used
+
+SECTIONS = ("application", "target", "request", "job")
+
+
+class ActionModule(ModakAction):
+    """modak.deploy.optimise."""
+
+    ARGUMENTS = {
+        "application": {"type": "dict", "required": True},
+        "target": {"type": "dict"},
+        "request": {"type": "dict"},
+        "job": {"type": "dict"},
+        "search_paths": {"type": "list", "elements": "path", "default": []},
+        "results": {"type": "path"},
+        "force": {"type": "bool", "default": False},
+        "deployed": {"type": "bool", "default": False},
+        "show": {"type": "bool", "default": True},
+    }
+
+    def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        sections = {name: plain(arguments[name]) for name in SECTIONS if arguments[name] is not None}
+        deployment = parse_deployment(sections, origin="the variables")
+        results = Path(arguments["results"]).absolute() if arguments["results"] else None
+        kept = kept_plan(results, deployment.run_name) if results and not arguments["force"] else None
+        if arguments["deployed"] and kept is not None:
+            return _returned(kept, changed=False)
+        plan = still_holds(self._plan(deployment, arguments, task_vars), kept)
+        table = render(plan)
+        if arguments["show"]:
+            Display().display(table)
+        changed = False
+        if results and not arguments["deployed"]:
+            changed = plan != kept if self._task.check_mode else keep_plan(plan, results)
+        return _returned(plan, changed=changed)
+
+    def _plan(self, deployment: Deployment, arguments: dict[str, Any], task_vars: dict[str, Any]) -> Plan:
+        transport = AnsibleTransport(self, str(task_vars.get("inventory_hostname", deployment.target.name)))
+        local = deployment.target.host is None
+        return plan_deployment(
+            deployment,
+            transport,
+            search=search_folders(arguments["search_paths"], task_vars),
+            now=datetime.now(timezone.utc),
+            default_python=task_vars.get("ansible_playbook_python") if local else None,
+        )
+
+
+def _returned(plan: Plan, *, changed: bool) -> dict[str, Any]:
+    return {
+        "changed": changed,
+        "plan": plan.model_dump(mode="json", by_alias=True),
+        "tag": plan.tag(),
+        "table": render(plan).splitlines(),
+    }

@@ -1,0 +1,103 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the modak authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation of the action modak.deploy.optimise."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: optimise
+short_description: Decide how to run an application on a target
+version_added: "0.1.0"
+description:
+  - Asks the task's host about itself, chooses among all candidates by measurements and models, and returns the Plan.
+  - The decision is made on the controller; the host needs a POSIX shell, and no Python.
+  - Nothing is submitted. The same input gives the same Plan, byte for byte except its date.
+author: the modak authors (@modak)
+options:
+  application:
+    description: What is run, the section C(application) of a deployment document.
+    type: dict
+    required: true
+  target:
+    description: Where it is run, the section C(target); this machine when absent.
+    type: dict
+  request:
+    description: What is wanted of the optimiser, the section C(request).
+    type: dict
+  job:
+    description: Options of the job, the section C(job).
+    type: dict
+  search_paths:
+    description:
+      - Folders in which relative paths of the application are looked for first.
+      - Then come the folders of documents given by C(-e @file), of the playbook, of the inventory, and the working
+        directory.
+    type: list
+    elements: path
+    default: []
+  results:
+    description:
+      - Folder on the controller under which the Plan is kept as C(<run name>/plan.json).
+      - A Plan that lies there stays as long as the same is asked, though new measurements have come in.
+    type: path
+  force:
+    description: Plan anew though a kept Plan still holds.
+    type: bool
+    default: false
+  deployed:
+    description: Return the kept Plan as it is, whatever is asked now; plan when there is none, and keep nothing.
+    type: bool
+    default: false
+  show:
+    description: Show the Plan as a table while the play runs.
+    type: bool
+    default: true
+attributes:
+  check_mode:
+    description: Can run in check mode and return the Plan; it is not kept then.
+    support: full
+  diff_mode:
+    description: There is nothing to differ.
+    support: none
+"""
+
+EXAMPLES = r"""
+- name: Decide how to train on this machine
+  modak.deploy.optimise:
+    application:
+      name: digits
+      script: train.py
+      framework:
+        name: keras
+      workload:
+        model: mnist-cnn
+        units: 12
+    request:
+      numerics: relaxed
+  register: decision
+
+- name: Show what was chosen and why
+  ansible.builtin.debug:
+    msg: "{{ decision.plan.chosen.name }}: {{ decision.plan.reason }}"
+"""
+
+RETURN = r"""
+plan:
+  description: The Plan; C(modak schema plan) prints its schema.
+  returned: success
+  type: dict
+  sample: {"schema": "modak.plan/1", "name": "digits", "chosen": {"name": "keras-tensorflow"}}
+tag:
+  description: The mark that the Plan's job carries.
+  returned: success
+  type: str
+  sample: modak-0123456789abcdef
+table:
+  description: The Plan as a table for people, line by line.
+  returned: success
+  type: list
+  elements: str
+  sample: ["Plan for digits on localhost (process)"]
+"""
