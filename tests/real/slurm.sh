@@ -12,8 +12,8 @@ LINK=$BUILD/real
 BASE=${MODAK_REAL_BASE:-/var/tmp}
 MIN_JOB_AGE=${MODAK_REAL_MIN_JOB_AGE:-30}
 NODES="n1 n2 n3 n4"
-PROGRAMS="munged slurmctld slurmd sbatch squeue sinfo scontrol scancel srun sshd ssh ssh-keygen"
-PACKAGES=(munge slurm-wlm slurm-client openssh-server openssh-client)
+PROGRAMS="munged slurmctld slurmd sbatch squeue sinfo scontrol scancel srun sshd ssh ssh-keygen ps"
+PACKAGES=(munge slurm-wlm slurm-client openssh-server openssh-client procps)
 CANNOT=77 # exit code for "not possible on this machine", as automake has it
 
 say() { printf 'real slurm: %s\n' "$*" >&2; }
