@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ansible.utils.display import Display
 
 if TYPE_CHECKING:
     from modak.jobs.job import Job
+    from modak.model.job import JobResult
     from modak.schedulers.base import QueueState
 
 display = Display()
@@ -44,8 +45,23 @@ class DisplayReporter:
         for line in text.splitlines():
             self._show(f"job {job.id} | {line}")
 
+    def end(self, result: JobResult) -> None:
+        """Show what a finished job brought back."""
+        if result.seconds is not None:
+            self._show(f"the application ran for {result.seconds:.1f} s")
+        for name, value in (result.metrics or {}).items():
+            self._show(f"  {name}: {_shortened(value)}")
+        self._show(f"results: {result.results}")
+
     def _show(self, text: str) -> None:
         display.display(f"{time.strftime('%H:%M:%S')} [{self._host}] {text}")
+
+
+def _shortened(value: Any) -> str:
+    """Return a metric in one line; of a long list only its ends."""
+    if isinstance(value, list) and len(value) > 6:
+        return f"{value[0]}, {value[1]}, ... {value[-1]} ({len(value)} values)"
+    return ", ".join(str(item) for item in value) if isinstance(value, list) else str(value)
 
 
 def _clock(seconds: int) -> str:
