@@ -4,40 +4,18 @@ In TOSCA an empty text, list or map, and 0 for a number that must be above 0, st
 carry their unit.
 """
 
-import re
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Any
 
 from modak.blueprint.fields import Schema, schema_of
 from modak.blueprint.library import RENAMED
+from modak.blueprint.scalars import UNITS, amount
 from modak.errors import InputError
 from modak.model.application import Application, Workload
 from modak.model.base import Model
 from modak.model.request import JobOptions, Request
 from modak.model.target import Target
 
-_SCALAR = re.compile(r"(?P<amount>\d+(?:\.\d+)?)\s*(?P<unit>[A-Za-z]+)")
-_SIZES: dict[str, int | Fraction] = {
-    "B": 1,
-    "kB": 10**3,
-    "KiB": 2**10,
-    "MB": 10**6,
-    "MiB": 2**20,
-    "GB": 10**9,
-    "GiB": 2**30,
-    "TB": 10**12,
-}
-_SIZES["TiB"] = 2**40
-_TIMES: dict[str, int | Fraction] = {
-    "d": 86400,
-    "h": 3600,
-    "m": 60,
-    "s": 1,
-    "ms": Fraction(1, 1000),
-    "us": Fraction(1, 10**6),
-}
-_TIMES["ns"] = Fraction(1, 10**9)
 _FIELDS = {shown: field for field, shown in RENAMED.items()}
 
 
@@ -118,16 +96,13 @@ def _entry(value: Any, schema: Schema, place: str) -> Any:
 
 def scalar(value: Any, kind: str, place: str) -> int:
     """Return bytes for a ``scalar-unit.size`` and seconds for a ``scalar-unit.time``, by TOSCA's units."""
-    units = _SIZES if kind == "scalar-unit.size" else _TIMES
-    match = _SCALAR.fullmatch(str(value).strip())
-    unit = next((u for u in units if match and u.lower() == match["unit"].lower()), None)
-    if match is None or unit is None:
-        raise InputError(f"{place}: '{value}' is not an amount with one of the units {', '.join(units)}")
-    amount = Fraction(match["amount"]) * units[unit]
-    if amount.denominator != 1 or amount <= 0:
+    exact = amount(value, kind)
+    if exact is None:
+        raise InputError(f"{place}: '{value}' is not an amount with one of the units {', '.join(UNITS[kind])}")
+    if exact.denominator != 1 or exact <= 0:
         whole = "bytes" if kind == "scalar-unit.size" else "seconds"
         raise InputError(f"{place}: '{value}' is not a whole number of {whole} above zero")
-    return int(amount)
+    return int(exact)
 
 
 def attributes(plan: Mapping[str, Any], job: Mapping[str, Any] | None = None) -> dict[str, Any]:

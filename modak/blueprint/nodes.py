@@ -1,0 +1,276 @@
+"""Checks of node templates: types, properties, requirements, artifacts, interfaces."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from modak.blueprint.references import Scope, requirements_of, target_of
+from modak.blueprint.service import Service, Type, inside
+from modak.blueprint.spot import Fault, Spot
+from modak.blueprint.values import check_properties, missing
+from modak.documents.faults import nearest, shown
+
+_KEYS = (
+    "type",
+    "description",
+    "metadata",
+    "properties",
+    "attributes",
+    "requirements",
+    "capabilities",
+    "interfaces",
+    "artifacts",
+)
+_REFUSED = {
+    "directives": "xOpera takes no 'directives'",
+    "node_filter": "xOpera takes no 'node_filter'",
+    "copy": "xOpera takes no 'copy'",
+}
+
+
+def check_templates(service: Service) -> Iterator[Fault]:
+    """Check all node templates."""
+    for template in service.templates().values():
+        if not isinstance(template.value, dict):
+            yield template.fault(f"must be a mapping with the key 'type', not {shown(template.value)}")
+            continue
+        for spot in template.items():
+            if spot.name in _REFUSED:
+                yield spot.fault(_REFUSED[spot.name])
+            elif spot.name not in _KEYS:
+                yield spot.fault(f"unknown key{nearest(spot.name, _KEYS)}")
+        if "type" not in template.value:
+            yield template.fault("the key 'type' is missing")
+            continue
+        found = service.type_of(template)
+        if found is None:
+            yield template.at("type").fault(service.types.unknown("node_types", template.value["type"]))
+            continue
+        for check in _CHECKS:
+            yield from check(service, template, found)
+    yield from _cycles(service)
+
+
+def _properties(service: Service, template: Spot, found: Type) -> Iterator[Fault]:
+    definitions = service.types.collected(found, "properties")
+    given = template.get("properties")
+    if given:
+        yield from check_properties(given, definitions, service.types, Scope(service, template.name))
+    if given is None or isinstance(given.value, dict):
+        for name in missing(given.value if given else {}, definitions):
+            yield (given or template).fault(f"the property '{name}' is missing")
+
+
+def _attributes(service: Service, template: Spot, found: Type) -> Iterator[Fault]:
+    if given := template.get("attributes"):
+        definitions = service.types.collected(found, "attributes")
+        scope = Scope(service, template.name)
+        yield from check_properties(given, definitions, service.types, scope, what="attribute")
+
+
+def _capabilities(service: Service, template: Spot, found: Type) -> Iterator[Fault]:
+    known = service.types.collected(found, "capabilities")
+    for spot in template.below("capabilities"):
+        if spot.name not in known:
+            yield spot.fault(f"unknown capability{nearest(spot.name, list(known))}")
+            continue
+        definition = known[spot.name]
+        kind = definition.get("type") if isinstance(definition, dict) else definition
+        definitions = service.types.collected(service.types.find("capability_types", kind), "properties")
+        if given := spot.get("properties"):
+            yield from check_properties(given, definitions, service.types, Scope(service, template.name))
+
+
+def _requirements(service: Service, template: Spot, found: Type) -> Iterator[Fault]:
+    known = service.types.collected(found, "requirements")
+    given = template.get("requirements")
+    if given and not isinstance(given.value, list):
+        yield given.fault("must be a list, each entry with the name of one requirement")
+        return
+    for item in given.items() if given else ():
+        if not isinstance(item.value, dict) or len(item.value) != 1:
+            yield item.fault("must have the name of one requirement and the node template that meets it")
+    counted: Counter[str] = Counter()
+    for spot in requirements_of(template):
+        if spot.name not in known:
+            yield spot.fault(f"unknown requirement{nearest(spot.name, list(known))}")
+            continue
+        counted[spot.name] += 1
+        yield from _target(service, spot, known[spot.name])
+        highest = _occurrences(known[spot.name])[1]
+        if highest is not None and counted[spot.name] > highest:
+            yield spot.fault(f"the requirement '{spot.name}' may be given {highest} times at most")
+    for name, definition in known.items():
+        lowest = _occurrences(definition)[0]
+        if counted[name] < lowest:
+            yield (given or template).fault(f"the requirement '{name}' is missing{_candidates(service, definition)}")
+
+
+def _occurrences(definition: Any) -> tuple[int, int | None]:
+    given = definition.get("occurrences") if isinstance(definition, dict) else None
+    if not (isinstance(given, list) and len(given) == 2):
+        return 1, 1
+    low, high = given
+    return (low if isinstance(low, int) else 0), (high if isinstance(high, int) else None)
+
+
+def _candidates(service: Service, definition: Any) -> str:
+    wanted = definition.get("node") if isinstance(definition, dict) else None
+    fit = [
+        name
+        for name, other in service.templates().items()
+        if (found := service.type_of(other)) and service.types.derives("node_types", found.name, wanted)
+    ]
+    return f": {' or '.join(fit)} would do" if fit else ""
+
+
+def _target(service: Service, spot: Spot, definition: Any) -> Iterator[Fault]:
+    name, templates = target_of(spot), service.templates()
+    if name is None:
+        yield spot.fault("must name the node template that meets it: xOpera does not look for one")
+        return
+    if name not in templates:
+        yield spot.fault(f"there is no node template '{name}'{nearest(name, list(templates))}")
+        return
+    yield from _relationship(service, spot)
+    found, types = service.type_of(templates[name]), service.types
+    wanted = definition.get("node") if isinstance(definition, dict) else None
+    capability = definition.get("capability") if isinstance(definition, dict) else definition
+    if found is None:
+        return
+    if wanted and not types.derives("node_types", found.name, wanted):
+        hint = _candidates(service, definition)
+        yield spot.fault(f"'{name}' is of type {found.name}, but a {wanted} is wanted here{hint}")
+    elif capability and not any(
+        types.derives("capability_types", d.get("type") if isinstance(d, dict) else d, capability)
+        for d in types.collected(found, "capabilities").values()
+    ):
+        yield spot.fault(f"'{name}' of type {found.name} has no capability of type {capability}")
+
+
+def _relationship(service: Service, spot: Spot) -> Iterator[Fault]:
+    given = spot.get("relationship")
+    if given is None:
+        return
+    templates = [s.name for s in service.root.below("topology_template", "relationship_templates")]
+    if not isinstance(given.value, str):
+        yield given.fault("xOpera takes the name of a relationship template only")
+    elif given.value not in templates:
+        yield given.fault(f"there is no relationship template '{given.value}'{nearest(given.value, templates)}")
+
+
+def _artifacts(service: Service, template: Spot, found: Type) -> Iterator[Fault]:
+    names: dict[str, str] = dict.fromkeys(_playbooks(service, found), "a playbook of its type")
+    for spot in template.below("artifacts"):
+        file = spot.get("file") if isinstance(spot.value, dict) else spot
+        if file is None or not isinstance(file.value, str) or not file.value:
+            yield spot.fault("must have the key 'file' with the name of a file")
+            continue
+        yield from _artifact_type(service, spot, file)
+        path, problem = inside(spot.document.path.parent / file.value, service.folder)
+        if problem:
+            yield file.fault(f"'{file.value}' {problem}")
+        elif path.name in names:
+            yield file.fault(
+                f"'{path.name}' is the name of {names[path.name]} already, and xOpera copies all files into one folder"
+            )
+        names[path.name] = f"the artifact '{spot.name}'"
+
+
+def _artifact_type(service: Service, spot: Spot, file: Spot) -> Iterator[Fault]:
+    kind = spot.value.get("type") if isinstance(spot.value, dict) else "tosca.artifacts.File"
+    if kind is None:
+        yield spot.fault("the key 'type' is missing")
+        return
+    found = service.types.find("artifact_types", kind)
+    if found is None:
+        yield spot.at("type").fault(service.types.unknown("artifact_types", kind))
+        return
+    ends = next((t.definition["file_ext"] for t in service.types.lineage(found) if "file_ext" in t.definition), None)
+    if isinstance(ends, list) and Path(file.value).suffix.lstrip(".") not in ends:
+        yield file.fault(f"'{file.value}' should end in .{' or .'.join(map(str, ends))} to be a {found.name}")
+
+
+def _playbooks(service: Service, found: Type) -> Iterator[str]:
+    for ancestor in service.types.lineage(found):
+        if ancestor.spot:
+            for interface in ancestor.spot.below("interfaces"):
+                for operation in interface.below("operations"):
+                    for file in implementation_files(operation):
+                        yield Path(str(file.value)).name
+
+
+def implementation_files(operation: Spot) -> Iterator[Spot]:
+    """Yield the files that carry out an operation: its primary and its dependencies."""
+    given = operation.get("implementation") if isinstance(operation.value, dict) else operation
+    if given is None:
+        return
+    if isinstance(given.value, str):
+        yield given
+        return
+    primary = given.get("primary")
+    for spot in [*([primary] if primary else []), *given.below("dependencies")]:
+        file = spot.get("file") if isinstance(spot.value, dict) else spot
+        if file:
+            yield file
+
+
+def check_implementation(service: Service, operation: Spot) -> Iterator[Fault]:
+    """Check that the files that carry out an operation are there."""
+    for file in implementation_files(operation):
+        if not isinstance(file.value, str):
+            yield file.fault(f"must be the name of a playbook, not {shown(file.value)}")
+            continue
+        _, problem = inside(file.document.path.parent / file.value, service.folder)
+        if problem:
+            yield file.fault(f"the playbook '{file.value}' {problem}")
+
+
+def _interfaces(service: Service, template: Spot, found: Type) -> Iterator[Fault]:
+    known = service.types.operations(found)
+    for interface in template.below("interfaces"):
+        if interface.name not in known:
+            yield interface.fault(f"unknown interface{nearest(interface.name, list(known))}")
+            continue
+        for spot in interface.items():
+            if spot.name not in ("type", "description", "inputs", "operations"):
+                hint = ": put it below the key 'operations'" if spot.name in known[interface.name] else ""
+                yield spot.fault(f"unknown key{hint or nearest(spot.name, ['inputs', 'operations'])}")
+        for operation in interface.below("operations"):
+            if operation.name not in known[interface.name]:
+                yield operation.fault(f"unknown operation{nearest(operation.name, sorted(known[interface.name]))}")
+            else:
+                yield from check_implementation(service, operation)
+
+
+_CHECKS: tuple[Callable[[Service, Spot, Type], Iterator[Fault]], ...] = (
+    _properties,
+    _attributes,
+    _capabilities,
+    _requirements,
+    _artifacts,
+    _interfaces,
+)
+
+
+def _cycles(service: Service) -> Iterator[Fault]:
+    edges: Mapping[str, list[Spot]] = {
+        name: list(requirements_of(template)) if isinstance(template.value, dict) else []
+        for name, template in service.templates().items()
+    }
+    done: set[str] = set()
+
+    def walk(name: str, path: tuple[str, ...]) -> Iterator[Fault]:
+        for requirement in edges.get(name, []):
+            target = target_of(requirement) or ""
+            if target in path:
+                ring = " -> ".join([*path[path.index(target) :], target])
+                yield requirement.fault(f"the node templates wait for each other: {ring}")
+            elif target not in done:
+                yield from walk(target, (*path, target))
+        done.add(name)
+
+    for name in edges:
+        if name not in done:
+            yield from walk(name, (name,))

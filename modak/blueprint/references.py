@@ -1,0 +1,154 @@
+"""Calls of functions: what they name must exist, and give a value of the right type."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from modak.blueprint.service import Service
+from modak.blueprint.spot import Fault, Spot
+from modak.blueprint.values import FUNCTIONS, is_function, type_name
+from modak.documents.faults import nearest, shown
+
+_OF_EVERY_NODE = ("tosca_id", "tosca_name", "state")
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a function call may refer to, seen from a node template, or from the outputs when ``node`` is None."""
+
+    service: Service
+    node: str | None = None
+
+    def __call__(self, spot: Spot, wanted: str) -> Iterator[Fault]:
+        """Yield what is wrong with the call at ``spot``, which must give a ``wanted``; any type will do when empty."""
+        ((function, argument),) = spot.value.items()
+        call = spot.at(function)
+        match function:
+            case "get_input":
+                yield from self._input(call, wanted)
+            case "get_property" | "get_attribute":
+                yield from self._member(call, function, wanted)
+            case "get_artifact":
+                yield from self._artifact(call)
+            case "concat":
+                yield from self._parts(call, call if isinstance(argument, list) else None, "a list of texts")
+            case "join":
+                whole = isinstance(argument, list) and 1 <= len(argument) <= 2 and isinstance(argument[0], list)
+                yield from self._parts(call, call.at(0) if whole else None, "a list of texts and a delimiter")
+            case "token":
+                yield from self._token(call)
+        if function in ("concat", "join", "token") and wanted not in ("", "string"):
+            yield spot.fault(f"the function {function} gives text, but the type here is {wanted}")
+
+    def _input(self, call: Spot, wanted: str) -> Iterator[Fault]:
+        name = call.value[0] if isinstance(call.value, list) and call.value else call.value
+        inputs = {spot.name: spot.value for spot in self.service.root.below("topology_template", "inputs")}
+        if not isinstance(name, str):
+            yield call.fault(f"must name an input, not {shown(name)}")
+        elif name not in inputs:
+            yield call.fault(f"there is no input '{name}'{nearest(name, list(inputs))}")
+        elif wanted and isinstance(inputs[name], dict):
+            given = type_name(inputs[name])
+            if given != wanted and (given, wanted) != ("integer", "float"):
+                yield call.fault(f"the input '{name}' is of type {given}, but the type here is {wanted}")
+
+    def _template(self, call: Spot) -> tuple[Spot | None, str | None]:
+        """Return the node template that a call's first argument names, and what is wrong with it."""
+        entity, templates = call.value[0], self.service.templates()
+        if entity == "SELF":
+            if self.node is None:
+                return None, "SELF means nothing here: name a node template"
+            return templates.get(self.node), None
+        if entity == "HOST":
+            if self.node is None:
+                return None, "HOST means nothing here: name a node template"
+            host = host_of(self.service, templates.get(self.node))
+            return host, None if host else f"'{self.node}' has no host: give it the requirement 'host'"
+        if entity in ("SOURCE", "TARGET"):
+            return None, f"{entity} has a meaning in relationships only"
+        if not isinstance(entity, str) or entity not in templates:
+            return None, f"there is no node template {shown(entity)}{nearest(str(entity), list(templates))}"
+        return templates[entity], None
+
+    def _member(self, call: Spot, function: str, wanted: str) -> Iterator[Fault]:
+        if not isinstance(call.value, list) or len(call.value) < 2:
+            yield call.fault("must be a list of a node template and a name")
+            return
+        template, problem = self._template(call)
+        if problem:
+            yield call.fault(problem)
+        node_type = self.service.type_of(template)
+        if template is None or node_type is None:
+            return
+        types = self.service.types
+        known: dict[str, Any] = types.collected(node_type, "properties")
+        if function == "get_attribute":
+            known = {**known, **types.collected(node_type, "attributes"), **dict.fromkeys(_OF_EVERY_NODE, "string")}
+        name = call.value[1]
+        what = "attribute" if function == "get_attribute" else "property"
+        if name not in known:
+            hint = nearest(str(name), list(known))
+            if function == "get_property" and name in types.collected(node_type, "attributes"):
+                hint = ": it is an attribute, so write get_attribute"
+            yield call.fault(f"'{template.name}' has no {what} {shown(name)}{hint}")
+        elif len(call.value) > 2:
+            yield call.fault(f"xOpera cannot look inside the {what} '{name}': leave out what follows its name")
+        elif wanted and type_name(known[name]) != wanted:
+            yield call.fault(f"the {what} '{name}' is of type {type_name(known[name])}, but the type here is {wanted}")
+
+    def _artifact(self, call: Spot) -> Iterator[Fault]:
+        if not isinstance(call.value, list) or len(call.value) < 2:
+            yield call.fault("must be a list of SELF and the name of an artifact")
+            return
+        template = self.service.templates().get(self.node or "")
+        if call.value[0] != "SELF" or template is None:
+            yield call.fault("xOpera knows the artifacts of SELF only")
+            return
+        artifacts = [spot.name for spot in template.below("artifacts")]
+        artifacts += self.service.types.collected(self.service.type_of(template), "artifacts")
+        name = call.value[1]
+        if name not in artifacts:
+            yield call.fault(f"'{template.name}' has no artifact {shown(name)}{nearest(str(name), artifacts)}")
+
+    def _parts(self, call: Spot, parts: Spot | None, words: str) -> Iterator[Fault]:
+        if parts is None:
+            yield call.fault(f"must be {words}")
+            return
+        for part in parts.items():
+            if is_function(part.value):
+                yield from self(part, "string")
+            elif not isinstance(part.value, str):
+                yield part.fault(
+                    f"must be text or one of the functions {', '.join(FUNCTIONS)}, not {shown(part.value)}"
+                )
+
+    def _token(self, call: Spot) -> Iterator[Fault]:
+        match call.value:
+            case [text, str(), int()]:
+                if is_function(text):
+                    yield call.at(0).fault("xOpera takes no function inside token")
+            case _:
+                yield call.fault("must be a list of a text, the characters that part it, and a number")
+
+
+def host_of(service: Service, template: Spot | None) -> Spot | None:
+    """Return the node template that hosts another: the target of its requirement ``host``."""
+    if template is None:
+        return None
+    for requirement in requirements_of(template):
+        if requirement.name == "host":
+            return service.templates().get(target_of(requirement) or "")
+    return None
+
+
+def requirements_of(template: Spot) -> Iterator[Spot]:
+    """Yield the requirements of a node template, each named by its requirement; malformed ones are left out."""
+    for item in template.below("requirements"):
+        if isinstance(item.value, dict) and len(item.value) == 1:
+            yield item.at(next(iter(item.value)))
+
+
+def target_of(requirement: Spot) -> str | None:
+    """Return the name of the node template that a requirement names."""
+    node = requirement.value.get("node") if isinstance(requirement.value, dict) else requirement.value
+    return node if isinstance(node, str) else None

@@ -1,0 +1,267 @@
+"""A blueprint with everything that it imports, and the types that it knows."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from modak.blueprint.spot import Fault, Spot
+from modak.documents.faults import nearest, shown
+from modak.documents.reading import read_document
+from modak.errors import InputError
+
+VERSION = "tosca_simple_yaml_1_3"
+KINDS = {
+    "artifact_types": "artifact type",
+    "capability_types": "capability type",
+    "data_types": "data type",
+    "group_types": "group type",
+    "interface_types": "interface type",
+    "node_types": "node type",
+    "policy_types": "policy type",
+    "relationship_types": "relationship type",
+}
+"""Sections that define types, and what one is called."""
+SECTIONS = (
+    "tosca_definitions_version",
+    "namespace",
+    "metadata",
+    "description",
+    "dsl_definitions",
+    "repositories",
+    "imports",
+    *KINDS,
+    "topology_template",
+)
+_PREFIXES = {
+    "tosca.artifacts.": "artifact_types",
+    "tosca.capabilities.": "capability_types",
+    "tosca.datatypes.": "data_types",
+    "tosca.groups.": "group_types",
+    "tosca.interfaces.": "interface_types",
+    "tosca.nodes.": "node_types",
+    "tosca.policies.": "policy_types",
+    "tosca.relationships.": "relationship_types",
+}
+_MISSING: Mapping[str, Mapping[str, Any]] = {
+    # Of the standard, but not in tosca-parser's copy of it.
+    "tosca.interfaces.Root": {},
+    "tosca.capabilities.Compute": {"derived_from": "tosca.capabilities.Container"},
+}
+
+
+@dataclass(frozen=True)
+class Type:
+    """One type definition; ``spot`` is None for a type of the standard."""
+
+    name: str
+    kind: str
+    definition: Mapping[str, Any]
+    spot: Spot | None = None
+
+
+@cache
+def _standard() -> Mapping[tuple[str, str], Type]:
+    from toscaparser.elements.entity_type import EntityType  # type: ignore[import-untyped]
+
+    known = {**_MISSING, **EntityType.TOSCA_DEF}
+    found = {}
+    for name, definition in known.items():
+        kind = next((k for prefix, k in _PREFIXES.items() if name.startswith(prefix)), None)
+        if kind:
+            found[kind, name] = Type(name, kind, definition or {})
+    return found
+
+
+class Types:
+    """All types that a blueprint may name: the standard's, and those that it defines or imports."""
+
+    def __init__(self, own: Mapping[tuple[str, str], Type]) -> None:
+        self._types = {**_standard(), **own}
+
+    def find(self, kind: str, name: Any) -> Type | None:
+        """Return the type of this kind and name; None when there is none."""
+        return self._types.get((kind, name)) if isinstance(name, str) else None
+
+    def names(self, kind: str) -> list[str]:
+        """Return the names of all types of a kind, the blueprint's own first."""
+        mine = [t.name for (k, _), t in self._types.items() if k == kind and t.spot]
+        return mine + [t.name for (k, _), t in self._types.items() if k == kind and not t.spot]
+
+    def own(self) -> Iterator[Type]:
+        """Yield the types that are not of the standard."""
+        yield from (t for t in self._types.values() if t.spot)
+
+    def lineage(self, found: Type | None) -> list[Type]:
+        """Return a type and those that it derives from, up to the root; it ends where a type would come twice."""
+        line: list[Type] = []
+        while found is not None and found not in line:
+            line.append(found)
+            found = self.find(found.kind, found.definition.get("derived_from"))
+        return line
+
+    def derives(self, kind: str, name: Any, ancestor: Any) -> bool:
+        """Tell whether the type ``name`` is ``ancestor`` or derives from it."""
+        return any(t.name == ancestor for t in self.lineage(self.find(kind, name)))
+
+    def collected(self, found: Type | None, section: str) -> dict[str, Any]:
+        """Return the definitions of a section, those inherited and those that override them."""
+        merged: dict[str, Any] = {}
+        for ancestor in reversed(self.lineage(found)):
+            definitions = ancestor.definition.get(section)
+            if isinstance(definitions, dict):
+                merged.update(definitions)
+            elif isinstance(definitions, list):
+                for item in definitions:
+                    merged.update(item if isinstance(item, dict) else {})
+        return merged
+
+    def operations(self, found: Type | None) -> dict[str, set[str]]:
+        """Return the operations of each interface of a node type."""
+        merged: dict[str, set[str]] = {}
+        for ancestor in self.lineage(found):
+            for name, definition in (ancestor.definition.get("interfaces") or {}).items():
+                operations = merged.setdefault(name, set())
+                operations.update((definition or {}).get("operations") or {})
+                for kind in self.lineage(self.find("interface_types", (definition or {}).get("type"))):
+                    operations.update(kind.definition.get("operations") or {})
+                    operations.update(
+                        k for k in ("create", "configure", "start", "stop", "delete") if k in kind.definition
+                    )
+        return merged
+
+    def unknown(self, kind: str, name: Any) -> str:
+        """Return the sentence for a type that does not exist."""
+        if not isinstance(name, str):
+            return f"the {KINDS[kind]} must be a name, not {shown(name)}"
+        hint = nearest(name, self.names(kind))
+        if not hint:
+            # Long common prefixes hide what is near.
+            short = {n.rpartition(".")[2].lower(): n for n in reversed(self.names(kind))}
+            close = nearest(name.rpartition(".")[2], list(short))
+            hint = f"; did you mean '{short[close.split(chr(39))[1]]}'?" if close else ""
+        return f"there is no {KINDS[kind]} '{name}'{hint}"
+
+
+@dataclass
+class Service:
+    """A blueprint as it was read; ``faults`` are those found while reading."""
+
+    root: Spot
+    types: Types
+    files: list[Path]
+    """The blueprint and all files that it imports, as paths below its folder."""
+    faults: list[Fault] = field(default_factory=list)
+
+    @property
+    def folder(self) -> Path:
+        """The blueprint's folder, outside which orchestrators take no file."""
+        return self.root.document.path.parent
+
+    @property
+    def topology(self) -> Spot | None:
+        """The section topology_template."""
+        return self.root.get("topology_template")
+
+    def templates(self) -> dict[str, Spot]:
+        """Return the node templates by name."""
+        return {spot.name: spot for spot in self.root.below("topology_template", "node_templates")}
+
+    def type_of(self, template: Spot | None) -> Type | None:
+        """Return the type of a node template; None when it has none that exists."""
+        return self.types.find("node_types", template.value.get("type")) if template and _is_map(template) else None
+
+
+def _is_map(spot: Spot) -> bool:
+    return isinstance(spot.value, dict)
+
+
+def load(path: Path) -> Service:
+    """Read a blueprint and what it imports; InputError when the file itself cannot be read or is no YAML mapping."""
+    document = read_document(path)
+    if not isinstance(document.data, dict):
+        raise InputError(f"{path}: a blueprint must be a mapping with the key 'topology_template'")
+    root = Spot(document, (), document.data)
+    faults: list[Fault] = []
+    own: dict[tuple[str, str], Type] = {}
+    files: list[Path] = []
+    _read(root, path.parent, own, files, faults)
+    return Service(root, Types(own), files, faults)
+
+
+def _read(root: Spot, folder: Path, own: dict[tuple[str, str], Type], files: list[Path], faults: list[Fault]) -> None:
+    files.append(root.document.path)
+    faults.extend(_header(root))
+    for kind in KINDS:
+        for spot in root.below(kind):
+            other = own.get((kind, spot.name))
+            if other and other.spot and other.spot.document.path != spot.document.path:
+                where = other.spot.document.locate(other.spot.location)
+                faults.append(spot.fault(f"the {KINDS[kind]} '{spot.name}' is defined in {where} already"))
+            elif spot.name.startswith("tosca."):
+                faults.append(spot.fault("names that start with 'tosca.' belong to the standard"))
+            else:
+                own[kind, spot.name] = Type(spot.name, kind, spot.value if _is_map(spot) else {}, spot)
+    for spot in root.below("imports"):
+        imported = _resolve(spot, folder, faults)
+        if imported is None or imported in files:
+            continue
+        try:
+            document = read_document(imported)
+        except InputError as error:
+            faults.append(spot.fault(f"the imported file cannot be read: {error}"))
+            continue
+        if not isinstance(document.data, dict):
+            faults.append(spot.fault(f"the imported file '{imported}' is no mapping"))
+            continue
+        _read(Spot(document, (), document.data), folder, own, files, faults)
+
+
+def _header(root: Spot) -> Iterator[Fault]:
+    version = root.get("tosca_definitions_version")
+    if version is None:
+        yield root.fault(f"the key 'tosca_definitions_version' is missing: write {VERSION}")
+    elif version.value != VERSION:
+        yield version.fault(f"must be {VERSION}, not {shown(version.value)}")
+    for spot in root.items():
+        if spot.name not in SECTIONS:
+            yield spot.fault(f"unknown section{nearest(spot.name, SECTIONS)}")
+        elif (spot.name in KINDS or spot.name == "topology_template") and not _is_map(spot):
+            yield spot.fault(f"must be a mapping, not {shown(spot.value)}")
+        elif spot.name == "imports" and not isinstance(spot.value, list):
+            yield spot.fault(f"must be a list of files, not {shown(spot.value)}")
+
+
+def _resolve(spot: Spot, folder: Path, faults: list[Fault]) -> Path | None:
+    """Return the path of an import, in its plain form, or None with a fault added."""
+    name = spot.value.get("file") if isinstance(spot.value, dict) else spot.value
+    if isinstance(spot.value, dict) and "namespace_prefix" in spot.value:
+        faults.append(spot.fault("tosca-parser and Unfurl fail on a 'namespace_prefix': leave it out"))
+    if not isinstance(name, str) or not name:
+        faults.append(spot.fault("an import must be the name of a file"))
+        return None
+    path, problem = inside(spot.document.path.parent / name, folder)
+    if problem:
+        hint = ": copy the library there with 'modak blueprint init'" if name.startswith("modak/") else ""
+        faults.append(spot.fault(f"'{name}' {problem}{hint}"))
+        return None
+    return path
+
+
+def inside(path: Path, folder: Path) -> tuple[Path, str | None]:
+    """Return a file's path without ``..``, and what forbids an orchestrator to take it, or None."""
+    parts: list[str] = []
+    for part in path.relative_to(folder).parts if path.is_relative_to(folder) else path.parts:
+        if part == ".." and parts and parts[-1] != "..":
+            parts.pop()
+        else:
+            parts.append(part)
+    plain = folder.joinpath(*parts)
+    if ".." in parts or not plain.is_relative_to(folder):
+        return plain, f"lies outside the blueprint's folder {folder}, where xOpera takes nothing from"
+    if plain.is_symlink():
+        return plain, "is a symbolic link, which xOpera does not take"
+    if not plain.exists():
+        return plain, f"does not exist: there is no {plain}"
+    return plain, None
