@@ -71,6 +71,7 @@ class ActionModule(JobAction):
         (result,) = self._jobs.wait([present], timeout=arguments["timeout"] or None, follow=arguments["follow"])
         brought = self._jobs.bring(present.job, result, Path(arguments["results"]).absolute())
         returned |= {"changed": present.made or brought.changed, "job": brought.result.model_dump(mode="json")}
+        self.reporter.end(brought.result)
         if brought.result.state == "completed":
             return returned
         del returned["script"]  # Ansible prints all that a failed task returns.
