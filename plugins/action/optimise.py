@@ -9,8 +9,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from ansible.utils.display import Display
 from ansible_collections.modak.deploy.plugins.plugin_utils.action import ModakAction
+from ansible_collections.modak.deploy.plugins.plugin_utils.progress import show
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
 from ansible_collections.modak.deploy.plugins.plugin_utils.transport import AnsibleTransport
 
@@ -51,7 +51,7 @@ class ActionModule(ModakAction):
         plan = still_holds(self._plan(deployment, arguments, task_vars), kept)
         table = render(plan)
         if arguments["show"]:
-            Display().display(table)
+            show(table)
         changed = False
         if results and not arguments["deployed"]:
             changed = plan != kept if self._task.check_mode else keep_plan(plan, results)

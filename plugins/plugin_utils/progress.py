@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from ansible import constants
 from ansible.utils.display import Display
 
 if TYPE_CHECKING:
@@ -16,6 +17,15 @@ if TYPE_CHECKING:
     from modak.schedulers.base import QueueState
 
 display = Display()
+
+
+def show(text: str) -> None:
+    """Show lines while the task still runs: on standard error where the callback writes JSON on standard output.
+
+    Orchestrators such as xOpera read that JSON, and a line between would make it unreadable.
+    """
+    callback = str(constants.config.get_config_value("DEFAULT_STDOUT_CALLBACK"))
+    display.display(text, stderr="json" in callback)
 
 
 class DisplayReporter:
@@ -54,7 +64,7 @@ class DisplayReporter:
         self._show(f"results: {result.results}")
 
     def _show(self, text: str) -> None:
-        display.display(f"{time.strftime('%H:%M:%S')} [{self._host}] {text}")
+        show(f"{time.strftime('%H:%M:%S')} [{self._host}] {text}")
 
 
 def _shortened(value: Any) -> str:
