@@ -2,6 +2,8 @@
 
 from collections.abc import Collection
 
+from pydantic import ValidationError
+
 from modak.discovery.hardware import parse_node
 from modak.discovery.pbs import parse_nodes, parse_queues
 from modak.discovery.probe import Answer, split
@@ -28,6 +30,15 @@ def parse_probe(text: str, target: Target | None, *, libraries: Collection[str] 
     scheduler that the target is said to have does not answer, and when its Python does not exist.
     """
     answer = split(text)
+    try:
+        return _facts(answer, target, libraries)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        place = ".".join(str(part) for part in fault["loc"])
+        raise TargetError(f"the target tells a {place} that is none: {fault['input']!r}: {fault['msg']}") from None
+
+
+def _facts(answer: Answer, target: Target | None, libraries: Collection[str] | None) -> Facts:
     host = parse_node(answer)
     scheduler = _scheduler(answer, target)
     partitions = _partitions(answer, host)

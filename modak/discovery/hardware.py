@@ -71,8 +71,8 @@ def parse_limits(text: str) -> tuple[int | None, int | None]:
     memory: list[int | None] = []
     quota = 0
     for line in text.splitlines():
-        name, *values = line.split()
-        numbers = [int(value) for value in values if value.isdecimal()]
+        name, _, rest = line.partition(" ")
+        numbers = [int(value) for value in rest.split() if value.isdecimal()]
         if name == "cpu.max" and len(numbers) == 2 and numbers[1]:
             cores.append(-(-numbers[0] // numbers[1]))
         elif name == "cpu.cfs_quota_us" and numbers:

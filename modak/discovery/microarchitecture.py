@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from archspec.cpu import Microarchitecture
 
 _FAMILIES = {"amd64": "x86_64", "arm64": "aarch64"}
+_RISC_V = {"sifive,u74-mc": "u74mc", "spacemit,x60": "x60", "Spacemit(R) X60": "x60"}
+"""Linux's names of the RISC-V processors that archspec knows."""
 
 
 def microarchitecture(machine: str, cpuinfo: Mapping[str, str]) -> str | None:
@@ -43,9 +45,8 @@ def _described(cpuinfo: Mapping[str, str]) -> "Microarchitecture":
     if (code := cpuinfo.get("CPU implementer")) is not None:
         vendor = TARGETS_JSON["conversions"]["arm_vendors"].get(code, code)
     power = re.search(r"POWER(\d+)", cpuinfo.get("cpu", ""))
-    uarch = cpuinfo.get("uarch", "")
     return partial_uarch(
-        name={"sifive,u74-mc": "u74mc", "spacemit,x60": "x60"}.get(uarch, uarch),
+        name=_RISC_V.get(cpuinfo.get("uarch", "")) or _RISC_V.get(cpuinfo.get("model name", ""), ""),
         vendor=vendor,
         features=features_of(cpuinfo),
         generation=int(power[1]) if power else 0,

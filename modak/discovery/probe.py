@@ -58,12 +58,14 @@ def split(text: str) -> Answer:
 
     What a login shell prints before the first part is left out.
     """
+    # Transports keep bytes that are no UTF-8 apart; here they are nothing but noise.
+    text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     parts: dict[str, str] = {}
     codes: dict[str, int] = {}
     last = ""
     for name, body in _pieces(text):
         if name == "code":
-            codes[last] = int(body)
+            codes[last] = int(body) if body.strip().isdecimal() else 1
         else:
             parts[name] = body
             last = name

@@ -54,7 +54,7 @@ class Node(Model):
 class Partition(Model):
     """A partition (Slurm) or queue (Torque, OpenPBS)."""
 
-    name: Name
+    name: Line
     """Name by which jobs ask for it."""
     default: bool = False
     """Jobs that name no partition go here."""

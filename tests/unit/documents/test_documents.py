@@ -188,7 +188,7 @@ def prepare_other_deep(folder: Path) -> None:
     (folder / "b.csv").write_text("another")
 
 
-def prepare_nothing(folder: Path) -> None:
+def as_it_is(folder: Path) -> None:
     """The folder is as it is."""
 
 
@@ -196,14 +196,14 @@ def prepare_nothing(folder: Path) -> None:
     ("prepare", "fields", "fault"),
     [
         (
-            prepare_nothing,
+            as_it_is,
             {"script": "trian.py"},
             "application.script: there is no 'trian.py'; looked in {0}, {0}/data",
         ),
-        (prepare_nothing, {"script": "/no/train.py"}, "application.script: there is no '/no/train.py'; looked in /no"),
-        (prepare_nothing, {"script": "data"}, "application.script: {0}/data is a folder, not a script"),
-        (prepare_nothing, {"inputs": ["."]}, "application.inputs[0]: '.' is the whole folder"),
-        (prepare_nothing, {"inputs": ["launchers/x"]}, "application.inputs[0]: 'launchers/x' lies in 'launchers'"),
+        (as_it_is, {"script": "/no/train.py"}, "application.script: there is no '/no/train.py'; looked in /no"),
+        (as_it_is, {"script": "data"}, "application.script: {0}/data is a folder, not a script"),
+        (as_it_is, {"inputs": ["."]}, "application.inputs[0]: '.' is the whole folder"),
+        (as_it_is, {"inputs": ["launchers/x"]}, "application.inputs[0]: 'launchers/x' lies in 'launchers'"),
         (prepare_empty, {"inputs": ["data", "empty"]}, "application.inputs[1]: the folder {0}/empty holds no file"),
         (prepare_link_out, {"inputs": ["data"]}, "{0}/data/out is a link that leads out of the folder"),
         (prepare_circle, {"inputs": ["data"]}, "the link {0}/data/deep/up leads back to a folder that holds it"),

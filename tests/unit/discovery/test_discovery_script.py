@@ -1,0 +1,209 @@
+"""The script itself, under every shell there is, with and without the tools that it asks."""
+
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from modak.discovery import parse_probe, probe_script
+from modak.errors import TargetError
+from modak.model.application import Application
+from modak.model.target import Facts, Target
+
+SHELLS = [name for name in ("sh", "dash", "bash", "busybox", "ksh", "mksh", "yash", "posh") if shutil.which(name)]
+
+
+def run(script: str, shell: str = "sh", **environment: str) -> str:
+    command = [shutil.which(shell) or shell, *(["sh"] if shell == "busybox" else [])]
+    done = subprocess.run(
+        [*command, "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", **environment},
+    )
+    assert done.returncode == 0
+    assert done.stderr == ""
+    return done.stdout
+
+
+def discover(target: Target, shell: str = "sh", default: str | None = None, **environment: str) -> Facts:
+    return parse_probe(run(probe_script(target, default_python=default), shell, **environment), target)
+
+
+def only_from(folder: Path, script: str) -> str:
+    """Return the script so changed that it finds programs in ``folder`` alone."""
+    changed = re.sub(r"^PATH=.*$", f"PATH={folder}", script, flags=re.MULTILINE)
+    assert changed != script
+    return changed
+
+
+def program(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_this_machine(shell: str) -> None:
+    facts = discover(Target(name="here"), shell, default=sys.executable)
+    assert facts.hostname
+    assert facts.node.cores
+    assert facts.node.memory
+    assert facts.node.microarchitecture
+    assert facts.python == sys.executable
+    site = sysconfig.get_path("purelib")
+    installed = {d.metadata["Name"].lower(): d.version for d in metadata.distributions(path=[site])}
+    assert installed["pytest"] == facts.packages["pytest"]
+    assert installed["pydantic"] == facts.packages["pydantic"]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_machine_that_has_nothing(shell: str, tmp_path: Path) -> None:
+    (tmp_path / "cat").symlink_to(shutil.which("cat") or "")
+    text = run(only_from(tmp_path, probe_script(None)), shell)
+    facts = parse_probe(text, None)
+    assert facts.hostname is None or shell == "busybox"
+    assert facts.scheduler is None
+    assert facts.python is None
+    assert facts.runtimes == {}
+
+
+def test_tools_that_fail_and_hang_after_their_answer(tmp_path: Path) -> None:
+    program(tmp_path / "nvidia-smi", 'echo "NVIDIA H100, 81559, 550.54.15"; echo broken >&2; exit 9')
+    program(tmp_path / "apptainer", "echo apptainer version 1.4.5")
+    program(tmp_path / "uname", "cat; echo host")  # would wait for ever if it were given our input
+    (tmp_path / "cat").symlink_to(shutil.which("cat") or "")
+    target = Target(name="t")
+    facts = parse_probe(run(only_from(tmp_path, probe_script(target)), MODAK="1"), target)
+    assert facts.node.accelerators[0].driver == "550.54.15"
+    assert facts.runtimes == {"apptainer": "1.4.5"}
+
+
+def test_the_number_of_cores_is_not_that_of_threads() -> None:
+    assert discover(Target(name="t"), OMP_NUM_THREADS="7777").node.cores != 7777
+
+
+@pytest.mark.parametrize("kind", ["slurm", "torque", "openpbs"])
+def test_a_scheduler_that_is_not_there(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "cat").symlink_to(shutil.which("cat") or "")
+    target = Target(name="t", type=kind)
+    assert parse_probe(run(only_from(tmp_path, probe_script(target))), target).scheduler is None
+
+
+def test_slurm_is_asked_with_its_own_settings_alone(tmp_path: Path) -> None:
+    program(tmp_path / "sbatch", "echo slurm 23.11.4")
+    program(
+        tmp_path / "sinfo",
+        'test -z "$SINFO_FORMAT$SINFO_PARTITION" || exit 1\n'
+        'case $* in *%n*) echo "$(/bin/uname -n)|b" ;; *) echo "b*|up|infinite|1|idle|4|1000|(null)|(null)" ;; esac',
+    )
+    for name in ("uname", "cat"):
+        (tmp_path / name).symlink_to(shutil.which(name) or "")
+    target = Target(name="t", type="slurm")
+    text = run(only_from(tmp_path, probe_script(target)), SINFO_FORMAT="%x", SINFO_PARTITION="a")
+    facts = parse_probe(text, target)
+    assert facts.partitions[0].name == "b"
+    assert facts.node.cpu_features == facts.partitions[0].node.cpu_features != []
+
+
+# --- the application's Python ------------------------------------------------------------------------------------
+
+
+def package(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).mkdir(parents=True)
+
+
+def system(top: Path) -> Path:
+    """Make an installation as Debian's and return its Python."""
+    program(top / "bin" / "python3.11", "exit 3")
+    (top / "bin" / "python3").symlink_to("python3.11")
+    package(top / "lib" / "python3" / "dist-packages", "numpy-1.24.2.egg-info", "own-1.0.dist-info")
+    package(top / "local" / "lib" / "python3.11" / "dist-packages", "local_one-2.0.dist-info", "own-2.0.dist-info")
+    package(top / "lib" / "python3.12" / "site-packages", "other-1.0.dist-info")
+    return top / "bin" / "python3"
+
+
+def venv(top: Path, home: Path, *, with_system: bool = False) -> Path:
+    (top / "bin").mkdir(parents=True)
+    (top / "bin" / "python3").symlink_to(home)
+    package(top / "lib" / "python3.11" / "site-packages", "keras-3.1.dist-info")
+    (top / "pyvenv.cfg").write_text(
+        f"home = {home.parent}\ninclude-system-site-packages = {str(with_system).lower()}\nversion = 3.11.2\n"
+    )
+    return top / "bin" / "python3"
+
+
+def packages(python: Path | str, **environment: str) -> dict[str, str]:
+    return discover(Target(name="t", python=str(python)), **environment).packages
+
+
+def test_python_of_the_system(tmp_path: Path) -> None:
+    python = system(tmp_path / "usr")
+    package(tmp_path / "home" / ".local" / "lib" / "python3.11" / "site-packages", "mine-1.0.dist-info")
+    assert packages(python, HOME=str(tmp_path / "home")) == {
+        "local-one": "2.0",
+        "mine": "1.0",
+        "numpy": "1.24.2",
+        "own": "2.0",
+    }
+
+
+def test_python_of_an_environment(tmp_path: Path) -> None:
+    home = system(tmp_path / "usr")
+    assert packages(venv(tmp_path / "a b's", home)) == {"keras": "3.1"}
+    both = packages(venv(tmp_path / "both", home, with_system=True))
+    assert both == {"keras": "3.1", "local-one": "2.0", "numpy": "1.24.2", "own": "2.0"}
+
+
+def test_path_files_add_folders(tmp_path: Path) -> None:
+    python = venv(tmp_path / "venv", system(tmp_path / "usr"))
+    package(tmp_path / "more", "extra-1.2.dist-info")
+    path_file = tmp_path / "venv" / "lib" / "python3.11" / "site-packages" / "more.pth"
+    path_file.write_text(f"import sys\n{tmp_path}/more\nrelative\n")
+    assert packages(python) == {"keras": "3.1", "extra": "1.2"}
+
+
+def test_a_shim_is_asked_itself(tmp_path: Path) -> None:
+    package(tmp_path / "far", "far-1.0.dist-info")
+    assert packages(program(tmp_path / "shims" / "python", f"echo; echo {tmp_path}/far")) == {"far": "1.0"}
+
+
+def test_python_in_the_home(tmp_path: Path) -> None:
+    venv(tmp_path / "venv", system(tmp_path / "usr"))
+    facts = discover(Target(name="t", python="~/venv/bin/python3"), HOME=str(tmp_path))
+    assert facts.python == f"{tmp_path}/venv/bin/python3"
+    assert facts.packages == {"keras": "3.1"}
+
+
+def test_python_on_the_path(tmp_path: Path) -> None:
+    system(tmp_path / "usr")
+    target = Target(name="t")
+    for name in ("cat", "readlink"):
+        (tmp_path / "usr" / "bin" / name).symlink_to(shutil.which(name) or "")
+    facts = parse_probe(run(only_from(tmp_path / "usr" / "bin", probe_script(target))), target)
+    assert facts.python == f"{tmp_path}/usr/bin/python3"
+    assert facts.packages["numpy"] == "1.24.2"
+
+
+@pytest.mark.parametrize("python", ["/no/python", "/tmp", "$(touch /tmp/x)", "a'b\"c; exit 1", "no-such-python"])
+def test_python_that_is_none(python: str) -> None:
+    with pytest.raises(TargetError, match=r"^target\.python: .* is no program on "):
+        discover(Target(name="t", python=python))
+
+
+def test_an_executable_wants_no_python(tmp_path: Path) -> None:
+    target = Target(name="t", python="/no/python")
+    text = run(probe_script(target, Application(name="a", executable="/bin/true")))
+    assert parse_probe(text, target).python is None
+
+
+def test_a_default_that_is_none_is_not_used() -> None:
+    assert discover(Target(name="t"), default="/no/python").python is None
