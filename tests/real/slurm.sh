@@ -261,6 +261,7 @@ print("\n".join(tomllib.load(open(sys.argv[1], "rb"))["project"]["optional-depen
 
 describe_site() { # what the inventory tells of the host as a target
   local python
+  is_whole || fail "start it first: $0 up"
   python=$(application_python)
   mkdir -p "$DIR/client/host_vars"
   printf -- '---\nmodak_site:\n  type: slurm\n  python: %s\n' "$python" >"$DIR/client/host_vars/slurm-login.yml"
