@@ -30,7 +30,7 @@ show() {
 }
 
 part host
-uname -n </dev/null 2>/dev/null
+uname -n 2>/dev/null
 ask machine uname -m
 
 # --- hardware ----------------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ case $1 in slurm | any)
   part here
   # Partitions with a node that runs on this very host, as on a cluster of one machine.
   if have sinfo; then
-    name=$(uname -n </dev/null)
+    name=$(uname -n)
     limited sinfo --noheader --format='%n|%R' </dev/null 2>/dev/null | while IFS='|' read -r node partition; do
       if [ "${node%%.*}" = "${name%%.*}" ]; then printf '%s\n' "$partition"; fi
     done
