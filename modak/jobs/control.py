@@ -122,10 +122,6 @@ class Jobs:
     ) -> list[JobResult]:
         """Return how the jobs of one scheduler ended, in their order; see ``Watch.wait``."""
         jobs = [item.job for item in present]
-        names = ", ".join(f"{job.id} ({job.spec.tag})" for job in jobs)
-        self._reporter.notice(
-            f"waiting for job {names}: it goes on when this is stopped, and to run the same again follows it"
-        )
         watch = Watch(self._transport, jobs, patience=self._patience, reporter=self._reporter, follow=follow)
         return watch.wait(timeout=timeout, at_once=not all(item.made for item in present))
 

@@ -48,6 +48,11 @@ class Upload:
         """Return the number of bytes."""
         return len(self.content) if isinstance(self.content, bytes) else self.content.stat().st_size
 
+    @property
+    def alone(self) -> Path | None:
+        """Return the file when it is too large to travel with others."""
+        return self.content if isinstance(self.content, Path) and self.size >= LARGE else None
+
     def read(self) -> bytes:
         """Return the content."""
         return self.content if isinstance(self.content, bytes) else self.content.read_bytes()

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from modak.errors import TargetError
 from modak.jobs import files, folder
@@ -54,14 +54,14 @@ def stage(transport: Transport, spec: JobSpec, uploads: Sequence[Upload]) -> Non
 
     TargetError when one arrives damaged.
     """
-    small = [upload for upload in uploads if upload.size < files.LARGE]
+    small = [upload for upload in uploads if upload.alone is None]
     folders = [str(PurePosixPath(path).parent) for path in (spec.output, spec.error) if path is not None]
     answer = call(transport, "stage", [spec.directory, spec.tag, token(), *folders], stdin=files.archive(small))
     _verify(small, answer)
     for upload in uploads:
-        if upload.size >= files.LARGE and isinstance(upload.content, Path):
+        if (local := upload.alone) is not None:
             new = f"state/large.{token()}"
-            transport.put(upload.content, f"{spec.directory}/{new}")
+            transport.put(local, f"{spec.directory}/{new}")
             mode = "700" if upload.executable else "600"
             _verify([upload], call(transport, "place", [spec.directory, new, upload.path, mode]))
 

@@ -70,15 +70,21 @@ class Watch:
         deadline = None if timeout is None else clock() + timeout
         polling = self._all[0].job.plan.target.polling
         pause = polling.first
-        if not at_once:
-            self._patience.sleep(pause if timeout is None else min(pause, timeout))
-        while waiting := self.ask():
+        waiting = self.ask() if at_once else self._all
+        if not waiting:
+            return self.results()
+        names = ", ".join(f"{item.job.id} ({item.job.spec.tag})" for item in waiting)
+        self._reporter.notice(
+            f"waiting for job {names}; stopping this does not stop it, and the same run follows it again"
+        )
+        while True:
             left = None if deadline is None else deadline - clock()
             if left is not None and left <= 0:
                 raise JobError(_unfinished(waiting, timeout or 0))
             self._patience.sleep(pause if left is None else min(pause, left))
             pause = min(pause * _GROWTH, polling.maximum)
-        return self.results()
+            if not (waiting := self.ask()):
+                return self.results()
 
     def ask(self) -> list[_Watched]:
         """Ask once, tell the reporter what has changed, and return the jobs that have not ended."""

@@ -52,7 +52,7 @@ while [ -z "$locked" ]; do
   while [ -h "lock.$((lock + 1))" ]; do lock=$((lock + 1)); done
   if [ "$lock" -gt 0 ] && held; then
     tries=$((tries + 1))
-    [ "$tries" -le 15 ] || answer busy
+    [ "$tries" -le 3 ] || answer busy
     sleep 1
   elif ln -s "$host:$$:$(date +%s)" "lock.$((lock + 1))" 2>/dev/null; then
     lock=$((lock + 1)) locked=yes

@@ -1,0 +1,207 @@
+"""Waiting: every end told apart, silence outlived, nothing asked too often."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fakequeue import FakeQueue
+from jobplans import plan
+from modak.errors import TargetError
+from modak.jobs import verdict
+from modak.jobs.control import Jobs, Present
+from modak.jobs.record import ExitRecord
+from modak.jobs.settings import Patience
+from modak.model.job import ENDS, JobResult
+from modak.model.target import Polling
+from modak.schedulers.base import QueueState
+from modak.transport.local import LocalTransport
+from transports import Counting, Notes, Unplugged
+
+ROWS = yaml.safe_load((Path(__file__).parents[2] / "data" / "jobs" / "verdicts.yaml").read_text())
+COMPLETED = "state=completed\ncode=0\nstarted=100.5\nended=103.5\nhost=n1\n"
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[f"{row['queue']}-{row['record']}" for row in ROWS])
+def test_verdicts(row: dict) -> None:
+    queue = QueueState(**row["queue"]) if row["queue"] else None
+    record = ExitRecord(**row["record"]) if row["record"] else None
+    end = verdict.ended(queue, record)
+    if row["end"] is None:
+        assert end is None
+    else:
+        assert end is not None
+        assert (end.state, end.exit_code, end.reason) == (row["end"], row["code"], row["reason"])
+
+
+def test_table_has_every_end_but_one() -> None:
+    """``lost`` is nobody's word: it is concluded from silence."""
+    assert {row["end"] for row in ROWS} == {None, *ENDS - {"lost"}}
+
+
+class Stage:
+    """A queue, one job in it, and the life that a test gives it while it is watched."""
+
+    def __init__(self, queue: FakeQueue, tmp_path: Path, patience: Patience, transport: LocalTransport) -> None:
+        self.queue = queue
+        self.notes = Notes()
+        self.acts: list = []
+        self.pauses: list[float] = []
+        self.jobs = Jobs(transport, scheduler=queue, reporter=self.notes, patience=replace(patience, sleep=self.sleep))
+        self.plan = plan(["true"], tmp_path / "space", scheduler="slurm", polling=Polling(first=2.0, maximum=10.0))
+        self.present: Present = self.jobs.present(self.plan)
+        self.pauses.clear()
+
+    def sleep(self, seconds: float) -> None:
+        """Instead of waiting, do what happens next."""
+        self.pauses.append(seconds)
+        if self.acts:
+            self.acts.pop(0)()
+        time.sleep(0.01)
+
+    def watch(self, *acts: object) -> JobResult:
+        self.acts = list(acts)
+        return self.jobs.wait([self.present])[0]
+
+    def become(self, state: str, record: str | None = None):  # type: ignore[no-untyped-def]
+        return lambda: self.queue.become("1", state, record)
+
+
+def nothing() -> None:
+    pass
+
+
+@pytest.fixture
+def stage(queue: FakeQueue, tmp_path: Path, hasty: Patience) -> Stage:
+    return Stage(queue, tmp_path, hasty, LocalTransport())
+
+
+def test_pauses_grow_by_half_up_to_the_limit(stage: Stage) -> None:
+    result = stage.watch(*[nothing] * 6, stage.become("completed 0", COMPLETED))
+    assert stage.pauses == [2.0, 3.0, 4.5, 6.75, 10.0, 10.0, 10.0]
+    assert (result.state, result.seconds, result.host, result.started) == ("completed", 3.0, "n1", 100.5)
+    assert stage.notes.states == [("queued", ""), ("completed", "")]
+    assert stage.notes.notices == [
+        f"waiting for job 1 ({stage.plan.tag()}); stopping this does not stop it, and the same run follows it again"
+    ]
+
+
+def test_cancelled_is_said_at_the_next_question(stage: Stage) -> None:
+    """The record may still be missing: the queue's word is enough."""
+    result = stage.watch(stage.become("running"), stage.become("cancelled"))
+    assert result.state == "cancelled"
+    assert len(stage.pauses) == 2
+
+
+def test_queue_forgets_the_job(stage: Stage) -> None:
+    result = stage.watch(stage.become("running"), stage.become("", "state=failed\ncode=3\n"))
+    assert (result.state, result.exit_code, result.reason) == (
+        "failed",
+        3,
+        "the application ended with exit code 3",
+    )
+
+
+def test_lost_only_after_three_denials(stage: Stage) -> None:
+    result = stage.watch(stage.become("running"), stage.become(""))
+    assert result.state == "lost"
+    assert len(stage.pauses) == 4
+
+
+def test_slow_queue_is_no_loss(stage: Stage) -> None:
+    """A job that is not listed yet, and then is, is not lost; denials in a row count."""
+    result = stage.watch(
+        stage.become(""),
+        nothing,
+        stage.become("running"),
+        stage.become(""),
+        nothing,
+        stage.become("completed 0", COMPLETED),
+    )
+    assert result.state == "completed"
+
+
+def test_record_that_comes_late_is_waited_for(stage: Stage) -> None:
+    result = stage.watch(stage.become("completed 0"), stage.become("completed 0", COMPLETED))
+    assert (result.state, result.seconds) == ("completed", 3.0)
+
+
+def test_record_that_never_comes(stage: Stage) -> None:
+    result = stage.watch(stage.become("failed 7"))
+    assert (result.state, result.exit_code) == ("failed", 7)
+    assert len(stage.pauses) == 3
+
+
+def test_queue_that_does_not_let_a_completed_job_go(stage: Stage) -> None:
+    result = stage.watch(stage.become("running", COMPLETED))
+    assert result.state == "completed"
+
+
+def test_never_starts_is_an_end(stage: Stage) -> None:
+    assert stage.watch(stage.become("never_starts")).state == "never_starts"
+    assert len(stage.pauses) == 1
+
+
+def test_scheduler_silent_for_a_while(stage: Stage) -> None:
+    def heal() -> None:
+        (stage.queue.spool / "down").unlink()
+        stage.queue.become("1", "completed 0", COMPLETED)
+
+    result = stage.watch(lambda: stage.queue.fault("down"), nothing, heal)
+    assert result.state == "completed"
+    assert stage.notes.notices[1:] == [
+        "no word of the job, asking again for up to 1 s: the queue does not answer: no answer",
+        "the target answers again",
+    ]
+
+
+def test_scheduler_silent_and_the_job_has_completed(stage: Stage) -> None:
+    def end() -> None:
+        stage.queue.fault("down")
+        stage.queue.become("1", "running", COMPLETED)
+
+    assert stage.watch(end).state == "completed"
+
+
+def test_scheduler_silent_for_too_long(queue: FakeQueue, tmp_path: Path, hasty: Patience) -> None:
+    stage = Stage(queue, tmp_path, replace(hasty, outage=0.1), LocalTransport())
+    with pytest.raises(TargetError, match="no word of the job for 0 s, and it may well go on: the queue does not"):
+        stage.watch(lambda: stage.queue.fault("down"))
+
+
+def test_network_down_for_a_while(queue: FakeQueue, tmp_path: Path, hasty: Patience) -> None:
+    transport = Unplugged()
+    stage = Stage(queue, tmp_path, hasty, transport)
+    result = stage.watch(lambda: transport.pull(3), nothing, nothing, stage.become("completed 0", COMPLETED))
+    assert result.state == "completed"
+    assert stage.notes.notices[1:] == [
+        "no word of the job, asking again for up to 1 s: the network is down",
+        "the target answers again",
+    ]
+
+
+def test_one_question_is_one_round_trip(queue: FakeQueue, tmp_path: Path, hasty: Patience) -> None:
+    transport = Counting()
+    stage = Stage(queue, tmp_path, hasty, transport)
+    transport.trips = 0
+    stage.watch(nothing, nothing, stage.become("completed 0", COMPLETED))
+    assert transport.trips == 3
+
+
+def test_array_ends_when_all_its_tasks_have(queue: FakeQueue, tmp_path: Path, hasty: Patience) -> None:
+    stage = Stage(queue, tmp_path, hasty, LocalTransport())
+    stage.plan = plan(["true"], tmp_path / "space", scheduler="slurm", job={"array": "0-2"})
+    stage.present = stage.jobs.present(stage.plan)
+    state = Path(stage.present.job.spec.directory) / "state"
+
+    def end(task: int, text: str):  # type: ignore[no-untyped-def]
+        return lambda: (state / f"exit.{task}").write_text(text)
+
+    def forget() -> None:
+        end(1, "code=0\n")()
+        queue.become(stage.present.job.id, "")
+
+    result = stage.watch(end(0, "code=0\n"), end(2, "code=4\n"), forget)
+    assert (result.state, result.exit_code) == ("failed", 4)
