@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.action import ModakAction
+from ansible_collections.modak.deploy.plugins.plugin_utils.search import locator
 
 try:
     from modak.documents import parse_deployment, plain
@@ -41,7 +42,7 @@ class ActionModule(ModakAction):
         known = host in task_vars.get("groups", {}).get("all", [])
         if known:
             sections["target"] = {**_site(host, task_vars), **sections["target"]}
-        deployment = parse_deployment(sections, origin="the variables")
+        deployment = parse_deployment(sections, origin="the variables", locate=locator())
         return {
             "changed": False,
             "deployment": deployment.model_dump(mode="json"),
@@ -65,7 +66,8 @@ def _site(host: str, task_vars: dict[str, Any]) -> dict[str, Any]:
 
 
 def _no_application(variables: list[str]) -> str:
-    misspelt = [name for name in variables if difflib.get_close_matches(name, ["application"], cutoff=0.8)]
+    others = [name for name in variables if not name.startswith("application")]  # those are the role's own
+    misspelt = difflib.get_close_matches("application", others, n=1, cutoff=0.8)
     if misspelt:
         return f"The variable '{misspelt[0]}' is unknown; did you mean 'application'?"
     return "The variable 'application' is missing or empty: describe what is to be run, as in -e @deploy.yml"

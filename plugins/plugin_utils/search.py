@@ -11,12 +11,44 @@ from typing import Any
 
 from ansible import context
 
+try:
+    from modak.documents import Document, Locate, read_document
+    from modak.errors import InputError
+except ImportError:
+    pass  # the actions say so before anything here is used
+
+
+def document_paths() -> list[Path]:
+    """Return the documents given by ``-e @``, the one that stands over the others first."""
+    extra_vars = [str(text) for text in context.CLIARGS.get("extra_vars") or ()]
+    return [Path(text[1:]).expanduser() for text in reversed(extra_vars) if text.startswith("@")]
+
+
+def locator() -> Locate:
+    """Return what tells the file and line that a section of the variables was written in, None where it cannot."""
+    documents = [document for path in document_paths() if (document := _read(path)) is not None]
+
+    def locate(location: tuple[int | str, ...]) -> str | None:
+        holding = (document for document in documents if location and location[0] in document.data)
+        document = next(holding, None)
+        return None if document is None else document.locate(location)
+
+    return locate
+
+
+def _read(path: Path) -> Document | None:
+    """Return a document of plain YAML; what only Ansible reads (a vault, a tag) is none."""
+    try:
+        document = read_document(path)
+    except InputError:
+        return None
+    return document if isinstance(document.data, dict) else None
+
 
 def search_folders(explicit: Sequence[str], task_vars: dict[str, Any]) -> list[Path]:
     """Return the folders in order: those given, those of documents given by ``-e @``, playbook's, inventory's, cwd."""
-    documents = [text[1:] for text in context.CLIARGS.get("extra_vars") or () if str(text).startswith("@")]
     nearby = [task_vars[name] for name in ("playbook_dir", "inventory_dir") if task_vars.get(name)]
     folders = [Path(path).expanduser() for path in explicit]
-    folders += [Path(path).expanduser().parent for path in reversed(documents)]
+    folders += [path.parent for path in document_paths()]
     folders += [Path(path) for path in nearby]
     return list(dict.fromkeys(folder.absolute() for folder in [*folders, Path()]))
