@@ -243,10 +243,10 @@ def _nodes_of(job: Job) -> tuple[str, ...]:
 
 
 def of_exit(code: int) -> tuple[int | None, int | None, str]:
-    """Return exit code, signal and a clause for an exit status: from 256 on it is 256 and a signal's number."""
+    """Return exit code, signal and a clause about it for an exit status: 256 and more mean a signal."""
     if code >= 256:
         return None, code - 256, f"signal {code - 256} ended it"
-    return code, None, f"exit code {code}" if code else ""
+    return code, None, ""
 
 
 def waits_for(job: Job) -> str:

@@ -13,6 +13,7 @@ from modak.schedulers.states import unreachable
 from modak.schedulers.steps import step
 from modak.transport.base import Completed
 
+_WORDS = "a plain machine"
 GRACE = 10
 """Seconds from SIGTERM to SIGKILL."""
 
@@ -31,9 +32,9 @@ class Process(Scheduler):
     def directives(self, job: JobSpec) -> list[str]:
         """See ``Scheduler.directives``: there are none, but what a plain machine has not is refused."""
         o = job.options
-        opt.check_name(job, self.name)
+        opt.check_name(job, _WORDS)
         opt.check_tag(job.tag)
-        opt.check_paths(job, self.name)
+        opt.check_paths(job, _WORDS)
         absent = {
             "account": o.account,
             "partition": o.partition,
@@ -52,11 +53,11 @@ class Process(Scheduler):
         for key, value in absent.items():
             if value is not None:
                 hint = f"leave '{key}' out or choose a target with a scheduler"
-                raise opt.refused("a plain machine", f"job.{key}", "nothing queues or confines jobs there", hint)
+                raise opt.refused(_WORDS, f"job.{key}", "nothing queues or confines jobs there", hint)
         if job.resources.nodes > 1:
             why = f"it is one node and the job has {job.resources.nodes}"
-            raise opt.refused("a plain machine", "job.nodes", why)
-        opt.layout(job, self.name)
+            raise opt.refused(_WORDS, "job.nodes", why)
+        opt.layout(job, _WORDS)
         return []
 
     def launch(self, job: JobSpec, argv: Sequence[str]) -> str:
@@ -64,7 +65,7 @@ class Process(Scheduler):
         ranks = job.resources.ranks
         launcher = job.options.mpi_launcher or ("mpirun" if ranks > 1 else "none")
         if launcher == "srun":
-            raise opt.refused("a plain machine", "job.mpi_launcher", "srun needs Slurm", "write mpirun")
+            raise opt.refused(_WORDS, "job.mpi_launcher", "srun needs Slurm", "write mpirun")
         return shell.join(argv if launcher == "none" else [launcher, "-n", str(ranks), *argv])
 
     def submit_command(self, job: JobSpec) -> str:

@@ -14,6 +14,7 @@ from modak.schedulers.states import of_array, unreachable, words
 from modak.schedulers.steps import step
 from modak.transport.base import Completed
 
+_WORDS = "Slurm"
 _NO_FOLDER = 97
 _PREFIXES = ("sbatch: error:", "sbatch: fatal:", "Batch job submission failed:", "allocation failure:")
 _NO_ANSWER = re.compile(
@@ -48,30 +49,30 @@ class Slurm(Scheduler):
 
     def _options(self, job: JobSpec) -> Iterator[str]:
         o = job.options
-        opt.check_paths(job, self.name)
-        opt.check_mail(job, self.name)
-        yield f"job-name={opt.check_name(job, self.name)}"
+        opt.check_paths(job, _WORDS)
+        opt.check_mail(job, _WORDS)
+        yield f"job-name={opt.check_name(job, _WORDS)}"
         yield f"comment={opt.check_tag(job.tag)}"
         # Relative to the job's folder, where sbatch is started. The script opens the user's own files.
         yield f"output=scheduler.log{'.%a' if o.array else ''}"
         yield "no-requeue"
         yield f"export={'ALL' if o.export_environment else 'NONE'}"
         if o.account is not None:
-            yield f"account={opt.checked(self.name, 'job.account', o.account)}"
+            yield f"account={opt.checked(_WORDS, 'job.account', o.account)}"
         if o.partition is not None:
-            yield f"partition={opt.checked(self.name, 'job.partition', o.partition, opt.LIST)}"
+            yield f"partition={opt.checked(_WORDS, 'job.partition', o.partition, opt.LIST)}"
         if o.qos is not None:
-            yield f"qos={opt.checked(self.name, 'job.qos', o.qos)}"
+            yield f"qos={opt.checked(_WORDS, 'job.qos', o.qos)}"
         if o.wall_time is not None:
             yield f"time={o.wall_time // 86400}-{opt.clock(o.wall_time % 86400)}"
         yield from self._resources(job)
         yield from self._placement(job)
-        if array := opt.array(job, self.name):
+        if array := opt.array(job, _WORDS):
             yield f"array={array}"
         if o.dependency:
             yield f"dependency={','.join(self._dependency(text) for text in o.dependency)}"
             yield "kill-on-invalid-dep=yes"
-        if begin := opt.begin_time(job, self.name):
+        if begin := opt.begin_time(job, _WORDS):
             yield f"begin={begin.isoformat()}"
         if o.mail_user is not None:
             yield f"mail-user={o.mail_user}"
@@ -79,7 +80,7 @@ class Slurm(Scheduler):
 
     def _resources(self, job: JobSpec) -> Iterator[str]:
         o = job.options
-        layout = opt.layout(job, self.name)
+        layout = opt.layout(job, _WORDS)
         yield from _shape(layout)
         if o.memory is not None:
             yield f"mem={_mebibytes(o.memory)}M"
@@ -89,26 +90,26 @@ class Slurm(Scheduler):
             spelling = job.target.gpu_spelling or "gres=gpu:{count}"
             pattern = r"(gres=gpu:|gpus-per-node=)([A-Za-z0-9_.-]+:)?\{count\}"
             hint = "write 'gres=gpu:{count}', 'gres=gpu:TYPE:{count}' or 'gpus-per-node={count}'"
-            opt.checked(self.name, "target.gpu_spelling", spelling, pattern, hint)
+            opt.checked(_WORDS, "target.gpu_spelling", spelling, pattern, hint)
             yield spelling.replace("{count}", str(job.resources.gpus))
 
     def _placement(self, job: JobSpec) -> Iterator[str]:
         o = job.options
         if o.constraint is not None:
             pattern = r"[A-Za-z0-9_\[(][A-Za-z0-9_.,:&|*()\[\]-]*"
-            yield f"constraint={opt.checked(self.name, 'job.constraint', o.constraint, pattern)}"
-        if names := opt.node_list(job, self.name):
+            yield f"constraint={opt.checked(_WORDS, 'job.constraint', o.constraint, pattern)}"
+        if names := opt.node_list(job, _WORDS):
             yield f"nodelist={','.join(names)}"
         if o.exclusive:
             yield "exclusive"
 
     def _dependency(self, text: str) -> str:
         pattern = r"(after|afterok|afternotok|afterany)(:\d+(_\d+)?)+"
-        return opt.checked(self.name, "job.dependency", text, pattern, "write 'afterok:ID' with Slurm's numbers")
+        return opt.checked(_WORDS, "job.dependency", text, pattern, "write 'afterok:ID' with Slurm's numbers")
 
     def launch(self, job: JobSpec, argv: Sequence[str]) -> str:
         """See ``Scheduler.launch``."""
-        layout = opt.layout(job, self.name)
+        layout = opt.layout(job, _WORDS)
         launcher = job.options.mpi_launcher or ("srun" if layout.ranks > 1 else "none")
         if launcher == "none":
             return shell.join(argv)
@@ -132,9 +133,9 @@ class Slurm(Scheduler):
         if done.returncode == 0:
             if found := re.search(r"^(\d+)(;\S+)?$", done.stdout.strip(), re.MULTILINE | re.ASCII):
                 return found[1]
-            raise unreachable("Slurm", done)
+            raise unreachable(_WORDS, done)
         if done.returncode in (_NO_FOLDER, 126, 127) or _NO_ANSWER.search(done.stderr):
-            raise unreachable("Slurm", done)
+            raise unreachable(_WORDS, done)
         raise JobError(f"Slurm refused the job: {words(done, _PREFIXES)}")
 
     def status_command(self, ids: Sequence[str]) -> str:
@@ -145,7 +146,7 @@ class Slurm(Scheduler):
         """See ``Scheduler.parse_status``."""
         head, _, rest = done.stdout.partition("\n")
         if head != "squeue 0" and not (head == "squeue 1" and "Invalid job id" in rest):
-            raise unreachable("Slurm", Completed(done.returncode, rest or done.stdout, done.stderr))
+            raise unreachable(_WORDS, Completed(done.returncode, rest or done.stdout, done.stderr))
         tasks: dict[str, dict[str, QueueState]] = {}
         for job, task, state in _facts(rest.splitlines()):
             known = tasks.setdefault(job, {})
@@ -171,7 +172,7 @@ class Slurm(Scheduler):
     def parse_find(self, done: Completed, tag: str) -> list[str]:
         """See ``Scheduler.parse_find``."""
         if done.returncode != 0:
-            raise unreachable("Slurm", done)
+            raise unreachable(_WORDS, done)
         return sorted({line for line in done.stdout.split() if line.isdigit()}, key=int)
 
     def check_command(self, job: JobSpec) -> str:

@@ -124,6 +124,8 @@ def _state(
         state = "held"
     elif state == "queued" and NEVER.search(reason):
         state = "never_starts"
+    elif state in ("completed", "cancelled") and not reason.startswith("cancelled by"):
+        why = ""  # it is still the one for which the job had waited
     exit_code, signal = (int(part) for part in code.split(":")) if code else (None, None)
     return QueueState(
         state=state,

@@ -1,0 +1,127 @@
+#!/bin/sh
+#SBATCH --job-name=digits
+#SBATCH --comment=modak-0123456789abcdef
+#SBATCH --output=scheduler.log
+#SBATCH --no-requeue
+#SBATCH --export=NONE
+#SBATCH --time=0-0:30:00
+#SBATCH --nodes=1
+#SBATCH --ntasks=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --mail-type=NONE
+#
+# Job digits, modak-0123456789abcdef
+# Every value below is a quoted word. This shell runs no line of the user's itself: it watches over one that does, and
+# writes down in state/exit how that ended, whatever becomes of the queue's memory.
+
+modak_directory=/home/user/.modak/runs/digits-0123456789abcdef
+modak_state=$modak_directory/state
+modak_path=$PATH
+modak_task=
+modak_suffix=${modak_task:+.$modak_task}
+modak_job=${SLURM_JOB_ID:-$$}
+modak_host=${SLURMD_NODENAME:-$(uname -n)}
+modak_limit=1800
+modak_body=
+modak_signal=
+modak_recorded=
+
+modak_now() {
+  modak_time=$(PATH=$modak_path date +%s.%N)
+  case $modak_time in
+    *[!0-9.]* | *.) PATH=$modak_path date +%s ;;
+    *) echo "$modak_time" ;;
+  esac
+}
+
+modak_keep() { # FILE: puts standard input there in one step
+  PATH=$modak_path cat >"$modak_state/.$1$modak_suffix.$$" &&
+    PATH=$modak_path mv -f "$modak_state/.$1$modak_suffix.$$" "$modak_state/$1$modak_suffix"
+}
+
+modak_record() { # STATE EXIT_CODE
+  modak_recorded=1
+  {
+    printf 'tag=%s\nstate=%s\ncode=%s\n' modak-0123456789abcdef "$1" "$2"
+    printf 'signal=%s\njob=%s\nhost=%s\n' "$modak_signal" "$modak_job" "$modak_host"
+    [ ! -r "$modak_state/run$modak_suffix" ] || PATH=$modak_path cat "$modak_state/run$modak_suffix"
+    printf 'finished=%s\n' "$(modak_now)"
+  } | modak_keep exit
+}
+
+modak_end_state() { # is the end that a signal brings the wall time's, or somebody's will?
+  modak_spent=$(($(PATH=$modak_path date +%s) - ${modak_began%%.*}))
+  if [ -e "$modak_state/timeout$modak_suffix" ]; then
+    echo timeout
+  elif [ -n "$modak_limit" ] && [ "$modak_spent" -ge $((modak_limit - 1)) ]; then
+    echo timeout
+  else
+    echo terminated
+  fi
+}
+
+# shellcheck disable=SC2317 # called by a trap
+modak_on_signal() { # NUMBER: what kills without asking may follow at once, so the record comes first
+  if [ -z "$modak_signal" ]; then
+    modak_signal=$1
+    modak_record "$(modak_end_state)" $((128 + $1))
+  fi
+  [ -z "$modak_body" ] || kill -s TERM "$modak_body" 2>/dev/null
+}
+
+# shellcheck disable=SC2317 # called by a trap
+modak_on_exit() { # CODE
+  [ -n "$modak_recorded" ] || modak_record failed "$1"
+}
+
+modak_fail() { # SENTENCE
+  printf 'modak: %s\n' "$1" >&2
+  exit 1
+}
+
+modak_began=$(modak_now)
+rm -f "$modak_state/exit$modak_suffix" "$modak_state/run$modak_suffix" "$modak_state/timeout$modak_suffix"
+trap 'modak_on_signal 15' TERM
+trap 'modak_on_signal 2' INT
+trap 'modak_on_signal 1' HUP
+trap 'modak_on_exit $?' EXIT
+printf 'tag=%s\nstart=%s\njob=%s\nhost=%s\n' modak-0123456789abcdef "$modak_began" "$modak_job" "$modak_host" | modak_keep start
+exec >/home/user/.modak/runs/digits-0123456789abcdef/output.log"$modak_suffix" 2>&1
+
+(
+  cd "$modak_directory/work" || modak_fail "the working directory $modak_directory/work is not there"
+  export MODAK_TAG=modak-0123456789abcdef
+  modak_app=
+  trap '[ -z "$modak_app" ] || kill -s TERM "$modak_app" 2>/dev/null' TERM
+  printf 'start=%s\n' "$(modak_now)" | modak_keep run
+  (
+    exec ./train --epochs 12
+  ) &
+  modak_app=$!
+  while :; do
+    wait "$modak_app"
+    modak_code=$?
+    kill -0 "$modak_app" 2>/dev/null || break
+  done
+  printf 'end=%s\n' "$(modak_now)" >>"$modak_state/run$modak_suffix"
+  exit "$modak_code"
+) </dev/null &
+modak_body=$!
+
+while :; do
+  wait "$modak_body"
+  modak_code=$?
+  kill -0 "$modak_body" 2>/dev/null || break
+done
+if [ -n "$modak_signal" ]; then
+  modak_record "$(modak_end_state)" "$modak_code"
+elif [ "$modak_code" != 0 ]; then
+  modak_record failed "$modak_code"
+elif [ ! -e "$modak_state/run$modak_suffix" ]; then
+  echo "modak: pre_execution ended the job before the application" >&2
+  modak_code=1
+  modak_record failed 1
+else
+  modak_record completed 0
+fi
+exit "$modak_code"
