@@ -1,4 +1,4 @@
-"""Write docs/reference.md, the keys of a deployment document, from the models; --check tells whether it is up to date."""
+"""Write docs/reference.md, the keys of a deployment document, from the models; --check tells whether it is current."""
 
 import sys
 from pathlib import Path

@@ -1,0 +1,29 @@
+"""Pages that are made from the models or the data say what these say now."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[3]
+PAGES = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]
+LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#]+)")
+
+
+@pytest.mark.parametrize("script", ["reference.py", "evidence.py"])
+def test_a_made_page_is_current(script: str) -> None:
+    done = subprocess.run(
+        [sys.executable, TOP / "scripts" / script, "--check"],
+        env={"PYTHONPATH": str(TOP)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    missing = [link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()]
+    assert missing == []
