@@ -1,36 +1,151 @@
 """The catalogue: the shipped data, and what a site adds to it or puts in its place."""
 
+import difflib
 import hashlib
-from collections.abc import Iterable, Sequence
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
+from pydantic import BaseModel
+
+from modak.catalogue.hardware import AcceleratorEntry, HardwareFile, MicroarchitectureEntry, ProcessorEntry
+from modak.catalogue.imagefile import ImageFile, ImageIndex
 from modak.catalogue.lever import Group, Lever, LeverFile
 from modak.documents import check, read_document
 from modak.errors import InputError
+from modak.model.image import ImageEntry
 
 DATA = Path(__file__).parent / "data"
-Named = TypeVar("Named", Group, Lever)
+KINDS: Mapping[str, type[BaseModel]] = {"levers": LeverFile, "images": ImageFile, "hardware": HardwareFile}
+"""What a YAML file of a catalogue folder is, by how its name begins."""
+
+
+class _HasName(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+Named = TypeVar("Named", bound=_HasName)
+File = TypeVar("File", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file of the catalogue, not yet taken apart."""
+
+    path: Path
+    kind: str
+    content: bytes
 
 
 class Catalogue:
-    """Levers in their order, by name and by group."""
+    """Levers, images and hardware by name; each kind of file is read when it is first asked for."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        """Take ``sources`` in their order: a name in a later folder replaces the one before."""
+        self.sources = sources
+
+    def _files(self, kind: str, model: type[File]) -> list[tuple[Path, File]]:
+        return [(source.path, _read(source.path, model)) for source in self.sources if source.kind == kind]
+
+    @cached_property
+    def _levers(self) -> "Levers":
+        return Levers(self._files("levers", LeverFile))
+
+    @property
+    def groups(self) -> Mapping[str, Group]:
+        """Groups of levers."""
+        return self._levers.groups
+
+    @property
+    def levers(self) -> Mapping[str, Lever]:
+        """Levers in their order."""
+        return self._levers.levers
+
+    @property
+    def by_group(self) -> Mapping[str, Sequence[Lever]]:
+        """Levers by the name of their group."""
+        return self._levers.by_group
+
+    @property
+    def launchers(self) -> Mapping[str, Path]:
+        """Files on this machine, by the name that levers use."""
+        return self._levers.launchers
+
+    @property
+    def packages(self) -> Mapping[str, Sequence[str]]:
+        """Distributions that provide a package, by its name."""
+        return self._levers.packages
+
+    @cached_property
+    def images(self) -> Mapping[str, ImageEntry]:
+        """Images by name."""
+        files = self._files("images", ImageFile)
+        images: dict[str, ImageEntry] = merge((path, file.images) for path, file in files)
+        for image in images.values():
+            if image.base is not None and image.base not in images:
+                raise InputError(f"the image '{image.name}' is built on '{image.base}', which no file describes")
+        return images
+
+    @cached_property
+    def image_index(self) -> ImageIndex:
+        """Images by the packages inside."""
+        return ImageIndex(self.images.values(), self.packages)
+
+    def nearest_image(self, name: str) -> str | None:
+        """Return the name of an image that is nearly ``name``."""
+        return next(iter(difflib.get_close_matches(name, self.images, 1)), None)
+
+    @cached_property
+    def _hardware(self) -> list[tuple[Path, HardwareFile]]:
+        return self._files("hardware", HardwareFile)
+
+    @cached_property
+    def accelerators(self) -> Mapping[str, AcceleratorEntry]:
+        """Accelerators by name."""
+        return merge((path, file.accelerators) for path, file in self._hardware)
+
+    @cached_property
+    def processors(self) -> Mapping[str, ProcessorEntry]:
+        """Processors by name."""
+        return merge((path, file.processors) for path, file in self._hardware)
+
+    @cached_property
+    def microarchitectures(self) -> Mapping[str, MicroarchitectureEntry]:
+        """Operations per cycle, by archspec's name."""
+        return merge((path, file.microarchitectures) for path, file in self._hardware)
+
+    @cached_property
+    def version(self) -> str:
+        """SHA-256 of all files that it was read from, launchers included."""
+        digest = hashlib.sha256()
+        for source in self.sources:
+            digest.update(f"{source.kind} {len(source.content)}\n".encode() + source.content)
+        for name, path in sorted(self.launchers.items()):
+            digest.update(name.encode() + path.read_bytes())
+        return digest.hexdigest()
+
+    def check(self) -> None:
+        """Read everything; InputError tells what is wrong."""
+        _ = (self.levers, self.image_index, self.accelerators, self.processors, self.microarchitectures)
+
+
+class Levers:
+    """Levers in their order, by name and by group; what they name is there."""
 
     def __init__(self, files: Sequence[tuple[Path, LeverFile]]) -> None:
-        """Merge ``files``: a name in a later folder replaces the one before; twice in one folder is an error."""
-        self.groups: dict[str, Group] = _merge((p, f.groups) for p, f in files)
-        self.levers: dict[str, Lever] = _merge((p, f.levers) for p, f in files)
+        self.groups: dict[str, Group] = merge((p, f.groups) for p, f in files)
+        self.levers: dict[str, Lever] = merge((p, f.levers) for p, f in files)
         self.packages: dict[str, list[str]] = {}
         for _, file in files:
             self.packages.update(file.packages)
         self.launchers: dict[str, Path] = {}
-        """The files on this machine, by the name that levers use."""
         self._check({lever.name: path for path, file in files for lever in file.levers})
         self.by_group: dict[str, list[Lever]] = {name: [] for name in self.groups}
         for lever in self.levers.values():
             self.by_group[lever.group].append(lever)
-        self.version: str = self._digest()
 
     def _check(self, origin: dict[str, Path]) -> None:
         faults: list[str] = []
@@ -55,15 +170,6 @@ class Catalogue:
         if faults:
             raise InputError("\n".join(faults))
 
-    def _digest(self) -> str:
-        digest = hashlib.sha256()
-        for item in (*self.groups.values(), *self.levers.values()):
-            digest.update(item.model_dump_json().encode())
-        for name, path in sorted(self.launchers.items()):
-            digest.update(name.encode() + path.read_bytes())
-        digest.update(repr(sorted(self.packages.items())).encode())
-        return digest.hexdigest()
-
 
 def _launcher_path(name: str, folder: Path) -> Path | None:
     """Return the launcher's file beside ``folder`` or in the shipped catalogue; None when there is none."""
@@ -71,7 +177,8 @@ def _launcher_path(name: str, folder: Path) -> Path | None:
     return next((path for path in places if path.is_file()), None)
 
 
-def _merge(lists: Iterable[tuple[Path, Sequence[Named]]]) -> dict[str, Named]:
+def merge(lists: Iterable[tuple[Path, Sequence[Named]]]) -> dict[str, Named]:
+    """Return the items by name: one of a later folder replaces the one before; InputError for two of one folder."""
     merged: dict[str, Named] = {}
     origin: dict[str, Path] = {}
     for path, items in lists:
@@ -85,23 +192,41 @@ def _merge(lists: Iterable[tuple[Path, Sequence[Named]]]) -> dict[str, Named]:
 
 
 def load_catalogue(folders: Sequence[Path] = ()) -> Catalogue:
-    """Return the shipped catalogue with the site's ``folders`` on top; InputError names file, line and fault."""
+    """Return the shipped catalogue with the site's ``folders`` (or single files) on top.
+
+    InputError names the file, line and fault of what is read now; the rest is checked when it is first asked for.
+    """
     if not folders:
         return _shipped()
-    return Catalogue([*_read(DATA), *(file for folder in folders for file in _read(folder))])
+    catalogue = Catalogue([*sources_of(DATA), *(source for folder in folders for source in sources_of(folder))])
+    catalogue.check()
+    return catalogue
 
 
 @cache
 def _shipped() -> Catalogue:
-    return Catalogue(_read(DATA))
+    return Catalogue(sources_of(DATA))
 
 
-def _read(folder: Path) -> list[tuple[Path, LeverFile]]:
-    if not folder.is_dir():
-        raise InputError(f"{folder}: the catalogue folder does not exist")
-    return [(path, _read_file(path)) for path in sorted(folder.glob("levers*.yaml"))]
+def sources_of(path: Path) -> list[Source]:
+    """Return the files of a catalogue folder, or the one file that ``path`` is."""
+    if path.is_file():
+        return [_source(path)]
+    if not path.is_dir():
+        raise InputError(f"{path}: there is no such catalogue folder or file")
+    return [_source(file) for file in sorted(path.glob("*.yaml"))]
 
 
-def _read_file(path: Path) -> LeverFile:
+def _source(path: Path) -> Source:
+    kind = next((kind for kind in KINDS if path.name.startswith(kind)), None)
+    if kind is None or path.suffix != ".yaml":
+        raise InputError(f"{path}: a catalogue file is named levers*.yaml, images*.yaml or hardware*.yaml")
+    try:
+        return Source(path, kind, path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _read(path: Path, model: type[File]) -> File:
     document = read_document(path)
-    return check(LeverFile, document.data, origin=str(path), locate=document.locate)
+    return check(model, document.data, origin=str(path), locate=document.locate)

@@ -26,6 +26,8 @@ class When(Model):
     """Python packages that must not be there."""
     levers: list[Name] = []
     """Levers that must be on as well."""
+    runs: Name | None = None
+    """The framework that must do the arithmetic: the application's own, or what another lever puts in its place."""
     compiler: Name | None = None
     """The graph compiler that must be on."""
     runtimes: list[RuntimeName] | None = None
@@ -53,8 +55,10 @@ class Lever(Model):
     """What the software does by itself; one per group at most."""
     summary: Line
     numerics: Literal["exact", "relaxed"] = "exact"
+    runs: Name | None = None
+    """The framework that does the arithmetic with this lever on."""
     compiler: Name | None = None
-    """The graph compiler that the lever switches on."""
+    """The graph compiler that the lever switches on; an image must have it inside."""
     when: When = When()
     environment: dict[VariableName, Text] = {}
     preload: Line | None = None

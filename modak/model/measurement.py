@@ -130,3 +130,37 @@ class Measurement(Model):
         if self.workload.model is None:
             raise ValueError("the workload needs a 'model', by which measurements are matched")
         return self
+
+
+class Ratio(Model):
+    """How much faster one configuration was than another, where a publication gives no seconds."""
+
+    schema_: Literal["modak.ratio/1"] = Field(default="modak.ratio/1", alias="schema")
+    type: ApplicationType
+    framework: Name | None = None
+    workload: Workload
+    software: dict[str, VersionText] = {}
+    hardware: Hardware
+    configuration: Configuration
+    baseline: Configuration
+    quantity: Literal["total", "steady"]
+    """Whether the whole run or one later unit was compared."""
+    low: Seconds
+    """Time of the baseline over time of the configuration; ``low`` to ``high`` are the readings that the publication's
+    words allow."""
+    high: Seconds
+    provenance: Provenance
+
+    @model_validator(mode="after")
+    def _compares(self) -> "Ratio":
+        if self.low > self.high:
+            raise ValueError(f"the ratio's low end {self.low} is above its high end {self.high}")
+        if self.configuration == self.baseline:
+            raise ValueError("the configuration and its baseline are the same")
+        if self.workload.model is None:
+            raise ValueError("the workload needs a 'model', by which measurements are matched")
+        return self
+
+
+Record = Annotated[Measurement | Ratio, Field(discriminator="schema_")]
+"""What a line of a measurement file holds."""

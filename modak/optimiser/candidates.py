@@ -1,4 +1,4 @@
-"""Candidates: which lever sets are worth a look, and which cannot or may not be used."""
+"""Candidates: which lever sets are worth a look at a place, and which cannot or may not be used there."""
 
 import difflib
 import math
@@ -10,28 +10,26 @@ from modak.catalogue.lever import Lever
 from modak.errors import InfeasibleError, InputError
 from modak.model.deployment import Deployment
 from modak.model.plan import Rejected
-from modak.optimiser.conditions import Context, unmet
-
-LeverSet = tuple[str, ...]
-"""Names of levers in the catalogue's order."""
+from modak.optimiser.conditions import unmet
+from modak.optimiser.options import LeverSet, Option, Place
 
 
 @dataclass
 class Choice:
-    """The lever sets to choose among."""
+    """The options to choose among."""
 
-    default: LeverSet
+    default: Option
     """What runs without modak."""
-    base: LeverSet
+    base: Option
     """The default with what the request requires: what runs when nothing is known to be better."""
-    feasible: list[LeverSet] = field(default_factory=list)
-    """All sets worth a look, ``base`` first."""
+    feasible: list[Option] = field(default_factory=list)
+    """All options worth a look, ``base`` first."""
     rejected: list[Rejected] = field(default_factory=list)
 
-
-def name_of(levers: LeverSet) -> str:
-    """Return the candidate's name."""
-    return "+".join(levers) or "as-is"
+    def join(self, other: "Choice") -> None:
+        """Take the options of another place in."""
+        self.feasible += other.feasible
+        self.rejected += other.rejected
 
 
 def about(name: str, reason: str) -> str:
@@ -39,36 +37,51 @@ def about(name: str, reason: str) -> str:
     return f"{name} {reason.removeprefix('it ')}" if reason.startswith("it ") else reason.replace(" it", f" {name}", 1)
 
 
-class Enumerator:
-    """Finds the lever sets for one deployment."""
+def check_names(catalogue: Catalogue, deployment: Deployment) -> None:
+    """Raise InputError for a lever that the request names and the catalogue does not have."""
+    request, known = deployment.request, catalogue.levers
+    for name in (*request.require_levers, *request.forbid_levers):
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            hint = f"; did you mean '{close[0]}'?" if close else ""
+            raise InputError(f"request: the catalogue has no lever '{name}'{hint}")
+    if both := sorted(set(request.require_levers) & set(request.forbid_levers)):
+        raise InputError(f"request: the lever '{both[0]}' is both required and forbidden")
 
-    def __init__(self, catalogue: Catalogue, deployment: Deployment, context: Context) -> None:
+
+class Enumerator:
+    """Finds the lever sets for one deployment at one place."""
+
+    def __init__(self, catalogue: Catalogue, deployment: Deployment, place: Place) -> None:
         self.catalogue = catalogue
         self.deployment = deployment
-        self.context = context
+        self.place = place
         self._order = {name: number for number, name in enumerate(catalogue.levers)}
-        self._environment = {**deployment.application.environment, **deployment.job.environment}
-        self._check_names()
+        engine = deployment.application.engines.get(place.engine) if place.engine else None
+        self._environment = {
+            **deployment.application.environment,
+            **(engine.environment if engine else {}),
+            **deployment.job.environment,
+        }
         self.faults: dict[str, str] = {}
         """Why a lever cannot or may not be used, by name."""
-        self._applies: dict[str, bool] = {}
         for lever in catalogue.levers.values():
             if reason := self._fault(lever):
                 self.faults[lever.name] = reason
-
-    def _check_names(self) -> None:
-        request, known = self.deployment.request, self.catalogue.levers
-        for name in (*request.require_levers, *request.forbid_levers):
-            if name not in known:
-                close = difflib.get_close_matches(name, known, 1)
-                hint = f"; did you mean '{close[0]}'?" if close else ""
-                raise InputError(f"request: the catalogue has no lever '{name}'{hint}")
-        if both := sorted(set(request.require_levers) & set(request.forbid_levers)):
-            raise InputError(f"request: the lever '{both[0]}' is both required and forbidden")
+        self._reachable = {
+            place.framework,
+            *(lever.runs for lever in catalogue.levers.values() if self._permitted(lever)),
+        }
+        for lever in catalogue.levers.values():
+            if lever.when.runs is not None and lever.when.runs not in self._reachable:
+                does = place.framework or "no known framework"
+                self.faults.setdefault(lever.name, f"it is for work done by {lever.when.runs}, and here {does} does it")
 
     def _fault(self, lever: Lever) -> str | None:
-        if reason := unmet(lever.when, self.context):
+        if reason := unmet(lever.when, self.place):
             return reason
+        if self.place.image is not None and lever.compiler and lever.compiler not in self.place.image.compilers:
+            return f"it switches on {lever.compiler}, which the image {self.place.image.name} does not have"
         if lever.launcher is not None and self.deployment.application.script is None:
             return "it starts a Python script, and the application is an executable"
         for variable, value in self._variables(lever).items():
@@ -89,39 +102,48 @@ class Enumerator:
             variables["LD_PRELOAD"] = lever.preload
         return variables
 
-    def choose(self, measured: Iterable[Sequence[str]]) -> Choice:
-        """Return the sets worth a look: the base, each change of one group, and every set that was measured."""
+    def choose(self, measured: Iterable[LeverSet], *, explore: bool) -> Choice:
+        """Return the options worth a look: the base, every set that was measured, and each change of one group.
+
+        The last only where ``explore``: elsewhere nothing is known of them.
+        """
         default = self._default()
         base = self._with_required(default)
-        choice = Choice(default, base)
+        choice = Choice(self.place.option(default), self.place.option(base))
+        names = self.catalogue.levers if explore else ()
+        singles = [(name, self._changed(base, name)) for name in names if name not in base]
+        sets: list[tuple[str | None, LeverSet]] = [(None, base), (None, default), *singles]
+        sets += [(None, self._sorted(levers)) for levers in measured]
         seen: set[LeverSet] = set()
-        singles = [(name, self._changed(base, name)) for name in self.catalogue.levers if name not in base]
-        sets = [(None, base), (None, default), *singles, *((None, self._sorted(s)) for s in measured)]
         for lever, levers in sets:
             if levers in seen:
                 continue
             seen.add(levers)
+            option = self.place.option(levers)
             if reason := self.fault_of(levers):
                 if not (lever and self._irrelevant(lever)):
-                    choice.rejected.append(Rejected(name=name_of(levers), reason=reason))
+                    choice.rejected.append(Rejected(name=option.name, reason=reason))
             else:
-                choice.feasible.append(levers)
-        if base not in choice.feasible:
-            raise InfeasibleError(f"the candidate '{name_of(base)}' cannot be used: {self.fault_of(base)}")
-        self._note_others(choice)
+                choice.feasible.append(option)
+        if choice.base not in choice.feasible:
+            raise InfeasibleError(f"the candidate '{choice.base.name}' cannot be used: {self.fault_of(base)}")
+        if explore:
+            self._note_others(choice)
         return choice
 
     def _irrelevant(self, lever: str) -> bool:
         """A lever of another framework or kind of application is no candidate at all."""
         when = self.catalogue.levers[lever].when
         frameworks = [when.framework] if isinstance(when.framework, str) else when.framework
-        return (frameworks is not None and self.context.framework not in frameworks) or (
-            when.type is not None and self.context.type not in when.type
+        return (
+            (frameworks is not None and self.place.framework not in frameworks)
+            or (when.type is not None and self.place.type not in when.type)
+            or (when.runs is not None and when.runs not in self._reachable)
         )
 
     def _note_others(self, choice: Choice) -> None:
         usable = (sum(lever.name not in self.faults for lever in group) for group in self.catalogue.by_group.values())
-        required = {self.catalogue.levers[name].group for name in choice.base}
+        required = {self.catalogue.levers[name].group for name in choice.base.levers}
         sizes = zip(usable, self.catalogue.by_group, strict=True)
         total = math.prod(count if group in required else count + 1 for count, group in sizes)
         if (others := total - len(choice.feasible)) > 0:
@@ -136,7 +158,7 @@ class Enumerator:
             preferred = [lever for lever in usable if lever.default]
             if preferred:
                 levers.append(preferred[0].name)
-            elif group.required and group.framework == self.context.framework:
+            elif group.required and group.framework == self.place.framework:
                 if usable:
                     levers.append(usable[0].name)
                 elif not self._decided_by_user(members):
@@ -171,8 +193,16 @@ class Enumerator:
             lever = self.catalogue.levers[pending.pop()]
             if changed.get(lever.group) != lever.name:
                 changed[lever.group] = lever.name
-                pending += lever.when.levers
+                pending += [*lever.when.levers, *self._runner(lever, changed.values())]
         return self._sorted(changed.values())
+
+    def _runner(self, lever: Lever, others: Iterable[str]) -> list[str]:
+        """Return the lever that makes the framework do the work that ``lever`` is for, where another one does it."""
+        runs, known = lever.when.runs, self.catalogue.levers
+        doing = next((known[name].runs for name in others if known[name].runs), self.place.framework)
+        if runs is None or runs == doing:
+            return []
+        return [other.name for other in known.values() if other.runs == runs and self._permitted(other)][:1]
 
     def _sorted(self, levers: Iterable[str]) -> LeverSet:
         return tuple(sorted(levers, key=lambda name: (self._order.get(name, len(self._order)), name)))
@@ -189,12 +219,12 @@ class Enumerator:
         for name in self.deployment.request.require_levers:
             if name not in levers:
                 return f"the request requires the lever {name}"
-        return _clash(chosen) or self._missing_group(chosen) or _missing(chosen)
+        return _clash(chosen) or self._missing_group(chosen) or _missing(chosen, self.place.framework)
 
     def _missing_group(self, levers: Sequence[Lever]) -> str | None:
         on = {lever.group for lever in levers}
         for group in self.catalogue.groups.values():
-            if group.required and group.framework == self.context.framework and group.name not in on:
+            if group.required and group.framework == self.place.framework and group.name not in on:
                 members = self.catalogue.by_group[group.name]
                 if any(self._permitted(lever) for lever in members):
                     return f"it names no {group.name}"
@@ -217,13 +247,18 @@ def _clash(levers: Sequence[Lever]) -> str | None:
     return None
 
 
-def _missing(levers: Sequence[Lever]) -> str | None:
+def _missing(levers: Sequence[Lever], framework: str | None) -> str | None:
+    runs = next((lever.runs for lever in levers if lever.runs), framework)
     names = {lever.name for lever in levers}
     compilers = {lever.compiler for lever in levers if lever.compiler}
     for lever in levers:
         for needed in lever.when.levers:
             if needed not in names:
                 return f"{lever.name} works only together with {needed}"
+        if lever.when.runs not in (None, runs):
+            return (
+                f"{lever.name} is for work done by {lever.when.runs}, and here {runs or 'no known framework'} does it"
+            )
         if lever.when.compiler is not None and lever.when.compiler not in compilers:
             return f"{lever.name} works only with the graph compiler {lever.when.compiler}"
     return None

@@ -1,36 +1,13 @@
 """Does a lever's condition hold? Each answer is None or the reason why not, as one clause."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from functools import lru_cache
 
 from packaging.version import Version
 
 from modak.catalogue.lever import When
-from modak.model.base import RuntimeName, specifier_set
-from modak.model.target import Node
-
-
-@dataclass(frozen=True)
-class Context:
-    """What the conditions are asked about."""
-
-    type: str
-    framework: str | None
-    node: Node
-    glibc: str | None
-    libraries: Sequence[str]
-    packages: Mapping[str, str]
-    gpus: int
-    aliases: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    runtime: RuntimeName = "native"
-
-    def version_of(self, package: str) -> str | None:
-        """Return the version of ``package`` or of a distribution that provides it."""
-        for name in (package, *self.aliases.get(package, ())):
-            if name in self.packages:
-                return self.packages[name]
-        return None
+from modak.model.base import specifier_set
+from modak.optimiser.options import Place
 
 
 @lru_cache(maxsize=4096)
@@ -39,49 +16,49 @@ def satisfies(version: str, specifier: str) -> bool:
     return specifier_set(specifier).contains(Version(version), prereleases=True)
 
 
-def unmet(when: When, context: Context) -> str | None:
+def unmet(when: When, place: Place) -> str | None:
     """Return why ``when`` does not hold, levers and compiler apart; None when it does."""
-    return _application(when, context) or _packages(when, context) or _system(when, context) or _device(when, context)
+    return _application(when, place) or _packages(when, place) or _system(when, place) or _device(when, place)
 
 
-def _application(when: When, context: Context) -> str | None:
-    if when.type is not None and context.type not in when.type:
-        return f"it is for {_any(when.type)}, and the application is of type {context.type}"
+def _application(when: When, place: Place) -> str | None:
+    if when.type is not None and place.type not in when.type:
+        return f"it is for {_any(when.type)}, and the application is of type {place.type}"
     if when.framework is not None:
         wanted = [when.framework] if isinstance(when.framework, str) else when.framework
-        if context.framework not in wanted:
-            return f"it is for {_any(wanted)}, and the application is written for {context.framework or 'no framework'}"
-    if when.runtimes is not None and context.runtime not in when.runtimes:
-        return f"it works with runtime {_any(when.runtimes)}, not with {context.runtime}"
+        if place.framework not in wanted:
+            return f"it is for {_any(wanted)}, and the application is written for {place.framework or 'no framework'}"
+    if when.runtimes is not None and place.runtime not in when.runtimes:
+        return f"it works with runtime {_any(when.runtimes)}, not with {place.runtime}"
     return None
 
 
-def _packages(when: When, context: Context) -> str | None:
+def _packages(when: When, place: Place) -> str | None:
     for package, specifier in when.packages.items():
-        version = context.version_of(package)
+        version = place.version_of(package)
         if version is None:
-            return f"it needs {package} {specifier}, which the application's Python does not have"
+            return f"it needs {package} {specifier}, which {place.what} does not have"
         if not satisfies(version, specifier):
-            return f"it needs {package} {specifier}, and the application's Python has {version}"
+            return f"it needs {package} {specifier}, and {place.what} has {version}"
     for package in when.without_packages:
-        if context.version_of(package) is not None:
-            return f"it does not work beside {package}, which the application's Python has"
+        if place.version_of(package) is not None:
+            return f"it does not work beside {package}, which {place.what} has"
     return None
 
 
-def _system(when: When, context: Context) -> str | None:
+def _system(when: When, place: Place) -> str | None:
     if when.glibc is not None:
-        if context.glibc is None:
-            return f"it needs glibc {when.glibc}, and the target's is not known"
-        if not satisfies(context.glibc, when.glibc):
-            return f"it needs glibc {when.glibc}, and the target has {context.glibc}"
-    if when.library is not None and when.library not in context.libraries:
-        return f"it needs the library {when.library}, which the target does not have"
+        if place.glibc is None:
+            return f"it needs glibc {when.glibc}, and that of {place.host} is not known"
+        if not satisfies(place.glibc, when.glibc):
+            return f"it needs glibc {when.glibc}, and {place.host} has {place.glibc}"
+    if when.library is not None and when.library not in place.libraries:
+        return f"it needs the library {when.library}, which {place.host} does not have"
     return None
 
 
-def _device(when: When, context: Context) -> str | None:
-    node = context.node
+def _device(when: When, place: Place) -> str | None:
+    node = place.node
     if when.cores is not None:
         if node.cores is None:
             return f"it needs {when.cores} cores, and the node's number of cores is not known"
@@ -94,7 +71,7 @@ def _device(when: When, context: Context) -> str | None:
     if when.microarchitecture is not None and (reason := below(node.microarchitecture, when.microarchitecture)):
         return reason
     if when.accelerator is not None:
-        vendor = node.accelerators[0].vendor if context.gpus and node.accelerators else "none"
+        vendor = node.accelerators[0].vendor if place.gpus and node.accelerators else "none"
         if vendor != when.accelerator:
             return f"it is for accelerator {when.accelerator}, and the job uses {vendor}"
     return None

@@ -5,45 +5,50 @@ from dataclasses import dataclass
 from modak.errors import InfeasibleError
 from modak.model.deployment import Deployment
 from modak.model.plan import Gain, Prediction, Rejected
-from modak.optimiser.candidates import Choice, LeverSet, name_of
-from modak.optimiser.prediction import Evidence
+from modak.optimiser.candidates import Choice
+from modak.optimiser.evidence import Comparison, Evidence
+from modak.optimiser.options import Option
+from modak.optimiser.prediction import predict
 from modak.performance.statistics import Interval
 
 _RANK = {"measurement": 0, "model": 1, "rule": 2, "none": 3}
+_WORDS = {"measurement": "measured here", "model": "by the model", "rule": "carried over from other conditions"}
 
 
 @dataclass
 class Decision:
-    """The chosen lever set, the others in order, and why."""
+    """The chosen option, the others in order, and why."""
 
-    chosen: LeverSet
-    gain: Gain | None
+    chosen: Option
     reason: str
-    predictions: dict[LeverSet, Prediction]
-    """Of every feasible set that keeps to the limits, the best first; the chosen one is among them."""
+    predictions: dict[Option, Prediction]
+    """Of every feasible option that keeps to the limits, the best first; the chosen one is among them."""
     rejected: list[Rejected]
 
+    @property
+    def gain(self) -> Gain | None:
+        """The gain of the chosen option over the default; None where the default is chosen."""
+        return self.predictions[self.chosen].gain
 
-def decide(choice: Choice, evidence: Evidence, deployment: Deployment, nodes: int) -> Decision:
+
+def decide(choice: Choice, evidence: Evidence, deployment: Deployment) -> Decision:
     """Choose among ``choice.feasible``; InfeasibleError when the limits leave none."""
-    predictions = {levers: evidence.predict(levers, choice.base) for levers in choice.feasible}
+    predictions = {option: predict(option, choice, evidence) for option in choice.feasible}
     rejected: list[Rejected] = []
-    for levers, prediction in list(predictions.items()):
-        if reason := _over_limit(prediction, deployment, nodes):
-            rejected.append(Rejected(name=name_of(levers), reason=reason))
-            del predictions[levers]
+    for option, prediction in list(predictions.items()):
+        if reason := _over_limit(prediction, deployment, evidence.work.nodes):
+            rejected.append(Rejected(name=option.name, reason=reason))
+            del predictions[option]
     if not predictions:
-        raise InfeasibleError(
-            f"no candidate keeps to the limits: {'; '.join(f'{r.name}: {r.reason}' for r in rejected)}"
-        )
+        told = "; ".join(f"{r.name}: {r.reason}" for r in rejected)
+        raise InfeasibleError(f"no candidate keeps to the limits: {told}")
     if choice.base in predictions:
         chosen, why = _against_base(choice, evidence, predictions)
     else:
-        chosen = min(predictions, key=lambda levers: _order(levers, predictions[levers]))
-        why = f"{name_of(choice.base)} does not keep to the limits, and {name_of(chosen)} is the fastest that does"
+        chosen = min(predictions, key=lambda option: _order(option, predictions[option]))
+        why = f"{choice.base.name} does not keep to the limits, and {chosen.name} is the fastest that does"
     ordered = dict(sorted(predictions.items(), key=lambda item: _order(*item)))
-    gain = _gain(evidence.gain(choice.default, chosen)) if chosen != choice.default else None
-    return Decision(chosen, gain, why, ordered, rejected)
+    return Decision(chosen, why, ordered, rejected)
 
 
 def _over_limit(prediction: Prediction, deployment: Deployment, nodes: int) -> str | None:
@@ -60,55 +65,55 @@ def _over_limit(prediction: Prediction, deployment: Deployment, nodes: int) -> s
     return None
 
 
-def _order(levers: LeverSet, prediction: Prediction) -> tuple[bool, float, int, LeverSet]:
-    seconds = prediction.seconds
-    return (seconds is None, seconds or 0.0, _RANK[prediction.basis], levers)
+def _order(option: Option, prediction: Prediction) -> tuple[object, ...]:
+    """Seconds first, then gains where there are no seconds, then what nothing is known of."""
+    seconds, gain = prediction.seconds, prediction.gain
+    slowness = seconds if seconds is not None else -gain.ratio if gain else 0.0
+    return (seconds is None, gain is None and seconds is None, slowness, _RANK[prediction.basis], option.name)
 
 
-def _against_base(choice: Choice, evidence: Evidence, predictions: dict[LeverSet, Prediction]) -> tuple[LeverSet, str]:
+def _against_base(choice: Choice, evidence: Evidence, predictions: dict[Option, Prediction]) -> tuple[Option, str]:
     base = choice.base
     what = "the default" if base == choice.default else "what the request requires"
-    gains = {levers: evidence.gain(base, levers) for levers in predictions if levers != base}
-    known = {levers: gain for levers, gain in gains.items() if gain is not None}
+    compared = {option: evidence.compare(base, option) for option in predictions if option != base}
+    known = {option: comparison for option, comparison in compared.items() if comparison is not None}
     if not known:
         return base, f"{what} stays: {_nothing_known(evidence, choice)}"
-    faster = {levers: gain for levers, gain in known.items() if gain.low > 1}
-    units = evidence.work.workload.units
-    unit = evidence.work.workload.unit
-    span = f"{units} {unit}{_plural(unit) if units > 1 else ''}"
+    faster = {option: comparison for option, comparison in known.items() if comparison.ratio.low > 1}
+    span = _span(evidence)
     if not faster:
-        best = min(known, key=lambda levers: (-known[levers].value, levers))
-        if known[best].value < 1:
+        best = _best(known, predictions)
+        if known[best].ratio.value <= 1:
             return base, f"{what} stays: nothing that is known is faster over {span}"
         return base, (
-            f"{what} stays: the best alternative, {name_of(best)}, is predicted {_times(known[best])} times as fast "
+            f"{what} stays: the best alternative, {best.name}, is predicted {_times(known[best].ratio)} times as fast "
             f"over {span}, and this interval includes 1"
         )
-    best = min(faster, key=lambda levers: (*_order(levers, predictions[levers])[:2], -faster[levers].value, levers))
-    basis = {"measurement": "measured here", "model": "by the model", "rule": "carried over from other conditions"}
-    return best, (
-        f"{name_of(best)} is predicted {_times(faster[best])} times as fast as {what}, {name_of(base)}, over {span}, "
-        f"{basis.get(predictions[best].basis, 'by a rule')}"
-    )
+    best = _best(faster, predictions)
+    words = _WORDS["measurement" if faster[best].direct else "rule"]
+    times = _times(faster[best].ratio)
+    return best, f"{best.name} is predicted {times} times as fast as {what}, {base.name}, over {span}, {words}"
+
+
+def _best(known: dict[Option, Comparison], predictions: dict[Option, Prediction]) -> Option:
+    """Of equals the one with fewer levers, then the preferred place, which comes first."""
+    places = {option: number for number, option in enumerate(predictions)}
+    return min(known, key=lambda option: (-known[option].ratio.value, len(option.levers), places[option]))
+
+
+def _span(evidence: Evidence) -> str:
+    workload = evidence.work.workload
+    plural = "" if workload.units == 1 else "es" if workload.unit == "batch" else "s"
+    return f"{workload.units} {workload.unit}{plural}"
 
 
 def _nothing_known(evidence: Evidence, choice: Choice) -> str:
     if evidence.work.workload.model is None:
         return "the workload names no model, by which measurements could be found"
-    if not evidence.measured():
+    if not evidence.any():
         return f"nothing was measured for the workload {evidence.work.workload.model}"
-    return f"no measurement compares {name_of(choice.base)} with another candidate that may be used"
-
-
-def _plural(unit: str) -> str:
-    return "es" if unit.endswith("ch") and unit != "epoch" else "s"
+    return f"no measurement compares {choice.base.name} with another candidate that may be used"
 
 
 def _times(interval: Interval) -> str:
     return f"{interval.value:.2f} ({interval.low:.2f} to {interval.high:.2f})"
-
-
-def _gain(interval: Interval | None) -> Gain | None:
-    if interval is None:
-        return None
-    return Gain(ratio=round(interval.value, 4), low=round(interval.low, 4), high=round(interval.high, 4))

@@ -6,27 +6,21 @@ from pathlib import PurePosixPath
 
 import modak
 from modak.catalogue.catalogue import Catalogue, load_catalogue
+from modak.catalogue.names import accelerator_name
 from modak.errors import InfeasibleError
 from modak.model.base import SchedulerName
 from modak.model.deployment import Deployment
-from modak.model.plan import Candidate, Plan, Ranked, Rejected, Resources, Source, Versions, sha256_of
+from modak.model.measurement import Measurement, Ratio
+from modak.model.plan import Candidate, Image, Plan, Ranked, Rejected, Resources, Source, Versions, sha256_of
 from modak.model.target import Facts, Node
-from modak.optimiser.candidates import Enumerator, LeverSet, name_of
-from modak.optimiser.conditions import Context, satisfies
+from modak.optimiser.candidates import Choice, Enumerator, check_names
 from modak.optimiser.decision import decide
-from modak.optimiser.prediction import Evidence
+from modak.optimiser.evidence import Evidence
+from modak.optimiser.options import Option, Place
+from modak.optimiser.places import Places, places_of
 from modak.optimiser.resources import check_scheduler, node_of, partition_of, resources_of
 from modak.performance.matching import Work
 from modak.performance.records import Measurements, load_measurements
-
-_PACKAGES = {
-    "pytorch": "torch",
-    "tensorflow": "tensorflow",
-    "keras": "keras",
-    "jax": "jax",
-    "onnxruntime": "onnxruntime",
-}
-"""The Python package of a framework, where modak knows it."""
 
 
 def make_plan(
@@ -45,18 +39,17 @@ def make_plan(
     catalogue = catalogue or load_catalogue()
     measurements = measurements or load_measurements()
     check_scheduler(deployment, facts)
+    check_names(catalogue, deployment)
     partition = partition_of(deployment, facts)
     node = node_of(deployment, facts, partition)
     resources = resources_of(deployment, node, partition)
-    context = _context(deployment, facts, node, catalogue)
-    _check_native(deployment, facts, context)
-    evidence = _evidence(deployment, context, resources, measurements)
-    choice = Enumerator(catalogue, deployment, context).choose(evidence.measured())
-    decision = decide(choice, evidence, deployment, resources.nodes)
-
-    def build(levers: LeverSet) -> Candidate:
-        return _candidate(levers, deployment, facts, sources, catalogue, resources)
-
+    work = _work(deployment, node, resources, catalogue)
+    records = measurements.of_workload(work.workload.model) if work.workload.model else []
+    places = places_of(deployment, facts, node, catalogue, resources.ranks, _images_in(records))
+    evidence = Evidence(records, work, places.feasible)
+    choice = _choice(deployment, catalogue, places, evidence)
+    decision = decide(choice, evidence, deployment)
+    builder = _Builder(deployment, places, sources, catalogue, resources)
     return Plan(
         created=now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         name=deployment.job.name or deployment.application.name,
@@ -67,15 +60,15 @@ def make_plan(
         job=deployment.job,
         facts=facts,
         sources=list(sources),
-        chosen=build(decision.chosen),
+        chosen=builder.candidate(decision.chosen),
         prediction=decision.predictions[decision.chosen],
-        default=name_of(choice.default),
+        default=choice.default.name,
         gain=decision.gain,
         reason=decision.reason,
         alternatives=[
-            Ranked(candidate=build(levers), prediction=prediction)
-            for levers, prediction in decision.predictions.items()
-            if levers != decision.chosen
+            Ranked(candidate=builder.candidate(option), prediction=prediction)
+            for option, prediction in decision.predictions.items()
+            if option != decision.chosen
         ],
         rejected=sorted([*choice.rejected, *decision.rejected], key=_last_if_many),
         versions=Versions(modak=modak.__version__, catalogue=catalogue.version, measurements=measurements.version),
@@ -90,7 +83,7 @@ def inputs_of(deployment: Deployment, sources: Sequence[Source]) -> str:
 
 
 def _last_if_many(rejected: Rejected) -> tuple[bool, str]:
-    return (rejected.name.startswith("up to "), rejected.name)
+    return (" other " in rejected.name, rejected.name)
 
 
 def _scheduler(deployment: Deployment) -> SchedulerName:
@@ -98,112 +91,123 @@ def _scheduler(deployment: Deployment) -> SchedulerName:
     return "process" if kind == "machine" else kind
 
 
-def _context(deployment: Deployment, facts: Facts, node: Node, catalogue: Catalogue) -> Context:
+def _images_in(records: Sequence[Measurement | Ratio]) -> frozenset[str]:
+    configurations = [record.configuration for record in records]
+    configurations += [record.baseline for record in records if isinstance(record, Ratio)]
+    return frozenset(c.image for c in configurations if c.image)
+
+
+def _choice(deployment: Deployment, catalogue: Catalogue, places: Places, evidence: Evidence) -> Choice:
+    """Return the options of all places; the first place that can do what the request requires has the base."""
+    whole: Choice | None = None
+    refused: list[Rejected] = []
+    for place in places.feasible:
+        try:
+            enumerator = Enumerator(catalogue, deployment, place)
+            choice = enumerator.choose(evidence.measured(place), explore=whole is None)
+        except InfeasibleError as error:
+            refused.append(Rejected(name=place.option(()).name, reason=str(error)))
+            continue
+        if whole is None:
+            whole = choice
+        else:
+            whole.join(choice)
+    if whole is None:
+        if len(refused) == 1:
+            raise InfeasibleError(refused[0].reason)
+        raise InfeasibleError("; ".join(f"{r.name}: {r.reason}" for r in refused))
+    whole.rejected += [*refused, *places.rejected]
+    return whole
+
+
+def _work(deployment: Deployment, node: Node, resources: Resources, catalogue: Catalogue) -> Work:
     framework = deployment.application.framework
-    return Context(
+    gpus = resources.gpus if node.accelerators else 0
+    return Work(
         type=deployment.application.type,
         framework=framework.name.lower() if framework else None,
-        node=node,
-        glibc=facts.glibc,
-        libraries=facts.libraries,
-        packages=facts.packages,
-        gpus=deployment.job.gpus,
-        aliases=catalogue.packages,
-    )
-
-
-def _check_native(deployment: Deployment, facts: Facts, context: Context) -> None:
-    """Raise InfeasibleError where the application cannot run as a plain process on the target."""
-    permitted = [r for r in (deployment.request.runtimes, deployment.target.runtimes) if r is not None]
-    if any("native" not in runtimes for runtimes in permitted):
-        raise InfeasibleError(
-            "request.runtimes: no image is known for the application, so that 'native' must be permitted"
-        )
-    application, name = deployment.application, deployment.target.name
-    if application.script is None:
-        return
-    if python_of(deployment, facts) is None:
-        raise InfeasibleError(f"no Python was found on the target {name} for {application.script}: set target.python")
-    if application.framework is None or context.framework is None:
-        return
-    package = _PACKAGES.get(context.framework, context.framework)
-    version = context.version_of(package)
-    if version is None:
-        raise InfeasibleError(
-            f"the Python {python_of(deployment, facts)} on the target {name} has no {package}: install it there, or "
-            "set target.python to one that has it"
-        )
-    wanted = application.framework.version
-    if wanted is not None and not satisfies(version, wanted):
-        raise InfeasibleError(
-            f"application.framework.version: {wanted} was asked for, and the target has {package} {version}"
-        )
-
-
-def python_of(deployment: Deployment, facts: Facts) -> str | None:
-    """Return the application's Python on the target; what the user says stands over what was found."""
-    return deployment.target.python or facts.python
-
-
-def _evidence(deployment: Deployment, context: Context, resources: Resources, measurements: Measurements) -> Evidence:
-    workload = deployment.application.workload
-    node = context.node
-    accelerators = node.accelerators if context.gpus else []
-    work = Work(
-        type=context.type,
-        framework=context.framework,
-        workload=workload,
+        workload=deployment.application.workload,
         microarchitecture=node.microarchitecture,
         cpu_model=node.cpu_model,
         cores=resources.threads * resources.ranks_per_node if resources.threads else node.cores,
-        accelerator=accelerators[0].model if accelerators else None,
-        accelerators=context.gpus,
-        packages={**context.packages, **{name: v for name in context.aliases if (v := context.version_of(name))}},
-    )
-    records = measurements.of_workload(workload.model) if workload.model else []
-    alike = (resources.nodes, resources.ranks)
-    return Evidence((r for r in records if (r.configuration.nodes, r.configuration.ranks) == alike), work)
-
-
-def _candidate(
-    levers: LeverSet,
-    deployment: Deployment,
-    facts: Facts,
-    sources: Sequence[Source],
-    catalogue: Catalogue,
-    resources: Resources,
-) -> Candidate:
-    chosen = [catalogue.levers[name] for name in levers]
-    environment = {key: value for lever in chosen for key, value in lever.variables().items()}
-    launcher = next((lever.launcher for lever in chosen if lever.launcher), None)
-    threads = next((lever.threads for lever in chosen if lever.threads), None)
-    if threads is not None and deployment.job.cores_per_rank is None and deployment.target.type != "machine":
-        resources = resources.model_copy(update={"threads": threads})
-    return Candidate(
-        name=name_of(levers),
-        compiler=next((lever.compiler for lever in chosen if lever.compiler), None),
-        levers=list(levers),
-        environment=environment,
-        preload=[lever.preload for lever in chosen if lever.preload],
-        launcher=launcher,
-        argv=_argv(deployment, facts, sources, launcher),
-        resources=resources,
+        accelerator=accelerator_name(node.accelerators[0].model, catalogue) if gpus else None,
+        accelerators=gpus,
+        nodes=resources.nodes,
+        ranks=resources.ranks,
     )
 
 
-def _argv(deployment: Deployment, facts: Facts, sources: Sequence[Source], launcher: str | None) -> list[str]:
-    application = deployment.application
-    if application.script is None:
-        return [application.executable or "", *application.arguments]
-    starter = [f"launchers/{launcher}"] if launcher else []
-    script = _placed(application.script, sources)
-    return [python_of(deployment, facts) or "", *starter, script, *application.arguments]
+class _Builder:
+    """Makes the Plan's candidates of options."""
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        places: Places,
+        sources: Sequence[Source],
+        catalogue: Catalogue,
+        resources: Resources,
+    ) -> None:
+        self.deployment = deployment
+        self.places = {place.option(()): place for place in places.feasible}
+        self.sources = sources
+        self.catalogue = catalogue
+        self.resources = resources
+
+    def candidate(self, option: Option) -> Candidate:
+        """Return ``option`` with all that is needed to run it."""
+        place = self.places[option.with_levers(())]
+        chosen = [self.catalogue.levers[name] for name in option.levers]
+        launcher = next((lever.launcher for lever in chosen if lever.launcher), None)
+        engine = self.deployment.application.engines.get(option.engine) if option.engine else None
+        environment = dict(engine.environment) if engine else {}
+        environment.update({key: value for lever in chosen for key, value in lever.variables().items()})
+        return Candidate(
+            name=option.name,
+            runtime=option.runtime,
+            image=_image(place),
+            engine=option.engine,
+            compiler=next((lever.compiler for lever in chosen if lever.compiler), None),
+            levers=list(option.levers),
+            environment=environment,
+            preload=[lever.preload for lever in chosen if lever.preload],
+            launcher=launcher,
+            argv=[*self._argv(place, launcher), *(engine.arguments if engine else [])],
+            resources=self._resources(next((lever.threads for lever in chosen if lever.threads), None)),
+        )
+
+    def _resources(self, threads: int | None) -> Resources:
+        """What a lever uses less is not reserved, unless the user asked for it by number."""
+        asked = self.deployment.job.cores_per_rank
+        if threads is None or asked is not None or self.deployment.target.type == "machine":
+            return self.resources
+        return self.resources.model_copy(update={"threads": threads})
+
+    def _argv(self, place: Place, launcher: str | None) -> list[str]:
+        application = self.deployment.application
+        if application.script is None:
+            return [application.executable or "", *application.arguments]
+        starter = [f"launchers/{launcher}"] if launcher else []
+        return [place.python or "", *starter, self._placed(application.script), *application.arguments]
+
+    def _placed(self, script: str) -> str:
+        """Return where the script lies below the working directory."""
+        paths = [source.path for source in self.sources]
+        if script in paths:
+            return script
+        base = PurePosixPath(script).name
+        return base if base in paths else script
 
 
-def _placed(script: str, sources: Sequence[Source]) -> str:
-    """Return where the script lies below the working directory."""
-    paths = [source.path for source in sources]
-    if script in paths:
-        return script
-    base = PurePosixPath(script).name
-    return base if base in paths else script
+def _image(place: Place) -> Image | None:
+    entry = place.image
+    if entry is None:
+        return None
+    return Image(
+        reference=entry.reference or f"build://{entry.name}",
+        digest=entry.digest,
+        entry=entry.name,
+        architecture=entry.architecture,
+        accelerator=entry.accelerator,
+        labels=entry.labels,
+    )

@@ -10,8 +10,11 @@ _MOST = 8
 """Runners-up shown; the Plan has all of them."""
 
 
-def render(plan: Plan) -> str:
-    """Return the decision as a table: what was chosen, its time, the runners-up, what was rejected, and why."""
+def render(plan: Plan, *, explain: bool = False) -> str:
+    """Return the decision as a table: what was chosen, its time, the runners-up, what was rejected, and why.
+
+    ``explain`` shows every candidate, and every rejected one by its name.
+    """
     rests = f"{plan.prediction.basis}: {plan.prediction.evidence}".removesuffix(": ")
     lines = [
         f"Plan for {plan.name} on {plan.target.name} ({plan.scheduler})",
@@ -23,11 +26,12 @@ def render(plan: Plan) -> str:
     ]
     if plan.chosen.environment:
         lines += _wrapped("sets", "  ".join(f"{k}={v}" for k, v in sorted(plan.chosen.environment.items())))
-    lines += ["", *_candidates(plan)]
+    lines += ["", *_candidates(plan, len(plan.alternatives) if explain else _MOST)]
     if plan.rejected:
         lines += ["", "Not considered further:"]
         for reason, names in _by_reason(plan).items():
-            text = f"{names[0]}: {reason}" if len(names) == 1 else f"{len(names)} candidates: {reason}"
+            which = ", ".join(names) if explain or len(names) == 1 else f"{len(names)} candidates"
+            text = f"{which}: {reason}"
             lines += textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="      ", break_on_hyphens=False)
     return "\n".join(lines) + "\n"
 
@@ -73,27 +77,28 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _candidates(plan: Plan) -> list[str]:
+def _candidates(plan: Plan, most: int) -> list[str]:
     ranked = [(plan.chosen.name, plan.prediction), *((r.candidate.name, r.prediction) for r in plan.alternatives)]
-    shown, timed = ranked[: _MOST + 1], [p for _, p in ranked if p.seconds is not None]
-    default = next((p.seconds for name, p in ranked if name == plan.default), None)
+    shown = ranked[: most + 1]
     rows = [("candidate", "seconds", "interval", "gain", "basis")]
-    rows += [_row(("* " if number == 0 else "  ") + name, p, default) for number, (name, p) in enumerate(shown)]
+    rows += [_row(("* " if number == 0 else "  ") + name, p, plan.default) for number, (name, p) in enumerate(shown)]
     lines = _aligned(rows)
     if len(ranked) > len(shown):
-        untimed = len(ranked) - max(len(timed), len(shown))
+        untimed = sum(p.seconds is None for _, p in ranked[len(shown) :])
         lines.append(
             f"  and {len(ranked) - len(shown)} more" + (f", {untimed} of them without a time" if untimed else "")
         )
     return lines
 
 
-def _row(name: str, prediction: Prediction, default: float | None) -> tuple[str, str, str, str, str]:
-    if prediction.seconds is None:
-        return (name, "-", "-", "-", prediction.basis)
+def _row(name: str, prediction: Prediction, default: str) -> tuple[str, str, str, str, str]:
+    seconds, gain = prediction.seconds, prediction.gain
+    faster = f"{gain.ratio:.2f}" if gain else "1.00" if name[2:] == default else "-"
+    if seconds is None:
+        interval = f"x {gain.low:.2f} to {gain.high:.2f}" if gain else "-"
+        return (name, "-", interval, faster, prediction.basis)
     interval = f"{prediction.low:.3g} to {prediction.high:.3g}" if prediction.low is not None else "-"
-    faster = f"{default / prediction.seconds:.2f}" if default else "-"
-    return (name, f"{prediction.seconds:.3g}", interval, faster, prediction.basis)
+    return (name, f"{seconds:.3g}", interval, faster, prediction.basis)
 
 
 def _aligned(rows: Sequence[tuple[str, str, str, str, str]]) -> list[str]:

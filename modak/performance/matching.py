@@ -1,6 +1,7 @@
 """How far a measurement speaks for the work at hand."""
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -8,16 +9,25 @@ from functools import lru_cache
 from packaging.version import Version
 
 from modak.model.application import Workload
-from modak.model.measurement import Measurement, Run
+from modak.model.measurement import Hardware, Measurement, Ratio, Run
 
-WIDENING: Mapping[str, float] = {"processor": 1.25, "accelerator": 1.35, "cores": 1.15, "software": 1.2, "data": 1.2}
+WIDENING: Mapping[str, float] = {
+    "processor": 1.25,
+    "accelerator": 1.35,
+    "cores": 1.15,
+    "software": 1.2,
+    "data": 1.2,
+    "length": 1.2,
+    "image": 1.1,
+    "runtime": 1.1,
+}
 """Factor by which each difference moves both ends of a transferred ratio's interval: experience, to be replaced by a
 model's error where there is one."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What is to be predicted: the workload, and the hardware and software that it will meet."""
+    """What is to be predicted: the workload, and the hardware that it will meet."""
 
     type: str
     framework: str | None
@@ -26,8 +36,10 @@ class Work:
     cpu_model: str | None
     cores: int | None
     accelerator: str | None
+    """The catalogue's name."""
     accelerators: int
-    packages: Mapping[str, str]
+    nodes: int = 1
+    ranks: int = 1
 
 
 @lru_cache(maxsize=4096)
@@ -37,50 +49,85 @@ def release_line(version: str) -> tuple[int, ...]:
     return release[:2] if release[0] == 0 else release[:1]
 
 
-def comparable(record: Measurement, work: Work) -> bool:
+@lru_cache(maxsize=4096)
+def processor_words(model: str) -> str:
+    """Return a processor's name without what varies from one source to the next."""
+    text = re.sub(r"\((r|tm|c)\)|@.*$|\b(cpu|processor|ryzen|\d+-core)\b", " ", model.lower())
+    return " ".join(text.replace("-", " ").split())
+
+
+def comparable(record: Measurement | Ratio, work: Work) -> bool:
     """Tell whether ``record`` is of the same work, on whatever hardware and software."""
-    theirs, ours = record.workload, work.workload
+    theirs, ours, configuration = record.workload, work.workload, record.configuration
     return (
         record.type == work.type
         and record.framework in (None, work.framework)
         and theirs.model == ours.model
         and theirs.unit == ours.unit
         and (record.hardware.accelerators > 0) == (work.accelerators > 0)
-        and (record.runs == [] or all(_scales(run, theirs, ours) for run in record.runs))
+        and (configuration.nodes, configuration.ranks) == (work.nodes, work.ranks)
     )
 
 
-def _scales(run: Run, theirs: Workload, ours: Workload) -> bool:
-    """A run by phases scales to other numbers of units and samples; a whole run only stands for itself."""
-    return bool(run.later) or (theirs.units == ours.units and theirs.samples in (None, ours.samples))
-
-
-def differences(record: Measurement, work: Work) -> tuple[str, ...]:
-    """Return in what ``record`` differs from ``work``: keys of WIDENING; empty when it is a direct measurement."""
-    hardware, found = record.hardware, []
-    processor = hardware.microarchitecture is None or hardware.microarchitecture != work.microarchitecture
-    if processor or (hardware.cpu_model is not None and hardware.cpu_model != work.cpu_model):
-        found.append("processor")
-    if work.accelerators and (hardware.accelerator, hardware.accelerators) != (work.accelerator, work.accelerators):
-        found.append("accelerator")
-    if hardware.cores is None or hardware.cores != work.cores:
-        found.append("cores")
-    if any(_differs(version, work.packages.get(name)) for name, version in record.software.items()):
-        found.append("software")
+def differences(record: Measurement | Ratio, work: Work, packages: Mapping[str, str]) -> frozenset[str]:
+    """Return in what ``record`` differs from ``work`` with ``packages``: keys of WIDENING; empty for a direct one."""
+    found = _hardware_differences(record.hardware, work)
+    if any(_differs(version, packages.get(name)) for name, version in record.software.items()):
+        found.add("software")
     theirs, ours = record.workload, work.workload
     pairs = ((theirs.dataset, ours.dataset), (theirs.batch, ours.batch), (theirs.parameters, ours.parameters))
     if any(a is not None and b is not None and a != b for a, b in pairs):
-        found.append("data")
-    return tuple(found)
+        found.add("data")
+    if not _scales(record) and (theirs.units != ours.units or _differ(theirs.samples, ours.samples)):
+        found.add("length")
+    return frozenset(found)
+
+
+def _hardware_differences(hardware: Hardware, work: Work) -> set[str]:
+    """A processor beside an accelerator that does the work does not count."""
+    if work.accelerators:
+        same = (hardware.accelerator, hardware.accelerators) == (work.accelerator, work.accelerators)
+        return set() if same else {"accelerator"}
+    found = set()
+    if not _same_processor(hardware, work):
+        found.add("processor")
+    if hardware.cores is None or hardware.cores != work.cores:
+        found.add("cores")
+    return found
+
+
+def _same_processor(hardware: Hardware, work: Work) -> bool:
+    if hardware.microarchitecture is not None and hardware.microarchitecture != work.microarchitecture:
+        return False
+    if hardware.cpu_model is None:
+        return hardware.microarchitecture is not None
+    ours = processor_words(work.cpu_model or "")
+    theirs = processor_words(hardware.cpu_model)
+    if hardware.microarchitecture is None:
+        return f"{ours} ".startswith(f"{theirs} ")
+    return ours == theirs
+
+
+def _scales(record: Measurement | Ratio) -> bool:
+    """A run by phases scales to other numbers of units and samples; a whole run only stands for itself."""
+    return isinstance(record, Measurement) and bool(record.runs) and all(_by_phases(run) for run in record.runs)
+
+
+def _by_phases(run: Run) -> bool:
+    return bool(run.later) and run.start is not None
+
+
+def _differ(a: object, b: object) -> bool:
+    return a is not None and b is not None and a != b
 
 
 def _differs(theirs: str, ours: str | None) -> bool:
     return ours is not None and release_line(theirs) != release_line(ours)
 
 
-def widening(found: tuple[str, ...]) -> float:
+def widening(found: frozenset[str]) -> float:
     """Return the factor by which the interval of a ratio grows over these differences."""
-    return math.prod(WIDENING[name] for name in found)
+    return math.prod(WIDENING[name] for name in sorted(found))
 
 
 @dataclass(frozen=True)
@@ -91,6 +138,8 @@ class Phases:
     compile: float
     steady: float
     total: float
+    told_apart: bool
+    """False where only the whole was measured."""
 
 
 def phases_of(run: Run, record: Measurement, work: Work) -> Phases:
@@ -101,11 +150,11 @@ def phases_of(run: Run, record: Measurement, work: Work) -> Phases:
     ours, theirs = work.workload, record.workload
     if not run.later or run.first is None or run.start is None:
         total = run.total if run.total is not None else (run.first or 0.0) + sum(run.later)
-        return Phases(0.0, 0.0, total / ours.units, total)
+        return Phases(0.0, 0.0, total / ours.units, total, False)
     ordered = sorted(run.later)
     middle = len(ordered) // 2
     later = ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
     scale = ours.samples / theirs.samples if ours.samples and theirs.samples else 1.0
     compiling = max(run.first - later, 0.0)
     steady = later * scale
-    return Phases(run.start, compiling, steady, run.start + compiling + steady * ours.units)
+    return Phases(run.start, compiling, steady, run.start + compiling + steady * ours.units, True)

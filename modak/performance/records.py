@@ -7,14 +7,15 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from modak.catalogue.catalogue import DATA
 from modak.documents import read_text
 from modak.documents.faults import fault_lines
 from modak.errors import InputError
-from modak.model.measurement import Measurement
+from modak.model.measurement import Measurement, Ratio, Record
 
+_ADAPTER: TypeAdapter[Measurement | Ratio] = TypeAdapter(Record)
 SHIPPED = DATA / "measurements"
 
 
@@ -26,21 +27,22 @@ class Measurements(Protocol):
         """SHA-256 of all that it holds, whatever the order."""
         ...
 
-    def of_workload(self, model: str) -> Sequence[Measurement]:
-        """Return the measurements of the workload named ``model``, in a stable order."""
+    def of_workload(self, model: str) -> Sequence[Measurement | Ratio]:
+        """Return what is known of the workload named ``model``, in a stable order."""
         ...
 
 
 class Table:
     """Measurements in memory, by the name of their workload."""
 
-    def __init__(self, records: Iterable[Measurement]) -> None:
-        self.records = sorted(records, key=lambda record: record.model_dump_json(by_alias=True))
-        self._by_model: dict[str, list[Measurement]] = {}
+    def __init__(self, records: Iterable[Measurement | Ratio]) -> None:
+        lines = sorted(((to_line(record), record) for record in records), key=lambda pair: pair[0])
+        self.records = [record for _, record in lines]
+        self._by_model: dict[str, list[Measurement | Ratio]] = {}
         digest = hashlib.sha256()
-        for record in self.records:
+        for line, record in lines:
             self._by_model.setdefault(str(record.workload.model), []).append(record)
-            digest.update(to_line(record).encode())
+            digest.update(line.encode())
         self._version = digest.hexdigest()
 
     @property
@@ -48,33 +50,47 @@ class Table:
         """SHA-256 of all records, whatever the order they came in."""
         return self._version
 
-    def of_workload(self, model: str) -> Sequence[Measurement]:
-        """Return the measurements of the workload named ``model``, in a stable order."""
+    def of_workload(self, model: str) -> Sequence[Measurement | Ratio]:
+        """Return what is known of the workload named ``model``, in a stable order."""
         return self._by_model.get(model, [])
 
 
-def to_line(record: Measurement) -> str:
+def to_line(record: Measurement | Ratio) -> str:
     """Return the record as one line of canonical JSON, what is absent left out."""
     data = record.model_dump(mode="json", by_alias=True, exclude_none=True)
     return json.dumps(data, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def read_records(path: Path) -> list[Measurement]:
+def read_records(path: Path) -> list[Measurement | Ratio]:
     """Return the records of a ``.jsonl`` file; InputError lists every fault as ``file:line: place: what is wrong``."""
-    records: list[Measurement] = []
+    records: list[Measurement | Ratio] = []
     faults: list[str] = []
     for number, line in enumerate(read_text(path).splitlines(), start=1):
         if not line.strip():
             continue
         try:
-            records.append(Measurement.model_validate_json(line))
+            records.append(_ADAPTER.validate_json(line))
         except ValidationError as error:
-            faults += fault_lines(error, Measurement, origin=f"{path}:{number}")
+            faults += _faults(error, line, f"{path}:{number}")
     if faults:
         raise InputError("\n".join(faults))
     if not records:
         raise InputError(f"{path}: the file holds no measurement")
     return records
+
+
+def _faults(error: ValidationError, line: str, origin: str) -> list[str]:
+    """Return one line for every fault; without a known 'schema' only that one."""
+    for model in (Measurement, Ratio):
+        try:
+            model.model_validate_json(line)
+        except ValidationError as own:
+            if not any(fault["loc"] == ("schema",) for fault in own.errors()):
+                return fault_lines(own, model, origin=origin)
+    first = error.errors()[0]
+    if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        return [f"{origin}: schema: must be 'modak.measurement/1' or 'modak.ratio/1'"]
+    return [f"{origin}: {str(first['msg'])[0].lower()}{str(first['msg'])[1:]}"]
 
 
 def load_measurements(files: Sequence[Path] = ()) -> Table:

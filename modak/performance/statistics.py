@@ -49,13 +49,17 @@ class Moments:
 
     @classmethod
     def of_summary(cls, mean: float, deviation: float | None, count: int | None) -> "Moments":
-        """Return the moments of a log-normal sample with this mean and standard deviation in seconds."""
+        """Return the moments of a log-normal sample with this mean and standard deviation in seconds.
+
+        A mean alone, which somebody thought good enough to publish, is taken to be good to 5%.
+        """
         if deviation is None or count is None or count < 2:
-            return cls(1, math.log(mean), None)
+            return cls(_MANY, math.log(mean), _MANY * (math.log(1.05) / 2) ** 2)
         variance = math.log1p((deviation / mean) ** 2)
         return cls(count, math.log(mean) - variance / 2, variance)
 
 
+_MANY = 30
 _UNKNOWN_SPREAD = 2.0
 """Factor either way for a single value, whose spread nobody knows."""
 

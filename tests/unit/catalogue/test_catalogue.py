@@ -117,7 +117,7 @@ def test_two_files_of_one_folder_may_not_share_a_name(tmp_path):
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(InputError, match="does not exist"):
+    with pytest.raises(InputError, match="there is no such catalogue folder or file"):
         load_catalogue([tmp_path / "nowhere"])
 
 

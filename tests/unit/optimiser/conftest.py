@@ -9,7 +9,7 @@ import yaml
 
 from modak.model.deployment import Deployment
 from modak.model.target import Facts
-from modak.performance.records import Table, read_records
+from modak.performance.records import SHIPPED, Table, read_records
 
 DATA = Path(__file__).parents[2] / "data" / "optimiser"
 
@@ -21,7 +21,7 @@ def _changed(bases: dict[str, Any], base: str, change: dict[str, Any]) -> tuple[
         *parents, key = place.split(".")
         where = data
         for parent in parents:
-            where = where.setdefault(parent, {})
+            where = where[int(parent)] if isinstance(where, list) else where.setdefault(parent, {})
         if value is None:
             del where[key]
         else:
@@ -39,4 +39,5 @@ def changed():
 @pytest.fixture(scope="session")
 def measured():
     """Return the measurements that the cases rest on."""
-    return Table(read_records(DATA / "digits.jsonl"))
+    published = [record for path in sorted(SHIPPED.glob("published-*.jsonl")) for record in read_records(path)]
+    return Table([*read_records(DATA / "digits.jsonl"), *published])

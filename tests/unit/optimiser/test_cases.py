@@ -40,6 +40,11 @@ def check(plan: Plan, expect: dict[str, Any]) -> None:
                 assert getattr(plan.chosen, key) == value
             case "image":
                 assert plan.chosen.image is not None and plan.chosen.image.entry == value
+            case "reference":
+                assert plan.chosen.image is not None and plan.chosen.image.reference == value
+            case "gains":
+                gains = {ranked.candidate.name: ranked.prediction.gain for ranked in plan.alternatives}
+                assert all(low <= gains[name].ratio <= high for name, (low, high) in value.items()), gains
             case "resources":
                 assert plan.chosen.resources.model_dump(include=set(value)) == value
             case "reason":

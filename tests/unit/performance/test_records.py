@@ -64,7 +64,9 @@ def test_a_bad_record_is_refused_with_its_line(tmp_path, change, words):
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize(("text", "words"), [("{", ":1: invalid JSON"), ("", "holds no measurement"), ("\n", "holds no")])
+@pytest.mark.parametrize(
+    ("text", "words"), [("{", ":1: invalid JSON"), ("", "holds no measurement"), ("\n", "holds no")]
+)
 def test_what_is_no_record_is_refused(tmp_path, text, words):
     path = tmp_path / "bad.jsonl"
     path.write_text(text)

@@ -1,0 +1,278 @@
+"""What the measurements say about the options: samples of seconds, and ratios between options."""
+
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from modak.model.measurement import Configuration, Measurement, Ratio
+from modak.optimiser.options import LeverSet, Option, Place
+from modak.performance.matching import Phases, Work, comparable, differences, phases_of, widening
+from modak.performance.statistics import (
+    Interval,
+    Moments,
+    paired_ratio_interval,
+    prediction_interval,
+    ratio_interval,
+)
+
+Setting = tuple[str, ...]
+"""What the measurements of one table have in common: hardware, software, workload, provenance."""
+_WORDS = 1.05
+"""Factor either way on a ratio that a publication gives in words, without spread."""
+
+
+@dataclass
+class Sample:
+    """The runs of one option in one setting, scaled to the work at hand."""
+
+    differences: frozenset[str]
+    phases: list[Phases] = field(default_factory=list)
+    blocks: dict[int, float] = field(default_factory=dict)
+    summaries: list[Moments] = field(default_factory=list)
+    records: list[Measurement] = field(default_factory=list)
+
+    def add(self, record: Measurement, work: Work) -> None:
+        """Take the runs of ``record`` in."""
+        self.records.append(record)
+        for run in record.runs:
+            phases = phases_of(run, record, work)
+            self.phases.append(phases)
+            if run.block is not None:
+                self.blocks[run.block] = phases.total
+        if record.summary is not None:
+            s = record.summary
+            self.summaries.append(Moments.of_summary(s.mean, s.deviation, s.count))
+
+    def moments(self) -> Moments:
+        """Return the moments of the whole runs' seconds."""
+        return Moments.of_values([p.total for p in self.phases]) if self.phases else self.summaries[0]
+
+    def interval(self) -> Interval:
+        """Return the seconds of the whole run with the interval of one more."""
+        return prediction_interval(self.moments())
+
+    def count(self) -> int | None:
+        """Return the number of runs; None where it is not known."""
+        return len(self.phases) or next((r.summary.count for r in self.records if r.summary), None)
+
+
+class Edge(NamedTuple):
+    """A ratio between two options: time of the first over time of the second."""
+
+    ratio: Interval
+    differences: frozenset[str]
+
+
+class Comparison(NamedTuple):
+    """How two options compare, and what that rests on."""
+
+    ratio: Interval
+    differences: frozenset[str]
+    place: str
+    """Hardware that it was measured on, in words."""
+
+    @property
+    def direct(self) -> bool:
+        """Whether it was measured under the very conditions of the work at hand."""
+        return not self.differences
+
+
+@dataclass
+class Table:
+    """Everything that was measured in one setting."""
+
+    place: str
+    samples: dict[Option, Sample] = field(default_factory=dict)
+    edges: dict[Option, dict[Option, Edge]] = field(default_factory=dict)
+
+    def join(self, one: Option, other: Option, edge: Edge) -> None:
+        """Note a ratio, both ways."""
+        back = Interval(1 / edge.ratio.value, 1 / edge.ratio.high, 1 / edge.ratio.low)
+        self.edges.setdefault(one, {})[other] = edge
+        self.edges.setdefault(other, {})[one] = Edge(back, edge.differences)
+
+    def compare(self, one: Option, other: Option) -> Edge | None:
+        """Return time of ``one`` over time of ``other``: from samples, or along a chain of ratios."""
+        if one in self.samples and other in self.samples:
+            a, b = self.samples[one], self.samples[other]
+            return Edge(_ratio(a, b), a.differences | b.differences)
+        chain = self._chain(one, other)
+        if chain is None:
+            return None
+        value = math.prod(edge.ratio.value for edge in chain)
+        up = math.hypot(*(math.log(edge.ratio.high / edge.ratio.value) for edge in chain))
+        down = math.hypot(*(math.log(edge.ratio.value / edge.ratio.low) for edge in chain))
+        together = frozenset[str]().union(*(edge.differences for edge in chain))
+        return Edge(Interval(value, value * math.exp(-down), value * math.exp(up)), together)
+
+    def _chain(self, one: Option, other: Option) -> list[Edge] | None:
+        ways: dict[Option, list[Edge]] = {one: []}
+        pending = deque([one])
+        while pending:
+            here = pending.popleft()
+            for there, edge in self.edges.get(here, {}).items():
+                if there not in ways:
+                    ways[there] = [*ways[here], edge]
+                    pending.append(there)
+        return ways.get(other) or None
+
+
+class Evidence:
+    """All that the measurements say about one work at the places where it can be done."""
+
+    def __init__(self, records: Iterable[Measurement | Ratio], work: Work, places: Sequence[Place]) -> None:
+        self.work = work
+        self.direct: dict[Option, Sample] = {}
+        self.tables: dict[Setting, Table] = {}
+        self._places = places
+        fitting = [record for record in records if comparable(record, work)]
+        self._exact = {_where(r.configuration) for r in fitting} & {_where_of(place) for place in places[:1]}
+        for record in fitting:
+            self._take(record)
+
+    def _take(self, record: Measurement | Ratio) -> None:
+        for place, shift in self._places_for(record):
+            found = differences(record, self.work, _Packages(place)) | shift
+            table = self.tables.setdefault(_setting(record, shift), Table(place_of(record)))
+            option = place.option(tuple(record.configuration.levers))
+            if isinstance(record, Measurement):
+                table.samples.setdefault(option, Sample(found)).add(record, self.work)
+                if not found:
+                    self.direct.setdefault(option, Sample(found)).add(record, self.work)
+            else:
+                self._take_ratio(record, table, option, found)
+
+    def _take_ratio(self, record: Ratio, table: Table, option: Option, found: frozenset[str]) -> None:
+        """A ratio may lead from one image to another, so that its baseline has a place of its own."""
+        for place in self._places:
+            shift = _shift(record.baseline, place, self.work.framework)
+            if shift is not None and place.runtime == option.runtime:
+                value = math.sqrt(record.low * record.high)
+                ratio = Interval(value, record.low / _WORDS, record.high * _WORDS)
+                baseline = place.option(tuple(record.baseline.levers))
+                if baseline != option:
+                    table.join(baseline, option, Edge(ratio, found | shift))
+
+    def _places_for(self, record: Measurement | Ratio) -> Iterator[tuple[Place, frozenset[str]]]:
+        """Yield the places that ``record`` speaks for, each with what is different there."""
+        for place in self._places:
+            shift = _shift(record.configuration, place, self.work.framework)
+            if shift is not None:
+                yield place, shift
+            elif not self._exact and self._stands_for_default(record, place):
+                yield place, frozenset({"runtime"})
+
+    def _stands_for_default(self, record: Measurement | Ratio, place: Place) -> bool:
+        """Where nobody measured the default place, records of any one other place speak for it and its engines."""
+        engine = _engine(record.configuration, self.work.framework)
+        default = _where_of(self._places[0])
+        return isinstance(record, Measurement) and _where_of(place) == default and place.engine == engine
+
+    def measured(self, place: Place) -> list[LeverSet]:
+        """Return every lever set that any measurement speaks of at ``place``, in a stable order."""
+        options = {*self.direct}
+        for table in self.tables.values():
+            options.update(table.samples)
+            options.update(table.edges)
+        plain = place.option(())
+        return sorted(option.levers for option in options if option.with_levers(()) == plain)
+
+    def any(self) -> bool:
+        """Tell whether anything was measured."""
+        return bool(self.tables)
+
+    def compare(self, one: Option, other: Option) -> Comparison | None:
+        """Return time of ``one`` over time of ``other``, from the conditions most like those at hand."""
+        if one in self.direct and other in self.direct:
+            a, b = self.direct[one], self.direct[other]
+            return Comparison(_ratio(a, b), frozenset(), place_of(b.records[0]))
+        best: tuple[float, Setting, Comparison] | None = None
+        for setting, table in self.tables.items():
+            edge = table.compare(one, other)
+            if edge is not None:
+                factor = widening(edge.differences)
+                found = Comparison(edge.ratio.widened(factor), edge.differences, table.place)
+                if best is None or (factor, setting) < best[:2]:
+                    best = (factor, setting, found)
+        return best[2] if best else None
+
+    def elsewhere(self, option: Option) -> tuple[Sample, str] | None:
+        """Return the seconds of ``option`` under the conditions most like those at hand, and where they are from."""
+        found = [
+            (widening(table.samples[option].differences), setting, table.samples[option], table.place)
+            for setting, table in self.tables.items()
+            if option in table.samples
+        ]
+        return min(found, key=lambda entry: entry[:2])[2:] if found else None
+
+
+def _ratio(default: Sample, other: Sample) -> Interval:
+    one_table = _setting(default.records[0], frozenset()) == _setting(other.records[0], frozenset())
+    alone = len(default.records) == 1 == len(other.records)
+    paired = paired_ratio_interval(default.blocks, other.blocks) if one_table and alone else None
+    return paired or ratio_interval(default.moments(), other.moments())
+
+
+def _where(configuration: Configuration) -> tuple[str, str | None]:
+    return (configuration.runtime, configuration.image)
+
+
+def _where_of(place: Place) -> tuple[str, str | None]:
+    return (place.runtime, place.image.name if place.image else None)
+
+
+def _engine(configuration: Configuration, framework: str | None) -> str | None:
+    return None if configuration.framework in (None, framework) else configuration.framework
+
+
+def _shift(configuration: Configuration, place: Place, framework: str | None) -> frozenset[str] | None:
+    """Return in what ``place`` differs from where ``configuration`` ran; None where one says nothing of the other."""
+    if _engine(configuration, framework) != place.engine:
+        return None
+    if (configuration.runtime == "native") != (place.image is None):
+        return None
+    if place.image is None:
+        return frozenset()
+    if configuration.image not in (None, place.image.name):
+        return None
+    found = {"image"} if configuration.image is None else set()
+    return frozenset(found if configuration.runtime == place.runtime else found | {"runtime"})
+
+
+def _setting(record: Measurement | Ratio, shift: frozenset[str]) -> Setting:
+    parts = (record.hardware, record.workload)
+    software = str(sorted(record.software.items())) if isinstance(record, Measurement) else ""
+    where = str(_where(record.configuration)) if shift == {"runtime"} else ""
+    provenance = (record.provenance.source, record.provenance.date, record.provenance.method[:80])
+    source = provenance if isinstance(record, Measurement) else provenance[:2]
+    return (*(part.model_dump_json() for part in parts), software, where, *source)
+
+
+def place_of(record: Measurement | Ratio) -> str:
+    """Return the hardware that a record is from, in words."""
+    hardware = record.hardware
+    if hardware.accelerator:
+        return f"{hardware.accelerators} x {hardware.accelerator}"
+    cores = f"{hardware.cores} cores of " if hardware.cores else ""
+    return f"{cores}{hardware.cpu_model or hardware.microarchitecture or 'an unnamed processor'}"
+
+
+class _Packages(Mapping[str, str]):
+    """The versions of packages at a place, other distributions that provide one included."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def __getitem__(self, name: str) -> str:
+        version = self._place.version_of(name)
+        if version is None:
+            raise KeyError(name)
+        return version
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._place.packages)
+
+    def __len__(self) -> int:
+        return len(self._place.packages)

@@ -1,0 +1,119 @@
+"""Does an image fit the application and the target? The answer is None or the reason why not, as one clause."""
+
+import re
+
+from packaging.version import Version
+
+from modak.catalogue.catalogue import Catalogue
+from modak.catalogue.imagefile import PACKAGES
+from modak.errors import InputError
+from modak.model.application import Framework
+from modak.model.image import ImageEntry, MpiLibrary
+from modak.model.target import Facts
+from modak.optimiser.conditions import below, satisfies
+from modak.optimiser.options import Place
+
+_ABI = {"mpich": "mpich", "mvapich": "mpich", "intelmpi": "mpich", "openmpi": "openmpi"}
+"""Families that can stand in for each other at run time: those of the MPICH ABI."""
+_FAMILIES = {"amd64": "x86_64", "arm64": "aarch64", "ppc64le": "ppc64le"}
+
+
+def find(text: str, catalogue: Catalogue) -> ImageEntry:
+    """Return the catalogue's entry that ``text`` names or refers to, or a new one for a reference unknown to it."""
+    if text in catalogue.images:
+        return catalogue.images[text]
+    if not re.search(r"[:/]", text):
+        close = catalogue.nearest_image(text)
+        hint = f"; did you mean '{close}'?" if close else ""
+        raise InputError(f"application.image: the catalogue has no image '{text}'{hint}")
+    from modak.images.reference import parse
+
+    reference = parse(text)
+    for entry in catalogue.images.values():
+        if entry.reference is not None and str(parse(entry.reference)) == str(reference):
+            return entry
+    name = re.sub(r"[^A-Za-z0-9_.-]", "-", reference.slug)[:60]
+    return ImageEntry(
+        name=name if name[:1].isalpha() else f"i-{name}",
+        summary="named by the application; what is inside is not known",
+        source="base",
+        reference=str(reference),
+        digest=reference.digest,
+    )
+
+
+def fault_of(entry: ImageEntry, place: Place, framework: Framework | None, facts: Facts, ranks: int) -> str | None:
+    """Return why ``entry`` cannot be used at ``place``; None when it can."""
+    return (
+        _framework(entry, place, framework)
+        or _processor(entry, place)
+        or _accelerator(entry, place)
+        or _mpi(entry, facts, place, ranks)
+    )
+
+
+def _framework(entry: ImageEntry, place: Place, framework: Framework | None) -> str | None:
+    if framework is None or (entry.framework is None and not entry.packages):
+        return None
+    name = framework.name.lower()
+    package = PACKAGES.get(name, name)
+    version = entry.version if entry.framework == name else place.version_of(package)
+    if version is None:
+        return f"the image has no {framework.name}"
+    if framework.version is not None and not satisfies(version, framework.version):
+        return f"{framework.name} {framework.version} was asked for, and the image has {version}"
+    return None
+
+
+def _processor(entry: ImageEntry, place: Place) -> str | None:
+    have = place.node.microarchitecture
+    family = _FAMILIES[entry.architecture]
+    if have is not None:
+        from archspec.cpu import TARGETS
+
+        if have in TARGETS and TARGETS[have].family.name != family:
+            return f"the image is for {entry.architecture}, and the node's processor is {have}"
+    return None if entry.microarchitecture is None else below(have, entry.microarchitecture)
+
+
+def _accelerator(entry: ImageEntry, place: Place) -> str | None:
+    gpus, found = place.gpus, place.node.accelerators
+    if entry.accelerator is None:
+        return f"the image has no software for GPUs, and the job asks for {gpus} per node" if gpus and found else None
+    if not gpus:
+        return f"the image is for GPUs of {entry.accelerator}, and the job asks for none"
+    if not found:
+        return "the node's GPUs are not known"
+    if found[0].vendor != entry.accelerator:
+        return f"the image is for GPUs of {entry.accelerator}, and the node's are of {found[0].vendor}"
+    if entry.driver is None:
+        return None
+    if found[0].driver is None:
+        return f"the image needs a driver of at least {entry.driver}, and the node's is not known"
+    if Version(found[0].driver) < Version(entry.driver):
+        toolkit = f" for its CUDA {entry.toolkit}" if entry.toolkit and entry.accelerator == "nvidia" else ""
+        return f"the image needs a driver of at least {entry.driver}{toolkit}, and the node has {found[0].driver}"
+    return None
+
+
+def _mpi(entry: ImageEntry, facts: Facts, place: Place, ranks: int) -> str | None:
+    if ranks == 1 or place.type != "hpc":
+        return None
+    if entry.mpi is None:
+        return f"the image has no MPI, and the job has {ranks} ranks"
+    if not facts.mpi:
+        return f"the image has {_words(entry.mpi)}, and the target's MPI is not known"
+    if any(_fits(entry.mpi, library) for library in facts.mpi):
+        return None
+    have = " and ".join(_words(library) for library in facts.mpi)
+    return f"the image has {_words(entry.mpi)}, which does not go with the target's {have}"
+
+
+def _fits(inside: MpiLibrary, outside: MpiLibrary) -> bool:
+    if _ABI[inside.family] != _ABI[outside.family]:
+        return False
+    return inside.family != outside.family or Version(inside.version).major == Version(outside.version).major
+
+
+def _words(library: MpiLibrary) -> str:
+    return f"{library.family} {library.version}"

@@ -1,0 +1,224 @@
+"""Where the application can run: natively, or in which images with which runtime; and why not elsewhere."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from modak.catalogue.catalogue import Catalogue
+from modak.catalogue.imagefile import PACKAGES, Alike, preference
+from modak.errors import InfeasibleError
+from modak.model.application import Framework
+from modak.model.base import RuntimeName
+from modak.model.deployment import Deployment
+from modak.model.image import ImageEntry
+from modak.model.plan import Rejected
+from modak.model.target import Facts, Node
+from modak.optimiser.conditions import satisfies
+from modak.optimiser.images import fault_of, find
+from modak.optimiser.options import Place, place_words
+
+CONTAINERS: tuple[RuntimeName, ...] = ("apptainer", "singularity", "charliecloud", "podman", "docker")
+"""In the order in which they are preferred where nothing else decides: those made for clusters first."""
+_MOST_TOLD = 50
+"""Images of one framework that are rejected one by one; more are counted."""
+_MOST_USED = 100
+"""Images of one framework that are looked at besides those that were measured."""
+
+
+@dataclass
+class Places:
+    """Where the application can run, the default first."""
+
+    feasible: list[Place] = field(default_factory=list)
+    rejected: list[Rejected] = field(default_factory=list)
+
+    @property
+    def default(self) -> Place:
+        """Where it would run without modak."""
+        return self.feasible[0]
+
+
+def places_of(
+    deployment: Deployment, facts: Facts, node: Node, catalogue: Catalogue, ranks: int, measured: frozenset[str]
+) -> Places:
+    """Return every place; those of the images named in ``measured`` are looked at in any case.
+
+    InfeasibleError gives the reasons when there is none.
+    """
+    finder = _Finder(deployment, facts, node, catalogue, ranks)
+    places = Places()
+    own = deployment.application.framework
+    for framework, engine in _frameworks(deployment, own):
+        finder.look(framework, engine, measured, places)
+    if not any(place.engine is None for place in places.feasible):
+        raise InfeasibleError(_nowhere(places.rejected, deployment))
+    places.feasible.sort(key=finder.order)
+    return places
+
+
+def _frameworks(deployment: Deployment, own: Framework | None) -> Iterator[tuple[Framework | None, str | None]]:
+    yield own, None
+    for name, engine in deployment.application.engines.items():
+        yield Framework(name=name, version=engine.version), name
+
+
+def _nowhere(rejected: Sequence[Rejected], deployment: Deployment) -> str:
+    name = deployment.target.name
+    if len(rejected) == 1:
+        return f"the application cannot run on {name}: {rejected[0].reason}"
+    reasons: dict[str, list[str]] = {}
+    for r in rejected:
+        reasons.setdefault(r.reason, []).append(r.name)
+    told = [f"{names[0] if len(names) == 1 else f'{len(names)} images'}: {why}" for why, names in reasons.items()]
+    more = f"; and {len(told) - 10} more reasons" if len(told) > 10 else ""
+    return f"the application can run nowhere on {name}: {'; '.join(told[:10])}{more}"
+
+
+class _Finder:
+    def __init__(self, deployment: Deployment, facts: Facts, node: Node, catalogue: Catalogue, ranks: int) -> None:
+        self.deployment = deployment
+        self.application = deployment.application
+        self.facts = facts
+        self.node = node
+        self.catalogue = catalogue
+        self.ranks = ranks
+        self.wanted = self._wanted()
+
+    def _wanted(self) -> ImageEntry | None:
+        """Return the image that the user names; of one that nobody knows it is taken that it uses the job's GPUs."""
+        if self.application.image is None:
+            return None
+        entry = find(self.application.image, self.catalogue)
+        if entry.name in self.catalogue.images or not self.deployment.job.gpus or not self.node.accelerators:
+            return entry
+        vendor = self.node.accelerators[0].vendor
+        return entry.model_copy(update={"accelerator": vendor}) if vendor != "intel" else entry
+
+    def look(self, framework: Framework | None, engine: str | None, measured: frozenset[str], places: Places) -> None:
+        """Add the places for ``framework`` to ``places``."""
+        self._native(framework, engine, places)
+        runtimes = list(self._containers(engine, places))
+        if not runtimes:
+            return
+        fitting: list[Alike] = []
+        told = Counter[str]()
+        for group in self._groups(framework):
+            reason = fault_of(
+                group.first, self._place(framework, None, runtimes[0], group.first), framework, self.facts, self.ranks
+            )
+            if reason is None:
+                fitting.append(group)
+                continue
+            for entry in islice(group, max(0, _MOST_TOLD - told.total())):
+                name = "+".join(place_words(runtimes[0], entry.name, engine))
+                places.rejected.append(Rejected(name=name, reason=reason))
+            told[reason] += len(group)
+        if (others := told.total() - _MOST_TOLD) > 0:
+            reason = "they do not fit either, for reasons such as these"
+            places.rejected.append(Rejected(name=f"{others} other images", reason=reason))
+        for entry in self._used(fitting, measured, places):
+            places.feasible += [self._place(framework, engine, r, entry) for r in runtimes if _can(entry, r)]
+
+    def _groups(self, framework: Framework | None) -> list[Alike]:
+        """Return the images that hold ``framework``, and the one that the user names."""
+        groups = list(self.catalogue.image_index.holding(_package(framework))) if framework else []
+        if self.wanted is not None and not any(self.wanted.name in group.names for group in groups):
+            groups.insert(0, Alike([self.wanted]))
+        return groups
+
+    def _used(self, fitting: list[Alike], measured: frozenset[str], places: Places) -> list[ImageEntry]:
+        used = {entry.name: entry for entry in Alike.preferred(fitting, _MOST_USED)}
+        total = sum(map(len, fitting))
+        if total > len(used):
+            known = [*(self.catalogue.images[n] for n in sorted(measured) if n in self.catalogue.images), self.wanted]
+            used |= {e.name: e for e in known if e is not None and any(e.name in group.names for group in fitting)}
+            reason = (
+                f"they fit as well, but only the {_MOST_USED} preferred ones and those that were measured are compared"
+            )
+            places.rejected.append(Rejected(name=f"{total - len(used)} other images", reason=reason))
+        return list(used.values())
+
+    def _native(self, framework: Framework | None, engine: str | None, places: Places) -> None:
+        reason = self._not_permitted("native") or self._native_fault(framework)
+        place = self._place(framework, engine, "native", None)
+        if reason is None:
+            places.feasible.append(place)
+        else:
+            name = "+".join(place_words("native", None, engine)) or "native"
+            places.rejected.append(Rejected(name=name, reason=reason))
+
+    def _native_fault(self, framework: Framework | None) -> str | None:
+        if self.application.script is None:
+            return None
+        python, name = self.deployment.target.python or self.facts.python, self.deployment.target.name
+        if python is None:
+            return f"no Python was found on {name} for {self.application.script}: set target.python"
+        if framework is None:
+            return None
+        place = self._place(framework, None, "native", None)
+        version = place.version_of(_package(framework))
+        if version is None:
+            remedy = "install it there, or set target.python to one that has it"
+            return f"the Python {python} on {name} has no {_package(framework)}: {remedy}"
+        if framework.version is not None and not satisfies(version, framework.version):
+            asked = f"{framework.name} {framework.version} was asked for"
+            return f"{asked}, and the Python {python} on {name} has {_package(framework)} {version}"
+        return None
+
+    def _containers(self, engine: str | None, places: Places) -> Iterator[RuntimeName]:
+        asked = self.deployment.request.runtimes or []
+        for runtime in CONTAINERS:
+            if runtime in self.facts.runtimes:
+                if reason := self._not_permitted(runtime):
+                    places.rejected += [Rejected(name=runtime, reason=reason)] if engine is None else []
+                else:
+                    yield runtime
+            elif runtime in asked and engine is None:
+                reason = f"the request permits {runtime}, which was not found on {self.deployment.target.name}"
+                places.rejected.append(Rejected(name=runtime, reason=reason))
+
+    def _not_permitted(self, runtime: RuntimeName) -> str | None:
+        for key, permitted in (
+            ("request", self.deployment.request.runtimes),
+            ("target", self.deployment.target.runtimes),
+        ):
+            if permitted is not None and runtime not in permitted:
+                return f"{key}.runtimes permits only {', '.join(permitted) or 'none'}"
+        return None
+
+    def _place(
+        self, framework: Framework | None, engine: str | None, runtime: RuntimeName, entry: ImageEntry | None
+    ) -> Place:
+        found = entry or self.facts
+        return Place(
+            type=self.application.type,
+            framework=framework.name.lower() if framework else None,
+            node=self.node,
+            glibc=found.glibc,
+            libraries=found.libraries,
+            packages=found.packages,
+            gpus=self.deployment.job.gpus,
+            python=(self.deployment.target.python or self.facts.python) if entry is None else "python3",
+            aliases=self.catalogue.packages,
+            runtime=runtime,
+            image=entry,
+            engine=engine,
+        )
+
+    def order(self, place: Place) -> tuple[object, ...]:
+        """Return the sort key by which the first place is what would run without modak."""
+        image = place.image
+        wanted = self.wanted is None or (image is not None and image.name == self.wanted.name)
+        if image is None:
+            return (not wanted, place.engine or "", 0)
+        return (not wanted, place.engine or "", 1, preference(image), CONTAINERS.index(place.runtime))
+
+
+def _can(entry: ImageEntry, runtime: RuntimeName) -> bool:
+    return entry.runtimes is None or runtime in entry.runtimes
+
+
+def _package(framework: Framework) -> str:
+    name = framework.name.lower()
+    return PACKAGES.get(name, name)
