@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,12 +35,22 @@ class SshTransport:
     """
 
     def __init__(
-        self, host: str, *, user: str | None = None, port: int | None = None, config: Path | None = None
+        self,
+        host: str,
+        *,
+        user: str | None = None,
+        port: int | None = None,
+        config: Path | None = None,
+        private_key: Path | None = None,
+        known_hosts: Path | None = None,
     ) -> None:
+        """Take what stands over the SSH configuration for this host; ``private_key`` is then the only key offered."""
         self._destination = host
         self._user = user
         self._port = port
         self._config = config
+        self._private_key = private_key
+        self._known_hosts = known_hosts
         self._clients: list[paramiko.SSHClient] = []
         self._lock = threading.Lock()
 
@@ -114,7 +125,8 @@ class SshTransport:
 
     def _connect(self) -> None:
         path: Any = None
-        for hop in route(self._destination, self._user, self._port, self._config):
+        hops = route(self._destination, self._user, self._port, self._config)
+        for hop in [*hops[:-1], self._told(hops[-1])]:
             try:
                 client = _connect_to(hop, path)
             except Exception as error:
@@ -124,6 +136,18 @@ class SshTransport:
                 raise TargetError(_sentence(hop.alias, error, hop)) from None
             self._clients.append(client)
             path = client
+
+    def _told(self, hop: Hop) -> Hop:
+        """Return the last hop with the key and the known hosts that were given."""
+        if self._private_key is not None:
+            if not self._private_key.is_file():
+                raise InputError(f"the private key {self._private_key} for {self._destination} is no file")
+            hop = replace(hop, keys=[str(self._private_key)], only_these_keys=True)
+        if self._known_hosts is not None:
+            if not self._known_hosts.is_file():
+                raise InputError(f"the known hosts {self._known_hosts} for {self._destination} are no file")
+            hop = replace(hop, known_hosts=[self._known_hosts])
+        return hop
 
 
 def _connect_to(hop: Hop, before: "paramiko.SSHClient | None") -> "paramiko.SSHClient":

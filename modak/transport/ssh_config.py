@@ -51,11 +51,11 @@ def route(destination: str, user: str | None = None, port: int | None = None, co
 
 def _resolve(destination: str, user: str | None, port: int | None, config: Path | None) -> Hop:
     name, given_user, given_port = split(destination)
-    options = _options(name, config)
+    options = _options(name, user or given_user, str(port or given_port or ""), config)
     one = {key: values[0] for key, values in options.items()}
     host = one.get("hostname", name)
-    number = _number(str(port or given_port or one.get("port", "22")), f"the port of {destination}")
-    login = user or given_user or one.get("user") or getpass.getuser()
+    number = _number(one.get("port", "22"), f"the port of {destination}")
+    login = one.get("user") or getpass.getuser()
     timeout = one.get("connecttimeout", "none")
     jump, command = (None if one.get(key, "none") == "none" else one[key] for key in ("proxyjump", "proxycommand"))
     files = [
@@ -94,13 +94,18 @@ def split(destination: str) -> tuple[str, str | None, str | None]:
     return host, user or None, port or None
 
 
-def _options(name: str, config: Path | None) -> Mapping[str, list[str]]:
-    """Return what the SSH configuration says of ``name``, by lower-case keyword.
+def _options(name: str, user: str | None, port: str, config: Path | None) -> Mapping[str, list[str]]:
+    """Return what the SSH configuration says of ``name``, by lower-case keyword; ``user`` and ``port`` win over it.
 
     OpenSSH itself is asked where it is there: it alone follows every Include and Match.
     """
     if program := shutil.which("ssh"):
-        command = [program, "-G", *(["-F", str(config)] if config else []), "--", name]
+        given = [
+            *(["-F", str(config)] if config else []),
+            *(["-l", user] if user else []),
+            *(["-p", port] if port else []),
+        ]
+        command = [program, "-G", *given, "--", name]
         done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
         if done.returncode:
             raise InputError(f"the SSH configuration is not valid: {' '.join(done.stderr.split())}")
@@ -109,18 +114,18 @@ def _options(name: str, config: Path | None) -> Mapping[str, list[str]]:
             key, _, value = line.partition(" ")
             options.setdefault(key, []).append(value)
         return options
-    return _options_by_paramiko(name, config)
+    return _options_by_paramiko(name, user, port, config)
 
 
-def _options_by_paramiko(name: str, config: Path | None) -> Mapping[str, list[str]]:
+def _options_by_paramiko(name: str, user: str | None, port: str, config: Path | None) -> Mapping[str, list[str]]:
     import paramiko
 
     path = config or Path("~/.ssh/config").expanduser()
-    if config is None and not path.is_file():
-        return {}
+    # Of several values the first one counts.
+    given = "".join(f"{key} {value}\n" for key, value in (("User", user), ("Port", port)) if value)
     try:
-        text = path.read_text()
-        found = paramiko.SSHConfig.from_text(text).lookup(name)
+        text = path.read_text() if config or path.is_file() else ""
+        found = paramiko.SSHConfig.from_text(f"Host *\n{given}{text}").lookup(name)
     except OSError as error:
         raise InputError(f"the SSH configuration {path} cannot be read: {error.strerror}") from None
     except paramiko.ConfigParseError as error:

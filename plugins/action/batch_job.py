@@ -62,6 +62,8 @@ class ActionModule(JobAction):
     def _run(self, plan: Plan, template: str | None, arguments: dict[str, Any], search: list[Path]) -> dict[str, Any]:
         sources = find_sources(plan.application, search)
         if arguments["state"] == "restarted":
+            # What cannot be submitted must not cost the job that is there.
+            self._jobs.preview(plan, template, again=True)
             self._jobs.absent(plan)
         present: Present = self._jobs.present(plan, sources, template=template)
         returned = {"script": present.script, "diff": _diff(present.script, present.made)}
