@@ -1,0 +1,6 @@
+#!/bin/sh
+set -eu
+# Compiles one package of the list from its source archive, whose hash the list holds.
+export CFLAGS='-march=x86-64-v3 -mtune=generic' CXXFLAGS='-march=x86-64-v3 -mtune=generic'
+/opt/modak/bin/python3 -m pip install --no-cache-dir --force-reinstall --no-deps --no-build-isolation \
+  --no-binary numexpr --requirement /opt/modak-build/requirements.txt

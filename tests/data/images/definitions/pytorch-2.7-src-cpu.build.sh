@@ -1,0 +1,12 @@
+#!/bin/sh
+set -eu
+# PyTorch's own build: setup.py drives CMake, which takes the flags from the environment.
+cd /opt/modak-build/source
+export CFLAGS='-march=x86-64-v4 -mtune=generic' CXXFLAGS='-march=x86-64-v4 -mtune=generic'
+export CMAKE_PREFIX_PATH=/opt/modak
+export PATH="/opt/modak/bin:$PATH"
+export PYTORCH_BUILD_VERSION=2.7.1 PYTORCH_BUILD_NUMBER=1
+export USE_CUDA=0 BUILD_TEST=0 USE_NUMPY=1 BLAS=MKL USE_KINETO=0
+MAX_JOBS=$(nproc)
+export MAX_JOBS
+python3 setup.py install

@@ -1,0 +1,21 @@
+#!/bin/sh
+set -eu
+# Bazel is compiled first: its own bootstrap needs nothing but a JDK.
+mkdir -p /opt/modak-build/bazel
+cd /opt/modak-build/bazel
+unzip -q /opt/modak-build/programs/bazel-dist.zip
+EXTRA_BAZEL_ARGS="--host_javabase=@local_jdk//:jdk" bash ./compile.sh
+install -m 755 output/bazel /usr/local/bin/bazel
+
+cd /opt/modak-build/source
+export PATH="/opt/modak/bin:$PATH"
+export PYTHON_BIN_PATH=/opt/modak/bin/python3 USE_DEFAULT_PYTHON_LIB_PATH=1
+export TF_ENABLE_XLA=1 TF_NEED_OPENCL_SYCL=0 TF_NEED_ROCM=0 TF_NEED_MPI=0 TF_SET_ANDROID_WORKSPACE=0 TF_DOWNLOAD_CLANG=0
+export CC_OPT_FLAGS='-march=broadwell -mtune=broadwell'
+export TF_NEED_CUDA=1 TF_CUDA_VERSION=10.1 TF_CUDNN_VERSION=7 TF_CUDA_CLANG=0 TF_NEED_TENSORRT=0
+export CUDA_TOOLKIT_PATH=/usr/local/cuda GCC_HOST_COMPILER_PATH=/usr/bin/gcc TF_CUDA_COMPUTE_CAPABILITIES=6.0,6.1,7.0
+./configure </dev/null
+bazel build --config=opt --config=cuda --copt=-march=broadwell --copt=-mtune=broadwell \
+  //tensorflow/tools/pip_package:build_pip_package
+./bazel-bin/tensorflow/tools/pip_package/build_pip_package /opt/modak-build/wheel
+python3 -m pip install --no-cache-dir --no-deps /opt/modak-build/wheel/tensorflow-*.whl
