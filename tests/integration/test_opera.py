@@ -1,0 +1,216 @@
+"""xOpera on the blueprints: deploy, outputs, undeploy, resume, update; on this machine and on a real Slurm over ssh."""
+
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from orchestrator import BLUEPRINTS, Orchestrator, connection
+from rig import Rig
+
+OUTPUTS = {
+    "job_id", "state", "runtime", "image", "interpreter", "chosen",
+    "predicted_seconds", "measured_seconds", "accuracy", "results_path",
+}  # fmt: skip
+
+
+@pytest.fixture
+def name() -> str:
+    """A name that no run before had."""
+    return f"tiny-{secrets.token_hex(4)}"
+
+
+@pytest.fixture
+def here(tmp_path: Path, environment: dict[str, str], name: str) -> Orchestrator:
+    """The tiny application on this machine."""
+    opera = Orchestrator.on_tiny(tmp_path, environment, "Machine")
+    opera.inputs(name=name, workspace=str(tmp_path / "workspace"))
+    return opera
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, environment: dict[str, str], real_slurm: Rig, name: str) -> Orchestrator:
+    """The tiny application on the real Slurm, over ssh."""
+    opera = Orchestrator.on_tiny(tmp_path, environment, "SlurmCluster")
+    opera.inputs(name=name, **connection(real_slurm))
+    return opera
+
+
+def assert_refused(ended: Any, *words: str) -> None:
+    """Check that a deployment failed and told why; xOpera's own traceback comes with every failure of an operation."""
+    assert ended.code != 0, ended.text
+    reason = next((line for line in ended.text.splitlines() if '"error"' in line), "")
+    assert all(word in reason for word in words), ended.text
+
+
+def folders(workspace: Path) -> list[Path]:
+    return sorted((workspace / "runs").glob("*")) if workspace.exists() else []
+
+
+def states(rig: Rig, name: str) -> list[str]:
+    return [state for its_name, state in rig.jobs().values() if its_name == name]
+
+
+def is_alive(pid: int) -> bool:
+    """Tell whether a process runs; one that has ended and that nobody has asked about does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def assert_trained(outputs: dict[str, Any], results: Path) -> None:
+    assert outputs.keys() == OUTPUTS
+    assert outputs["job_id"]
+    assert (outputs["state"], outputs["runtime"], outputs["image"]) == ("completed", "native", "")
+    assert outputs["predicted_seconds"] > 0
+    assert outputs["measured_seconds"] > 0
+    assert outputs["accuracy"] > 0.5
+    assert Path(outputs["results_path"]).is_relative_to(results)
+    assert (Path(outputs["results_path"]) / "metrics.json").exists()
+
+
+def test_digits_on_this_machine(tmp_path: Path, environment: dict[str, str]) -> None:
+    opera = Orchestrator(tmp_path, environment, BLUEPRINTS / "digits-machine.yaml")
+    opera.inputs(python=sys.executable, workspace=str(tmp_path / "workspace"), epochs=2)
+    validated = opera.run("validate", "--executors", "-i", "inputs.yaml", str(opera.blueprint))
+    assert validated.code == 0, validated.text
+    deployed = opera.deploy(timeout=300)
+    assert deployed.code == 0, deployed.text
+    outputs = opera.outputs()
+    assert_trained(outputs, opera.results)
+    assert outputs["interpreter"] == sys.executable
+    assert "already been deployed" in opera.deploy().text
+    undeployed = opera.run("undeploy")
+    assert undeployed.code == 0, undeployed.text
+    assert folders(tmp_path / "workspace") == []
+    assert (Path(outputs["results_path"]) / "metrics.json").exists(), "results on the controller stay"
+
+
+def test_digits_on_slurm(tmp_path: Path, environment: dict[str, str], real_slurm: Rig, keras_python: str) -> None:
+    opera = Orchestrator(tmp_path, environment, BLUEPRINTS / "digits-slurm.yaml")
+    opera.inputs(python=keras_python, partition="cpu", epochs=2, **connection(real_slurm))
+    deployed = opera.deploy(timeout=300)
+    assert deployed.code == 0, deployed.text
+    outputs = opera.outputs()
+    assert_trained(outputs, opera.results)
+    assert outputs["interpreter"] == keras_python
+    assert real_slurm.jobs()[outputs["job_id"]] == ("digits", "COMPLETED")
+    assert opera.run("undeploy").code == 0
+
+
+def test_undeploy_cancels_a_running_job(here: Orchestrator, name: str) -> None:
+    workspace = here.folder / "workspace"
+    here.inputs(name=name, workspace=str(workspace), arguments=["--seconds", "300"], wait=False)
+    deployed = here.deploy()
+    assert deployed.code == 0, deployed.text
+    outputs = here.outputs()
+    assert outputs["state"] == "running"
+    pid = int(outputs["job_id"].split("-")[0])
+    assert is_alive(pid)
+    undeployed = here.run("undeploy")
+    assert undeployed.code == 0, undeployed.text
+    assert not is_alive(pid)
+    assert folders(workspace) == []
+
+
+def test_undeploy_cancels_a_running_job_on_slurm(cluster: Orchestrator, real_slurm: Rig, name: str) -> None:
+    cluster.inputs(name=name, arguments=["--seconds", "300"], wait=False, **connection(real_slurm))
+    deployed = cluster.deploy()
+    assert deployed.code == 0, deployed.text
+    outputs = cluster.outputs()
+    assert outputs["state"] in ("queued", "running")
+    undeployed = cluster.run("undeploy")
+    assert undeployed.code == 0, undeployed.text
+    assert states(real_slurm, name) == ["CANCELLED"]
+    assert not list((real_slurm.home / ".modak" / "runs").glob(f"{name}-*"))
+
+
+@pytest.mark.parametrize("where", ["here", "cluster"])
+def test_a_failing_job_fails_the_deployment(where: str, request: pytest.FixtureRequest) -> None:
+    opera: Orchestrator = request.getfixturevalue(where)
+    given = yaml.safe_load((opera.folder / "inputs.yaml").read_text())
+    opera.inputs(**(given | {"arguments": ["--exit", "3"]}))
+    assert_refused(opera.deploy(), given["name"], "exit code 3")
+    removed = opera.run("undeploy", "--resume", "--force")
+    assert removed.code == 0, removed.text
+
+
+def test_resume_after_an_error_submits_nothing_twice(cluster: Orchestrator, real_slurm: Rig, name: str) -> None:
+    """The deployment gives up waiting, the job goes on, and the resumed deployment finds it."""
+    job = {"name": name, "arguments": ["--seconds", "6"], **connection(real_slurm)}
+    cluster.inputs(timeout=1, **job)
+    assert_refused(cluster.deploy(), "running after 1 s of waiting")
+    assert states(real_slurm, name) == ["RUNNING"]
+    cluster.inputs(timeout=0, **job)
+    resumed = cluster.deploy("--resume", "--force")
+    assert resumed.code == 0, resumed.text
+    assert cluster.outputs()["state"] == "completed"
+    assert states(real_slurm, name) == ["COMPLETED"]
+
+
+def test_a_killed_deployment_is_taken_up_again(cluster: Orchestrator, real_slurm: Rig, name: str) -> None:
+    cluster.inputs(name=name, arguments=["--seconds", "6"], **connection(real_slurm))
+    with cluster.start("deploy", "-i", "inputs.yaml", str(cluster.blueprint)) as running:
+        running.wait_for(lambda: "RUNNING" in states(real_slurm, name))
+        os.killpg(running.process.pid, signal.SIGKILL)
+        running.process.communicate()
+    again = cluster.deploy()
+    assert again.code == 0, again.text
+    assert cluster.outputs()["state"] == "completed"
+    assert states(real_slurm, name) == ["COMPLETED"]
+
+
+def test_update_replans_what_has_changed(here: Orchestrator, name: str) -> None:
+    workspace = here.folder / "workspace"
+    deployed = here.deploy()
+    assert deployed.code == 0, deployed.text
+    before = here.outputs()
+    here.inputs(name=name, workspace=str(workspace), arguments=["--numbers", "5"])
+    updated = here.run("update", "-i", "inputs.yaml", str(here.blueprint))
+    assert updated.code == 0, updated.text
+    after = here.outputs()
+    assert after["job_id"] != before["job_id"]
+    assert after["metrics"]["sum"] == 30
+    assert len(folders(workspace)) == 1, "the job of before is gone"
+
+
+Change = Callable[[Path], None]
+
+
+def _misspelt(project: Path) -> None:
+    blueprint = project / "tiny.yaml"
+    blueprint.write_text(blueprint.read_text().replace("wall_time: 5 m", "wal_time: 5 m"))
+
+
+def _both(project: Path) -> None:
+    blueprint = project / "tiny.yaml"
+    blueprint.write_text(blueprint.read_text().replace("metrics: metrics.json", "executable: /bin/true"))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "change", "words"),
+    [
+        ({"host": "127.0.0.1", "port": 1}, None, ["127.0.0.1", "refused"]),
+        ({"arguments": ["a\0b"]}, None, ["application.arguments[0]", "NUL"]),
+        ({"results": "relative"}, None, ["results 'relative'", "write an absolute one"]),
+        ({}, _misspelt, ["job", "wal_time", "did you mean 'wall_time'"]),
+        ({}, _both, ["exactly one of 'script' and 'executable'"]),
+    ],
+    ids=["unreachable", "bad-argument", "relative-results", "misspelt-key", "two-programs"],
+)
+def test_what_cannot_be_is_told_and_nothing_is_submitted(
+    here: Orchestrator, name: str, inputs: dict[str, Any], change: Change | None, words: list[str]
+) -> None:
+    workspace = here.folder / "workspace"
+    here.inputs(**{"name": name, "workspace": str(workspace), **inputs})
+    if change:
+        change(here.blueprint.parent)
+    assert_refused(here.deploy(), *words)
+    assert folders(workspace) == []
