@@ -1,5 +1,6 @@
 """Users and documents of the integration tests."""
 
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,13 @@ def slurm_site(tmp_path: Path, environment: dict[str, str], real_slurm: Rig) -> 
 
 @pytest.fixture
 def tiny_on_slurm(request: pytest.FixtureRequest) -> Callable[..., dict[str, Any]]:
-    """Return the document of the tiny application on the real Slurm, named by the test so that no two are alike."""
+    """Return the document of the tiny application on the real Slurm, under a name that no run before had."""
+    name = f"{request.node.originalname.removeprefix('test_').replace('_', '-')[:30]}-{secrets.token_hex(4)}"
 
     def document(*arguments: str, **job: Any) -> dict[str, Any]:
         return {
             "application": {
-                "name": request.node.name.removeprefix("test_").replace("_", "-").split("[")[0][:40],
+                "name": name,
                 "script": "tiny.py",
                 "arguments": list(arguments),
                 "outputs": ["metrics.json"],

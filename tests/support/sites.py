@@ -2,10 +2,14 @@
 
 import shutil
 import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from rig import TOP
@@ -44,18 +48,43 @@ class Site:
 
     def play(self, playbook: str, *arguments: str, timeout: float = 120) -> Ended:
         """Run a playbook of the collection with the document, to its end."""
-        with self.start(playbook, *arguments) as process:
-            try:
-                text, _ = process.communicate(timeout=timeout)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                raise
-        return Ended(process.returncode, text)
+        with self.start(playbook, *arguments) as running:
+            return running.end(timeout)
 
-    def start(self, playbook: str, *arguments: str) -> subprocess.Popen[str]:
-        """Start a playbook and leave it running; its output is one stream."""
-        return subprocess.Popen(
+    @contextmanager
+    def start(self, playbook: str, *arguments: str) -> Iterator["Running"]:
+        """Start a playbook and leave it running; it is killed when the test loses interest."""
+        process = subprocess.Popen(
             self.command(playbook, *arguments),
             cwd=self.folder, env=self.environment, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
+        try:
+            yield Running(process)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+
+
+class Running:
+    """A playbook under way."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+
+    def end(self, timeout: float) -> Ended:
+        """Wait for the end."""
+        text, _ = self.process.communicate(timeout=timeout)
+        return Ended(self.process.returncode, text)
+
+    def wait_for(self, what: Callable[[], Any], seconds: float = 60) -> Any:
+        """Return the first true answer; fail when there is none in time, or when the playbook fails first."""
+        deadline = time.monotonic() + seconds
+        while not (answer := what()):
+            if self.process.poll() not in (None, 0):
+                pytest.fail(self.end(1).text)
+            if time.monotonic() > deadline:
+                pytest.fail(f"waited {seconds} s in vain")
+            time.sleep(0.3)
+        return answer
