@@ -1,57 +1,66 @@
 """The Plan as plain text for people, at most 100 columns wide."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from modak.model.plan import Plan, Prediction
+from modak.model.plan import Candidate, Plan, Prediction
 
 WIDTH = 100
 _MOST = 8
-"""Runners-up shown; the Plan has all of them."""
+"""Runners-up shown where not all are asked for; the Plan has all of them."""
 
 
 def render(plan: Plan, *, explain: bool = False) -> str:
     """Return the decision as a table: what was chosen, its time, the runners-up, what was rejected, and why.
 
-    ``explain`` shows every candidate, and every rejected one by its name.
+    With ``explain`` all candidates are shown, what each rests on, and what each lever is expected to bring.
     """
-    rests = f"{plan.prediction.basis}: {plan.prediction.evidence}".removesuffix(": ")
-    lines = [
-        f"Plan for {plan.name} on {plan.target.name} ({plan.scheduler})",
-        *_wrapped("chosen", plan.chosen.name),
-        *_wrapped("why", plan.reason),
-        *_wrapped("predicted", _predicted(plan.prediction)),
-        *_wrapped("rests on", rests),
-        *_wrapped("reserved", _reserved(plan)),
-    ]
-    if plan.chosen.environment:
-        lines += _wrapped("sets", "  ".join(f"{k}={v}" for k, v in sorted(plan.chosen.environment.items())))
-    lines += ["", *_candidates(plan, len(plan.alternatives) if explain else _MOST)]
+    lines = [*_head(plan), "", *_candidates(plan, explain)]
+    if explain:
+        lines += [*_levers(plan), *_evidence(plan)]
     if plan.rejected:
-        lines += ["", "Not considered further:"]
-        for reason, names in _by_reason(plan).items():
-            which = ", ".join(names) if explain or len(names) == 1 else f"{len(names)} candidates"
-            text = f"{which}: {reason}"
-            lines += textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="      ", break_on_hyphens=False)
+        lines += ["", "Not considered further:", *_rejected(plan, explain)]
+    if explain:
+        lines += ["", "Decided by:", *_versions(plan)]
     return "\n".join(lines) + "\n"
 
 
-def _by_reason(plan: Plan) -> dict[str, list[str]]:
-    reasons: dict[str, list[str]] = {}
-    for rejected in plan.rejected:
-        reasons.setdefault(rejected.reason, []).append(rejected.name)
-    return reasons
+def _head(plan: Plan) -> list[str]:
+    rests = f"{plan.prediction.basis}: {plan.prediction.evidence}".removesuffix(": ")
+    chosen = plan.chosen
+    lines = [
+        f"Plan for {plan.name} on {plan.target.name} ({plan.scheduler})",
+        *_labelled("chosen", chosen.name),
+        *_labelled("why", plan.reason),
+        *_labelled("predicted", _predicted(plan.prediction)),
+        *_labelled("rests on", rests),
+        *_labelled("reserved", _reserved(plan)),
+    ]
+    if chosen.image is not None:
+        lines += _labelled("image", f"{chosen.image.reference}, run by {chosen.runtime}")
+    if chosen.environment:
+        lines += _labelled("sets", "  ".join(f"{k}={v}" for k, v in sorted(chosen.environment.items())))
+    if chosen.preload:
+        lines += _labelled("preloads", " ".join(chosen.preload))
+    return lines
 
 
-def _wrapped(label: str, text: str) -> list[str]:
-    return textwrap.wrap(
-        text, WIDTH, initial_indent=f"  {label:<10} ", subsequent_indent=" " * 13, break_on_hyphens=False
-    )
+def _wrapped(text: str, first: str, later: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=later, break_on_hyphens=False)
+
+
+def _labelled(label: str, text: str) -> list[str]:
+    return _wrapped(text, f"  {label:<10} ", " " * 13)
 
 
 def _predicted(prediction: Prediction) -> str:
     if prediction.seconds is None:
-        return "no time can be told"
+        if prediction.gain is None:
+            return "no time can be told"
+        gain = prediction.gain
+        return (
+            f"{gain.ratio:.2f} ({gain.low:.2f} to {gain.high:.2f}) times as fast as the default; no seconds are known"
+        )
     text = f"{prediction.seconds:.4g} s"
     if prediction.low is not None and prediction.high is not None:
         text += f" ({prediction.low:.3g} to {prediction.high:.3g} s)"
@@ -77,11 +86,15 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _candidates(plan: Plan, most: int) -> list[str]:
-    ranked = [(plan.chosen.name, plan.prediction), *((r.candidate.name, r.prediction) for r in plan.alternatives)]
-    shown = ranked[: most + 1]
+def _ranked(plan: Plan) -> list[tuple[Candidate, Prediction]]:
+    return [(plan.chosen, plan.prediction), *((r.candidate, r.prediction) for r in plan.alternatives)]
+
+
+def _candidates(plan: Plan, explain: bool) -> list[str]:
+    ranked = _ranked(plan)
+    shown = ranked if explain else ranked[: _MOST + 1]
     rows = [("candidate", "seconds", "interval", "gain", "basis")]
-    rows += [_row(("* " if number == 0 else "  ") + name, p, plan.default) for number, (name, p) in enumerate(shown)]
+    rows += [_row(("* " if n == 0 else "  ") + c.name, p, plan.default) for n, (c, p) in enumerate(shown)]
     lines = _aligned(rows)
     if len(ranked) > len(shown):
         untimed = sum(p.seconds is None for _, p in ranked[len(shown) :])
@@ -109,7 +122,63 @@ def _aligned(rows: Sequence[tuple[str, str, str, str, str]]) -> list[str]:
         aligned = [cell.rjust(width) for cell, width in zip(cells[:3], widths[1:4], strict=True)]
         tail = "  ".join([*aligned, cells[3]])
         if len(name) > widths[0]:
-            lines.append(name)
+            lines += _wrapped(name.strip(), name[:2], "    ")
             name = ""
         lines.append(f"{name:<{widths[0]}}  {tail}".rstrip())
     return lines
+
+
+def _levers(plan: Plan) -> list[str]:
+    """What each lever brings alone, from the candidates that have one more lever than another in the same place."""
+    known = {(_where(c), frozenset(c.levers)): (c.name, p) for c, p in _ranked(plan)}
+    told: dict[str, list[str]] = {}
+    for (place, levers), (name, prediction) in known.items():
+        for lever in sorted(levers):
+            without = known.get((place, levers - {lever}))
+            if without is not None and (ratio := _ratio(without[1], prediction)) is not None:
+                told.setdefault(lever, []).append(f"{ratio:.2f} in {name}")
+    if not told:
+        return []
+    lines = ["", "What a lever brings (time without it over time with it):"]
+    for lever, cases in sorted(told.items()):
+        lines += _wrapped(f"{lever}: {'; '.join(cases)}", "  ", "      ")
+    return lines
+
+
+def _where(candidate: Candidate) -> tuple[str, str, str]:
+    return (candidate.runtime, candidate.image.reference if candidate.image else "", candidate.engine or "")
+
+
+def _ratio(without: Prediction, with_it: Prediction) -> float | None:
+    if without.seconds is not None and with_it.seconds is not None:
+        return without.seconds / with_it.seconds
+    if with_it.gain is not None:
+        return with_it.gain.ratio / (without.gain.ratio if without.gain else 1.0)
+    return None
+
+
+def _evidence(plan: Plan) -> Iterator[str]:
+    yield ""
+    yield "What the predictions rest on:"
+    for candidate, prediction in _ranked(plan):
+        yield from _wrapped(f"{candidate.name}: {_predicted(prediction)}; {prediction.evidence}", "  ", "      ")
+
+
+def _rejected(plan: Plan, explain: bool) -> Iterable[str]:
+    reasons: dict[str, list[str]] = {}
+    for rejected in plan.rejected:
+        reasons.setdefault(rejected.reason, []).append(rejected.name)
+    for reason, names in reasons.items():
+        if len(names) == 1:
+            yield from _wrapped(f"{names[0]}: {reason}", "  ", "      ")
+            continue
+        yield from _wrapped(f"{len(names)} candidates: {reason}", "  ", "      ")
+        if explain:
+            yield from _wrapped(", ".join(names), "      ", "      ")
+
+
+def _versions(plan: Plan) -> Iterator[str]:
+    versions = plan.versions
+    yield f"  modak {versions.modak}, catalogue {versions.catalogue[:16]}, measurements {versions.measurements[:16]}"
+    if versions.model:
+        yield f"  model {versions.model[:16]}"

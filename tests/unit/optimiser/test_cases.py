@@ -70,7 +70,8 @@ def test_case(case, plan_of):
     if "error" not in case:
         plan = plan_of(case)
         check(plan, case["expect"])
-        assert max(map(len, render(plan).splitlines())) <= 100
+        for table in (render(plan), render(plan, explain=True)):
+            assert max(map(len, table.splitlines())) <= 100
         return
     ((kind, words),) = case["error"].items()
     with pytest.raises(getattr(errors, kind)) as caught:

@@ -93,3 +93,12 @@ def test_the_table_names_what_a_reader_asks_for(digits, measured):
     for words in (plan.chosen.name, "why ", "predicted ", "measured 5 times", "KERAS_DTYPE_POLICY=", "1 node, 1 rank"):
         assert words in table
     assert "keras-torch: keras-torch needs torch >=2.1" in table
+
+
+def test_the_explanation_says_what_each_lever_brings_and_names_everything(digits, measured):
+    plan = make_plan(*digits(), [TRAIN], now=NOW, measurements=measured)
+    text = " ".join(render(plan, explain=True).split())
+    assert "keras-mixed-bfloat16: 1.46 in keras-tensorflow+keras-mixed-bfloat16;" in text
+    for name in [*(r.candidate.name for r in plan.alternatives), *(r.name for r in plan.rejected)]:
+        assert name in text
+    assert plan.versions.catalogue[:16] in text

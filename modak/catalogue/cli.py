@@ -1,0 +1,85 @@
+"""The commands ``modak catalogue list|show|validate|add|schema``."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, help="What is known of levers, images and hardware.", rich_markup_mode=None)
+Site = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--catalogue", "-c", metavar="PLACE", help="A site's folder, file or address on top; may be repeated."
+    ),
+]
+
+
+class Kind(StrEnum):
+    """What a catalogue has."""
+
+    LEVERS = "levers"
+    IMAGES = "images"
+    ACCELERATORS = "accelerators"
+    PROCESSORS = "processors"
+
+
+@app.command("list")
+def list_entries(
+    kind: Annotated[Kind | None, typer.Argument(help="All kinds when absent.")] = None,
+    framework: Annotated[str | None, typer.Option(help="Only images of this framework.")] = None,
+    catalogue: Site = None,
+) -> None:
+    """List the entries, one on each line: kind, name, and what it is."""
+    from modak.catalogue.listing import rows
+    from modak.catalogue.site import catalogue_for
+
+    for row in rows(catalogue_for(catalogue or []), kind.value if kind else None, framework):
+        typer.echo("  ".join(row).rstrip())
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="Name of a lever, an image, an accelerator or a processor.")],
+    catalogue: Site = None,
+) -> None:
+    """Print an entry as YAML, as it would stand in a catalogue file."""
+    from modak.catalogue.listing import entry_text
+    from modak.catalogue.site import catalogue_for
+
+    typer.echo(entry_text(catalogue_for(catalogue or []), name), nl=False)
+
+
+@app.command()
+def validate(
+    places: Annotated[list[str], typer.Argument(metavar="PLACE...", help="Folders, files, addresses.")],
+) -> None:
+    """Check that files are right and fit together with the shipped catalogue; every fault is told with its line."""
+    from modak.catalogue.site import catalogue_for
+
+    catalogue = catalogue_for(places)
+    counts = ((len(catalogue.levers), "levers"), (len(catalogue.images), "images"))
+    typer.echo(f"all is well: with the shipped entries {' and '.join(f'{n} {what}' for n, what in counts)}")
+
+
+@app.command()
+def add(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="levers*.yaml, images*.yaml or hardware*.yaml")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The site's catalogue folder; made when absent.")],
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a file of the same name.")] = False,
+) -> None:
+    """Put a checked file, and the launchers beside it that it names, into a site's catalogue folder."""
+    from modak.catalogue.listing import add_file
+
+    for path in add_file(file, folder, replace=replace):
+        typer.echo(f"written: {path}")
+
+
+@app.command()
+def schema(
+    kind: Annotated[Kind, typer.Argument(help="levers, images, or accelerators or processors for hardware")],
+) -> None:
+    """Print the JSON schema of a catalogue file."""
+    from modak.catalogue.listing import schema_text
+
+    typer.echo(schema_text(kind.value), nl=False)

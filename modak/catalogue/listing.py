@@ -1,0 +1,96 @@
+"""What the catalogue's commands print and write."""
+
+import difflib
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel
+
+from modak.catalogue.catalogue import KINDS, Catalogue, load_catalogue, sources_of
+from modak.catalogue.lever import Lever, LeverFile
+from modak.documents import check, read_document
+from modak.errors import InputError
+from modak.model.image import ImageEntry
+
+
+def rows(catalogue: Catalogue, kind: str | None, framework: str | None) -> Iterator[tuple[str, ...]]:
+    """Yield (kind, name, description) in columns."""
+    found: list[tuple[str, str, str]] = []
+    for name, entries in _kinds(catalogue).items():
+        if kind in (None, name):
+            found += [(name[:-1], entry, _about(value)) for entry, value in entries.items() if _is(value, framework)]
+    width = max((len(name) for _, name, _ in found), default=0)
+    for what, name, about in found:
+        yield f"{what:<11}", f"{name:<{width}}", about
+
+
+def _kinds(catalogue: Catalogue) -> Mapping[str, Mapping[str, Any]]:
+    return {
+        "levers": catalogue.levers,
+        "images": catalogue.images,
+        "accelerators": catalogue.accelerators,
+        "processors": catalogue.processors,
+    }
+
+
+def _is(value: Any, framework: str | None) -> bool:
+    return framework is None or (isinstance(value, ImageEntry) and value.framework == framework)
+
+
+def _about(value: Any) -> str:
+    if isinstance(value, Lever):
+        return f"{value.group}: {value.summary}" + (" (changes numbers)" if value.numerics == "relaxed" else "")
+    if isinstance(value, ImageEntry):
+        return " ".join(part for part in (value.source, value.summary or "") if part)
+    return str(getattr(value, "source", ""))
+
+
+def entry_text(catalogue: Catalogue, name: str) -> str:
+    """Return the entries of this name as YAML; InputError with the nearest name when there is none."""
+    found = {kind: entries[name] for kind, entries in _kinds(catalogue).items() if name in entries}
+    if not found:
+        names = [entry for entries in _kinds(catalogue).values() for entry in entries]
+        close = difflib.get_close_matches(name, names, 1)
+        hint = f"; did you mean '{close[0]}'?" if close else ""
+        raise InputError(f"the catalogue has no entry '{name}'{hint}")
+    data = {kind: [entry.model_dump(mode="json", exclude_defaults=True)] for kind, entry in found.items()}
+    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120)
+
+
+def schema_text(kind: str) -> str:
+    """Return the JSON schema of a file of this kind."""
+    model: type[BaseModel] = KINDS[kind if kind in KINDS else "hardware"]
+    return json.dumps(model.model_json_schema(), indent=2) + "\n"
+
+
+def add_file(file: Path, folder: Path, *, replace: bool) -> list[Path]:
+    """Copy a checked catalogue file and its launchers to ``folder``; nothing is written when anything is wrong."""
+    if not file.is_file():
+        raise InputError(f"{file}: there is no such file")
+    source = sources_of(file)[0]
+    existing = [folder] if folder.is_dir() else []
+    if existing and (folder / file.name).exists():
+        if not replace:
+            raise InputError(f"{folder / file.name} is there already: give --replace to replace it")
+        existing = [path for path in sorted(folder.glob("*.yaml")) if path.name != file.name]
+    load_catalogue([*existing, file])
+    copies = {folder / file.name: file}
+    if source.kind == "levers":
+        document = read_document(file)
+        levers = check(LeverFile, document.data, origin=str(file), locate=document.locate).levers
+        beside = file.parent / "launchers"
+        names = {lever.launcher for lever in levers if lever.launcher is not None}
+        copies |= {folder / "launchers" / n: beside / n for n in sorted(names) if (beside / n).is_file()}
+    try:
+        for target, origin in copies.items():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            fresh = target.with_name(f".{target.name}.new")
+            shutil.copyfile(origin, fresh)
+            fresh.replace(target)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written: {error.strerror}") from None
+    return list(copies)

@@ -1,0 +1,89 @@
+"""A site's own catalogue: folders and single files, here or at an address, a later one on top."""
+
+import hashlib
+import os
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+
+from modak.catalogue.catalogue import Catalogue, load_catalogue
+from modak.errors import InputError
+
+_ADDRESS = re.compile(r"(?P<scheme>https?)://(?P<rest>[^#\s]+)(#sha256=(?P<hash>[0-9a-f]{64}))?")
+_MOST = 64 * 1024**2
+"""Bytes of one file."""
+
+
+def catalogue_for(places: Sequence[str], search: Sequence[Path] = ()) -> Catalogue:
+    """Return the shipped catalogue with a request's ``catalogue`` places on top.
+
+    A relative path is looked for in the folders of ``search``, in their order. InputError says which place is not
+    there or wrong.
+    """
+    return load_catalogue([_local(place, search) for place in places])
+
+
+def _local(place: str, search: Sequence[Path]) -> Path:
+    if re.match(r"[a-z]+://", place):
+        return fetch(place)
+    path = Path(place).expanduser()
+    tried = [path] if path.is_absolute() else [folder / path for folder in search or (Path.cwd(),)]
+    for candidate in tried:
+        if candidate.exists():
+            return candidate
+    raise InputError(f"request.catalogue: '{place}' was not found; looked for {', '.join(map(str, tried))}")
+
+
+def fetch(address: str, cache: Path | None = None) -> Path:
+    """Return a copy of the catalogue file at ``address`` in the user's cache.
+
+    ``#sha256=<64 digits>`` at its end pins the content: a copy that is there is then not fetched again, and anything
+    else is refused. Without it only ``https`` will do, and the file is fetched each time.
+    """
+    match = _ADDRESS.fullmatch(address)
+    if match is None:
+        raise InputError(
+            f"request.catalogue: '{address}' is not an https:// address, with '#sha256=<64 digits>' or without"
+        )
+    pinned = match["hash"]
+    if match["scheme"] == "http" and pinned is None:
+        raise InputError(f"request.catalogue: '{address}' needs https, or '#sha256=<64 digits>' at its end")
+    name = match["rest"].partition("?")[0].rpartition("/")[2]
+    folder = cache or _cache()
+    if pinned is not None and (folder / pinned / name).is_file():
+        return folder / pinned / name
+    content = _download(f"{match['scheme']}://{match['rest']}")
+    digest = hashlib.sha256(content).hexdigest()
+    if pinned is not None and digest != pinned:
+        raise InputError(f"request.catalogue: '{address}' has SHA-256 {digest}, not the one that it is pinned to")
+    return _keep(folder / digest / name, content)
+
+
+def _cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "modak" / "catalogue"
+
+
+def _download(address: str) -> bytes:
+    try:
+        with urllib.request.urlopen(address, timeout=30) as answer:  # noqa: S310 - http or https, checked above
+            content: bytes = answer.read(_MOST + 1)
+    except (OSError, urllib.error.URLError) as error:
+        reason = getattr(error, "reason", error)
+        raise InputError(f"request.catalogue: '{address}' cannot be fetched: {reason}") from None
+    if len(content) > _MOST:
+        raise InputError(f"request.catalogue: '{address}' is larger than {_MOST // 1024**2} MiB")
+    return content
+
+
+def _keep(path: Path, content: bytes) -> Path:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_name(f".{path.name}.{os.getpid()}")
+        fresh.write_bytes(content)
+        fresh.replace(path)
+    except OSError as error:
+        raise InputError(f"request.catalogue: {path} cannot be written: {error.strerror}") from None
+    return path
