@@ -1,10 +1,11 @@
 """From a description to its Plan: find the user's files, ask the target about itself, decide, keep what still holds."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from modak.catalogue.catalogue import Catalogue, load_catalogue
 from modak.discovery import parse_probe, probe_script
 from modak.documents import check, find_sources, read_text
 from modak.errors import InputError, TargetError
@@ -17,18 +18,41 @@ from modak.transport.base import Transport
 PLAN_FILE = "plan.json"
 
 
-def discover(deployment: Deployment, transport: Transport, *, default_python: str | None = None) -> Facts:
-    """Return what the deployment's target tells about itself, in one round trip.
+def ask(transport: Transport, script: str, name: str) -> str:
+    """Return what the discovery's ``script`` prints on the target that is called ``name``.
 
-    ``default_python`` is the application's Python where the target does not name one. TargetError when the target
-    cannot be reached or does not answer as it should.
+    TargetError when the target cannot be reached or its shell does not come to the script's end.
     """
-    target = deployment.target
-    done = transport.run(probe_script(target, deployment.application, default_python=default_python), timeout=120)
+    done = transport.run(script, timeout=120)
     if done.returncode != 0:
         words = " ".join(done.stderr.split()) or "nothing"
-        raise TargetError(f"the target {target.name} could not be asked about itself; its shell said: {words}")
-    return parse_probe(done.stdout, target)
+        raise TargetError(f"the target {name} could not be asked about itself; its shell said: {words}")
+    return done.stdout
+
+
+def discover(
+    deployment: Deployment,
+    transport: Transport,
+    *,
+    default_python: str | None = None,
+    libraries: Collection[str] | None = None,
+) -> Facts:
+    """Return what the deployment's target tells about itself, in one round trip.
+
+    ``default_python`` is the application's Python where the target does not name one. Of the target's shared
+    libraries only those among ``libraries`` are told, all of them when it is None. TargetError when the target cannot
+    be reached or does not answer as it should.
+    """
+    target = deployment.target
+    default = None if default_python is None else _python3(default_python)
+    script = probe_script(target, deployment.application, default_python=default)
+    return parse_probe(ask(transport, script, target.name), target, libraries=libraries)
+
+
+def _python3(python: str) -> str:
+    """Return an environment's ``python3``: its ``python`` is the same, and may not make another Plan."""
+    sibling = Path(python).with_name("python3")
+    return str(sibling) if sibling.exists() and sibling.resolve() == Path(python).resolve() else python
 
 
 def plan_deployment(
@@ -41,8 +65,15 @@ def plan_deployment(
 ) -> Plan:
     """Return the Plan of a deployment; relative paths are looked for in the folders of ``search``."""
     sources = find_sources(deployment.application, search)
-    facts = discover(deployment, transport, default_python=default_python)
-    return make_plan(deployment, facts, [source.source for source in sources], now=now)
+    catalogue = load_catalogue()
+    facts = discover(deployment, transport, default_python=default_python, libraries=_libraries(catalogue))
+    return make_plan(deployment, facts, [source.source for source in sources], now=now, catalogue=catalogue)
+
+
+def _libraries(catalogue: Catalogue) -> set[str]:
+    """Return the sonames that any lever asks for: no other one can matter to a decision."""
+    levers = catalogue.levers.values()
+    return {name for lever in levers for name in (lever.preload, lever.when.library) if name is not None}
 
 
 def kept_plan(results: Path, name: str) -> Plan | None:

@@ -1,6 +1,7 @@
 """Text that a target prints about itself, made into facts. Nothing here does I/O; one script asks all questions."""
 
+from modak.discovery.describe import describe, target_of
 from modak.discovery.facts import parse_probe
 from modak.discovery.probe import probe_script
 
-__all__ = ["parse_probe", "probe_script"]
+__all__ = ["describe", "parse_probe", "probe_script", "target_of"]

@@ -2,16 +2,14 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from modak.documents.faults import check
 from modak.documents.plain import plain
-from modak.documents.reading import Locate, read_document
+from modak.documents.reading import Locate, Location, read_document
 from modak.errors import InputError
 from modak.model.base import Line
 from modak.model.deployment import Deployment
-
-D = TypeVar("D", bound=Deployment)
 
 
 class _File(Deployment):
@@ -24,13 +22,22 @@ class _File(Deployment):
     search_paths: list[Line] = []
 
 
-def load_deployment(path: Path) -> Deployment:
-    """Return the deployment that a YAML file describes; InputError has one line ``file:line: ...`` for every fault.
+def load_deployment(path: Path, *more: Path) -> Deployment:
+    """Return the deployment that YAML files describe; InputError has one line ``file:line: ...`` for every fault.
 
-    The playbook's own variables (force, results, wait, timeout_seconds, search_paths) may stand in the file as well.
+    A section in a later file replaces the one before as a whole, as Ansible's extra variables do. The playbook's own
+    variables (force, results, wait, timeout_seconds, search_paths) may stand in the files as well.
     """
-    document = read_document(path)
-    file = _check(_File, document.data, str(path), document.locate)
+    documents = [read_document(file) for file in (path, *more)]
+    for document in documents:
+        _check_mapping(document.data, str(document.path))
+    data = {key: value for document in documents for key, value in document.data.items()}
+
+    def locate(location: Location) -> str:
+        holders = [document for document in documents if location and location[0] in document.data]
+        return (holders or documents)[-1].locate(location)
+
+    file = check(_File, data, origin=str(path), locate=locate)
     return Deployment(application=file.application, target=file.target, request=file.request, job=file.job)
 
 
@@ -43,13 +50,13 @@ def parse_deployment(data: Mapping[str, Any], *, origin: str, locate: Locate | N
         values = plain(data)
     except InputError as error:
         raise InputError(f"{origin}: {error}") from None
-    return _check(Deployment, values, origin, locate)
+    _check_mapping(values, origin)
+    return check(Deployment, values, origin=origin, locate=locate)
 
 
-def _check(model: type[D], data: Any, origin: str, locate: Locate | None) -> D:
+def _check_mapping(data: Any, origin: str) -> None:
     if data in (None, {}):
         raise InputError(f"{origin}: the document is empty")
     if not isinstance(data, dict):
         kind = "a list" if isinstance(data, list) else "a single value"
         raise InputError(f"{origin}: the document must be a mapping with the key 'application', not {kind}")
-    return check(model, data, origin=origin, locate=locate)

@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # probe TYPE PYTHON DEFAULT: print in named parts what a target is. TYPE is its scheduler, machine, or any to find out.
 # PYTHON is the application's where it is told, DEFAULT what stands in for it; "-" for PYTHON asks for none.
-# Everything may be missing here but a shell and cat.
+# Everything may be missing here but a shell, cat and printf.
 
 PATH=$PATH:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin
 LC_ALL=C
@@ -23,6 +23,17 @@ ask() {
   part "$1"
   shift
   if have "$1"; then limited "$@" </dev/null 2>&1; fi
+}
+# The slow ones answer at the same time: each prints its part at once, and pipes keep short writes whole.
+ask_aside() {
+  name=$1
+  shift
+  if have "$1"; then
+    {
+      answer=$(limited "$@" </dev/null 2>&1)
+      printf '\n@@modak:%s\n%s\n' "$name" "$answer"
+    } &
+  fi
 }
 show() {
   part "$1"
@@ -65,7 +76,6 @@ while :; do
 done
 limits /sys/fs/cgroup/cpu/cpu.cfs_quota_us /sys/fs/cgroup/cpu/cpu.cfs_period_us \
   /sys/fs/cgroup/memory/memory.limit_in_bytes
-ask nvidia-smi nvidia-smi --query-gpu=name,memory.total,driver_version --format=csv,noheader,nounits
 ask rocm-smi rocm-smi --showproductname --showmeminfo vram --showdriverversion --json
 
 # --- software ----------------------------------------------------------------------------------------------------
@@ -74,14 +84,16 @@ ask glibc getconf GNU_LIBC_VERSION
 part ldd
 if have ldd; then limited ldd --version </dev/null 2>&1; fi
 ask ldconfig ldconfig -p
-ask apptainer apptainer --version
-ask singularity singularity --version
-ask podman podman --version
+ask_aside nvidia-smi nvidia-smi --query-gpu=name,memory.total,driver_version --format=csv,noheader,nounits
+ask_aside apptainer apptainer --version
+ask_aside singularity singularity --version
+ask_aside podman podman --version
 # The command alone is of no use: its daemon must answer this user.
-ask docker docker version --format '{{.Server.Version}}'
-ask charliecloud ch-run --version
-ask mpirun mpirun --version
-ask mpichversion mpichversion
+ask_aside docker docker version --format '{{.Server.Version}}'
+ask_aside charliecloud ch-run --version
+ask_aside mpirun mpirun --version
+ask_aside mpichversion mpichversion
+wait
 
 # --- scheduler ---------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from modak.discovery import parse_probe, probe_script
 from modak.errors import TargetError
 from modak.model.target import Facts, Target
 
-PARTS = sorted(set(re.findall(r"^ *(?:part|ask|show|query) ([a-z-]+)", probe_script(None), re.MULTILINE)))
+PARTS = sorted(set(re.findall(r"^ *(?:part|ask|ask_aside|show|query) ([a-z-]+)", probe_script(None), re.MULTILINE)))
 FRAGMENTS = [
     *("a*|up|infinite|2|idle|8|4000|gpu:0|x\n", "slurm 23.02", "pbs_version = 1", "Queue: x\n    enabled = True\n"),
     *("card0", "{", "[", ": ", "MemTotal: 0 kB", "cpu.max 0 0", "memory.max 0", "glibc 2.", "x-1.dist-info", "gpu:a:0"),

@@ -1,0 +1,112 @@
+"""The command modak. Each command imports what it needs when it runs, so that the short ones are quick."""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from modak import __version__
+from modak.errors import ModakError
+
+SECTIONS = {
+    "catalogue": "modak.catalogue.cli:app",
+    "measurements": "modak.performance.cli:measurements",
+    "model": "modak.performance.cli:model",
+    "image": "modak.images.cli:app",
+    "blueprint": "modak.blueprint.cli:app",
+}
+"""Commands with commands of their own, by the module and the name of their Typer application."""
+Config = Annotated[
+    Path | None, typer.Option("--ssh-config", metavar="FILE", help="SSH configuration in place of your own.")
+]
+app = typer.Typer(
+    name="modak",
+    help="Plan, deploy and tune AI and HPC applications.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; an expected error is told on stderr and is the exit code, as modak.errors says."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    _mount(words)
+    try:
+        app(words, prog_name="modak")
+    except ModakError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+def _mount(words: Sequence[str]) -> None:
+    """Add the section that is called for; all of them where none is, as for --help."""
+    command = next((word for word in words if not word.startswith("-")), None)
+    known = {registered.name for registered in app.registered_groups}
+    for name, place in SECTIONS.items():
+        module, _, attribute = place.partition(":")
+        if name not in known and (command == name or command is None) and find_spec(module) is not None:
+            app.add_typer(getattr(import_module(module), attribute), name=name)
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)] = False,
+) -> None:
+    if version:
+        print(f"modak {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def plan(
+    documents: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE", help="Deployment documents; a later one's sections replace those before."
+        ),
+    ],
+    explain: Annotated[bool, typer.Option("--explain", help="Show every candidate and every rejected one.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the whole Plan as JSON.")] = False,
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the Plan there.")] = None,
+    search: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FOLDER", help="Look for the application's files there before the document's folder."),
+    ] = None,
+    config: Config = None,
+) -> None:
+    """Decide how to run an application on its target, and say why; nothing is submitted."""
+    from modak.commands import write_plan
+
+    write_plan(documents, search=search or [], config=config, explain=explain, json=json, output=output)
+
+
+@app.command()
+def discover(
+    host: Annotated[str | None, typer.Argument(metavar="[USER@]HOST", help="This machine when absent.")] = None,
+    name: Annotated[str | None, typer.Option(help="The target's name; the host's when absent.")] = None,
+    facts: Annotated[bool, typer.Option("--facts", help="Print all that was found, as JSON.")] = False,
+    config: Config = None,
+) -> None:
+    """Find out what a machine or a cluster's login node offers; prints the target section of a document."""
+    from modak.commands import write_target
+
+    write_target(host, name=name, facts=facts, config=config)
+
+
+@app.command()
+def schema(
+    kind: Annotated[str, typer.Argument(metavar="NAME", help="plan, application, target, request, job, ...")],
+) -> None:
+    """Print the JSON schema of a document or of a part of one."""
+    from modak.commands import write_schema
+
+    write_schema(kind)
+
+
+if __name__ == "__main__":
+    main()

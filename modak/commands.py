@@ -1,0 +1,147 @@
+"""What the commands do, apart from how they are called."""
+
+import json as json_text
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from modak.errors import InputError
+
+if TYPE_CHECKING:
+    from modak.model.target import Target
+    from modak.transport.base import Transport
+
+SCHEMAS = {
+    "application": "modak.model.application:Application",
+    "deployment": "modak.model.deployment:Deployment",
+    "facts": "modak.model.target:Facts",
+    "image": "modak.model.image:ImageEntry",
+    "job": "modak.model.request:JobOptions",
+    "measurement": "modak.model.measurement:Measurement",
+    "plan": "modak.model.plan:Plan",
+    "request": "modak.model.request:Request",
+    "result": "modak.model.job:JobResult",
+    "target": "modak.model.target:Target",
+}
+"""What ``modak schema`` can print, by the model's place."""
+
+
+def write_plan(
+    documents: Sequence[Path],
+    *,
+    search: Sequence[Path],
+    config: Path | None,
+    explain: bool,
+    json: bool,
+    output: Path | None,
+) -> None:
+    """Plan the deployment that ``documents`` describe; print it, and write it to ``output``."""
+    from modak.documents import load_deployment
+    from modak.planning import plan_deployment
+
+    deployment = load_deployment(*documents)
+    target = deployment.target
+    with ExitStack() as stack:
+        plan = plan_deployment(
+            deployment,
+            _transport(target, config, stack),
+            search=_folders(search, documents),
+            now=_now(),
+            default_python=sys.executable if target.host is None else None,
+        )
+    if output is not None:
+        _write(output, plan.to_json())
+    if json:
+        sys.stdout.write(plan.to_json())
+    else:
+        from modak.optimiser.table import render
+
+        sys.stdout.write(render(plan, explain=explain))
+
+
+def _transport(target: "Target", config: Path | None, stack: ExitStack) -> "Transport":
+    """Return the way to the target, which ``stack`` closes."""
+    if target.host is None:
+        from modak.transport.local import LocalTransport
+
+        return LocalTransport()
+    from modak.transport.ssh import SshTransport
+
+    transport = SshTransport(
+        target.host,
+        user=target.user,
+        port=target.port,
+        config=config,
+        private_key=_path(target.private_key),
+        known_hosts=_path(target.known_hosts),
+    )
+    return stack.enter_context(transport)
+
+
+def _path(text: str | None) -> Path | None:
+    return Path(os.path.expandvars(text)).expanduser() if text is not None else None
+
+
+def _folders(search: Sequence[Path], documents: Sequence[Path]) -> list[Path]:
+    """Return where relative paths are looked for: as told, beside the documents, the last first, and here."""
+    folders = [*search, *(document.parent for document in reversed(documents)), Path()]
+    return list(dict.fromkeys(folder.expanduser().absolute() for folder in folders))
+
+
+def _now() -> datetime:
+    """Return the time; SOURCE_DATE_EPOCH stands over the clock, as it does for builds that are to be repeatable."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    if epoch is None:
+        return datetime.now(UTC)
+    if not epoch.isdecimal():
+        raise InputError(f"SOURCE_DATE_EPOCH is '{epoch}'; it must be seconds since 1970")
+    return datetime.fromtimestamp(int(epoch), UTC)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    fresh = path.with_name(f".{path.name}.new")
+    try:
+        fresh.write_text(text, encoding="utf-8")
+        fresh.replace(path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def write_target(host: str | None, *, name: str | None, facts: bool, config: Path | None) -> None:
+    """Ask ``[user@]host[:port]``, or this machine, about itself; print the target, or all ``facts``."""
+    from modak.discovery import parse_probe, probe_script
+    from modak.discovery.describe import describe, target_of
+    from modak.documents.faults import check
+    from modak.model.target import Target
+    from modak.planning import ask
+    from modak.transport.ssh_config import split
+
+    address: dict[str, Any] = {}
+    if host is not None:
+        hostname, user, port = split(host)
+        address = {"host": hostname, "user": user, "port": int(port) if port and port.isdecimal() else port}
+    given = check(Target, {"name": name or "discovered", **address}, origin="modak discover")
+    with ExitStack() as stack:
+        found = parse_probe(ask(_transport(given, config, stack), probe_script(None), host or "this machine"), None)
+    sys.stdout.write(found.model_dump_json(indent=2) + "\n" if facts else describe(target_of(found, given, name)))
+
+
+def write_schema(kind: str) -> None:
+    """Print the JSON schema of one of ``SCHEMAS``."""
+    if kind not in SCHEMAS:
+        from modak.documents.faults import nearest
+
+        known = f"; there are {', '.join(SCHEMAS)}"
+        raise InputError(f"there is no schema '{kind}'{nearest(kind, list(SCHEMAS)) or known}")
+    module, _, name = SCHEMAS[kind].partition(":")
+    model = getattr(import_module(module), name)
+    text = json_text.dumps(
+        {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}, indent=2
+    )
+    sys.stdout.write(text + "\n")

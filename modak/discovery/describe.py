@@ -1,0 +1,48 @@
+"""What was found on a target, written down as the section of a document that describes it."""
+
+import re
+
+import yaml
+
+from modak.model.target import Accelerator, Facts, Partition, Target
+
+
+def target_of(facts: Facts, address: Target, name: str | None = None) -> Target:
+    """Return the target that ``facts`` tell of, reached by the host, user and port of ``address``.
+
+    Its name is the host's where none is given.
+    """
+    return Target(
+        name=name or _name(address.host or facts.hostname or "localhost"),
+        type=facts.scheduler or "machine",
+        host=address.host,
+        user=address.user,
+        port=address.port,
+        gpu_spelling=gpu_spelling(facts),
+        node=None if facts.scheduler else facts.node,
+        partitions=facts.partitions,
+    )
+
+
+def describe(target: Target) -> str:
+    """Return the YAML text of the section ``target``; what is unknown, or as usual, is left out."""
+    data = {"name": target.name, "type": target.type, **target.model_dump(mode="json", exclude_defaults=True)}
+    return yaml.safe_dump({"target": data}, sort_keys=False, width=110, allow_unicode=True, default_flow_style=None)
+
+
+def gpu_spelling(facts: Facts) -> str | None:
+    """Return how a job asks for GPUs where it must name their kind: Slurm with typed GPUs of one kind alone."""
+    kinds = {gpu.model for gpu in _gpus(facts.partitions)}
+    if facts.scheduler != "slurm" or len(kinds) != 1 or kinds == {"gpu"}:
+        return None
+    return f"gres=gpu:{kinds.pop()}:{{count}}"
+
+
+def _gpus(partitions: list[Partition]) -> list[Accelerator]:
+    return [gpu for partition in partitions for gpu in partition.node.accelerators]
+
+
+def _name(host: str) -> str:
+    """Return ``host`` as a target may be named."""
+    text = re.sub(r"[^A-Za-z0-9_.-]", "-", host)
+    return (text if text[:1].isalpha() else f"target-{text}")[:63]
