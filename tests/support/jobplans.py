@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from modak.model.application import Application
-from modak.model.plan import Candidate, Plan, Prediction, Source, Versions
+from modak.model.plan import Candidate, Plan, Prediction, Resources, Source, Versions
 from modak.model.request import JobOptions, Request
 from modak.model.target import Facts, Polling, Target
 
@@ -37,6 +37,7 @@ def plan(
     name: str = "probe",
     scheduler: str = "process",
     polling: Polling = FAST,
+    gpus: int = 0,
     **application: Any,
 ) -> Plan:
     """Return a Plan that runs ``argv``."""
@@ -52,7 +53,7 @@ def plan(
             "job": JobOptions(**(job or {})),
             "facts": Facts(),
             "sources": [item.source for item in sources],
-            "chosen": Candidate(name="default", argv=argv),
+            "chosen": Candidate(name="default", argv=argv, resources=Resources(gpus=gpus)),
             "prediction": Prediction(),
             "default": "default",
             "reason": "there is nothing else",

@@ -1,0 +1,221 @@
+"""The life of jobs on the real Slurm, over ssh without Ansible, with parts of it taken away."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobplans import plan, source
+from modak.errors import JobError, TargetError
+from modak.jobs.control import Jobs, Present
+from modak.jobs.settings import Patience
+from modak.model.job import JobResult
+from modak.model.plan import Plan
+from modak.model.target import Polling
+from modak.transport.base import Completed
+from modak.transport.ssh import SshTransport
+from outages import without_login, without_scheduler
+from rig import Rig
+from transports import Notes
+
+HASTY = replace(Patience(), settle=1.0, lost=1.0, pause=0.2)
+
+
+class CountingSsh(SshTransport):
+    """Counts round trips."""
+
+    trips = 0
+
+    def run(self, command: str, *, stdin: bytes | None = None, timeout: float | None = None) -> Completed:
+        self.trips += 1
+        return super().run(command, stdin=stdin, timeout=timeout)
+
+
+@pytest.fixture(scope="module")
+def transport(real_slurm: Rig) -> Iterator[CountingSsh]:
+    with CountingSsh("slurm-login", config=real_slurm.ssh_config) as transport:
+        yield transport
+
+
+@pytest.fixture
+def notes() -> Notes:
+    return Notes()
+
+
+@pytest.fixture
+def jobs(transport: CountingSsh, notes: Notes) -> Jobs:
+    return Jobs(transport, patience=HASTY, reporter=notes)
+
+
+@pytest.fixture
+def shell(request: pytest.FixtureRequest) -> Callable[..., Plan]:
+    """Return the function that makes the Plan of a shell line, named by the test."""
+    name = request.node.name.removeprefix("test_").replace("_", "-")[:40]
+    return lambda line, **rest: on_slurm(line, name, **rest)
+
+
+def on_slurm(line: str, name: str, **rest: Any) -> Plan:
+    return plan(
+        ["sh", "-c", line],
+        Path("~/.modak"),
+        name=name,
+        scheduler="slurm",
+        polling=Polling(first=0.3, maximum=1.0),
+        **rest,
+    )
+
+
+def carry_out(jobs: Jobs, deployed: Plan) -> tuple[Present, JobResult]:
+    present = jobs.present(deployed)
+    return present, jobs.wait([present])[0]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def early(transport: CountingSsh) -> dict[str, Present]:
+    """Jobs that take their time to end or to be forgotten; the last tests come back to them."""
+    jobs = Jobs(transport, patience=HASTY)
+    stamp = str(time.time())
+    plans = {
+        "forgotten": on_slurm(f"exit 5 # {stamp}", "forgotten"),
+        "over": on_slurm(f"echo begun; sleep 300 # {stamp}", "over", job={"wall_time": 60}),
+    }
+    return {name: jobs.present(deployed) for name, deployed in plans.items()}
+
+
+def test_whole_life(
+    jobs: Jobs, transport: CountingSsh, shell: Callable[..., Plan], tmp_path: Path, real_slurm: Rig
+) -> None:
+    file = tmp_path / "in.txt"
+    file.write_text("input\n")
+    item = source("in.txt", file)
+    deployed = shell('cp in.txt out; echo "{\\"a\\": 1}" >m.json', sources=(item,), outputs=["out"], metrics="m.json")
+    transport.trips = 0
+    present = jobs.present(deployed, [item])
+    (result,) = jobs.wait([present])
+    brought = jobs.bring(present.job, result, tmp_path).result
+    assert transport.trips < 12
+    assert (brought.state, brought.metrics, brought.host) == ("completed", {"a": 1}, "n1")
+    assert (tmp_path / deployed.name / "out").read_text() == "input\n"
+    assert not jobs.present(deployed, [item]).made
+    assert jobs.absent(deployed)
+    assert not jobs.absent(deployed)
+    assert not Path(real_slurm.home, ".modak", "runs", Path(present.job.spec.directory).name).exists()
+    # The queue still remembers the job, and a new one is made all the same.
+    again, result = (present := jobs.present(deployed, [item])), jobs.wait([present])[0]
+    assert (again.made, result.state) == (True, "completed")
+
+
+def test_array_of_twenty(jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path) -> None:
+    deployed = shell("echo task $MODAK_TASK", job={"array": "1-20"})
+    present, result = carry_out(jobs, deployed)
+    jobs.bring(present.job, result, tmp_path)
+    assert result.state == "completed"
+    logs = sorted(path.read_text() for path in (tmp_path / deployed.name).glob("output.log.*"))
+    assert logs == sorted(f"task {number}\n" for number in range(1, 21))
+
+
+def test_chain_and_a_dependency_that_is_never_satisfied(jobs: Jobs, shell: Callable[..., Plan]) -> None:
+    first = jobs.present(shell("exit 4"))
+    after = jobs.present(shell("true", job={"dependency": [f"afterany:{first.job.id}"]}))
+    never = jobs.present(shell("true", job={"dependency": [f"afterok:{first.job.id}"]}))
+    states = [result.state for result in jobs.wait([first, after, never])]
+    assert states == ["failed", "completed", "dependency_never_satisfied"]
+
+
+def test_gpus(jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path) -> None:
+    deployed = shell("echo $SLURM_GPUS_ON_NODE", job={"partition": "gpu", "gpus": 2}, gpus=2)
+    present, result = carry_out(jobs, deployed)
+    jobs.bring(present.job, result, tmp_path)
+    assert (tmp_path / deployed.name / "output.log").read_text() == "2\n"
+
+
+def test_cancelled_while_it_waits(jobs: Jobs, shell: Callable[..., Plan], real_slurm: Rig, notes: Notes) -> None:
+    present = jobs.present(shell("true", job={"begin": "2099-01-01T00:00"}))
+    assert jobs.see(present.job).state == "queued"
+    real_slurm.ssh(f"scancel {present.job.id}")
+    (result,) = jobs.wait([present])
+    assert (result.state, result.exit_code) == ("cancelled", None)
+
+
+def test_scheduler_restarted_in_the_middle(
+    jobs: Jobs, shell: Callable[..., Plan], real_slurm: Rig, notes: Notes
+) -> None:
+    present = jobs.present(shell("sleep 6"))
+    with without_scheduler(real_slurm), pytest.raises(JobError, match="goes on"):
+        jobs.wait([present], timeout=2.0)
+    assert jobs.wait([present])[0].state == "completed"
+    assert any("no word of the job" in text for text in notes.notices)
+
+
+def test_submission_while_the_scheduler_is_down(
+    transport: CountingSsh, shell: Callable[..., Plan], real_slurm: Rig
+) -> None:
+    deployed = shell("true")
+    with without_scheduler(real_slurm), pytest.raises(TargetError, match="Slurm does not answer"):
+        Jobs(transport, patience=replace(HASTY, submission=0.5)).present(deployed)
+    assert carry_out(Jobs(transport, patience=HASTY), deployed)[1].state == "completed"
+    names = [name for name, _ in real_slurm.jobs().values()]
+    assert names.count(deployed.name) == 1
+
+
+def test_connection_lost_for_a_while(jobs: Jobs, shell: Callable[..., Plan], real_slurm: Rig, notes: Notes) -> None:
+    present = jobs.present(shell("sleep 4"))
+    with without_login(real_slurm), pytest.raises(JobError, match="goes on"):
+        jobs.wait([present], timeout=2.0)
+    assert jobs.wait([present])[0].state == "completed"
+    assert any("no word of the job" in text for text in notes.notices)
+
+
+def test_unknown_host_key_is_refused(real_slurm: Rig, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text(
+        real_slurm.ssh_config.read_text()
+        .replace("StrictHostKeyChecking yes", "StrictHostKeyChecking no")
+        .replace(f"{real_slurm.folder}/client/known_hosts", str(tmp_path / "none"))
+    )
+    with pytest.raises(TargetError, match=r"host key of .* is not in known_hosts: log in once with ssh"):
+        SshTransport("slurm-login", config=config).run("true")
+
+
+def test_user_without_a_key_there(real_slurm: Rig) -> None:
+    with pytest.raises(TargetError, match="accepts none of the keys offered"):
+        SshTransport("nobody@slurm-login", config=real_slurm.ssh_config).run("true")
+
+
+def test_way_over_a_jump_host(real_slurm: Rig, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    text = real_slurm.ssh_config.read_text()
+    config.write_text(f"{text}\n{text.replace('Host slurm-login', 'Host inner')}    ProxyJump slurm-login\n")
+    data = bytes(range(256)) * 5000
+    with SshTransport("inner", config=config) as transport:
+        assert transport.run("cat | wc -c; echo e >&2; exit 3", stdin=data) == Completed(3, f"{len(data)}\n", "e\n")
+        file = tmp_path / "file"
+        file.write_bytes(data)
+        transport.put(file, str(real_slurm.home / "copied"))
+        transport.fetch(str(real_slurm.home / "copied"), tmp_path / "back")
+        assert (tmp_path / "back").read_bytes() == data
+        with pytest.raises(TargetError, match=r"did not answer within 0\.3 s"):
+            transport.run("sleep 30", timeout=0.3)
+        assert transport.run("echo again").stdout == "again\n"
+
+
+def test_job_that_the_queue_has_forgotten(jobs: Jobs, early: dict[str, Present], real_slurm: Rig) -> None:
+    job = early["forgotten"].job
+    while job.id in real_slurm.jobs():
+        time.sleep(1)
+    present = jobs.present(job.plan)
+    (result,) = jobs.wait([present])
+    assert (present.made, present.job.id) == (False, job.id)
+    assert (result.state, result.exit_code) == ("failed", 5)
+
+
+def test_job_over_its_time_limit(jobs: Jobs, early: dict[str, Present], tmp_path: Path) -> None:
+    present = jobs.present(early["over"].job.plan)
+    (result,) = jobs.wait([present])
+    jobs.bring(present.job, result, tmp_path)
+    assert not present.made
+    assert result.state == "timeout"
+    assert (tmp_path / "over" / "output.log").read_text().startswith("begun\n")
