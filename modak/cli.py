@@ -66,9 +66,7 @@ def _options(
 def plan(
     documents: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="FILE", help="Deployment documents; a later one's sections replace those before."
-        ),
+        typer.Argument(metavar="FILE", help="Deployment documents; a later one's sections replace those before."),
     ],
     explain: Annotated[bool, typer.Option("--explain", help="Show every candidate and every rejected one.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the whole Plan as JSON.")] = False,

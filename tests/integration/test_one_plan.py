@@ -1,0 +1,92 @@
+"""The same description gives the same Plan, byte for byte except its date, by the command and by the module."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rig import TOP
+
+DIGITS = TOP / "examples" / "digits"
+PLAY = [
+    {
+        "name": "Plan",
+        "hosts": "localhost",
+        "connection": "local",
+        "gather_facts": False,
+        "tasks": [
+            {
+                "name": "Decide",
+                "modak.deploy.optimise": {
+                    "application": "{{ application }}",
+                    "target": "{{ target | default(omit) }}",
+                    "request": "{{ request | default(omit) }}",
+                    "job": "{{ job | default(omit) }}",
+                },
+                "register": "decision",
+            },
+            {
+                "name": "Keep it as it came",
+                "ansible.builtin.copy": {
+                    "content": "{{ decision.plan | to_nice_json }}",
+                    "dest": "{{ playbook_dir }}/plan.json",
+                    "mode": "0600",
+                },
+            },
+        ],
+    }
+]
+DOCUMENTS: dict[str, dict[str, Any]] = {
+    "digits": yaml.safe_load((DIGITS / "deploy.yml").read_text()),
+    "everything": {
+        "application": {
+            "name": "echo",
+            "type": "hpc",
+            "executable": "/bin/echo",
+            "arguments": ["{{ not a template }}", "ü 'q' \"d\" $HOME", "1:30"],
+            "inputs": ["train.py"],
+            "environment": {"DEBUG": "yes", "EMPTY": ""},
+        },
+        "target": {"name": "here", "node": {"cores": 4, "memory": "2G"}, "polling": {"first": 0.5}},
+        "request": {"numerics": "relaxed", "forbid_levers": ["malloc-hugepages"]},
+        "job": {"wall_time": 5400, "ranks": 2, "cores_per_rank": 2, "begin": "2026-11-20T10:00:00", "exclusive": True},
+    },
+}
+
+
+def undated(plan: str) -> dict[str, Any]:
+    data = json.loads(plan)
+    assert data.pop("created").endswith("Z")
+    return data
+
+
+def run(command: list[str], folder: Path, environment: dict[str, str]) -> str:
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", sorted(DOCUMENTS))
+def test_one_plan(name: str, tmp_path: Path, environment: dict[str, str]) -> None:
+    shutil.copy(DIGITS / "train.py", tmp_path)
+    text = yaml.safe_dump(DOCUMENTS[name], sort_keys=False)
+    (tmp_path / "deploy.yml").write_text(text.replace("'{{ not a template }}'", "!unsafe '{{ not a template }}'"))
+    (tmp_path / "play.yml").write_text(yaml.safe_dump(PLAY, sort_keys=False))
+    run(["ansible-playbook", "play.yml", "-e", "@deploy.yml"], tmp_path, environment)
+    (tmp_path / "deploy.yml").write_text(text)
+    by_command = run([sys.executable, "-m", "modak.cli", "plan", "deploy.yml", "--json"], tmp_path, environment)
+    assert undated((tmp_path / "plan.json").read_text()) == undated(by_command)
+
+
+def test_two_plans_of_one_description_are_one(tmp_path: Path, environment: dict[str, str]) -> None:
+    shutil.copytree(DIGITS, tmp_path / "digits")
+    command = [sys.executable, "-m", "modak.cli", "plan", "digits/deploy.yml", "--json"]
+    dated = {**environment, "SOURCE_DATE_EPOCH": "1767225600"}
+    assert run(command, tmp_path, dated) == run(command, tmp_path, dated)
