@@ -3,18 +3,20 @@
 from modak.documents.deployment import load_deployment, parse_deployment
 from modak.documents.faults import check
 from modak.documents.plain import plain
-from modak.documents.reading import Document, Locate, read_document, read_text
+from modak.documents.reading import Document, Locate, Outline, read_document, read_outline, read_text
 from modak.documents.sources import LocalSource, find_sources
 
 __all__ = [
     "Document",
     "LocalSource",
     "Locate",
+    "Outline",
     "check",
     "find_sources",
     "load_deployment",
     "parse_deployment",
     "plain",
     "read_document",
+    "read_outline",
     "read_text",
 ]

@@ -1,7 +1,8 @@
 """YAML text to plain data, with the line of everything in it."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,16 +24,33 @@ _MOST = 100_000
 
 
 @dataclass(frozen=True)
-class Document:
-    """One YAML file: its data, and the lines of its parts."""
+class Outline:
+    """The lines of a YAML file's parts, whatever their values are."""
 
     path: Path
-    data: Any
     root: yaml.Node
 
     def locate(self, location: Location) -> str:
         """Return ``file:line`` of the deepest part that ``location`` reaches."""
         return f"{self.path}:{_line(self.root, location)}"
+
+    def sections(self) -> dict[str, yaml.Node]:
+        """Return the values of the top-level keys; none when the document is no mapping."""
+        pairs = self.root.value if isinstance(self.root, yaml.MappingNode) else []
+        return {key.value: value for key, value in pairs if isinstance(key, yaml.ScalarNode)}
+
+    def faults(self, sections: Collection[str] | None = None) -> list[str]:
+        """Return one line for all that YAML lets pass and no user can have meant, be it in some ``sections`` only."""
+        nodes = [self.root] if sections is None else [n for key, n in self.sections().items() if key in sections]
+        found = (fault for node in nodes for fault in _faults(node, (), set()))
+        return list(dict.fromkeys(f"{self.path}:{line}: {what}" for line, what in found))
+
+
+@dataclass(frozen=True)
+class Document(Outline):
+    """One YAML file: its data, and the lines of its parts."""
+
+    data: Any
 
 
 def read_text(path: Path) -> str:
@@ -52,22 +70,37 @@ def read_text(path: Path) -> str:
 
 def read_document(path: Path) -> Document:
     """Return the one YAML document of a file; InputError lists every fault of the text as ``file:line: sentence``."""
+    with _open(path) as loader:
+        root = loader.get_single_node()
+        if root is None:
+            raise InputError(f"{path}: the document is empty")
+        if faults := Outline(path, root).faults():
+            raise InputError("\n".join(faults))
+        if _size(root, {}) > _MOST:
+            raise InputError(f"{path}: the document holds more than {_MOST} values once its aliases are expanded")
+        return Document(path, root, _plain(path, loader.construct_document(root)))
+
+
+def read_outline(path: Path) -> Outline | None:
+    """Return the outline of a file, whose tags may be anybody's; None when it is empty or no YAML that can be read."""
+    try:
+        with _open(path) as loader:
+            root = loader.get_single_node()
+    except InputError:
+        return None
+    return None if root is None else Outline(path, root)
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[Any]:
     text = read_text(path)
     try:
         _check_depth(path, text)
         loader = _Loader(text)
         try:
-            root = loader.get_single_node()
-            if root is None:
-                raise InputError(f"{path}: the document is empty")
-            if faults := list(dict.fromkeys(f"{path}:{line}: {what}" for line, what in _faults(root, (), set()))):
-                raise InputError("\n".join(faults))
-            if _size(root, {}) > _MOST:
-                raise InputError(f"{path}: the document holds more than {_MOST} values once its aliases are expanded")
-            data = loader.construct_document(root)
+            yield loader
         finally:
             loader.dispose()
-        return Document(path, _plain(path, data), root)
     except yaml.YAMLError as error:
         raise InputError(_syntax(path, text, error)) from None
     except ValueError as error:  # a date such as 2026-02-30

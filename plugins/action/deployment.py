@@ -42,7 +42,7 @@ class ActionModule(ModakAction):
         known = host in task_vars.get("groups", {}).get("all", [])
         if known:
             sections["target"] = {**_site(host, task_vars), **sections["target"]}
-        deployment = parse_deployment(sections, origin="the variables", locate=locator())
+        deployment = parse_deployment(sections, origin="the variables", locate=locator(SECTIONS))
         return {
             "changed": False,
             "deployment": deployment.model_dump(mode="json"),

@@ -12,7 +12,7 @@ from typing import Any
 from ansible import context
 
 try:
-    from modak.documents import Document, Locate, read_document
+    from modak.documents import Locate, read_outline
     from modak.errors import InputError
 except ImportError:
     pass  # the actions say so before anything here is used
@@ -24,25 +24,22 @@ def document_paths() -> list[Path]:
     return [Path(text[1:]).expanduser() for text in reversed(extra_vars) if text.startswith("@")]
 
 
-def locator() -> Locate:
-    """Return what tells the file and line that a section of the variables was written in, None where it cannot."""
-    documents = [document for path in document_paths() if (document := _read(path)) is not None]
+def locator(sections: Sequence[str]) -> Locate:
+    """Return what tells the file and line that a section of the variables was written in, None where it cannot.
+
+    InputError when a document holds a number there that YAML reads otherwise than people: Ansible has lost how it was
+    written.
+    """
+    documents = [outline for path in document_paths() if (outline := read_outline(path)) is not None]
+    if faults := [fault for document in documents for fault in document.faults(sections)]:
+        raise InputError("\n".join(faults))
 
     def locate(location: tuple[int | str, ...]) -> str | None:
-        holding = (document for document in documents if location and location[0] in document.data)
+        holding = (document for document in documents if location and location[0] in document.sections())
         document = next(holding, None)
         return None if document is None else document.locate(location)
 
     return locate
-
-
-def _read(path: Path) -> Document | None:
-    """Return a document of plain YAML; what only Ansible reads (a vault, a tag) is none."""
-    try:
-        document = read_document(path)
-    except InputError:
-        return None
-    return document if isinstance(document.data, dict) else None
 
 
 def search_folders(explicit: Sequence[str], task_vars: dict[str, Any]) -> list[Path]:

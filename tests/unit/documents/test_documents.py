@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from modak.documents import find_sources, load_deployment, parse_deployment, plain
+from modak.documents import find_sources, load_deployment, parse_deployment, plain, read_outline
 from modak.errors import InputError
 from modak.model.application import Application
 
@@ -225,3 +225,31 @@ def test_sources_refused(prepare: Any, fields: dict[str, Any], fault: str, folde
     with pytest.raises(InputError) as caught:
         find_sources(application(**fields), [folder, folder / "data"])
     assert fault.format(folder, folder.name) in str(caught.value)
+
+
+def test_outline_of_a_file_with_anybodys_tags(tmp_path: Path) -> None:
+    path = tmp_path / "vars.yml"
+    path.write_text("other: 010\napplication:\n  name: !unsafe '{{ x }}'\njob:\n  wall_time: 90:00\n  nodes: 1\n")
+    outline = read_outline(path)
+    assert outline is not None
+    assert outline.locate(("application", "name")) == f"{path}:3"
+    assert set(outline.sections()) == {"other", "application", "job"}
+    fault = "90:00 is the number 5400 to YAML: write that number, or '90:00' in quotes"
+    assert outline.faults(["job", "target"]) == [f"{path}:5: {fault}"]
+    assert len(outline.faults()) == 2
+
+
+@pytest.mark.parametrize("text", ["", "a: [", "a: &x [*y]", "\x07"])
+def test_outline_of_what_is_no_document(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "vars.yml"
+    path.write_text(text)
+    assert read_outline(path) is None
+    assert read_outline(tmp_path / "absent") is None
+
+
+def test_outline_of_a_list(tmp_path: Path) -> None:
+    path = tmp_path / "vars.yml"
+    path.write_text("- 1\n")
+    outline = read_outline(path)
+    assert outline is not None
+    assert outline.sections() == {}
