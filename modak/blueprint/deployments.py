@@ -14,11 +14,12 @@ from modak.blueprint.service import Service
 from modak.blueprint.spot import Fault, Spot
 from modak.blueprint.translate import documents
 from modak.blueprint.values import is_function
-from modak.documents.faults import fault_lines
+from modak.documents.faults import sentences
 from modak.documents.reading import Location
 from modak.errors import InputError
 from modak.model.application import Workload
 from modak.model.deployment import Deployment
+from modak.model.target import Target
 
 JOB, TARGET = "modak.nodes.Job", "modak.nodes.Target"
 _UNKNOWN = object()
@@ -117,9 +118,8 @@ def check_deployments(service: Service, inputs: Mapping[str, Any]) -> Iterator[F
             document = document_of(service, inputs, template, target)
             Deployment.model_validate(document)
         except InputError as error:
-            # The place that the translation names starts below the properties.
-            name = str(error).split(":")[0].split(".")[0]
-            yield _spot(template, target, ("application", name)).fault(str(error))
+            place, _, sentence = str(error).partition(": ")
+            yield _spot(template, target, _location(place)).fault(sentence)
             continue
         except ValidationError as error:
             yield from _told(error, template, target)
@@ -128,14 +128,16 @@ def check_deployments(service: Service, inputs: Mapping[str, Any]) -> Iterator[F
 
 
 def _told(error: ValidationError, template: Spot, target: Spot) -> Iterator[Fault]:
-    def locate(location: Location) -> str:
-        fault = _spot(template, target, location).fault("")
-        return f"{fault.file}:{fault.line}"
+    for location, _, sentence in sentences(error, Deployment):
+        yield _spot(template, target, location).fault(sentence)
 
-    for line in fault_lines(error, Deployment, origin=str(template.document.path), locate=locate):
-        match = re.fullmatch(r"(?P<file>.*?):(?P<line>\d+): (?P<text>.*)", line, re.DOTALL)
-        if match:
-            yield Fault(match["file"], int(match["line"]), f"{template.place}: {match['text']}")
+
+def _location(place: str) -> Location:
+    """Return the location in the deployment document of a property, from the place that a translation names."""
+    parts = [int(part) if part.isdigit() else part for part in re.split(r"[.\[\]]+", place) if part]
+    if parts[0] in ("request", "job"):
+        return tuple(parts)
+    return ("target" if parts[0] in Target.model_fields else "application", *parts)
 
 
 def _spot(template: Spot, target: Spot, location: Location) -> Spot:

@@ -47,8 +47,9 @@ def check_templates(service: Service) -> Iterator[Fault]:
         if found is None:
             yield template.at("type").fault(service.types.unknown("node_types", template.value["type"]))
             continue
-        for check in _CHECKS:
-            yield from check(service, template, found)
+        if service.types.is_whole(found):
+            for check in _CHECKS:
+                yield from check(service, template, found)
     yield from _cycles(service)
 
 
@@ -100,7 +101,8 @@ def _requirements(service: Service, template: Spot, found: Type) -> Iterator[Fau
         yield from _target(service, spot, known[spot.name])
         highest = _occurrences(known[spot.name])[1]
         if highest is not None and counted[spot.name] > highest:
-            yield spot.fault(f"the requirement '{spot.name}' may be given {highest} times at most")
+            often = "once" if highest == 1 else f"{highest} times"
+            yield spot.fault(f"the requirement '{spot.name}' may be given {often} only")
     for name, definition in known.items():
         lowest = _occurrences(definition)[0]
         if counted[name] < lowest:
@@ -137,7 +139,7 @@ def _target(service: Service, spot: Spot, definition: Any) -> Iterator[Fault]:
     found, types = service.type_of(templates[name]), service.types
     wanted = definition.get("node") if isinstance(definition, dict) else None
     capability = definition.get("capability") if isinstance(definition, dict) else definition
-    if found is None:
+    if found is None or not types.is_whole(found) or (wanted and types.find("node_types", wanted) is None):
         return
     if wanted and not types.derives("node_types", found.name, wanted):
         hint = _candidates(service, definition)
@@ -239,7 +241,9 @@ def _interfaces(service: Service, template: Spot, found: Type) -> Iterator[Fault
                 yield spot.fault(f"unknown key{hint or nearest(spot.name, ['inputs', 'operations'])}")
         for operation in interface.below("operations"):
             if operation.name not in known[interface.name]:
-                yield operation.fault(f"unknown operation{nearest(operation.name, sorted(known[interface.name]))}")
+                operations = sorted(known[interface.name])
+                hint = nearest(operation.name, operations) or f"; there are {', '.join(operations)}"
+                yield operation.fault(f"unknown operation{hint}")
             else:
                 yield from check_implementation(service, operation)
 

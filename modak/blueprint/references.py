@@ -6,7 +6,7 @@ from typing import Any
 
 from modak.blueprint.service import Service
 from modak.blueprint.spot import Fault, Spot
-from modak.blueprint.values import FUNCTIONS, is_function, type_name
+from modak.blueprint.values import FUNCTIONS, PRIMITIVES, is_function, type_name
 from modak.documents.faults import nearest, shown
 
 _OF_EVERY_NODE = ("tosca_id", "tosca_name", "state")
@@ -49,7 +49,8 @@ class Scope:
             yield call.fault(f"there is no input '{name}'{nearest(name, list(inputs))}")
         elif wanted and isinstance(inputs[name], dict):
             given = type_name(inputs[name])
-            if given != wanted and (given, wanted) != ("integer", "float"):
+            is_known = given in PRIMITIVES or self.service.types.find("data_types", given)
+            if is_known and given != wanted and (given, wanted) != ("integer", "float"):
                 yield call.fault(f"the input '{name}' is of type {given}, but the type here is {wanted}")
 
     def _template(self, call: Spot) -> tuple[Spot | None, str | None]:
@@ -78,9 +79,9 @@ class Scope:
         if problem:
             yield call.fault(problem)
         node_type = self.service.type_of(template)
-        if template is None or node_type is None:
-            return
         types = self.service.types
+        if template is None or node_type is None or not types.is_whole(node_type):
+            return
         known: dict[str, Any] = types.collected(node_type, "properties")
         if function == "get_attribute":
             known = {**known, **types.collected(node_type, "attributes"), **dict.fromkeys(_OF_EVERY_NODE, "string")}
@@ -90,6 +91,8 @@ class Scope:
             hint = nearest(str(name), list(known))
             if function == "get_property" and name in types.collected(node_type, "attributes"):
                 hint = ": it is an attribute, so write get_attribute"
+            if not hint and function == "get_attribute":
+                hint = f"; there are {', '.join(types.collected(node_type, 'attributes'))}"
             yield call.fault(f"'{template.name}' has no {what} {shown(name)}{hint}")
         elif len(call.value) > 2:
             yield call.fault(f"xOpera cannot look inside the {what} '{name}': leave out what follows its name")

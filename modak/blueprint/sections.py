@@ -37,10 +37,24 @@ _OF_OUTPUT = ("description", "value", "type")
 def check_topology(service: Service, given: Mapping[str, Any] | None) -> Iterator[Fault]:
     """Check all of a topology but its node templates; ``given`` are the inputs of a file, or None without one."""
     topology = service.topology
+    if topology is None or not isinstance(topology.value, dict):
+        return
+    yield from _inputs(service, given)
+    yield from _outputs(service)
+    yield from _relationship_templates(service)
+    yield from _groups_and_policies(service)
+
+
+def check_structure(service: Service) -> Iterator[Fault]:
+    """Check that there is a topology, and its sections; the service is not whole without node templates."""
+    topology = service.topology
     if topology is None:
-        yield service.root.fault("the key 'topology_template' is missing: there is nothing to deploy")
+        service.is_whole = False
+        if not any(nearest(spot.name, ["topology_template"]) for spot in service.root.items()):
+            yield service.root.fault("the key 'topology_template' is missing: there is nothing to deploy")
         return
     if not isinstance(topology.value, dict):
+        service.is_whole = False
         return
     for spot in topology.items():
         if spot.name in _REFUSED:
@@ -53,11 +67,11 @@ def check_topology(service: Service, given: Mapping[str, Any] | None) -> Iterato
         elif spot.name != "description" and not isinstance(spot.value, dict):
             yield spot.fault(f"must be a mapping, not {shown(spot.value)}")
     if not service.templates():
-        yield (topology.get("node_templates") or topology).fault("there is no node template: nothing would be deployed")
-    yield from _inputs(service, given)
-    yield from _outputs(service)
-    yield from _relationship_templates(service)
-    yield from _groups_and_policies(service)
+        service.is_whole = False
+        misspelt = any(nearest(spot.name, ["node_templates"]) for spot in topology.items())
+        if not misspelt or "node_templates" in topology.value:
+            place = topology.get("node_templates") or topology
+            yield place.fault("there is no node template: nothing would be deployed")
 
 
 def _inputs(service: Service, given: Mapping[str, Any] | None) -> Iterator[Fault]:
@@ -115,7 +129,8 @@ def _groups_and_policies(service: Service) -> Iterator[Fault]:
         if found and (given := spot.get("properties")):
             definitions = service.types.collected(found, "properties")
             yield from check_properties(given, definitions, service.types, Scope(service))
-    for item in service.root.below("topology_template", "policies"):
+    policies = service.topology.get("policies") if service.topology else None
+    for item in policies.items() if policies and isinstance(policies.value, list) else ():
         if not isinstance(item.value, dict) or len(item.value) != 1:
             yield item.fault("must have the name of one policy")
             continue

@@ -8,7 +8,7 @@ from typing import Any
 
 from modak.blueprint.spot import Fault, Spot
 from modak.documents.faults import nearest, shown
-from modak.documents.reading import read_document
+from modak.documents.reading import Document, read_document
 from modak.errors import InputError
 
 VERSION = "tosca_simple_yaml_1_3"
@@ -131,6 +131,10 @@ class Types:
                     )
         return merged
 
+    def is_whole(self, found: Type) -> bool:
+        """Tell whether a type derives from one of the standard, so that all that it inherits is known."""
+        return self.lineage(found)[-1].spot is None
+
     def unknown(self, kind: str, name: Any) -> str:
         """Return the sentence for a type that does not exist."""
         if not isinstance(name, str):
@@ -153,6 +157,8 @@ class Service:
     files: list[Path]
     """The blueprint and all files that it imports, as paths below its folder."""
     faults: list[Fault] = field(default_factory=list)
+    is_whole: bool = True
+    """All imports could be read, and there is a topology with node templates: what is named can be looked for."""
 
     @property
     def folder(self) -> Path:
@@ -186,13 +192,40 @@ def load(path: Path) -> Service:
     faults: list[Fault] = []
     own: dict[tuple[str, str], Type] = {}
     files: list[Path] = []
-    _read(root, path.parent, own, files, faults)
-    return Service(root, Types(own), files, faults)
+    is_whole = _read(root, path.parent, own, files, faults)
+    return Service(root, Types(own), files, faults, is_whole)
 
 
-def _read(root: Spot, folder: Path, own: dict[tuple[str, str], Type], files: list[Path], faults: list[Fault]) -> None:
+def _read(root: Spot, folder: Path, own: dict[tuple[str, str], Type], files: list[Path], faults: list[Fault]) -> bool:
+    """Add a file's types and those of its imports; return whether all imports could be read."""
     files.append(root.document.path)
     faults.extend(_header(root))
+    _add_types(root, own, faults)
+    imports = root.get("imports")
+    is_whole = imports is None or isinstance(imports.value, list)
+    for spot in root.below("imports") if is_whole else ():
+        imported = _resolve(spot, folder, faults)
+        if imported in files:
+            continue
+        document = _imported(spot, imported, faults) if imported else None
+        if document is None or not _read(Spot(document, (), document.data), folder, own, files, faults):
+            is_whole = False
+    return is_whole
+
+
+def _imported(spot: Spot, path: Path, faults: list[Fault]) -> Document | None:
+    try:
+        document = read_document(path)
+    except InputError as error:
+        faults.append(spot.fault(f"the imported file cannot be read: {error}"))
+        return None
+    if not isinstance(document.data, dict):
+        faults.append(spot.fault(f"the imported file '{path}' is no mapping"))
+        return None
+    return document
+
+
+def _add_types(root: Spot, own: dict[tuple[str, str], Type], faults: list[Fault]) -> None:
     for kind in KINDS:
         for spot in root.below(kind):
             other = own.get((kind, spot.name))
@@ -203,19 +236,6 @@ def _read(root: Spot, folder: Path, own: dict[tuple[str, str], Type], files: lis
                 faults.append(spot.fault("names that start with 'tosca.' belong to the standard"))
             else:
                 own[kind, spot.name] = Type(spot.name, kind, spot.value if _is_map(spot) else {}, spot)
-    for spot in root.below("imports"):
-        imported = _resolve(spot, folder, faults)
-        if imported is None or imported in files:
-            continue
-        try:
-            document = read_document(imported)
-        except InputError as error:
-            faults.append(spot.fault(f"the imported file cannot be read: {error}"))
-            continue
-        if not isinstance(document.data, dict):
-            faults.append(spot.fault(f"the imported file '{imported}' is no mapping"))
-            continue
-        _read(Spot(document, (), document.data), folder, own, files, faults)
 
 
 def _header(root: Spot) -> Iterator[Fault]:

@@ -1,13 +1,11 @@
 """Checks of type definitions: what they derive from, their properties, and the playbooks of their operations."""
 
-import re
 from collections.abc import Generator, Iterator
-from typing import Any
 
 from modak.blueprint.nodes import check_implementation
 from modak.blueprint.service import KINDS, Service, Type
 from modak.blueprint.spot import Fault, Spot
-from modak.blueprint.values import CONSTRAINTS, PRIMITIVES, check_value, is_function
+from modak.blueprint.values import CONSTRAINTS, PRIMITIVES, check_value, is_function, limit_fault
 from modak.documents.faults import nearest, shown
 
 _OF_EVERY_TYPE = ("derived_from", "version", "metadata", "description")
@@ -146,18 +144,5 @@ def _clause(clause: Spot) -> Iterator[Fault]:
     ((keyword, limit),) = clause.value.items()
     if keyword not in CONSTRAINTS:
         yield clause.fault(f"there is no constraint '{keyword}'{nearest(keyword, sorted(CONSTRAINTS))}")
-    elif problem := _limit(keyword, limit):
+    elif problem := limit_fault(keyword, limit):
         yield clause.fault(f"{keyword} {problem}, not {shown(limit)}")
-
-
-def _limit(keyword: str, limit: Any) -> str | None:
-    if keyword == "valid_values" and not isinstance(limit, list):
-        return "wants a list"
-    if keyword == "in_range" and not (isinstance(limit, list) and len(limit) == 2):
-        return "wants a list of the lowest and the highest"
-    if keyword == "pattern":
-        try:
-            re.compile(limit)
-        except (re.error, TypeError):
-            return "wants a regular expression"
-    return None

@@ -8,7 +8,7 @@ from typing import Any
 
 from modak.blueprint.deployments import check_deployments
 from modak.blueprint.nodes import check_templates
-from modak.blueprint.sections import check_topology
+from modak.blueprint.sections import check_structure, check_topology
 from modak.blueprint.service import Service, load
 from modak.blueprint.spot import Fault
 from modak.blueprint.typedefs import check_types
@@ -23,12 +23,9 @@ def validate(path: Path, inputs: Mapping[str, Any] | None = None) -> list[Fault]
     tells that a file is missing or no YAML.
     """
     service = load(path)
-    faults = [
-        *service.faults,
-        *check_types(service),
-        *check_topology(service, inputs),
-        *check_templates(service),
-    ]
+    faults = [*service.faults, *check_structure(service)]
+    if service.is_whole:
+        faults += [*check_types(service), *check_topology(service, inputs), *check_templates(service)]
     if not faults:
         faults = list(check_deployments(service, inputs or {}))
     if not faults:

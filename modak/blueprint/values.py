@@ -8,7 +8,7 @@ from typing import Any
 from modak.blueprint.scalars import UNITS, amount
 from modak.blueprint.service import Types
 from modak.blueprint.spot import Fault, Spot
-from modak.documents.faults import nearest, shown
+from modak.documents.faults import PATTERNS, nearest, shown
 
 FUNCTIONS = ("get_input", "get_property", "get_attribute", "get_artifact", "concat", "join", "token")
 """What tosca-parser, xOpera, Unfurl and Puccini all evaluate."""
@@ -23,8 +23,8 @@ def is_function(value: Any) -> bool:
 
 
 def type_name(definition: Any) -> str:
-    """Return the type that a definition or schema names; Puccini and others take a bare name for a schema."""
-    return str(definition if isinstance(definition, str) else (definition or {}).get("type", "string"))
+    """Return the type that a definition or schema names, or an empty text; some tools take a bare name for a schema."""
+    return str(definition if isinstance(definition, str) else (definition or {}).get("type", ""))
 
 
 def check_properties(
@@ -174,11 +174,37 @@ def check_constraints(spot: Spot, constraints: Any, wanted: str, what: str = "")
     for clause in constraints if isinstance(constraints, list) else []:
         if isinstance(clause, dict) and len(clause) == 1:
             ((keyword, limit),) = clause.items()
+            if limit_fault(keyword, limit):
+                continue
             words = _CONSTRAINTS.get(keyword, _fine)(_comparable(spot.value, wanted), _comparable(limit, wanted))
             if words:
-                limits = ", ".join(str(v) or "nothing" for v in limit) if isinstance(limit, list) else limit
+                limits = _limits(keyword, limit)
                 hint = nearest(str(spot.value), limit) if keyword == "valid_values" else ""
                 yield spot.fault(f"{what}must be {words.format(limits)}, not {shown(spot.value)}{hint}")
+
+
+def _limits(keyword: str, limit: Any) -> str:
+    if keyword == "pattern":
+        # A property that may be left out takes the empty text as well.
+        whole = re.sub(r"^\^\((.*)\)\?\$$", r"^\1$", str(limit))
+        return PATTERNS.get(whole, f"of the form {whole}")
+    if keyword == "in_range":
+        return f"{limit[0]} and {limit[1]}"
+    return ", ".join(str(v) or "nothing" for v in limit) if isinstance(limit, list) else str(limit)
+
+
+def limit_fault(keyword: str, limit: Any) -> str | None:
+    """Return what is wrong with a constraint's own value, or None."""
+    if keyword == "valid_values" and not isinstance(limit, list):
+        return "wants a list"
+    if keyword == "in_range" and not (isinstance(limit, list) and len(limit) == 2):
+        return "wants a list of the lowest and the highest"
+    if keyword == "pattern":
+        try:
+            re.compile(limit)
+        except (re.error, TypeError):
+            return "wants a regular expression"
+    return None
 
 
 def _comparable(value: Any, wanted: str) -> Any:
@@ -209,6 +235,6 @@ _CONSTRAINTS: Mapping[str, Callable[[Any, Any], str]] = {
     "length": lambda v, x: "" if len(v) == x else "{} long",
     "min_length": lambda v, x: "" if len(v) >= x else "at least {} long",
     "max_length": lambda v, x: "" if len(v) <= x else "at most {} long",
-    "pattern": lambda v, x: "" if re.fullmatch(x, v) else "of the form {}",
+    "pattern": lambda v, x: "" if re.fullmatch(x, v) else "{}",
 }
 CONSTRAINTS = frozenset(_CONSTRAINTS)

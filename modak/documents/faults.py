@@ -13,7 +13,7 @@ from modak.errors import InputError
 
 T = TypeVar("T", bound=BaseModel)
 
-_PATTERNS = {
+PATTERNS = {
     r"^[A-Za-z][A-Za-z0-9_.-]{0,62}$": "a name of at most 63 letters, digits and _.- that starts with a letter",
     r"^[^\x00\r\n]*$": "one line of text",
     r"^[^\x00]*$": "text without NUL",
@@ -45,6 +45,15 @@ def fault_lines(
 ) -> list[str]:
     """Return one line for every fault of ``error``, in the document's order where it is known."""
     found: list[tuple[tuple[str, int], str]] = []
+    for location, parent, sentence in sentences(error, model):
+        where = (locate(location) if locate else None) or origin
+        place = dotted(parent)
+        found.append((_order(where), f"{where}: {place}: {sentence}" if place else f"{where}: {sentence}"))
+    return list(dict.fromkeys(line for _, line in sorted(found, key=lambda pair: pair[0])))
+
+
+def sentences(error: ValidationError, model: type[BaseModel]) -> Iterator[tuple[Location, Location, str]]:
+    """Yield each fault's location, that of the section or value that its sentence speaks of, and the sentence."""
     faults = error.errors(include_url=False)
     misspelt = {_meant(fault["loc"], model) for fault in faults if fault["type"] == "extra_forbidden"}
     for fault in faults:
@@ -52,11 +61,8 @@ def fault_lines(
             continue
         # The part '[key]' says that the key itself is at fault.
         location = tuple(part for part in fault["loc"] if part != "[key]")
-        where = (locate(location) if locate else None) or origin
-        place = dotted(location[:-1] if fault["type"] in ("extra_forbidden", "missing") else location)
-        sentence = _sentence(fault, location, model)
-        found.append((_order(where), f"{where}: {place}: {sentence}" if place else f"{where}: {sentence}"))
-    return list(dict.fromkeys(line for _, line in sorted(found, key=lambda pair: pair[0])))
+        parent = location[:-1] if fault["type"] in ("extra_forbidden", "missing") else location
+        yield location, parent, _sentence(fault, location, model)
 
 
 def _meant(location: Location, model: type[BaseModel]) -> Location | None:
@@ -86,11 +92,11 @@ def _sentence(fault: Any, location: Location, model: type[BaseModel]) -> str:
     if kind == "missing":
         return f"the key '{location[-1]}' is missing"
     if "[key]" in fault["loc"]:
-        return f"the key '{value}' must be {_PATTERNS.get(context.get('pattern', ''), 'of another form')}"
+        return f"the key '{value}' must be {PATTERNS.get(context.get('pattern', ''), 'of another form')}"
     if kind == "value_error":
         return str(context["error"])
     if kind == "string_pattern_mismatch":
-        return f"must be {_PATTERNS.get(context['pattern'], 'of the form ' + context['pattern'])}, not {shown(value)}"
+        return f"must be {PATTERNS.get(context['pattern'], 'of the form ' + context['pattern'])}, not {shown(value)}"
     if kind == "string_too_short":
         return "must not be empty"
     if kind == "literal_error":

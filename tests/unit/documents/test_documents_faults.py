@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from modak.documents import load_deployment, parse_deployment
-from modak.documents.faults import _PATTERNS
+from modak.documents.faults import PATTERNS
 from modak.errors import InputError
 from modak.model.deployment import Deployment
 
@@ -87,4 +87,4 @@ def patterns(schema: Any) -> set[str]:
 
 
 def test_every_pattern_has_its_words() -> None:
-    assert patterns(Deployment.model_json_schema()) <= set(_PATTERNS)
+    assert patterns(Deployment.model_json_schema()) <= set(PATTERNS)
