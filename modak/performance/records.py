@@ -14,8 +14,10 @@ from modak.documents import read_text
 from modak.documents.faults import fault_lines
 from modak.errors import InputError
 from modak.model.measurement import Measurement, Ratio, Record
+from modak.performance.places import store_address
 
 _ADAPTER: TypeAdapter[Measurement | Ratio] = TypeAdapter(Record)
+_MOST_FAULTS = 20
 SHIPPED = DATA / "measurements"
 
 
@@ -73,7 +75,8 @@ def read_records(path: Path) -> list[Measurement | Ratio]:
         except ValidationError as error:
             faults += _faults(error, line, f"{path}:{number}")
     if faults:
-        raise InputError("\n".join(faults))
+        more = [f"{path}: and {len(faults) - _MOST_FAULTS} more faults"] if len(faults) > _MOST_FAULTS else []
+        raise InputError("\n".join([*faults[:_MOST_FAULTS], *more]))
     if not records:
         raise InputError(f"{path}: the file holds no measurement")
     return records
@@ -98,6 +101,33 @@ def load_measurements(files: Sequence[Path] = ()) -> Table:
     if not files:
         return _shipped()
     return Table([*_shipped().records, *(record for path in files for record in read_records(path))])
+
+
+class Together:
+    """Measurements of several places as one; a record that is in two of them counts once."""
+
+    def __init__(self, parts: Sequence[Measurements]) -> None:
+        self._parts = parts
+
+    @property
+    def version(self) -> str:
+        """SHA-256 over the versions of the parts."""
+        return hashlib.sha256(" ".join(part.version for part in self._parts).encode()).hexdigest()
+
+    def of_workload(self, model: str) -> Sequence[Measurement | Ratio]:
+        """Return what is known of the workload named ``model``, in a stable order."""
+        found = {to_line(record): record for part in self._parts for record in part.of_workload(model)}
+        return [found[line] for line in sorted(found)]
+
+
+def available_measurements() -> Measurements:
+    """Return the shipped measurements together with those of the store in use, if there is one."""
+    address = store_address()
+    if address is None:
+        return load_measurements()
+    from modak.performance.store import Store
+
+    return Together([load_measurements(), Store(address)])
 
 
 @cache

@@ -1,0 +1,87 @@
+"""The commands ``modak measurements import|export|list|forget``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from modak.performance.places import STORE_VARIABLE
+
+measurements = typer.Typer(no_args_is_help=True, help="What was measured.", rich_markup_mode=None)
+Store = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        envvar=STORE_VARIABLE,
+        metavar="ADDRESS",
+        show_envvar=True,
+        help="sqlite:///FILE or postgresql://USER@HOST/DATABASE; a file in your data folder when absent.",
+    ),
+]
+Workload = Annotated[str | None, typer.Option("--workload", "-w", help="Only those of this workload.")]
+
+
+@measurements.command("import")
+def import_files(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files with one JSON record on each line.")],
+    store: Store = None,
+) -> None:
+    """Check files and add their records to the store; nothing is added when any record is wrong."""
+    from modak.performance.records import read_records
+    from modak.performance.store import Store as Opened
+
+    records = [record for path in files for record in read_records(path)]
+    opened = Opened(store)
+    new, known = opened.add(records)
+    typer.echo(f"{new} new, {known} known already, in {opened.name}")
+
+
+@measurements.command()
+def export(
+    output: Annotated[Path | None, typer.Argument(metavar="FILE", help="Standard output when absent.")] = None,
+    workload: Workload = None,
+    shipped: Annotated[bool, typer.Option("--shipped", help="What modak ships, in place of the store.")] = False,
+    store: Store = None,
+) -> None:
+    """Write records as lines of JSON, in an order that depends on nothing but them."""
+    from modak.performance.listing import export_lines
+
+    text = "".join(export_lines(store, workload=workload, shipped=shipped))
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        output.write_text(text, encoding="utf-8")
+
+
+@measurements.command("list")
+def list_records(
+    workload: Workload = None,
+    shipped: Annotated[bool, typer.Option("--shipped", help="What modak ships, in place of the store.")] = False,
+    store: Store = None,
+) -> None:
+    """List records, one on each line."""
+    from modak.performance.listing import list_lines
+
+    for line in list_lines(store, workload=workload, shipped=shipped):
+        typer.echo(line)
+
+
+@measurements.command()
+def forget(
+    ids: Annotated[list[int] | None, typer.Argument(metavar="[ID]...", help="As the list shows them.")] = None,
+    workload: Workload = None,
+    source: Annotated[str | None, typer.Option(help="Only those whose source has this text in it.")] = None,
+    before: Annotated[str | None, typer.Option(metavar="DATE", help="Only those from before, as YYYY-MM-DD.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    store: Store = None,
+) -> None:
+    """Remove records from the store; what modak ships stays."""
+    from modak.errors import InputError
+    from modak.performance.store import Filter
+    from modak.performance.store import Store as Opened
+
+    which = Filter(ids=ids or None, workload=workload, source=source, before=before)
+    if bool(which.clauses()) == everything:
+        raise InputError("say which ones by ID, --workload, --source or --before, or give --all alone")
+    opened = Opened(store)
+    typer.echo(f"{opened.forget(which)} forgotten, in {opened.name}")

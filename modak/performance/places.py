@@ -1,0 +1,27 @@
+"""Where this user's measurements and models lie."""
+
+import os
+from pathlib import Path
+
+STORE_VARIABLE = "MODAK_MEASUREMENTS"
+"""Environment variable with the address of the measurement store, such as postgresql://user@host/database."""
+
+
+def data_folder() -> Path:
+    """Return the user's data folder for modak."""
+    base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(base).expanduser() / "modak"
+
+
+def default_path() -> Path:
+    """Return the SQLite file that holds measurements where nothing else is said."""
+    return data_folder() / "measurements.sqlite"
+
+
+def store_address() -> str | None:
+    """Return the address of the store that is in use: the variable's, or the default file's where it is there."""
+    told = os.environ.get(STORE_VARIABLE)
+    if told:
+        return told
+    path = default_path()
+    return f"sqlite:///{path}" if path.is_file() else None

@@ -1,0 +1,108 @@
+"""The measurement store on SQLite, and the commands over it."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from modak.errors import InputError
+from modak.performance.cli import measurements
+from modak.performance.records import SHIPPED, available_measurements, load_measurements
+from modak.performance.store import Store
+from stores import StoreContract
+
+
+class TestSqlite(StoreContract):
+    """The contract on a file."""
+
+    @pytest.fixture
+    def address(self, tmp_path):
+        return f"sqlite:///{tmp_path}/store.sqlite"
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.delenv("MODAK_MEASUREMENTS", raising=False)
+
+
+def run(*words):
+    return CliRunner().invoke(measurements, [str(word) for word in words], catch_exceptions=False)
+
+
+def test_import_list_export_forget(tmp_path):
+    files = sorted(SHIPPED.glob("published-*.jsonl"))
+    assert "38 new, 0 known already" in run("import", *files).output
+    assert len(run("list").output.splitlines()) == 38
+    assert len(run("list", "--workload", "alexnet").output.splitlines()) == 6
+    run("export", tmp_path / "all.jsonl")
+    assert "0 new, 38 known already" in run("import", tmp_path / "all.jsonl").output
+    assert run("export", "-w", "alexnet").output.count("\n") == 6
+    assert "6 forgotten" in run("forget", "-w", "alexnet").output
+    number = run("list").output.split()[0]
+    assert "1 forgotten" in run("forget", number).output
+    assert "31 forgotten" in run("forget", "--all").output
+    assert run("list").output == ""
+
+
+def test_what_ships_is_listed_without_a_store(tmp_path):
+    assert len(run("list", "--shipped").output.splitlines()) == len(load_measurements().records)
+    assert not (tmp_path / "data").exists()
+
+
+def test_nothing_is_forgotten_by_accident():
+    with pytest.raises(InputError, match="say which ones"):
+        run("forget")
+    with pytest.raises(InputError, match="say which ones"):
+        run("forget", "--all", "--workload", "x")
+
+
+def test_one_bad_file_keeps_all_out(tmp_path):
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text('{"schema": "modak.measurement/2"}\n')
+    with pytest.raises(InputError, match=r"must be 'modak\.measurement/1' or 'modak\.ratio/1'"):
+        run("import", SHIPPED / "published-hit.jsonl", bad)
+    assert run("list").output == ""
+
+
+def test_decisions_read_the_store_where_there_is_one():
+    assert available_measurements().version == load_measurements().version
+    run("import", SHIPPED / "published-hit.jsonl")
+    assert available_measurements().version != load_measurements().version
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("nothing", "the measurement store 'nothing://..' cannot be opened"),
+        ("oracle2://u:secret@h/d", "the measurement store 'oracle2://..' cannot be opened"),
+        ("sqlite:////nowhere/at/all.sqlite", "unable to open database file"),
+        ("postgresql://u:secret@127.0.0.1:1/d", r"postgresql\+psycopg://u:\*\*\*@127.0.0.1:1/d: connection failed"),
+    ],
+)
+def test_a_store_that_cannot_be_opened(address, words):
+    with pytest.raises(InputError, match=words) as caught:
+        Store(address)
+    assert "secret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_no_database(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("no database\n" * 100)
+    with pytest.raises(InputError, match="file is not a database"):
+        Store(f"sqlite:///{path}")
+
+
+def test_a_data_folder_that_cannot_be_made(monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", "/proc/nothing")
+    with pytest.raises(InputError, match="cannot be made"):
+        Store()
+
+
+def test_the_folder_comes_from_the_home_where_no_variable_says_otherwise(monkeypatch, tmp_path):
+    from modak.performance.places import default_path
+
+    monkeypatch.delenv("XDG_DATA_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert default_path() == Path(tmp_path) / ".local" / "share" / "modak" / "measurements.sqlite"
