@@ -1,0 +1,123 @@
+"""Blueprints with one fault each, as a table: every fault is told once, at its line."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from modak.blueprint import library
+from modak.blueprint.validate import read_inputs, validate
+from modak.errors import InputError
+
+DATA = Path(__file__).parents[2] / "data" / "blueprints"
+BASE = (DATA / "base.yaml").read_text()
+CASES: list[dict[str, Any]] = yaml.safe_load((DATA / "faulty.yaml").read_text())
+MARK = "# here"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with the library and the files that the base blueprint names."""
+    shutil.copytree(library.folder(), tmp_path / "modak")
+    for name in ("train.py", "check.yml", "more/train.py", "more/start.yml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("---\n")
+    (tmp_path / "link.py").symlink_to("train.py")
+    return tmp_path
+
+
+def told(path: Path, **inputs: Any) -> list[str]:
+    """Return what is said of a blueprint."""
+    try:
+        return [str(fault) for fault in validate(path, inputs or None)]
+    except InputError as error:
+        return str(error).splitlines()
+
+
+def test_the_base_has_no_fault(project: Path) -> None:
+    (project / "base.yaml").write_text(BASE)
+    assert told(project / "base.yaml") == []
+
+
+@pytest.mark.parametrize("path", sorted(library.folder().parent.glob("*.yaml")), ids=lambda p: p.name)
+def test_the_blueprints_have_no_fault(path: Path) -> None:
+    assert told(path) == []
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+def test_each_fault_is_told_once_at_its_line(project: Path, case: dict[str, Any]) -> None:
+    text = BASE
+    for edit in case["edits"]:
+        assert edit["replace"] in text
+        text = text.replace(edit["replace"], edit["by"], 1)
+    (line,) = (number for number, content in enumerate(text.splitlines(), 1) if MARK in content)
+    blueprint = project / "blueprint.yaml"
+    blueprint.write_text(text)
+    assert told(blueprint) == [f"{blueprint}:{line}: {case['says']}".replace("DIR", str(project))]
+
+
+def test_all_faults_are_told_at_once_in_the_order_of_their_lines(project: Path) -> None:
+    text = (
+        BASE.replace("port: 22", "port: ssh")
+        .replace("- host: cluster", "- host: clutser")
+        .replace("hour: 3", "hours: 3")
+    )
+    (project / "b.yaml").write_text(text)
+    lines = [int(fault.split(":")[1]) for fault in told(project / "b.yaml")]
+    assert len(lines) == 4
+    assert lines == sorted(lines)
+
+
+def line_of(text: str) -> int:
+    return next(number for number, content in enumerate(BASE.splitlines(), 1) if content.strip() == text)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "at", "says"),
+    [
+        ({"epochs": "many"}, "epochs:", "inputs.epochs: must be a whole number, not 'many'"),
+        ({"epochs": 0}, "epochs:", "inputs.epochs: must be above 0, not 0"),
+        (
+            {"hots": "x"},
+            "inputs:",
+            "inputs: there is no input 'hots', which a value is given for; did you mean 'host'?",
+        ),
+    ],
+)
+def test_inputs_are_checked(project: Path, inputs: dict[str, Any], at: str, says: str) -> None:
+    (project / "b.yaml").write_text(BASE)
+    assert told(project / "b.yaml", **inputs) == [f"{project / 'b.yaml'}:{line_of(at)}: {says}"]
+
+
+def test_an_input_without_value_and_default(project: Path) -> None:
+    (project / "b.yaml").write_text(BASE.replace("      default: login\n", ""))
+    assert told(project / "b.yaml") == []
+    (fault,) = told(project / "b.yaml", epochs=1)
+    assert fault.endswith(": inputs.host: the input has no value and no default")
+
+
+def test_inputs_reach_the_models(project: Path) -> None:
+    (project / "b.yaml").write_text(BASE.replace("nodes: 2", "name: { get_input: host }"))
+    (fault,) = told(project / "b.yaml", host="login node")
+    assert "job.name: must be a name of at most 63 letters" in fault
+
+
+def test_a_file_of_inputs_must_be_a_mapping(tmp_path: Path) -> None:
+    (tmp_path / "inputs.yaml").write_text("- host\n")
+    with pytest.raises(InputError, match=r"inputs.yaml: a file of inputs must be a mapping of names to values$"):
+        read_inputs(tmp_path / "inputs.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("", "the document is empty"), ("- a\n", "a blueprint must be a mapping with the key 'topology_template'")],
+)
+def test_what_is_no_blueprint_at_all(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "b.yaml").write_text(text)
+    assert told(tmp_path / "b.yaml") == [f"{tmp_path / 'b.yaml'}: {says}"]
+
+
+def test_a_blueprint_that_does_not_exist(tmp_path: Path) -> None:
+    assert told(tmp_path / "b.yaml") == [f"{tmp_path / 'b.yaml'}: there is no such file"]
