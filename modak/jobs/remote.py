@@ -48,15 +48,24 @@ class Answer:
             yield group
 
 
-def call(transport: Transport, step: str, arguments: Sequence[str], *, stdin: bytes = b"") -> Answer:
-    """Run the script ``sh/<step>.sh`` on the target.
+def call(
+    transport: Transport,
+    step: str,
+    arguments: Sequence[str],
+    *,
+    stdin: bytes = b"",
+    package: str = __package__,
+    limit: float | None = STEP_LIMIT,
+) -> Answer:
+    """Run the script ``sh/<step>.sh`` of ``package`` on the target, for at most ``limit`` seconds.
 
     StepError when the step refuses (with its own sentence); TargetError when the target is not reached, and when the
     step died on the way or its answer was cut off.
     """
     boundary = f"--{secrets.token_hex(12)}"
-    command = f"boundary={boundary}\nset -- {join(arguments)}\n{_script('common')}\n{_script(step)}"
-    done = transport.run(command, stdin=stdin, timeout=STEP_LIMIT)
+    script = f"{_script(__package__, 'common')}\n{_script(package, step)}"
+    command = f"boundary={boundary}\nset -- {join(arguments)}\n{script}"
+    done = transport.run(command, stdin=stdin, timeout=limit)
     parts = []
     for piece in done.stdout.split(f"\n{boundary} ")[1:]:
         name, _, text = piece.partition("\n")
@@ -77,7 +86,7 @@ def token() -> str:
 
 
 @cache
-def _script(name: str) -> str:
-    text = resources.files(__package__).joinpath("sh", f"{name}.sh").read_text("utf-8")
+def _script(package: str, name: str) -> str:
+    text = resources.files(package).joinpath("sh", f"{name}.sh").read_text("utf-8")
     # The comments stay here: what travels is what runs.
     return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))

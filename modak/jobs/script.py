@@ -1,5 +1,6 @@
 """The job's script: the role's template, filled with quoted values."""
 
+import posixpath
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -53,11 +54,12 @@ def render(spec: JobSpec, plan: Plan, scheduler: Scheduler, template: str | None
         "submit_environment": scheduler.reads_environment(spec),
         "environment": [(name, _word(value)) for name, value in sorted(environment.items())],
         "modules": [_word(name) for name in [*spec.target.modules, *spec.options.modules]],
-        "preload": [_word(name) for name in plan.chosen.preload],
+        # In a container they are the image's own.
+        "preload": [_word(name) for name in plan.chosen.preload if plan.chosen.runtime == "native"],
         "pre_execution": _optional_word(spec.options.pre_execution),
         "post_execution": _optional_word(spec.options.post_execution),
         "prepare": scheduler.prepare(spec),
-        "launch": _portable(scheduler.launch(spec, plan.chosen.argv)),
+        "launch": _portable(scheduler.launch(spec, _in_image(plan, spec.directory))),
     }
     values["uses_carriage_return"] = "modak_cr" in repr(values)
     return _fill(default_template() if template is None else template, values)
@@ -86,6 +88,17 @@ def merged_environment(plan: Plan, spec: JobSpec) -> Mapping[str, str]:
     if spec.resources.threads is not None:
         merged.setdefault("OMP_NUM_THREADS", str(spec.resources.threads))
     return merged
+
+
+def _in_image(plan: Plan, directory: str) -> list[str]:
+    """Return the application's command line as it runs in the chosen image; the plain one where there is none."""
+    if plan.chosen.runtime == "native":
+        return plan.chosen.argv
+    from modak.images.place import folder
+    from modak.images.run import wrap
+
+    workspace = posixpath.dirname(posixpath.dirname(directory))
+    return wrap(plan, plan.chosen.argv, directory=directory, images=folder(plan.target, workspace))
 
 
 def _fill(template: str, values: Mapping[str, object]) -> str:
