@@ -49,7 +49,7 @@ def parse_duration(value: Any) -> Any:
 
 
 def parse_memory(value: Any) -> Any:
-    """Return bytes for ``4000000000``, ``"4G"``, ``"10 MB"`` or ``"2 GiB"``; all units are powers of 1024, as in Slurm."""
+    """Return bytes for ``4000000000``, ``"4G"``, ``"10 MB"`` or ``"2 GiB"``; units are powers of 1024, as in Slurm."""
     if isinstance(value, int) and not isinstance(value, bool):
         size = value
     elif isinstance(value, str) and (match := _AMOUNT_OF_MEMORY.fullmatch(value.strip())):
