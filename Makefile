@@ -2,7 +2,7 @@
 # make check    the quick suite
 # make test     everything, on real parts
 .DEFAULT_GOAL := help
-.PHONY: help deploy setup check test up down clean
+.PHONY: help deploy setup generate check test up down clean
 
 ARGS ?=
 PYTHON_OF_THE_SYSTEM = $$(scripts/find-python.sh)
@@ -20,6 +20,11 @@ setup: ## make .venv with all that the tests need
 	@python=$(PYTHON_OF_THE_SYSTEM) && "$$python" scripts/setup.py digits test
 	@mkdir -p .collections/ansible_collections/modak
 	@ln -sfn ../../.. .collections/ansible_collections/modak/deploy
+
+generate: setup ## make anew what is made from the models and the data: TOSCA types, reference, README's table
+	@PYTHONPATH=. $(BIN)/python -m modak.blueprint.library tosca/blueprints/modak
+	@PYTHONPATH=. $(BIN)/python scripts/reference.py
+	@PYTHONPATH=. $(BIN)/python scripts/evidence.py
 
 check: setup ## lint, types and unit tests
 	@$(BIN)/python scripts/suite.py check
