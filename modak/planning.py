@@ -5,7 +5,8 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from modak.catalogue.catalogue import Catalogue, load_catalogue
+from modak.catalogue.catalogue import Catalogue
+from modak.catalogue.site import catalogue_for
 from modak.discovery import parse_probe, probe_script
 from modak.documents import check, find_sources, read_text
 from modak.errors import InputError, TargetError
@@ -13,6 +14,7 @@ from modak.model.deployment import Deployment
 from modak.model.plan import Plan
 from modak.model.target import Facts
 from modak.optimiser import keep, make_plan
+from modak.performance.records import available_measurements
 from modak.transport.base import Transport
 
 PLAN_FILE = "plan.json"
@@ -65,9 +67,16 @@ def plan_deployment(
 ) -> Plan:
     """Return the Plan of a deployment; relative paths are looked for in the folders of ``search``."""
     sources = find_sources(deployment.application, search)
-    catalogue = load_catalogue()
+    catalogue = catalogue_for(deployment.request.catalogue, search)
     facts = discover(deployment, transport, default_python=default_python, libraries=_libraries(catalogue))
-    return make_plan(deployment, facts, [source.source for source in sources], now=now, catalogue=catalogue)
+    return make_plan(
+        deployment,
+        facts,
+        [source.source for source in sources],
+        now=now,
+        catalogue=catalogue,
+        measurements=available_measurements(),
+    )
 
 
 def _libraries(catalogue: Catalogue) -> set[str]:

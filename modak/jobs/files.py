@@ -139,7 +139,10 @@ def _launcher(plan: Plan) -> list[Upload]:
     name = plan.chosen.launcher
     if name is None:
         return []
+    path, text = f"{WORK}/{LAUNCHERS}/{inner_path(name, 'the launcher')}", plan.chosen.launcher_text
+    if text is not None:
+        return [Upload(path, text.encode(), executable=True)]
     file = resources.files("modak.catalogue").joinpath("data", LAUNCHERS, name)
     if "/" in name or name.startswith(".") or not file.is_file():
         raise InputError(f"the plan's launcher '{name}' is not one that modak ships")
-    return [Upload(f"{WORK}/{LAUNCHERS}/{name}", file.read_bytes(), executable=True)]
+    return [Upload(path, file.read_bytes(), executable=True)]

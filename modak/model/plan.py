@@ -80,6 +80,8 @@ class Candidate(Model):
     """Shared libraries for LD_PRELOAD, by soname."""
     launcher: Line | None = None
     """File name, below ``launchers/`` in the working directory, of a wrapper that starts the script."""
+    launcher_text: Text | None = None
+    """The wrapper's content, where a site's catalogue brought it; modak has the others."""
     argv: list[Text] = []
     """The final command line, relative to the working directory."""
     resources: Resources = Resources()

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 
 import modak
-from modak.catalogue.catalogue import Catalogue, load_catalogue
+from modak.catalogue.catalogue import DATA, Catalogue, load_catalogue
 from modak.catalogue.names import accelerator_name
 from modak.errors import InfeasibleError
 from modak.model.base import SchedulerName
@@ -172,9 +172,14 @@ class _Builder:
             environment=environment,
             preload=[lever.preload for lever in chosen if lever.preload],
             launcher=launcher,
+            launcher_text=self._launcher_text(launcher),
             argv=[*self._argv(place, launcher), *(engine.arguments if engine else [])],
             resources=self._resources(next((lever.threads for lever in chosen if lever.threads), None)),
         )
+
+    def _launcher_text(self, launcher: str | None) -> str | None:
+        path = self.catalogue.launchers[launcher] if launcher else None
+        return None if path is None or path.is_relative_to(DATA) else path.read_text(encoding="utf-8")
 
     def _resources(self, threads: int | None) -> Resources:
         """What a lever uses less is not reserved, unless the user asked for it by number."""

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from modak.catalogue import load_catalogue
+from modak.jobs.files import source_uploads
 from modak.model.plan import Plan, Source
 from modak.optimiser import keep, make_plan
 from modak.optimiser.table import render
@@ -102,3 +104,23 @@ def test_the_explanation_says_what_each_lever_brings_and_names_everything(digits
     for name in [*(r.candidate.name for r in plan.alternatives), *(r.name for r in plan.rejected)]:
         assert name in text
     assert plan.versions.catalogue[:16] in text
+
+
+def test_a_sites_launcher_travels_in_the_plan(tmp_path, digits, measured):
+    (tmp_path / "launchers").mkdir()
+    (tmp_path / "launchers" / "wrap.py").write_text("# ours\n")
+    (tmp_path / "levers.yaml").write_text(
+        "version: 1\nlevers:\n  - {name: wrap, group: allocator, summary: wrapped, launcher: wrap.py}\n"
+    )
+    deployment, facts = digits(deployment__request__require_levers=["wrap"], deployment__request__numerics="exact")
+    catalogue = load_catalogue([tmp_path])
+    plan = make_plan(deployment, facts, [TRAIN], now=NOW, catalogue=catalogue, measurements=measured)
+    assert plan.chosen.argv[1] == "launchers/wrap.py"
+    assert plan.chosen.launcher_text == "# ours\n"
+    assert b"".join(u.read() for u in source_uploads(plan.model_copy(update={"sources": []}), [])) == b"# ours\n"
+
+
+def test_what_modak_ships_travels_by_name(digits, measured):
+    plan = make_plan(*digits(), [TRAIN], now=NOW, measurements=measured)
+    assert plan.chosen.launcher == "keras_dtype_policy.py"
+    assert plan.chosen.launcher_text is None
