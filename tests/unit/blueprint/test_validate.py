@@ -1,6 +1,5 @@
 """Blueprints with one fault each, as a table: every fault is told once, at its line."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +14,6 @@ DATA = Path(__file__).parents[2] / "data" / "blueprints"
 BASE = (DATA / "base.yaml").read_text()
 CASES: list[dict[str, Any]] = yaml.safe_load((DATA / "faulty.yaml").read_text())
 MARK = "# here"
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """A folder with the library and the files that the base blueprint names."""
-    shutil.copytree(library.folder(), tmp_path / "modak")
-    for name in ("train.py", "check.yml", "more/train.py", "more/start.yml"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("---\n")
-    (tmp_path / "link.py").symlink_to("train.py")
-    return tmp_path
 
 
 def told(path: Path, **inputs: Any) -> list[str]:

@@ -1,0 +1,103 @@
+"""The commands ``modak blueprint ...``."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(help="Check, pack and draw TOSCA blueprints.", no_args_is_help=True, rich_markup_mode=None)
+Blueprint = Annotated[Path, typer.Argument(metavar="FILE", help="The blueprint.")]
+Inputs = Annotated[
+    Path | None, typer.Option("--inputs", "-i", metavar="FILE", help="YAML or JSON file with values of inputs.")
+]
+
+
+@app.command()
+def validate(file: Blueprint, inputs: Inputs = None) -> None:
+    """Check a blueprint before anything runs; every fault is told with its file, line, node and property."""
+    _without_faults(file, inputs)
+    print(f"{file}: no fault found")
+
+
+@app.command()
+def package(
+    file: Blueprint,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The package; FILE with .csar by default.")
+    ] = None,
+) -> None:
+    """Write a CSAR that holds a blueprint and all that it needs, for other orchestrators and other machines."""
+    from modak.blueprint.package import write_csar
+
+    target = output or Path(f"{file.stem}.csar")
+    names = write_csar(file, target)
+    print(f"{target}: {len(names)} files")
+
+
+@app.command()
+def draw(
+    file: Blueprint,
+    inputs: Inputs = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write there; the ending .svg gives a drawing."),
+    ] = None,
+    svg: Annotated[bool, typer.Option("--svg", help="Give SVG rather than Mermaid text.")] = False,
+) -> None:
+    """Draw what runs where and what waits for what, as Mermaid text or as SVG."""
+    from modak.blueprint import draw as pictures
+
+    service, values = _without_faults(file, inputs)
+    make: Callable[[Any], str] = pictures.svg if svg or (output and output.suffix == ".svg") else pictures.mermaid
+    _write(output, make(pictures.picture(service, values)))
+
+
+@app.command(name="list")
+def list_shipped() -> None:
+    """List the blueprints that come with modak."""
+    from modak.blueprint.package import shipped
+    from modak.documents import read_document
+
+    for name, path in shipped().items():
+        about = " ".join(str(read_document(path).data.get("description", "")).split())
+        print(f"{name:<20} {about}")
+
+
+@app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Made when it is not there.")],
+    template: Annotated[
+        str, typer.Option("--from", metavar="NAME", help="A blueprint of 'modak blueprint list'.")
+    ] = "digits-machine",
+) -> None:
+    """Copy a blueprint, its files and the type library into a folder of your own."""
+    from modak.blueprint.package import start_from
+
+    print(start_from(template, folder))
+
+
+def _without_faults(file: Path, inputs: Path | None) -> tuple[Any, dict[str, Any]]:
+    """Return the service and the inputs; InputError lists the faults."""
+    from modak.blueprint.service import load
+    from modak.blueprint.validate import read_inputs
+    from modak.blueprint.validate import validate as check
+    from modak.errors import InputError
+
+    values = read_inputs(inputs) if inputs else None
+    if faults := check(file, values):
+        raise InputError("\n".join(map(str, faults)))
+    return load(file), values or {}
+
+
+def _write(output: Path | None, text: str) -> None:
+    from modak.errors import InputError
+
+    if output is None:
+        sys.stdout.write(text)
+        return
+    try:
+        output.write_text(text)
+    except OSError as error:
+        raise InputError(f"{output}: cannot be written: {error.strerror}") from None
