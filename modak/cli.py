@@ -15,7 +15,6 @@ from modak.errors import ModakError
 SECTIONS = {
     "catalogue": "modak.catalogue.cli:app",
     "measurements": "modak.performance.cli:measurements",
-    "model": "modak.performance.cli:model",
     "image": "modak.images.cli:app",
     "blueprint": "modak.blueprint.cli:app",
 }
@@ -46,6 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _mount(words: Sequence[str]) -> None:
     """Add the section that is called for; all of them where none is, as for --help."""
     command = next((word for word in words if not word.startswith("-")), None)
+    if command is None and "--version" in words:
+        return
     known = {registered.name for registered in app.registered_groups}
     for name, place in SECTIONS.items():
         module, _, attribute = place.partition(":")
@@ -88,12 +89,21 @@ def discover(
     host: Annotated[str | None, typer.Argument(metavar="[USER@]HOST", help="This machine when absent.")] = None,
     name: Annotated[str | None, typer.Option(help="The target's name; the host's when absent.")] = None,
     facts: Annotated[bool, typer.Option("--facts", help="Print all that was found, as JSON.")] = False,
+    check: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Compare the targets of a document or blueprint with what they tell."),
+    ] = None,
     config: Config = None,
 ) -> None:
     """Find out what a machine or a cluster's login node offers; prints the target section of a document."""
-    from modak.commands import write_target
+    from modak.commands import compare_targets, write_target
 
-    write_target(host, name=name, facts=facts, config=config)
+    if check is None:
+        write_target(host, name=name, facts=facts, config=config)
+    elif host is None and name is None and not facts:
+        compare_targets(check, config=config)
+    else:
+        raise typer.BadParameter("it takes no other options and no host: the document names them", param_hint="--check")
 
 
 @app.command()

@@ -10,10 +10,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modak.errors import InputError
+from modak.errors import InputError, TargetError
 
 if TYPE_CHECKING:
-    from modak.model.target import Target
+    from modak.model.target import Facts, Target
     from modak.transport.base import Transport
 
 SCHEMAS = {
@@ -115,11 +115,9 @@ def _write(path: Path, text: str) -> None:
 
 def write_target(host: str | None, *, name: str | None, facts: bool, config: Path | None) -> None:
     """Ask ``[user@]host[:port]``, or this machine, about itself; print the target, or all ``facts``."""
-    from modak.discovery import parse_probe, probe_script
-    from modak.discovery.describe import describe, target_of
-    from modak.documents.faults import check
+    from modak.discovery import describe, target_of
+    from modak.documents import check
     from modak.model.target import Target
-    from modak.planning import ask
     from modak.transport.ssh_config import split
 
     address: dict[str, Any] = {}
@@ -127,9 +125,31 @@ def write_target(host: str | None, *, name: str | None, facts: bool, config: Pat
         hostname, user, port = split(host)
         address = {"host": hostname, "user": user, "port": int(port) if port and port.isdecimal() else port}
     given = check(Target, {"name": name or "discovered", **address}, origin="modak discover")
-    with ExitStack() as stack:
-        found = parse_probe(ask(_transport(given, config, stack), probe_script(None), host or "this machine"), None)
+    found = _found(given, None, config)
     sys.stdout.write(found.model_dump_json(indent=2) + "\n" if facts else describe(target_of(found, given, name)))
+
+
+def _found(address: "Target", told: "Target | None", config: Path | None) -> "Facts":
+    """Return what the target at ``address`` tells; which scheduler it has is found out unless it is ``told``."""
+    from modak.discovery import parse_probe, probe_script
+    from modak.planning import ask
+
+    with ExitStack() as stack:
+        transport = _transport(address, config, stack)
+        return parse_probe(ask(transport, probe_script(told), address.host or "this machine"), told)
+
+
+def compare_targets(document: Path, *, config: Path | None) -> None:
+    """Ask the targets that ``document`` describes about themselves; TargetError lists what is found to be otherwise."""
+    from modak.discovery import differences
+    from modak.inventory import load_targets
+
+    faults: list[str] = []
+    for target in load_targets(document):
+        found = _found(target, target, config)
+        faults += [f"{document}: {target.name}: {sentence}" for sentence in differences(target, found)]
+    if faults:
+        raise TargetError("\n".join(faults))
 
 
 def write_schema(kind: str) -> None:

@@ -1,6 +1,7 @@
 """What was found on a target, written down as the section of a document that describes it."""
 
 import re
+from typing import Any
 
 import yaml
 
@@ -24,10 +25,16 @@ def target_of(facts: Facts, address: Target, name: str | None = None) -> Target:
     )
 
 
+def section(target: Target) -> dict[str, Any]:
+    """Return the section ``target`` of a document; what is unknown, or as usual, is left out."""
+    told = target.model_dump(mode="json", exclude_defaults=True)
+    return {"name": target.name, "type": target.type, **told}
+
+
 def describe(target: Target) -> str:
-    """Return the YAML text of the section ``target``; what is unknown, or as usual, is left out."""
-    data = {"name": target.name, "type": target.type, **target.model_dump(mode="json", exclude_defaults=True)}
-    return yaml.safe_dump({"target": data}, sort_keys=False, width=110, allow_unicode=True, default_flow_style=None)
+    """Return the YAML text of the document with that section."""
+    data = {"target": section(target)}
+    return yaml.safe_dump(data, sort_keys=False, width=110, allow_unicode=True, default_flow_style=None)
 
 
 def gpu_spelling(facts: Facts) -> str | None:

@@ -6,24 +6,19 @@
 from __future__ import annotations
 
 import difflib
-import os
-from pathlib import Path
 from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.action import ModakAction
+from ansible_collections.modak.deploy.plugins.plugin_utils.hosts import LOCAL, host_vars
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import locator
 
 try:
     from modak.documents import parse_deployment, plain
     from modak.errors import InputError
-    from modak.model.target import Target
-    from modak.shell import join
 except ImportError:
     pass  # ModakAction says so before anything here is used
 
 SECTIONS = ("application", "target", "request", "job")
-LOCAL = "this-machine"
-"""Name of a target without a host; Ansible warns of a second localhost."""
 
 
 class ActionModule(ModakAction):
@@ -48,7 +43,7 @@ class ActionModule(ModakAction):
             "deployment": deployment.model_dump(mode="json"),
             "target": sections.get("target", {"name": "localhost"}),
             "host": host or LOCAL,
-            "host_vars": {} if known else _host_vars(deployment.target),
+            "host_vars": {} if known else host_vars(deployment.target),
         }
 
 
@@ -71,20 +66,3 @@ def _no_application(variables: list[str]) -> str:
     if misspelt:
         return f"The variable '{misspelt[0]}' is unknown; did you mean 'application'?"
     return "The variable 'application' is missing or empty: describe what is to be run, as in -e @deploy.yml"
-
-
-def _host_vars(target: Target) -> dict[str, Any]:
-    """Return the connection variables for a host that the inventory does not have."""
-    if target.host is None:
-        return {"ansible_connection": "local"}
-    found: dict[str, Any] = {"ansible_connection": "ssh", "ansible_host": target.host}
-    if target.user is not None:
-        found["ansible_user"] = target.user
-    if target.port is not None:
-        found["ansible_port"] = target.port
-    if target.private_key is not None:
-        found["ansible_ssh_private_key_file"] = str(Path(os.path.expandvars(target.private_key)).expanduser())
-    if target.known_hosts is not None:
-        known_hosts = Path(os.path.expandvars(target.known_hosts)).expanduser()
-        found["ansible_ssh_common_args"] = join(["-o", f"UserKnownHostsFile={known_hosts}"])
-    return found

@@ -1,0 +1,50 @@
+"""The targets that a file names: of a deployment document, or of a blueprint."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from modak.documents import Document, check, read_document
+from modak.errors import InputError
+from modak.model.base import Model
+from modak.model.target import Target
+
+
+class _Section(Model):
+    """The one section of a document that matters here."""
+
+    target: Target
+
+
+def load_targets(path: Path, inputs: Mapping[str, Any] | None = None) -> list[Target]:
+    """Return the targets in a deployment document, or those of a blueprint's jobs with these ``inputs``, in its order.
+
+    InputError names every fault; a target that a blueprint's jobs share comes once.
+    """
+    document = read_document(path)
+    if not isinstance(document.data, dict):
+        raise InputError(f"{path}: the document must be a mapping with the key 'target'")
+    if "tosca_definitions_version" in document.data:
+        return _of_blueprint(path, inputs or {})
+    return [_of_document(document)]
+
+
+def _of_document(document: Document) -> Target:
+    if document.data.get("target") is None:
+        raise InputError(f"{document.path}: the document has no section 'target'")
+    section = {"target": document.data["target"]}
+    return check(_Section, section, origin=str(document.path), locate=document.locate).target
+
+
+def _of_blueprint(path: Path, inputs: Mapping[str, Any]) -> list[Target]:
+    from modak.blueprint.deployments import document_of, jobs
+    from modak.blueprint.service import load
+
+    service = load(path)
+    found: dict[str, Target] = {}
+    for template, target in jobs(service):
+        section = {"target": document_of(service, inputs, template, target)["target"]}
+        found.setdefault(target.name, check(_Section, section, origin=f"{path}: {target.name}").target)
+    if not found:
+        raise InputError(f"{path}: the blueprint has no job on a target")
+    return list(found.values())
