@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from contextvars import copy_context
@@ -106,8 +107,9 @@ class AnsibleTransport:
 
 
 def _reason(error: AnsibleError) -> str:
-    """Return what Ansible says, in one line and without its own first words."""
+    """Return what ssh or another connection says, in one line and without Ansible's words around it."""
     text = " ".join(str(error).split())
-    for prefix in ("Failed to connect to the host via ssh:", "Failed to connect to the host via scp:"):
-        text = text.removeprefix(prefix).strip()
-    return text.removeprefix("ssh:").strip() or type(error).__name__
+    text = re.sub(
+        r"^(Failed to connect to the host via \w+|Data could not be sent to remote host .*? over ssh):", "", text
+    )
+    return text.strip().removeprefix("ssh:").strip() or type(error).__name__

@@ -1,0 +1,223 @@
+"""The modules batch_job and batch_job_info as a user's tasks, on this machine and on the real Slurm."""
+
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from jobplans import plan
+from modak.model.plan import Plan
+from modak.model.target import Polling
+from outages import drop_sessions, without_login
+from rig import Rig
+
+HASTY = Polling(first=0.3, maximum=1.0)
+
+
+class User:
+    """A user's folder, and plays that are run from there."""
+
+    def __init__(self, folder: Path, environment: dict[str, str], inventory: list[str], host: str) -> None:
+        self.folder, self.environment, self.inventory, self.host = folder, environment, inventory, host
+
+    def start(self, tasks: list[dict[str, Any]], *arguments: str, **keywords: Any) -> subprocess.Popen[str]:
+        """Start a play of the tasks; what they return is kept in ``returned.json``."""
+        for number, task in enumerate(tasks):
+            task.setdefault("register", f"returned{number}")
+        names = [task["register"] for task in tasks]
+        keep = {
+            "ansible.builtin.copy": {
+                "content": "{{ [" + ", ".join(names) + "] | to_json }}",
+                "dest": str(self.folder / "returned.json"),
+                "mode": "0600",
+            },
+            "delegate_to": "localhost",
+            "check_mode": False,
+            "vars": {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"},
+        }
+        play = [{"hosts": self.host, "gather_facts": False, "tasks": [*tasks, keep], **keywords}]
+        (self.folder / "play.yml").write_text(yaml.safe_dump(play, sort_keys=False))
+        command = ["ansible-playbook", *self.inventory, "play.yml", *arguments]
+        return subprocess.Popen(
+            command, cwd=self.folder, env=self.environment, text=True, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+
+    def play(self, tasks: list[dict[str, Any]], *arguments: str, **keywords: Any) -> tuple[int, str]:
+        process = self.start(tasks, *arguments, **keywords)
+        text, _ = process.communicate(timeout=120)
+        return process.returncode, text
+
+    def returned(self) -> list[dict[str, Any]]:
+        return json.loads((self.folder / "returned.json").read_text())
+
+
+@pytest.fixture
+def here(tmp_path: Path, environment: dict[str, str]) -> User:
+    return User(tmp_path, environment, ["-i", "localhost,", "-c", "local"], "localhost")
+
+
+@pytest.fixture
+def there(tmp_path: Path, environment: dict[str, str], real_slurm: Rig) -> User:
+    return User(tmp_path, environment, ["-i", str(real_slurm.inventory)], "slurm-login")
+
+
+@pytest.fixture
+def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Plan]:
+    name = request.node.name.removeprefix("test_").replace("_", "-").split("[")[0][:40]
+
+    def make(line: str, *, slurm: bool = False, polling: Polling = HASTY, **rest: Any) -> Plan:
+        workspace = Path("~/.modak") if slurm else tmp_path / "space"
+        scheduler = "slurm" if slurm else "process"
+        # The rig outlives the tests: what they run is never what an earlier run has left there.
+        line = f"{line} # {tmp_path}"
+        return plan(["sh", "-c", line], workspace, name=name, scheduler=scheduler, polling=polling, **rest)
+
+    return make
+
+
+def batch_job(plan: Plan, **options: Any) -> dict[str, Any]:
+    return {"modak.deploy.batch_job": {"plan": json.loads(plan.to_json()), **options}}
+
+
+def info(**options: Any) -> dict[str, Any]:
+    return {"modak.deploy.batch_job_info": options}
+
+
+def sentence_in(text: str) -> str:
+    """Return what the failed task said, having checked that it is one line and no traceback."""
+    assert "Traceback" not in text, text
+    lines = [line for line in text.splitlines() if line.startswith("[ERROR]: Task failed: ")]
+    assert len(lines) == 1, text
+    return lines[0]
+
+
+def test_not_waiting_and_asking_later(here: User, shell: Callable[..., Plan]) -> None:
+    deployed = shell(f"while [ ! -e {here.folder}/go ]; do sleep 0.1; done")
+    code, text = here.play([info(plan=json.loads(deployed.to_json())), batch_job(deployed, wait=False)])
+    assert code == 0, text
+    before, submitted = here.returned()
+    assert before["job"] is None
+    assert (submitted["changed"], submitted["job"]["state"]) == (True, "running")
+    (here.folder / "go").touch()
+    time.sleep(0.5)
+    code, text = here.play([info(directory=submitted["job"]["directory"]), batch_job(deployed)])
+    assert code == 0, text
+    asked, waited = here.returned()
+    assert asked["job"]["id"] == waited["job"]["id"] == submitted["job"]["id"]
+    assert asked["job"]["state"] == waited["job"]["state"] == "completed"
+    assert waited["job"]["results"] == str(here.folder / "results" / deployed.name)
+
+
+def test_output_is_shown_while_it_is_written(here: User, shell: Callable[..., Plan]) -> None:
+    code, text = here.play([batch_job(shell("echo one line; sleep 0.5"), follow=True)])
+    assert code == 0, text
+    assert " | one line\n" in text
+
+
+def test_check_mode_shows_the_script_and_changes_nothing(here: User, shell: Callable[..., Plan]) -> None:
+    code, text = here.play([batch_job(shell("echo in the script"))], "--check", "--diff")
+    assert code == 0, text
+    assert "+    exec sh -c 'echo in the script" in text
+    assert here.returned()[0]["changed"]
+    assert not (here.folder / "space").exists()
+    assert not (here.folder / "results").exists()
+
+
+def test_check_mode_of_what_is_there(here: User, shell: Callable[..., Plan]) -> None:
+    deployed = shell("true")
+    assert here.play([batch_job(deployed)])[0] == 0
+    states = ("present", "restarted", "absent")
+    code, text = here.play([batch_job(deployed, state=state) for state in states], "--check")
+    assert code == 0, text
+    assert [returned["changed"] for returned in here.returned()] == [False, True, True]
+    code, text = here.play([batch_job(deployed, state="absent"), batch_job(deployed, state="absent")])
+    assert [returned["changed"] for returned in here.returned()] == [True, False]
+
+
+def test_restarted_runs_again_but_not_with_a_fault(here: User, shell: Callable[..., Plan]) -> None:
+    deployed = shell(f"echo run >>{here.folder}/trace")
+    faulty = here.folder / "template"
+    faulty.write_text("{{ nonsense }}")
+    assert here.play([batch_job(deployed), batch_job(deployed, state="restarted")])[0] == 0
+    assert (here.folder / "trace").read_text() == "run\nrun\n"
+    code, text = here.play([batch_job(deployed, state="restarted", template=str(faulty))])
+    assert code != 0
+    assert "the job template cannot be filled" in sentence_in(text)
+    code, text = here.play([info(plan=json.loads(deployed.to_json()))])
+    assert here.returned()[0]["job"]["state"] == "completed", "the job that was there has been left alone"
+
+
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [
+        (lambda deployed: {"modak.deploy.batch_job": {"plan": {"nmae": "x"}}}, "the plan: the key"),
+        (lambda deployed: batch_job(deployed, template="/nowhere.j2"), "template /nowhere.j2 cannot be read"),
+        (lambda deployed: batch_job(deployed, timeout=1), "after 1 s of waiting and goes on: run again to follow it"),
+        (lambda deployed: info(), "give either 'plan' or 'directory'"),
+        (lambda deployed: info(directory="/nowhere"), "/nowhere is no job's folder"),
+        (lambda deployed: {**batch_job(deployed), "become": True}, "become is not supported"),
+    ],
+)
+def test_faults_are_one_sentence(here: User, shell: Callable[..., Plan], task: Any, words: str) -> None:
+    deployed = shell("sleep 20")
+    code, text = here.play([task(deployed)])
+    assert code != 0
+    assert words in sentence_in(text)
+    here.play([batch_job(deployed, state="absent")])
+
+
+def test_target_that_cannot_be_reached(tmp_path: Path, environment: dict[str, str], shell: Callable[..., Plan]) -> None:
+    user = User(tmp_path, environment, ["-i", "nowhere.invalid,", "-c", "ssh"], "nowhere.invalid")
+    code, text = user.play([batch_job(shell("true"))])
+    assert code != 0
+    assert "nowhere.invalid cannot be reached: Could not resolve hostname" in sentence_in(text)
+
+
+def test_interrupted_play_leaves_the_job(there: User, shell: Callable[..., Plan], real_slurm: Rig) -> None:
+    deployed = shell("sleep 5", slurm=True)
+    process = there.start([batch_job(deployed)])
+    while not (numbers := [n for n, (name, _) in real_slurm.jobs().items() if name == deployed.name]):
+        assert process.poll() is None
+        time.sleep(0.2)
+    process.send_signal(2)
+    text, _ = process.communicate(timeout=30)
+    assert "Traceback" not in text
+    code, text = there.play([batch_job(deployed)])
+    assert code == 0, text
+    assert there.returned()[0]["job"]["id"] == max(numbers, key=int)
+
+
+def test_connection_dropped_while_the_play_waits(there: User, shell: Callable[..., Plan], real_slurm: Rig) -> None:
+    deployed = shell("sleep 8", slurm=True)
+    process = there.start([batch_job(deployed)])
+    while not any(name == deployed.name for name, _ in real_slurm.jobs().values()):
+        assert process.poll() is None
+        time.sleep(0.2)
+    drop_sessions(real_slurm)
+    time.sleep(1)
+    with without_login(real_slurm):
+        time.sleep(2)
+    text, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, text
+    assert "no word of the job, asking again for up to 900 s: slurm-login cannot be reached" in text
+    assert "the target answers again" in text
+    assert there.returned()[0]["job"]["state"] == "completed"
+
+
+def test_few_ssh_sessions(there: User, shell: Callable[..., Plan], tmp_path: Path) -> None:
+    """All that a job of five seconds costs, with the site's own pauses, counted by a wrapper around ssh."""
+    wrapper = tmp_path / "ssh"
+    wrapper.write_text(f'#!/bin/sh\necho x >>{tmp_path}/sessions\nexec /usr/bin/env ssh "$@"\n')
+    wrapper.chmod(0o700)
+    there.environment = {**there.environment, "ANSIBLE_SSH_EXECUTABLE": str(wrapper)}
+    deployed = shell("sleep 5; echo 1 >out", slurm=True, polling=Polling(), outputs=["out"])
+    code, text = there.play([batch_job(deployed)])
+    assert code == 0, text
+    assert len((tmp_path / "sessions").read_text().splitlines()) < 12
+    assert (there.folder / "results" / deployed.name / "out").exists()
