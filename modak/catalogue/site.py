@@ -3,8 +3,6 @@
 import hashlib
 import os
 import re
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -67,10 +65,12 @@ def _cache() -> Path:
 
 
 def _download(address: str) -> bytes:
+    import urllib.request
+
     try:
         with urllib.request.urlopen(address, timeout=30) as answer:  # noqa: S310 - http or https, checked above
             content: bytes = answer.read(_MOST + 1)
-    except (OSError, urllib.error.URLError) as error:
+    except OSError as error:
         reason = getattr(error, "reason", error)
         raise InputError(f"request.catalogue: '{address}' cannot be fetched: {reason}") from None
     if len(content) > _MOST:
