@@ -6,6 +6,6 @@ up=0
 "$top/tests/real/slurm.sh" status >/dev/null 2>&1 || up=$?
 if [ "$up" != 0 ]; then "$top/tests/real/slurm.sh" up || exit; fi
 done=0
-molecule test --scenario-name slurm || done=$?
+molecule test --scenario-name slurm --destroy never || done=$?
 [ "$up" = 0 ] || "$top/tests/real/slurm.sh" down
 exit "$done"

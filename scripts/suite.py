@@ -51,7 +51,7 @@ def steps() -> list[Step]:
         Step("ansible-test", ["scripts/ansible_test_sanity.sh"]),
         Step("real-slurm", [RIG, "up"]),
         Step("integration", [*PYTEST, "tests/integration"], tests=True),
-        Step("molecule-machine", ["molecule", "test", "--scenario-name", "machine"]),
+        Step("molecule-machine", ["molecule", "test", "--scenario-name", "machine", "--destroy", "never"]),
         Step("molecule-slurm", ["scripts/molecule_slurm.sh"]),
     ]
 
