@@ -2,74 +2,25 @@
 # Sets up real container parts for an unprivileged user: Apptainer, podman with runc, Charliecloud, and two registries
 # on loopback (plain http, and https with a password). README.md beside this file says how to use it.
 set -euo pipefail
-umask 022
-export PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
-
-HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-TOP=$(cd "$HERE/../.." && pwd)
-BUILD=${MODAK_BUILD_DIR:-$TOP/.build}
-BASE=${MODAK_REAL_BASE:-/var/tmp}
-LINK=$BUILD/containers
-TOOLS=$BASE/modak-container-tools # outlives 'down': Apptainer and the base system, the same for all checkouts
-CANNOT=77                         # exit code for "not possible on this machine", as automake has it
+NAME=containers
 PROGRAMS="podman runc docker-registry ch-run ch-convert ch-image mksquashfs squashfuse_ll newuidmap fakeroot mmdebstrap patchelf"
 PACKAGES=(podman runc docker-registry charliecloud-runtime charliecloud-builders squashfs-tools squashfuse uidmap
   fakeroot mmdebstrap patchelf openssl ca-certificates)
+# shellcheck source=tests/real/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+LINK=$BUILD/containers
+TOOLS=$BASE/modak-container-tools # outlives 'down': Apptainer and the base system, the same for all checkouts
 KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 
-say() { printf 'real containers: %s\n' "$*" >&2; }
-fail() { say "$*"; exit 1; }
-cannot() { say "not possible here: $*"; exit "$CANNOT"; }
-
-SUDO=
-as_root() { $SUDO "$@"; }
-need_root() {
-  [ "$(id -u)" = 0 ] && return
-  if ! sudo -n true 2>/dev/null; then cannot "it takes root or passwordless sudo"; fi
-  SUDO="sudo -n"
-}
-
 # --- programs ----------------------------------------------------------------------------------------------------
-
-missing_programs() { for program in $PROGRAMS; do command -v "$program" >/dev/null || echo "$program"; done; }
-
-logged() { # NAME COMMAND...: its output goes to a log, of which the end is shown when it fails
-  local log=$BUILD/logs/$1.log
-  shift
-  mkdir -p "$BUILD/logs"
-  "$@" >"$log" 2>&1 || { tail -n 20 "$log" >&2; fail "this failed: $*; the whole log is $log"; }
-}
-
-install_packages() {
-  local missing policy=/usr/sbin/policy-rc.d made=
-  missing=$(missing_programs | tr '\n' ' ')
-  [ -n "$missing" ] || return 0
-  command -v apt-get >/dev/null || cannot "${missing% } missing, and this is no Debian or Ubuntu to install them on"
-  say "installing ${PACKAGES[*]}"
-  # The packages' own services are not wanted: everything here runs on its own ports and files.
-  if [ ! -e "$policy" ]; then
-    printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
-    as_root chmod 755 "$policy"
-    made=$policy
-  fi
-  logged apt-update as_root env DEBIAN_FRONTEND=noninteractive apt-get -q update
-  logged apt-containers as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "${PACKAGES[@]}"
-  [ -z "$made" ] || as_root rm -f "$made"
-  missing=$(missing_programs | tr '\n' ' ')
-  [ -z "$missing" ] || fail "still missing after the installation: $missing"
-}
-
-mirror() { # the Debian mirror that this machine already uses
-  # shellcheck disable=SC2016 # apt's variable, not the shell's
-  apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 2>/dev/null | grep -E '/debian/?$' | sort -u | head -n 1
-}
 
 # Debian has Apptainer in its unstable branch only, built for a newer C library. So the package and that library are
 # unpacked side by side into a folder of their own; nothing of the system is touched. apt checks the signatures.
 install_apptainer() {
   local work site lib tree=$TOOLS/apptainer
   ! "$tree/usr/bin/apptainer" version >/dev/null 2>&1 || return 0
-  site=$(mirror)
+  site=$(mirror debian)
   if [ -z "$site" ] || [ ! -e "$KEYRING" ]; then cannot "Apptainer comes from a Debian mirror, and apt here has none"; fi
   say "unpacking Apptainer into $tree"
   work=$(as_root mktemp -d "$BASE/modak-apptainer.XXXXXX")
@@ -103,7 +54,7 @@ install_apptainer() {
 make_base() {
   local site
   [ ! -e "$TOOLS/debian12.tar" ] || return 0
-  site=$(mirror)
+  site=$(mirror debian)
   [ -n "$site" ] || cannot "the base system comes from a Debian mirror, and apt here has none"
   say "making a base system of Debian 12"
   as_root mkdir -p "$TOOLS"
@@ -244,23 +195,6 @@ registry() { # start | stop: a test takes the plain registry away in the middle
 }
 
 # --- the end -----------------------------------------------------------------------------------------------------
-
-runs() { # PID: is it there, and not just waiting to be buried?
-  local state
-  state=$(sed -n 's/^State:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null) && [ -n "$state" ] && [ "${state#Z}" = "$state" ]
-}
-
-end_processes() { # PIDS: asks, waits for up to ten seconds, then insists
-  local pid round left=()
-  for round in $(seq 0 100); do
-    left=()
-    for pid in "$@"; do ! runs "$pid" || left+=("$pid"); done
-    [ ${#left[@]} != 0 ] || return 0
-    [ "$round" != 0 ] || as_root kill "${left[@]}" 2>/dev/null || true
-    sleep 0.1
-  done
-  as_root kill -9 "${left[@]}" 2>/dev/null || true
-}
 
 stop() {
   recall || { rm -f "$LINK"; return 0; }

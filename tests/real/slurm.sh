@@ -2,60 +2,15 @@
 # Sets up a real Slurm on loopback (munge, slurmctld, four slurmd) and an sshd for an unprivileged user.
 # README.md beside this file says how to use it.
 set -euo pipefail
-umask 022
-export PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
-
-HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-TOP=$(cd "$HERE/../.." && pwd)
-BUILD=${MODAK_BUILD_DIR:-$TOP/.build}
-LINK=$BUILD/real
-BASE=${MODAK_REAL_BASE:-/var/tmp}
-MIN_JOB_AGE=${MODAK_REAL_MIN_JOB_AGE:-30}
+NAME=slurm
 NODES="n1 n2 n3 n4"
 PROGRAMS="munged slurmctld slurmd sbatch squeue sinfo scontrol scancel srun sshd ssh ssh-keygen ps"
 PACKAGES=(munge slurm-wlm slurm-client openssh-server openssh-client procps)
-CANNOT=77 # exit code for "not possible on this machine", as automake has it
+# shellcheck source=tests/real/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-say() { printf 'real slurm: %s\n' "$*" >&2; }
-fail() { say "$*"; exit 1; }
-cannot() { say "not possible here: $*"; exit "$CANNOT"; }
-
-SUDO=
-as_root() { $SUDO "$@"; }
-need_root() {
-  [ "$(id -u)" = 0 ] && return
-  if ! sudo -n true 2>/dev/null; then cannot "it takes root or passwordless sudo"; fi
-  SUDO="sudo -n"
-}
-
-missing_programs() { for program in $PROGRAMS; do command -v "$program" >/dev/null || echo "$program"; done; }
-
-install_packages() {
-  local missing policy=/usr/sbin/policy-rc.d made=
-  missing=$(missing_programs | tr '\n' ' ')
-  [ -n "$missing" ] || return 0
-  command -v apt-get >/dev/null || cannot "${missing% } missing, and this is no Debian or Ubuntu to install them on"
-  say "installing ${PACKAGES[*]}"
-  # The packages' own services are not wanted: everything here runs on its own ports, sockets and files.
-  if [ ! -e "$policy" ]; then
-    printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
-    as_root chmod 755 "$policy"
-    made=yes
-  fi
-  mkdir -p "$BUILD/logs"
-  local done=0
-  {
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q update &&
-      as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "${PACKAGES[@]}"
-  } >"$BUILD/logs/apt-slurm.log" 2>&1 || done=$?
-  [ -z "$made" ] || as_root rm -f "$policy"
-  if [ "$done" != 0 ]; then
-    tail -n 20 "$BUILD/logs/apt-slurm.log" >&2
-    fail "apt-get could not install them; the whole log is $BUILD/logs/apt-slurm.log"
-  fi
-  missing=$(missing_programs | tr '\n' ' ')
-  [ -z "$missing" ] || fail "still missing after the installation: $missing"
-}
+LINK=$BUILD/real
+MIN_JOB_AGE=${MODAK_REAL_MIN_JOB_AGE:-30}
 
 # --- what belongs to this checkout -------------------------------------------------------------------------------
 
@@ -174,23 +129,6 @@ up() {
 }
 
 # --- the end -----------------------------------------------------------------------------------------------------
-
-runs() { # PID: is it there, and not just waiting to be buried?
-  local state
-  state=$(sed -n 's/^State:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null) && [ -n "$state" ] && [ "${state#Z}" = "$state" ]
-}
-
-end_processes() { # PIDS: asks, waits for up to ten seconds, then insists
-  local pid round left=()
-  for round in $(seq 0 100); do
-    left=()
-    for pid in "$@"; do ! runs "$pid" || left+=("$pid"); done
-    [ ${#left[@]} != 0 ] || return 0
-    [ "$round" != 0 ] || as_root kill "${left[@]}" 2>/dev/null || true
-    sleep 0.1
-  done
-  as_root kill -9 "${left[@]}" 2>/dev/null || true
-}
 
 left_over() { # processes of the rig's own user, and step daemons of its cluster
   local pid
