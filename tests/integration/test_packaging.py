@@ -153,7 +153,7 @@ def test_all_tell_the_same_version() -> None:
     galaxy = yaml.safe_load((TOP / "galaxy.yml").read_text())
     assert galaxy["version"] == modak.__version__
     changes = (TOP / "CHANGELOG.md").read_text()
-    assert re.search(rf"^## v{re.escape(modak.__version__)}$", changes, re.MULTILINE)
+    assert re.search(rf"^## v{re.escape(modak.__version__)}$", changes.replace("\\", ""), re.MULTILINE)
 
 
 def test_an_execution_environment_gets_the_library() -> None:
