@@ -27,7 +27,7 @@ def table(name: str) -> Any:
 
 def shells() -> list[list[str]]:
     """Return the POSIX shells of this machine, as the beginnings of command lines."""
-    known = [["dash"], ["bash", "--posix"], ["busybox", "sh"], ["ksh"], ["mksh"], ["zsh", "--emulate", "sh"]]
+    known = [["dash"], ["bash", "--posix"], ["busybox", "sh"], ["mksh"]]
     return [["/bin/sh"], *(words for words in known if shutil.which(words[0]))]
 
 
@@ -54,6 +54,7 @@ def make(
     resources: dict[str, Any] | None = None,
     environment: dict[str, str] | None = None,
     candidate: dict[str, Any] | None = None,
+    tag: str = TAG,
 ) -> Part:
     """Return a job; ``job``, ``target``, ``resources`` and ``candidate`` are fields of the models."""
     options = JobOptions(**{"name": "digits", **(job or {})})
@@ -78,7 +79,7 @@ def make(
     )
     spec = JobSpec(
         name=plan.name,
-        tag=TAG,
+        tag=tag,
         directory=directory,
         script=f"{directory}/job.sh",
         output=f"{directory}/{options.output or 'output.log'}",

@@ -18,6 +18,12 @@ start_of() { # PID: fails when it has ended
   fi
 }
 
+group_of() { # PID
+  line=$(fields_of "$1") || return 1
+  line=${line#* * }
+  echo "${line%% *}"
+}
+
 session_of() { # PID
   line=$(fields_of "$1") || return 1
   line=${line#* * * }

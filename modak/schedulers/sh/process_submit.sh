@@ -5,7 +5,7 @@
 
 umask 077
 cd "$1" && mkdir -p state || exit 1
-script=$2 tag=$3
+directory=$1 script=$2 tag=$3
 if [ "$4" = yes ]; then
   set -- env
 else
@@ -15,7 +15,7 @@ else
     [ -z "$value" ] || set -- "$@" "$name=$value"
   done
 fi
-set -- "$@" "MODAK_TAG=$tag" /bin/sh "$script" "$tag"
+set -- "$@" "MODAK_TAG=$tag" "MODAK_DIRECTORY=$directory" /bin/sh "$script" "$tag"
 if command -v setsid >/dev/null 2>&1; then
   setsid "$@" >scheduler.log 2>&1 </dev/null &
 else

@@ -25,6 +25,10 @@ modak_now() {
   esac
 }
 
+modak_note() { # NAME VALUE: a line for a record
+  PATH=$modak_path printf '%s=%s\n' "$1" "$2"
+}
+
 modak_keep() { # FILE: puts standard input there in one step
   PATH=$modak_path cat >"$modak_state/.$1$modak_suffix.$$" &&
     PATH=$modak_path mv -f "$modak_state/.$1$modak_suffix.$$" "$modak_state/$1$modak_suffix"
@@ -35,7 +39,7 @@ modak_record() { # STATE EXIT_CODE
   {
     printf 'tag=%s\nstate=%s\ncode=%s\n' modak-0123456789abcdef "$1" "$2"
     printf 'signal=%s\njob=%s\nhost=%s\n' "$modak_signal" "$modak_job" "$modak_host"
-    [ ! -r "$modak_state/run$modak_suffix" ] || PATH=$modak_path cat "$modak_state/run$modak_suffix"
+    [ ! -r "$modak_state/run$modak_suffix" ] || cat "$modak_state/run$modak_suffix"
     printf 'finished=%s\n' "$(modak_now)"
   } | modak_keep exit
 }
@@ -66,7 +70,7 @@ modak_on_exit() { # CODE
 }
 
 modak_fail() { # SENTENCE
-  printf 'modak: %s\n' "$1" >&2
+  PATH=$modak_path printf 'modak: %s\n' "$1" >&2
   exit 1
 }
 
@@ -102,7 +106,7 @@ modak_preload() { # LIBRARY ...: adds to LD_PRELOAD what is on this node
     modak_found=
     if [ -r "$modak_name" ]; then
       modak_found=$modak_name
-    elif printf '%s\n' "$modak_cache" | PATH=$modak_path grep -Fq "	$modak_name ("; then
+    elif PATH=$modak_path printf '%s\n' "$modak_cache" | PATH=$modak_path grep -Fq "	$modak_name ("; then
       modak_found=$modak_name
     else
       modak_ifs=$IFS
@@ -127,40 +131,40 @@ lines'
   export OMP_NUM_THREADS=2
   export SECOND='it'"'"'s $HOME'
   modak_modules python/3.11 gcc/12
-  printf '%s\n' 'ulimit -c 0
+  PATH=$modak_path printf '%s\n' 'ulimit -c 0
 export STAGE=/tmp/$USER' | modak_keep pre_execution
   set -e
   # shellcheck disable=SC1090
   . "$modak_state/pre_execution$modak_suffix"
   set +e
   cd "$modak_directory/work" || modak_fail "the working directory $modak_directory/work is not there"
-  modak_app=
   modak_stopped=
-  trap 'modak_stopped=1; [ -z "$modak_app" ] || kill -s TERM "$modak_app" 2>/dev/null' TERM
-  printf 'start=%s\n' "$(modak_now)" | modak_keep run
+  modak_note start "$(modak_now)" | modak_keep run
   (
     modak_preload libtcmalloc_minimal.so.4
     exec mpirun -n 4 ./train --epochs 12
   ) &
   modak_app=$!
+  trap 'modak_stopped=1; kill -s TERM "$modak_app" 2>/dev/null' TERM
   while :; do
     wait "$modak_app"
     modak_code=$?
     kill -0 "$modak_app" 2>/dev/null || break
   done
-  printf 'end=%s\n' "$(modak_now)" >>"$modak_state/run$modak_suffix"
+  modak_note end "$(modak_now)" >>"$modak_state/run$modak_suffix"
   trap - TERM
   if [ -z "$modak_stopped" ]; then
-    printf '%s\n' 'rm -rf "$STAGE"' | modak_keep post_execution
+    PATH=$modak_path printf '%s\n' 'rm -rf "$STAGE"' | modak_keep post_execution
     # shellcheck disable=SC1090
     (. "$modak_state/post_execution$modak_suffix")
     modak_post=$?
-    printf 'post_code=%s\n' "$modak_post" >>"$modak_state/run$modak_suffix"
-    [ "$modak_post" = 0 ] || printf 'modak: post_execution ended with exit code %s\n' "$modak_post" >&2
+    modak_note post_code "$modak_post" >>"$modak_state/run$modak_suffix"
+    [ "$modak_post" = 0 ] || echo "modak: post_execution ended with exit code $modak_post" >&2
   fi
   exit "$modak_code"
 ) </dev/null &
 modak_body=$!
+[ -z "$modak_signal" ] || kill -s TERM "$modak_body" 2>/dev/null # it came before there was anything to stop
 
 # Nobody but this script keeps the wall time: a signal to its process group, and SIGKILL to what is left of it.
 (

@@ -34,6 +34,10 @@ modak_now() {
   esac
 }
 
+modak_note() { # NAME VALUE: a line for a record
+  PATH=$modak_path printf '%s=%s\n' "$1" "$2"
+}
+
 modak_keep() { # FILE: puts standard input there in one step
   PATH=$modak_path cat >"$modak_state/.$1$modak_suffix.$$" &&
     PATH=$modak_path mv -f "$modak_state/.$1$modak_suffix.$$" "$modak_state/$1$modak_suffix"
@@ -44,7 +48,7 @@ modak_record() { # STATE EXIT_CODE
   {
     printf 'tag=%s\nstate=%s\ncode=%s\n' modak-0123456789abcdef "$1" "$2"
     printf 'signal=%s\njob=%s\nhost=%s\n' "$modak_signal" "$modak_job" "$modak_host"
-    [ ! -r "$modak_state/run$modak_suffix" ] || PATH=$modak_path cat "$modak_state/run$modak_suffix"
+    [ ! -r "$modak_state/run$modak_suffix" ] || cat "$modak_state/run$modak_suffix"
     printf 'finished=%s\n' "$(modak_now)"
   } | modak_keep exit
 }
@@ -75,7 +79,7 @@ modak_on_exit() { # CODE
 }
 
 modak_fail() { # SENTENCE
-  printf 'modak: %s\n' "$1" >&2
+  PATH=$modak_path printf 'modak: %s\n' "$1" >&2
   exit 1
 }
 
@@ -92,22 +96,22 @@ exec >/home/user/.modak/runs/digits-0123456789abcdef/output.log"$modak_suffix" 2
   cd "$modak_directory/work" || modak_fail "the working directory $modak_directory/work is not there"
   export MODAK_TASK="$modak_task"
   export MODAK_TAG=modak-0123456789abcdef
-  modak_app=
-  trap '[ -z "$modak_app" ] || kill -s TERM "$modak_app" 2>/dev/null' TERM
-  printf 'start=%s\n' "$(modak_now)" | modak_keep run
+  modak_note start "$(modak_now)" | modak_keep run
   (
     exec ./train --epochs 12
   ) &
   modak_app=$!
+  trap 'kill -s TERM "$modak_app" 2>/dev/null' TERM
   while :; do
     wait "$modak_app"
     modak_code=$?
     kill -0 "$modak_app" 2>/dev/null || break
   done
-  printf 'end=%s\n' "$(modak_now)" >>"$modak_state/run$modak_suffix"
+  modak_note end "$(modak_now)" >>"$modak_state/run$modak_suffix"
   exit "$modak_code"
 ) </dev/null &
 modak_body=$!
+[ -z "$modak_signal" ] || kill -s TERM "$modak_body" 2>/dev/null # it came before there was anything to stop
 
 while :; do
   wait "$modak_body"

@@ -1,0 +1,84 @@
+"""Commands as text, what is answered to them, and who answers."""
+
+from typing import Any
+
+import pytest
+
+from modak.errors import InputError, JobError, ModakError, TargetError
+from modak.model.base import SchedulerName
+from modak.schedulers import registry
+from modak.schedulers.detect import Recognised, recognise
+from modak.transport.base import Completed
+from scheduler_parts import TAG, make, table
+
+ALL: tuple[SchedulerName, ...] = ("slurm", "torque", "openpbs", "process")
+WRAPPER = """Unknown option: version
+Usage:
+    qsub [-a start_time] [-A account] [-b y|n] [-e err_path] [-I] [-l
+    resource_list] [-m mail_options] [-M user_list] [-N job_name] [-o
+    out_path] [-p priority] [-pe shm task_cnt] [-P wckey] [-q destination]
+"""
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, id=f"{c['scheduler']}-{c['name']}") for c in table("submit")])
+def test_answer_to_a_submission(case: dict[str, Any]) -> None:
+    done = Completed(case.get("rc", 0), case.get("out", ""), case.get("err", ""))
+    scheduler = registry.get(case["scheduler"])
+    if "id" in case:
+        assert scheduler.parse_submit(done) == case["id"]
+        return
+    kind: type[ModakError] = JobError if "refused" in case else TargetError
+    with pytest.raises(kind) as failure:
+        scheduler.parse_submit(done)
+    assert str(failure.value).startswith(case.get("refused") or case["silent"])
+    assert "\n" not in str(failure.value)
+
+
+@pytest.mark.parametrize("scheduler", ALL)
+@pytest.mark.parametrize("bad", ["1; reboot", "$(reboot)", "", "1 2", "-all", "1\n2", "abc", "\u0661"])
+def test_an_id_that_is_none_reaches_no_shell(scheduler: SchedulerName, bad: str) -> None:
+    for command in (registry.get(scheduler).status_command, registry.get(scheduler).cancel_command):
+        with pytest.raises(InputError):
+            command([bad])
+
+
+@pytest.mark.parametrize("scheduler", ALL)
+@pytest.mark.parametrize("bad", ["modak-x", "modak-0123456789ABCDEF", f"{TAG}\n", f"{TAG} --all", "$(reboot)"])
+def test_a_tag_that_is_none_reaches_no_shell(scheduler: SchedulerName, bad: str) -> None:
+    with pytest.raises(InputError, match="is not a tag"):
+        registry.get(scheduler).find_command(bad)
+
+
+@pytest.mark.parametrize("scheduler", ["slurm", "torque", "openpbs"])
+def test_many_jobs_are_one_question(scheduler: SchedulerName) -> None:
+    ids = [str(number) if scheduler == "slurm" else f"{number}.server" for number in range(1000, 1100)]
+    command = registry.get(scheduler).status_command(ids)
+    assert all(name in command.splitlines()[0] for name in ids)
+    assert command.count("squeue --noheader") == (scheduler == "slurm")
+
+
+def test_what_a_site_sets_for_sbatch_does_not_win_over_the_script() -> None:
+    part = make("slurm", job={"partition": "cpu"})
+    command = part.scheduler.submit_command(part.spec)
+    unset = command.partition(";")[0].split()
+    assert unset[0] == "unset"
+    assert "SBATCH_PARTITION" in unset
+    assert "SBATCH_ACCOUNT" not in unset, "a site's default stays where the user names none"
+
+
+@pytest.mark.parametrize(
+    ("sbatch", "qsub", "expected"),
+    [
+        ("slurm-wlm 22.05.8\n", "", Recognised("slurm", "22.05.8")),
+        ("slurm 23.11.4", "", Recognised("slurm", "23.11.4")),
+        ("slurm-wlm 22.05.8\n", WRAPPER, Recognised("slurm", "22.05.8", wrapped=True)),
+        ("", WRAPPER, Recognised("slurm", None, wrapped=True)),
+        ("sbatch: fatal: Could not establish a configuration source\n", "", Recognised("slurm", None)),
+        ("", "Version: 6.1.3.h5\nCommit: b405afb\n", Recognised("torque", "6.1.3.h5")),
+        ("", "pbs_version = 23.06.06\n", Recognised("openpbs", "23.06.06")),
+        ("sh: 1: sbatch: not found", "sh: 1: qsub: not found", None),
+        ("", "", None),
+    ],
+)
+def test_who_answers(sbatch: str, qsub: str, expected: Recognised | None) -> None:
+    assert recognise(sbatch, qsub) == expected
