@@ -52,11 +52,13 @@ def look(transport: Transport, plan: Plan, paths: Iterable[str] = (), *, ask: Sc
 def stage(transport: Transport, spec: JobSpec, uploads: Sequence[Upload]) -> None:
     """Make the job's folder and bring the files there, each whole or not at all.
 
-    TargetError when one arrives damaged.
+    Nothing is brought when the job has been submitted meanwhile. TargetError when a file arrives damaged.
     """
     small = [upload for upload in uploads if upload.alone is None]
     folders = [str(PurePosixPath(path).parent) for path in (spec.output, spec.error) if path is not None]
     answer = call(transport, "stage", [spec.directory, spec.tag, token(), *folders], stdin=files.archive(small))
+    if answer.get("late") is not None:
+        return
     _verify(small, answer)
     for upload in uploads:
         if (local := upload.alone) is not None:

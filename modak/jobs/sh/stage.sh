@@ -7,10 +7,11 @@ shift 3
 umask 077
 mkdir -p "${dir%/*}" || fail "the folder ${dir%/*} cannot be made"
 mkdir -m 700 "$dir" 2>/dev/null || { [ -d "$dir" ] && [ ! -h "$dir" ]; } || fail "the folder $dir cannot be made"
+contents=$(ls -A "$dir") # before the tag is looked for: another run may be making the folder, and its tag comes first
 if [ -f "$dir/state/tag" ]; then
   [ "$(cat "$dir/state/tag")" = "$tag" ] || fail "$dir is the folder of another job"
 else
-  case $(ls -A "$dir") in
+  case $contents in
   '' | state) ;;
   *) fail "$dir is there already, and is no job's folder: move it away" ;;
   esac
@@ -20,6 +21,14 @@ fi
 mkdir -p "$dir/work" "$@" || fail "the folders for the job's output cannot be made"
 # What a controller that was killed left behind a day ago or earlier.
 find "$dir/state" -type d -name 'stage.*' -mtime +0 -prune -exec rm -rf {} +
+attempt='' refused=''
+[ ! -f "$dir/state/intent" ] || read -r attempt rest <"$dir/state/intent"
+[ ! -f "$dir/state/refused" ] || read -r refused rest <"$dir/state/refused"
+if [ "$attempt" != "$refused" ]; then # another run was faster, and its job may be running on these files
+  part late
+  part end
+  exit 0
+fi
 new=$dir/state/stage.$token
 mkdir "$new" && (cd "$new" && tar -xof -) || fail "the files cannot be unpacked in $new"
 part files

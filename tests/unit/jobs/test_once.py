@@ -4,16 +4,18 @@ import subprocess
 import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from fakequeue import FakeQueue
-from jobplans import plan
+from jobplans import plan, source
 from modak.errors import JobError, TargetError
 from modak.jobs.control import Jobs
 from modak.jobs.settings import Patience
 from modak.model.plan import Plan
+from modak.transport.base import Completed
 from modak.transport.local import LocalTransport
 from transports import CutShort, Failing, Killed, Notes
 
@@ -131,6 +133,31 @@ def test_four_controllers_at_once(tmp_path: Path, deployed: Plan, hasty: Patienc
     assert queue.jobs() == ["1"]
     assert [present.job.id for present in found] == ["1"] * 4
     assert sum(present.made for present in found) == 1
+
+
+def test_files_of_a_job_that_another_run_submitted_meanwhile_stay(
+    queue: FakeQueue, tmp_path: Path, hasty: Patience
+) -> None:
+    """The slower of two runs must not put fresh inputs under a job that has begun to change them."""
+    (tmp_path / "in.txt").write_text("as sent")
+    item = source("in.txt", tmp_path / "in.txt")
+    deployed = plan(["true"], tmp_path / "space", sources=(item,), scheduler="slurm")
+
+    class Overtaken(LocalTransport):
+        trips = 0
+
+        def run(self, command: str, **rest: Any) -> Completed:
+            self.trips += 1
+            if self.trips == 2:
+                present = Jobs(LocalTransport(), scheduler=queue, patience=hasty).present(deployed, [item])
+                changed = Path(present.job.spec.directory) / "work" / "in.txt"
+                changed.write_text("changed by the job")
+            return super().run(command, **rest)
+
+    slower = Jobs(Overtaken(), scheduler=queue, patience=hasty).present(deployed, [item])
+    assert not slower.made
+    assert (Path(slower.job.spec.directory) / "work" / "in.txt").read_text() == "changed by the job"
+    assert queue.jobs() == ["1"]
 
 
 def test_lock_of_a_dead_controller_on_another_host(queue: FakeQueue, deployed: Plan, hasty: Patience) -> None:
