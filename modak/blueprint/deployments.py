@@ -124,7 +124,8 @@ def check_deployments(service: Service, inputs: Mapping[str, Any]) -> Iterator[F
         except ValidationError as error:
             yield from _told(error, template, target)
             continue
-        yield from _files(service, document, template)
+        if not template.value.get("properties", {}).get("input_folders"):
+            yield from _files(service, document, template)
 
 
 def _told(error: ValidationError, template: Spot, target: Spot) -> Iterator[Fault]:

@@ -9,7 +9,7 @@ from modak.blueprint.deployments import JOB, TARGET, Resolver
 from modak.blueprint.references import requirements_of, target_of
 from modak.blueprint.service import Service
 
-WIDTH, HEIGHT, GAP, MARGIN, LINE = 230, 84, 56, 24, 17
+WIDTH, HEIGHT, GAP, MARGIN, LINE, LANE = 230, 84, 64, 24, 17, 16
 _COLOURS = {"job": ("#eef4ff", "#2f5fa7"), "target": ("#eefaf0", "#2e7d4f"), "other": ("#f6f6f6", "#666666")}
 _STYLE = "font-family: sans-serif; font-size: 12px"
 _LONGEST = 34
@@ -59,7 +59,7 @@ def picture(service: Service, inputs: Mapping[str, Any] | None = None) -> Pictur
     return Picture(path.stem, boxes, edges, _layers(boxes, edges))
 
 
-_LABELS = {"host": "runs on", "dependency": "after", "image": "uses"}
+_LABELS = {"host": "runs on", "feed": "needs results of", "dependency": "after", "image": "uses"}
 
 
 def _box(service: Service, resolver: Resolver, name: str) -> Box:
@@ -136,12 +136,15 @@ def _entity(text: str) -> str:
 
 def svg(shown: Picture) -> str:
     """Return the picture as an SVG document."""
+    level_of = {name: level for level, row in enumerate(shown.layers) for name in row}
+    far = [edge for edge in shown.edges if level_of[edge.target] - level_of[edge.source] != 1]
     widest = max((len(row) for row in shown.layers), default=1)
-    width = 2 * MARGIN + widest * WIDTH + (widest - 1) * GAP
+    inner = widest * WIDTH + (widest - 1) * GAP
+    width = 2 * MARGIN + inner + LANE * len(far)
     height = 2 * MARGIN + len(shown.layers) * HEIGHT + (len(shown.layers) - 1) * GAP
     places: dict[str, tuple[float, float]] = {}
     for level, row in enumerate(shown.layers):
-        left = (width - len(row) * WIDTH - (len(row) - 1) * GAP) / 2
+        left = MARGIN + (inner - len(row) * WIDTH - (len(row) - 1) * GAP) / 2
         for column, name in enumerate(row):
             places[name] = (left + column * (WIDTH + GAP), MARGIN + level * (HEIGHT + GAP))
     parts = [
@@ -151,23 +154,26 @@ def svg(shown: Picture) -> str:
         '<defs><marker id="end" viewBox="0 0 10 10" refX="10" refY="5" markerWidth="8" markerHeight="8" orient="auto">'
         '<path d="M 0 0 L 10 5 L 0 10 z" fill="#444444"/></marker></defs>',
     ]
-    parts += [_line(edge, places) for edge in shown.edges]
+    parts += [_line(edge, places, far.index(edge) + 1 if edge in far else None, MARGIN + inner) for edge in shown.edges]
     parts += [_rectangle(box, *places[name]) for name, box in shown.boxes.items()]
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _line(edge: Edge, places: Mapping[str, tuple[float, float]]) -> str:
+def _line(edge: Edge, places: Mapping[str, tuple[float, float]], lane: int | None, right: float) -> str:
+    """Return an edge to the next layer as a straight line; a longer one goes around the boxes, right of ``right``."""
     (x1, y1), (x2, y2) = places[edge.source], places[edge.target]
-    x1, x2 = x1 + WIDTH / 2, x2 + WIDTH / 2
-    if y1 == y2:  # side by side
-        x1, x2 = x1 + (WIDTH / 2 if x2 > x1 else -WIDTH / 2), x2 - (WIDTH / 2 if x2 > x1 else -WIDTH / 2)
-        y1 = y2 = y1 + HEIGHT / 2
+    x1, y1, x2 = x1 + WIDTH / 2, y1 + HEIGHT, x2 + WIDTH / 2
+    if lane is None:
+        path, label = f"M {x1:g} {y1:g} L {x2:g} {y2:g}", ((x1 + x2) / 2 + 5, (y1 + y2) / 2 + 4)
     else:
-        y1 += HEIGHT
-    middle = f'x="{(x1 + x2) / 2 + 5:g}" y="{(y1 + y2) / 2 + 4:g}"'
+        # Each leaves and arrives a little further from the middle, so that none covers another.
+        step = lane % 7
+        x1, x2, leave, arrive = x1 + 14 * step, x2 + 14 * step, y1 + 10 + 5 * step, y2 - 14 - 5 * step
+        path = f"M {x1:g} {y1:g} V {leave:g} H {right + lane * LANE:g} V {arrive:g} H {x2:g} V {y2:g}"
+        label = (x1 + 5, leave - 3)
     return (
-        f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" stroke="#444444" marker-end="url(#end)"/>'
-        f'<text {middle} fill="#444444">{escape(edge.label)}</text>'
+        f'<path d="{path}" fill="none" stroke="#444444" marker-end="url(#end)"/>'
+        f'<text x="{label[0]:g}" y="{label[1]:g}" fill="#444444">{escape(edge.label)}</text>'
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from modak.blueprint.package import write_csar
 from orchestrator import BLUEPRINTS, Orchestrator, connection
 from rig import Rig
 
@@ -103,6 +104,29 @@ def test_digits_on_slurm(tmp_path: Path, environment: dict[str, str], real_slurm
     assert outputs["interpreter"] == keras_python
     assert real_slurm.jobs()[outputs["job_id"]] == ("digits", "COMPLETED")
     assert opera.run("undeploy").code == 0
+
+
+def test_a_workflow_passes_results_on(tmp_path: Path, environment: dict[str, str]) -> None:
+    opera = Orchestrator(tmp_path, environment, BLUEPRINTS / "workflow-machine.yaml")
+    opera.inputs(python=sys.executable, workspace=str(tmp_path / "workspace"), epochs=2)
+    deployed = opera.deploy("--workers", "2", timeout=300)
+    assert deployed.code == 0, deployed.text
+    outputs = opera.outputs()
+    assert outputs["best"]["best"] in ("short", "long")
+    assert outputs["accuracy"] > 0.5
+    undeployed = opera.run("undeploy", "--workers", "2")
+    assert undeployed.code == 0, undeployed.text
+    assert folders(tmp_path / "workspace") == []
+
+
+def test_a_package_deploys(here: Orchestrator) -> None:
+    package = here.folder / "tiny.csar"
+    write_csar(here.blueprint, package)
+    here.blueprint = package
+    deployed = here.deploy()
+    assert deployed.code == 0, deployed.text
+    assert here.outputs()["state"] == "completed"
+    assert here.run("undeploy").code == 0
 
 
 def test_undeploy_cancels_a_running_job(here: Orchestrator, name: str) -> None:

@@ -49,7 +49,7 @@ def test_svg_has_each_node_and_edge_within_its_size(base: Path) -> None:
     root = parsed(svg(picture(load(base))))
     width, height = float(root.get("width", 0)), float(root.get("height", 0))
     assert [group.get("id") for group in root.iter(f"{SPACE}g")] == ["cluster", "checked", "train"]
-    assert len(list(root.iter(f"{SPACE}line"))) == 3
+    assert len([path for path in root.iter(f"{SPACE}path") if path.get("marker-end")]) == 3
     for box in root.iter(f"{SPACE}rect"):
         x, y, wide, high = (float(box.get(key, -1)) for key in ("x", "y", "width", "height"))
         assert 0 <= x <= width - wide
