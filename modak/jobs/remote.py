@@ -55,15 +55,18 @@ def call(
     *,
     stdin: bytes = b"",
     package: str = __package__,
+    library: Sequence[str] = (),
     limit: float | None = STEP_LIMIT,
 ) -> Answer:
     """Run the script ``sh/<step>.sh`` of ``package`` on the target, for at most ``limit`` seconds.
+
+    The scripts of the same package that ``library`` names come before it.
 
     StepError when the step refuses (with its own sentence); TargetError when the target is not reached, and when the
     step died on the way or its answer was cut off.
     """
     boundary = f"--{secrets.token_hex(12)}"
-    script = f"{_script(__package__, 'common')}\n{_script(package, step)}"
+    script = "\n".join([_script(__package__, "common"), *(_script(package, name) for name in (*library, step))])
     command = f"boundary={boundary}\nset -- {join(arguments)}\n{script}"
     done = transport.run(command, stdin=stdin, timeout=limit)
     parts = []

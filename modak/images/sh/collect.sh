@@ -1,0 +1,60 @@
+# shellcheck shell=sh
+# collect IMAGES DAYS DRY: removes images that nobody used for DAYS days and that no queued or running job needs, and
+# what broken downloads left. With DRY=1 only says so. Prints lines: removed or kept, bytes, file, reason.
+
+images=$1 days=$2 dry=$3
+[ -d "$images" ] || { part end && exit 0; }
+store_open "$images"
+store_work
+
+needed() { # FILE: prints the folder of a job that has not ended
+  for record in "$images/.holders/$1"/*; do
+    [ -f "$record" ] || continue
+    dir=$(cat "$record")
+    [ -d "$dir" ] || { rm -f "$record" && continue; }
+    [ ! -f "$dir/state/exit" ] || continue
+    # The tasks of an array end one by one.
+    if [ -z "$(find "$dir/state" -name 'exit.*' 2>/dev/null | head -n 1)" ] ||
+      [ -n "$(find "$dir/state" -prune -mtime "-$days" 2>/dev/null)" ]; then
+      printf '%s' "$dir"
+      return
+    fi
+  done
+}
+
+recent() { # FILE
+  mark=$images/.used/$1
+  [ -e "$mark" ] || mark=$images/$1
+  [ "$days" -gt 0 ] && [ -z "$(find "$mark" -prune -mtime "+$((days - 1))" 2>/dev/null)" ]
+}
+
+part files
+for path in "$images"/*.sif "$images"/*.sqfs; do
+  [ -f "$path" ] || continue
+  file=${path##*/}
+  size=$(wc -c <"$path")
+  if recent "$file"; then
+    printf 'kept\t%d\t%s\tused within %d days\n' "$size" "$file" "$days"
+    continue
+  fi
+  lock_take "$images/.locks/$file"
+  holder=$(needed "$file")
+  if [ -z "$holder" ] && [ "$dry" != 1 ]; then
+    # Out of sight first: whoever needs it from now on says so and waits for the lock, and then gets it back.
+    mv "$path" "$work/$file" || fail "$path cannot be removed"
+    holder=$(needed "$file")
+    if [ -n "$holder" ]; then mv "$work/$file" "$path"; else rm -f "$work/$file" "$path.info" "$images/.used/$file"; fi
+  fi
+  if [ -n "$holder" ]; then
+    printf 'kept\t%d\t%s\tneeded by %s\n' "$size" "$file" "$holder"
+  else
+    printf 'removed\t%d\t%s\tnot used for %d days\n' "$size" "$file" "$days"
+  fi
+  lock_drop
+done
+part work
+find "$images/.work" -mindepth 1 -maxdepth 1 -mtime +1 2>/dev/null | while IFS= read -r dir; do
+  printf '%s\n' "$dir"
+  [ "$dry" = 1 ] || { chmod -R u+rwX "$dir" 2>/dev/null && rm -rf "$dir"; }
+done
+part end

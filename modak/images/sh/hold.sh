@@ -1,0 +1,11 @@
+# shellcheck shell=sh
+# hold IMAGES FILE HOLDER: says that the job in HOLDER needs FILE, and what FILE is where it is there.
+
+[ -d "$1" ] || { part end && exit 0; }
+store_open "$1"
+store_hold "$2" "$3"
+if store_has "$2"; then
+  part info
+  cat "$images/$2.info"
+fi
+part end

@@ -1,0 +1,69 @@
+# shellcheck shell=sh
+# pull IMAGES FILE TOOL REFERENCE DIGEST SHA256 BYTES HOLDER PLAIN SQUASH: brings REFERENCE to IMAGES/FILE, once.
+# BYTES is the room that it takes on the way; SHA256 the file's hash, empty where it is known only afterwards;
+# PLAIN is 1 for a registry on this machine, which may speak HTTP. Standard input: user and password, a line each.
+
+store_open "$1"
+file=$2 tool=$3 reference=$4 digest=$5 wanted=$6 bytes=$7 holder=$8 plain=$9
+shift 9
+squash=$1
+if ! IFS= read -r user || ! IFS= read -r password; then user='' password=''; fi
+
+attempt() { # COMMAND...: the registry's own scheme first; what is said goes to a log
+  if "$@" >"$work/log" 2>&1 </dev/null; then return 0; fi
+  [ "$plain" = 1 ] && APPTAINER_NOHTTPS=1 SINGULARITY_NOHTTPS=1 "$@" >"$work/log.plain" 2>&1 </dev/null && return 0
+  # The attempt over plain HTTP says more, unless HTTP was not what the registry speaks.
+  if [ -s "$work/log.plain" ] && ! grep -q 'HTTP request to an HTTPS server' "$work/log.plain"; then
+    mv "$work/log.plain" "$work/log"
+  fi
+  return 1
+}
+
+download_apptainer() {
+  export APPTAINER_TMPDIR="$work" SINGULARITY_TMPDIR="$work" APPTAINER_CACHEDIR="$work/cache" SINGULARITY_CACHEDIR="$work/cache"
+  if [ -n "$user" ]; then
+    export APPTAINER_DOCKER_USERNAME="$user" APPTAINER_DOCKER_PASSWORD="$password"
+    export SINGULARITY_DOCKER_USERNAME="$user" SINGULARITY_DOCKER_PASSWORD="$password"
+  fi
+  case $reference in
+  docker://*)
+    if [ -n "$squash" ]; then
+      attempt "$tool" build --force --mksquashfs-args "$squash" "$work/new" "$reference"
+    else
+      attempt "$tool" build --force "$work/new" "$reference"
+    fi ;;
+  *) attempt "$tool" pull --force "$work/new" "$reference" ;;
+  esac
+}
+
+download_charliecloud() {
+  export CH_IMAGE_STORAGE="$work/store" CH_IMAGE_CACHE=disabled TMPDIR="$work"
+  [ -z "$user" ] || export CH_IMAGE_USERNAME="$user" CH_IMAGE_PASSWORD="$password" CH_IMAGE_AUTH=yes
+  attempt ch-image pull "${reference#docker://}" &&
+    attempt ch-convert --in-fmt ch-image --out-fmt squash "${reference#docker://}" "$work/new"
+}
+
+started=$(date +%s)
+# Said before looking: whoever tidies up at this moment looks at it before and after taking the file away.
+store_hold "$file" "$holder"
+if ! store_has "$file"; then
+  store_work
+  lock_take "$images/.locks/$file"
+fi
+if store_has "$file"; then
+  part pulled
+else
+  store_room "$bytes"
+  command -v "$tool" >/dev/null 2>&1 || fail "$tool is not on this machine's PATH"
+  case $tool in ch-image) download_charliecloud ;; *) download_apptainer ;; esac ||
+    fail "the image $reference was not pulled: $(store_why "$work/log")"
+  sum=$(sum_of "$work/new")
+  [ -z "$wanted" ] || [ "${sum%% *}" = "$wanted" ] ||
+    fail "the image $reference is not what its registry says it is: its hash is ${sum%% *} and should be $wanted"
+  store_put "$work/new" "$file" "$reference" "$digest" "$("$tool" --version 2>&1 | head -n 1)"
+  part pulled
+  printf '%d' $(($(date +%s) - started))
+fi
+part info
+cat "$images/$file.info"
+part end

@@ -1,0 +1,30 @@
+# shellcheck shell=sh
+# pull_store TOOL NAME PLAIN: lets podman or docker pull NAME, which ends in a digest, into its own store.
+# Standard input: registry, user and password, a line each, or nothing.
+
+tool=$1 name=$2 plain=$3
+command -v "$tool" >/dev/null 2>&1 || fail "$tool is not on this machine's PATH"
+if "$tool" image inspect "$name" >/dev/null 2>&1; then
+  part pulled
+  echo 0
+  part end
+  exit 0
+fi
+umask 077
+work=$(mktemp -d "${TMPDIR:-/tmp}/modak.XXXXXXXX") || fail "no temporary folder can be made"
+trap 'rm -rf "$work"' EXIT
+if IFS= read -r registry && IFS= read -r user && IFS= read -r password; then
+  printf '{"auths":{"%s":{"auth":"%s"}}}' "$registry" "$(printf '%s:%s' "$user" "$password" | base64 | tr -d '\n')" \
+    >"$work/config.json"
+  export REGISTRY_AUTH_FILE="$work/config.json"
+  [ "$tool" != docker ] || export DOCKER_CONFIG="$work"
+fi
+pull() { "$tool" pull "$@" "$name" >"$work/log" 2>&1 </dev/null; }
+if [ "$tool" = podman ] && [ "$plain" = 1 ]; then
+  pull || pull --tls-verify=false
+else
+  pull
+fi || fail "the image $name was not pulled: $(store_why "$work/log")"
+part pulled
+printf '1 %d' "$("$tool" image inspect --format '{{.Size}}' "$name")"
+part end

@@ -1,0 +1,54 @@
+# shellcheck shell=sh
+# The image folder: FILE and FILE.info, put there by renaming; .locks, .work, .used and .holders beside them.
+
+store_open() { # IMAGES
+  images=$1
+  store_error=$(mkdir -p "$images/.locks" "$images/.work" "$images/.used" "$images/.holders" 2>&1) ||
+    fail "the image folder $images cannot be made: ${store_error##*: }"
+}
+
+store_work() { # sets work, a folder of our own that is removed at the end, with the lock
+  work=$(mktemp -d "$images/.work/XXXXXXXX") || fail "the image folder $images cannot be written"
+  trap 'lock_drop; chmod -R u+rwX "$work" 2>/dev/null; rm -rf "$work"' EXIT
+  trap 'exit 129' HUP
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
+}
+
+store_has() { [ -f "$images/$1" ] && [ -f "$images/$1.info" ]; }
+
+store_hold() { # FILE DIRECTORY: the job in DIRECTORY needs FILE
+  touch "$images/.used/$1" 2>/dev/null
+  [ -n "$2" ] || return 0
+  if ! mkdir -p "$images/.holders/$1" || ! printf '%s\n' "$2" >"$images/.holders/$1/${2##*/}"; then
+    fail "the image folder $images cannot be written"
+  fi
+}
+
+store_room() { # BYTES: is there room for so many?
+  free=$(df -Pk "$images" | awk 'NR == 2 { print $4 }')
+  [ "$(($1 / 1024))" -le "${free:-0}" ] ||
+    fail "$images has $((${free:-0} / 1024)) MB free, and $(($1 / 1048576)) MB are needed for the image"
+}
+
+store_put() { # NEW FILE REFERENCE DIGEST TOOL: NEW becomes FILE, for good
+  sum=$(sum_of "$1") || fail "$1 cannot be read"
+  {
+    printf 'reference=%s\ndigest=%s\nsha256=%s\nsize=%d\n' "$3" "$4" "${sum%% *}" "$(wc -c <"$1")"
+    printf 'made=%s\ntool=%s\n' "$(date +%s)" "$5"
+  } >"$work/info" || fail "$images is full"
+  chmod a-w "$1"
+  lock_held || fail "another process took over from this one, which had been silent for too long"
+  if ! mv -f "$work/info" "$images/$2.info" || ! mv -f "$1" "$images/$2"; then fail "$images/$2 cannot be put in place"; fi
+  touch "$images/.used/$2"
+}
+
+store_why() { # LOG: the sentence of a tool that failed
+  if grep -qi 'no space left on device\|disk quota exceeded' "$1"; then
+    echo "there is no space left for it"
+  else
+    why=$(sed -n -e 's/^.*FATAL: *//p' -e 's/^Error: *//p' -e 's/^error: *//p' "$1" | tail -n 1)
+    [ -n "$why" ] || why=$(grep . "$1" | tail -n 1)
+    printf '%s\n' "$why" | tr -s '[:space:]' ' ' | cut -c1-400
+  fi
+}

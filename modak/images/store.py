@@ -1,0 +1,279 @@
+"""The images on a target: pulled once, checked before they run, removed when nobody needs them."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from modak.errors import InputError, TargetError
+from modak.images.credentials import Login, login_for
+from modak.images.place import SUFFIXES, argument, folder, pin
+from modak.images.reference import Reference
+from modak.images.registry import Resolved, is_loopback, resolve
+from modak.jobs.remote import Answer, StepError, call
+from modak.model.base import RuntimeName
+from modak.model.plan import Image, Plan
+from modak.model.target import Target
+from modak.transport.base import Transport
+
+_UNPACKED = 5
+"""Bytes on disk per byte of a registry's layers: layers, what is in them, and the image made of it, for a while."""
+_LIBRARY = ("lock", "store")
+
+
+@dataclass(frozen=True)
+class Found:
+    """An image file on a target, checked."""
+
+    path: str
+    sha256: str
+    size: int
+    pulled: bool = False
+    """Whether it was brought just now."""
+    seconds: int | None = None
+    """What bringing it took."""
+    architecture: str | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+    signed: bool = False
+    """Whether it carries a signature by one of the keys that were given."""
+
+
+@dataclass(frozen=True)
+class Collected:
+    """One image file that was looked at for removal."""
+
+    file: str
+    size: int
+    removed: bool
+    reason: str
+
+
+class ImageStore:
+    """The image folder of one target. All methods raise TargetError where the target does not do what it should."""
+
+    def __init__(self, transport: Transport, images: str, *, limit: float | None = None) -> None:
+        """``images`` is the image folder's absolute path; ``limit`` the seconds that one pull may take."""
+        self.transport = transport
+        self.images = images
+        self.limit = limit
+
+    @classmethod
+    def of(cls, transport: Transport, target: Target, workspace: str, *, limit: float | None = None) -> "ImageStore":
+        """Return the store of ``target``, whose workspace is given as an absolute path on it."""
+        return cls(transport, folder(target, workspace), limit=limit)
+
+    def pull(
+        self,
+        image: Image,
+        runtime: RuntimeName,
+        *,
+        holder: str = "",
+        compression: str | None = None,
+        login: Login | None = None,
+    ) -> Found:
+        """Bring a pinned image of a registry to the target, unless it is there.
+
+        ``holder`` is the folder of the job that needs it, ``compression`` arguments for mksquashfs. The controller's
+        own login for the registry goes with it, by standard input. Any number of pulls of one image, on any number of
+        machines that share the folder, make one download.
+        """
+        reference = pin(image)
+        if reference.scheme in ("file", "build"):
+            raise InputError(f"'{image.reference}' is in no registry, so it cannot be pulled")
+        if runtime not in SUFFIXES:
+            return self._pull_to_store(reference, runtime, login or login_for(reference.registry))
+        path = argument(image, runtime, self.images)
+        known = self._known(path, holder)
+        if known is not None:
+            return known
+        login = login or login_for(reference.registry)
+        resolved = resolve(reference, image.architecture, login)
+        answer = self._call(
+            "pull",
+            [
+                self.images,
+                path.rpartition("/")[2],
+                "ch-image" if runtime == "charliecloud" else runtime,
+                str(reference),
+                resolved.digest,
+                resolved.sif_sha256 or "",
+                str(resolved.size * (1 if resolved.sif_sha256 else _UNPACKED)),
+                holder,
+                "1" if is_loopback(reference.registry) else "0",
+                compression or "",
+            ],
+            stdin=f"{login.user}\n{login.password}\n".encode() if login else b"",
+        )
+        seconds = answer.text("pulled").strip()
+        return _found(path, answer, seconds=int(seconds) if seconds else None)
+
+    def _known(self, path: str, holder: str) -> Found | None:
+        """Return the image where it is there already; its registry need not be there then."""
+        answer = self._call("hold", [self.images, path.rpartition("/")[2], holder])
+        return _found(path, answer) if answer.get("info") else None
+
+    def _pull_to_store(self, reference: Reference, runtime: RuntimeName, login: Login | None) -> Found:
+        """Let podman or docker pull into its own store, which keeps locks and checks digests itself."""
+        name = str(reference).removeprefix("docker://")
+        if reference.scheme != "docker":
+            raise InputError(f"{runtime} cannot pull '{reference}': it takes docker:// images")
+        loopback = "1" if is_loopback(reference.registry) else "0"
+        secret = f"{reference.registry}\n{login.user}\n{login.password}\n".encode() if login else b""
+        answer = self._call("pull_store", [runtime, name, loopback], stdin=secret)
+        fields = answer.text("pulled").split()
+        return Found(name, "", int(fields[1]) if len(fields) > 1 else 0, pulled=fields[:1] == ["1"])
+
+    def check(self, image: Image, runtime: RuntimeName, keys: Sequence[str] = ()) -> Found:
+        """Return the image on the target once it is found to be what the Plan says.
+
+        Its hash, its architecture, its labels and, where PEM ``keys`` are given, its signature are looked at.
+        TargetError names the image and what is wrong with it.
+        """
+        if runtime not in SUFFIXES:
+            return self._check_in_store(image, runtime, keys)
+        path = argument(image, runtime, self.images)
+        tool = runtime if runtime != "charliecloud" else "ch-run"
+        answer = self._call("check", [path, tool, *keys])
+        return _checked(image, path, answer, len(keys))
+
+    def _check_in_store(self, image: Image, runtime: RuntimeName, keys: Sequence[str]) -> Found:
+        name = argument(image, runtime, self.images)
+        if keys:
+            raise InputError(f"a signature is demanded, and {runtime} cannot check one: use apptainer")
+        answer = self._call("check_store", [runtime, name])
+        content = _json(answer.text("inspect"))
+        found = content[0] if isinstance(content, list) and content else {}
+        labels = (found.get("Config") or {}).get("Labels") or found.get("Labels") or {}
+        architecture = found.get("Architecture")
+        _compare(image, name, architecture, labels)
+        return Found(name, "", int(found.get("Size") or 0), architecture=architecture, labels=dict(labels))
+
+    def digest_of(self, path: str) -> str:
+        """Return the digest of a file on the target."""
+        answer = self._call("check", [path, "none"])
+        return f"sha256:{answer.text('sum').split()[0]}"
+
+    def collect(self, days: int, *, dry: bool = False) -> list[Collected]:
+        """Remove the images that nobody used for ``days`` days and that no job needs; with ``dry`` only say which."""
+        answer = self._call("collect", [self.images, str(days), "1" if dry else "0"])
+        rows = [line.split("\t") for line in answer.text("files").splitlines() if line.count("\t") == 3]
+        return [Collected(file, int(size), what == "removed", reason) for what, size, file, reason in rows]
+
+    def _call(self, step: str, arguments: Sequence[str], *, stdin: bytes = b"") -> Answer:
+        try:
+            return call(
+                self.transport,
+                step,
+                arguments,
+                stdin=stdin,
+                package="modak.images",
+                library=_LIBRARY,
+                limit=self.limit,
+            )
+        except StepError as error:
+            raise TargetError(str(error)) from None
+
+
+def read_keys(paths: Sequence[str]) -> list[str]:
+    """Return the PEM texts of the public keys in files on the controller; InputError for what is none."""
+    keys = []
+    for path in paths:
+        try:
+            text = Path(path).expanduser().read_text(encoding="ascii")
+        except (OSError, UnicodeDecodeError):
+            raise InputError(f"the public key {path} cannot be read") from None
+        if "PRIVATE" in text or "-----BEGIN PUBLIC KEY-----" not in text:
+            raise InputError(f"{path} is not a public key in PEM form ('-----BEGIN PUBLIC KEY-----')")
+        keys.append(text.strip())
+    return keys
+
+
+def realise(transport: Transport, plan: Plan, directory: str, *, limit: float | None = None) -> Found | None:
+    """See to it that the Plan's image is on the target and as it should be, for the job in ``directory``.
+
+    Return None where the runtime is native. InputError or TargetError is raised before anything is submitted.
+    """
+    chosen = plan.chosen
+    if chosen.runtime == "native" or chosen.image is None:
+        return None
+    keys = read_keys(plan.target.image_keys)
+    workspace = directory.rpartition("/")[0].rpartition("/")[0]
+    store = ImageStore.of(transport, plan.target, workspace, limit=limit)
+    found: Found | None = None
+    if pin(chosen.image).scheme not in ("file", "build"):
+        found = store.pull(chosen.image, chosen.runtime, holder=directory)
+    checked = store.check(chosen.image, chosen.runtime, keys)
+    if found is None:
+        return checked
+    return Found(**{**vars(checked), "pulled": found.pulled, "seconds": found.seconds})
+
+
+def _found(path: str, answer: Answer, *, seconds: int | None = None) -> Found:
+    info = _fields(answer.text("info"))
+    return Found(path, info.get("sha256", ""), int(info.get("size") or 0), pulled=seconds is not None, seconds=seconds)
+
+
+def _fields(text: str) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text[text.index("[") if text.lstrip().startswith("[") else text.index("{") :])
+    except ValueError:
+        return None
+
+
+def _checked(image: Image, path: str, answer: Answer, keys: int) -> Found:
+    reference = pin(image)
+    sha256, size, *_ = answer.text("sum").split()
+    info = _fields(answer.text("info"))
+    wanted = (reference.digest or "").removeprefix("sha256:") if reference.scheme == "file" else info.get("sha256")
+    if wanted is None:
+        raise TargetError(f"the image {path} has no record of what was pulled beside it: remove it, and pull it again")
+    if sha256 != wanted:
+        raise TargetError(f"the image {path} was changed: its hash is {sha256} and should be {wanted}")
+    if reference.scheme != "file" and info.get("digest") != reference.digest:
+        raise TargetError(f"the image {path} is of {info.get('digest')}, and the Plan names {reference.digest}")
+    signed = any(answer.text(f"signature.{n}").rstrip().endswith("code 0") for n in range(1, keys + 1))
+    if keys and not signed:
+        raise TargetError(
+            f"the image {path} carries no valid signature by {_keys_in_words(keys)}: {_why(answer, keys)}"
+        )
+    architecture, labels = _inside(answer)
+    if answer.get("inspect") is not None:
+        _compare(image, path, architecture, labels)
+    return Found(path, sha256, int(size), architecture=architecture, labels=labels, signed=signed)
+
+
+def _inside(answer: Answer) -> tuple[str | None, dict[str, str]]:
+    match = re.search(r"^Primary Architecture:\s*(\S+)", answer.text("header"), flags=re.M)
+    content = _json(answer.text("inspect")) or {}
+    attributes = ((content.get("data") or {}).get("attributes") or {}) if isinstance(content, dict) else {}
+    return (match[1] if match else None), {str(k): str(v) for k, v in (attributes.get("labels") or {}).items()}
+
+
+def _compare(image: Image, name: str, architecture: str | None, labels: dict[str, str]) -> None:
+    if architecture is not None and architecture != image.architecture:
+        raise TargetError(f"the image {name} is for {architecture}, and the Plan needs one for {image.architecture}")
+    for label, wanted in image.labels.items():
+        if labels.get(label) != wanted:
+            have = f"says '{labels[label]}'" if label in labels else "is not there"
+            raise TargetError(
+                f"the image {name} is not the Plan's: its label '{label}' {have} and should be '{wanted}'"
+            )
+
+
+def _keys_in_words(number: int) -> str:
+    return "the key that is demanded" if number == 1 else f"one of the {number} keys that are demanded"
+
+
+def _why(answer: Answer, keys: int) -> str:
+    said = [line for line in answer.text(f"signature.{keys}").splitlines() if "FATAL" in line or "rror" in line]
+    text = " ".join(said[-1].split()) if said else "the check gave no reason"
+    return text.partition("FATAL:")[2].strip() or text
+
+
+__all__ = ["Collected", "Found", "ImageStore", "Resolved", "read_keys", "realise"]
