@@ -28,6 +28,8 @@ EACH = 1024 * 1024
 """Largest file, in bytes, that travels in the answer itself."""
 SUM = 4 * 1024 * 1024
 """Most bytes of files in one answer."""
+_LIMIT = 3600.0
+"""Seconds for the target to read all results once."""
 _SCHEDULER_LOG = "scheduler.log"
 _OWN = (PLAN, OUTPUT, ERROR, _SCHEDULER_LOG)
 _LINE = re.compile(r"(?P<digest>[0-9a-f]{64}|cksum:\d+:\d+) (?P<size>\d+) (?P<path>.+)")
@@ -127,7 +129,7 @@ def _transfer(transport: Transport, directory: str, paths: Sequence[str], place:
     while True:
         lines = [*(f"want {path}" for path in paths), *_have(paths, place)]
         stdin = encode("".join(f"{line}\n" for line in lines))
-        answer = call(transport, "results", [directory, str(EACH), str(SUM)], stdin=stdin)
+        answer = call(transport, "results", [directory, str(EACH), str(SUM)], stdin=stdin, limit=_LIMIT)
         there = [_parse(line) for line in answer.text("files").splitlines()]
         lacking = {file.path: file for file in there if not file.is_at(place)}
         if not lacking:

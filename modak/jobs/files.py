@@ -4,7 +4,7 @@ import hashlib
 import io
 import tarfile
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -100,6 +100,19 @@ def changed(uploads: Iterable[Upload], there: Mapping[str, str]) -> list[Upload]
         for upload in uploads
         if upload.path not in there or upload.digest(there[upload.path]) != there[upload.path]
     ]
+
+
+def batches(uploads: Iterable[Upload]) -> Iterator[list[Upload]]:
+    """Yield the uploads in groups of about LARGE bytes, at least one group, which may be empty."""
+    batch: list[Upload] = []
+    size = 0
+    for upload in uploads:
+        if batch and size + upload.size > LARGE:
+            yield batch
+            batch, size = [], 0
+        batch.append(upload)
+        size += upload.size
+    yield batch
 
 
 def archive(uploads: Iterable[Upload]) -> bytes:

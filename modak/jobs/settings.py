@@ -29,6 +29,8 @@ class Patience:
     """How long the queue may show a job whose application has completed."""
     cancel: float = 120.0
     """How long a cancelled job may take to leave the queue."""
+    remind: float = 600.0
+    """After how long a state that has not changed is told again."""
     pause: float = 1.0
     """Between two tries of the same step."""
     sleep: Callable[[float], None] = time.sleep
@@ -39,7 +41,7 @@ class Reporter(Protocol):
     """Who is told what happens."""
 
     def state(self, job: "Job", state: QueueState) -> None:
-        """A job's state, or the reason for it, has changed."""
+        """A job's state or the reason for it has changed, or has not for a long time."""
 
     def notice(self, text: str) -> None:
         """Something else that a user should know, as one sentence."""

@@ -13,6 +13,10 @@ from modak.jobs.remote import Answer, call, token
 from modak.model.plan import Plan
 from modak.schedulers.base import JobSpec, Scheduler
 from modak.transport.base import Completed, Transport
+from modak.transport.local import encode
+
+_AT_LENGTH = 3600.0
+"""Seconds for a step that reads or carries many bytes."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ def look(transport: Transport, plan: Plan, paths: Iterable[str] = (), *, ask: Sc
     """
     find = ask.find_command(plan.tag()) if ask else ""
     arguments = [check_workspace(plan), folder_name(plan), find]
-    answer = call(transport, "look", arguments, stdin="".join(f"{path}\n" for path in paths).encode())
+    answer = call(transport, "look", arguments, stdin=encode("".join(f"{path}\n" for path in paths)), limit=_AT_LENGTH)
     found = None
     if ask:
         done = Completed(int(answer.text("found_code")), answer.text("found"), answer.stderr)
@@ -54,18 +58,20 @@ def stage(transport: Transport, spec: JobSpec, uploads: Sequence[Upload]) -> Non
 
     Nothing is brought when the job has been submitted meanwhile. TargetError when a file arrives damaged.
     """
-    small = [upload for upload in uploads if upload.alone is None]
     folders = [str(PurePosixPath(path).parent) for path in (spec.output, spec.error) if path is not None]
-    answer = call(transport, "stage", [spec.directory, spec.tag, token(), *folders], stdin=files.archive(small))
-    if answer.get("late") is not None:
-        return
-    _verify(small, answer)
+    for batch in files.batches(upload for upload in uploads if upload.alone is None):
+        data = files.archive(batch)
+        answer = call(transport, "stage", [spec.directory, spec.tag, token(), *folders], stdin=data, limit=_AT_LENGTH)
+        if answer.get("late") is not None:
+            return
+        _verify(batch, answer)
     for upload in uploads:
         if (local := upload.alone) is not None:
             new = f"state/large.{token()}"
             transport.put(local, f"{spec.directory}/{new}")
             mode = "700" if upload.executable else "600"
-            _verify([upload], call(transport, "place", [spec.directory, new, upload.path, mode]))
+            arguments = [spec.directory, new, upload.path, mode]
+            _verify([upload], call(transport, "place", arguments, limit=_AT_LENGTH))
 
 
 def remove(transport: Transport, directory: str, tag: str) -> None:

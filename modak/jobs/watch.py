@@ -29,6 +29,7 @@ class _Watched:
     """How many times in a row queue and records did not fit together."""
     since: float = 0.0
     offset: int = 0
+    told: float = 0.0
     end: QueueState | None = None
 
 
@@ -107,11 +108,9 @@ class Watch:
         """Return the answer, or None when the target was silent."""
         scheduler = waiting[0].job.scheduler
         ids = [watched.job.id for watched in waiting]
-        arguments = [scheduler.status_command(ids)]
-        for watched in waiting:
-            arguments += [watched.job.spec.directory, watched.job.spec.output, str(watched.offset)]
+        lines = [f"{item.job.spec.directory}\n{item.job.spec.output}\n{item.offset}\n" for item in waiting]
         try:
-            answer = call(self._transport, "poll", arguments)
+            answer = call(self._transport, "poll", [scheduler.status_command(ids)], stdin=encode("".join(lines)))
         except TargetError as error:
             self._last_error = str(error)
             return None
@@ -146,9 +145,13 @@ class Watch:
             watched.end = verdict.ended(None if alive else queue, record) or verdict.lost()
         self._follow(watched, parts.get("output", ""))
         shown = watched.end or queue
-        if shown is not None and _differs(shown, watched.state) and (watched.end or shown.state not in ENDS):
-            watched.state = shown
+        if shown is None or (watched.end is None and shown.state in ENDS):
+            return
+        now = self._patience.clock()
+        if _differs(shown, watched.state) or now - watched.told >= self._patience.remind:
+            watched.told = now
             self._reporter.state(watched.job, shown)
+        watched.state = shown
 
     def _is_certain(
         self, watched: _Watched, queue: QueueState | None, record: ExitRecord | None, *, answered: bool

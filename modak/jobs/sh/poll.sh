@@ -1,18 +1,15 @@
 # shellcheck shell=sh
-# poll STATUS [DIR OUTPUT OFFSET]...: what the scheduler says, and each job's own records; from byte OFFSET on the text
-# in the file OUTPUT, none of it where OFFSET is 0.
+# poll STATUS: what the scheduler says, and each job's own records. Standard input has three lines for each job: its
+# folder, the file that its output goes to, and from which byte on that is wanted, with 0 for none of it.
 
 status=$1
-shift
 part status
 sh -c "$status" </dev/null
 code=$?
 part code
 printf '%d' "$code"
 job=0
-while [ "$#" -ge 3 ]; do
-  dir=$1 output=$2 offset=$3
-  shift 3
+while IFS= read -r dir && IFS= read -r output && IFS= read -r offset; do
   part "job.$job"
   job=$((job + 1))
   records "$dir"

@@ -331,6 +331,23 @@ def test_large_files_travel_alone(
     assert (tmp_path / "results" / "probe" / "small").read_text() == "small\n"
 
 
+def test_many_files_travel_in_several_batches(
+    hasty: Patience, shell: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "LARGE", 100_000)
+    (tmp_path / "in").mkdir()
+    for number in range(10):
+        (tmp_path / "in" / f"{number}").write_bytes(bytes([number]) * 30_000)
+    items = tuple(source(f"in/{number}", tmp_path / "in" / f"{number}") for number in range(10))
+    deployed = shell("cat in/* | wc -c >out", sources=items, outputs=["out"])
+    transport = Counting()
+    jobs = Jobs(transport, patience=hasty)
+    present = jobs.present(deployed, items)
+    assert transport.trips == 1 + 4 + 1
+    jobs.bring(present.job, jobs.wait([present])[0], tmp_path / "results")
+    assert (tmp_path / "results" / "probe" / "out").read_text().strip() == "300000"
+
+
 def test_many_small_files_come_in_several_answers(
     jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,6 +88,12 @@ def test_pauses_grow_by_half_up_to_the_limit(stage: Stage) -> None:
     ]
 
 
+def test_state_that_does_not_change_is_told_now_and_then(queue: FakeQueue, tmp_path: Path, hasty: Patience) -> None:
+    stage = Stage(queue, tmp_path, replace(hasty, remind=0.0), LocalTransport())
+    stage.watch(nothing, nothing, stage.become("completed 0", COMPLETED))
+    assert stage.notes.states == [("queued", ""), ("queued", ""), ("completed", "")]
+
+
 def test_cancelled_is_said_at_the_next_question(stage: Stage) -> None:
     """The record may still be missing: the queue's word is enough."""
     result = stage.watch(stage.become("running"), stage.become("cancelled"))
