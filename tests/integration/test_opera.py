@@ -119,6 +119,23 @@ def test_a_workflow_passes_results_on(tmp_path: Path, environment: dict[str, str
     assert folders(tmp_path / "workspace") == []
 
 
+def test_mpi_over_two_nodes(tmp_path: Path, environment: dict[str, str], real_slurm: Rig) -> None:
+    opera = Orchestrator(tmp_path, environment, BLUEPRINTS / "mpi-slurm.yaml")
+    opera.inputs(mpi_type="pmi2", steps=1000000, **connection(real_slurm))
+    deployed = opera.deploy()
+    assert deployed.code == 0, deployed.text
+    outputs = opera.outputs()
+    assert (outputs["state"], outputs["metrics"]["ranks"]) == ("completed", 4)
+    assert outputs["metrics"]["error"] < 1e-9
+    log = (Path(outputs["results_path"]) / "output.log").read_text()
+    assert sorted(line.split(" on ")[0] for line in log.splitlines() if line.startswith("rank ")) == [
+        f"rank {rank} of 4" for rank in range(4)
+    ]
+    nodes = real_slurm.ssh(f"scontrol show job {outputs['job_id']}")
+    assert "NumNodes=2" in nodes
+    assert opera.run("undeploy").code == 0
+
+
 def test_a_package_deploys(here: Orchestrator) -> None:
     package = here.folder / "tiny.csar"
     write_csar(here.blueprint, package)

@@ -4,8 +4,8 @@
 set -euo pipefail
 NAME=slurm
 NODES="n1 n2 n3 n4"
-PROGRAMS="munged slurmctld slurmd sbatch squeue sinfo scontrol scancel srun sshd ssh ssh-keygen ps"
-PACKAGES=(munge slurm-wlm slurm-client openssh-server openssh-client procps)
+PROGRAMS="munged slurmctld slurmd sbatch squeue sinfo scontrol scancel srun sshd ssh ssh-keygen ps mpicc.mpich gcc"
+PACKAGES=(munge slurm-wlm slurm-client openssh-server openssh-client procps mpich libmpich-dev gcc libc6-dev)
 # shellcheck source=tests/real/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
