@@ -9,6 +9,7 @@ from modak.jobs import bringing, files, staging
 from modak.jobs.bringing import Brought
 from modak.jobs.files import LocalSource
 from modak.jobs.job import PLAN, SCRIPT, Job, specification
+from modak.jobs.remote import ask
 from modak.jobs.script import render
 from modak.jobs.settings import Patience, Reporter, Silent
 from modak.jobs.staging import Place
@@ -93,7 +94,7 @@ class Jobs:
         if job is not None and not again:
             return Preview(prepared.script, job)
         if command := scheduler.check_command(prepared.spec):
-            done = self._transport.run(command, stdin=prepared.script.encode())
+            done = ask(self._transport, command, stdin=prepared.script.encode())
             if done.returncode:
                 said = " ".join((done.stderr.strip() or done.stdout.strip()).split())
                 raise JobError(f"the scheduler would not take the job: {said or f'exit code {done.returncode}'}")
@@ -171,11 +172,11 @@ class Jobs:
     def _alive(self, scheduler: Scheduler, ids: Sequence[str]) -> list[str]:
         if not ids:
             return []
-        states = scheduler.parse_status(self._transport.run(scheduler.status_command(ids)), ids)
+        states = scheduler.parse_status(ask(self._transport, scheduler.status_command(ids)), ids)
         return [number for number in ids if number in states and states[number].state not in ENDS]
 
     def _cancel(self, scheduler: Scheduler, ids: Sequence[str]) -> None:
-        done = self._transport.run(scheduler.cancel_command(ids))
+        done = ask(self._transport, scheduler.cancel_command(ids))
         begun = self._patience.clock()
         while left := self._alive(scheduler, ids):
             if self._patience.clock() - begun > self._patience.cancel:

@@ -9,7 +9,7 @@ from importlib import resources
 
 from modak.errors import TargetError
 from modak.shell import join
-from modak.transport.base import Transport
+from modak.transport.base import Completed, Transport
 
 STEP_LIMIT = 300.0
 """Seconds after which a step is taken for hung; the longest one by far is a submission."""
@@ -74,13 +74,21 @@ def call(
         name, _, text = piece.partition("\n")
         parts.append((name, text))
     said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-    if 0 < done.returncode < 126 and said:
-        raise StepError(said[-1])
+    for line in said:
+        if line.startswith(f"{boundary} "):
+            raise StepError(line.removeprefix(f"{boundary} "))
     if done.returncode:
-        raise TargetError(f"the step '{step}' died on the target with exit code {done.returncode}")
+        last = f": {said[-1]}" if said else ""
+        raise TargetError(f"the step '{step}' died on the target with exit code {done.returncode}{last}")
     if not parts or parts[-1][0] != "end":
         raise TargetError(f"the answer to the step '{step}' was cut off on the way")
     return Answer(parts[:-1], done.stderr)
+
+
+def ask(transport: Transport, command: str, *, stdin: bytes = b"") -> Completed:
+    """Run one command and return how it ended, free of what a login prints; TargetError when the target is silent."""
+    answer = call(transport, "ask", [command], stdin=stdin)
+    return Completed(int(answer.text("code")), answer.text("out"), answer.stderr)
 
 
 def token() -> str:

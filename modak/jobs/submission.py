@@ -12,7 +12,7 @@ from modak.errors import JobError, TargetError
 from modak.jobs import folder
 from modak.jobs.folder import ADOPTED, Records
 from modak.jobs.job import read_id
-from modak.jobs.remote import Answer, StepError, call, token
+from modak.jobs.remote import Answer, StepError, ask, call, token
 from modak.jobs.settings import Patience, Reporter
 from modak.jobs.staging import Place
 from modak.model.job import ENDS
@@ -108,7 +108,7 @@ class Submission:
         number = read_id(self._scheduler, text)
         if number is not None:
             return Submitted(number, records.intent.time if records.intent else None, self._made)
-        done = self._transport.run(self._scheduler.find_command(self._spec.tag))
+        done = ask(self._transport, self._scheduler.find_command(self._spec.tag))
         if new := self._new(self._scheduler.parse_find(done, self._spec.tag), records):
             return _Next(f"id:{ADOPTED}{new[0]}", records.attempt)
         raise JobError(
@@ -142,7 +142,7 @@ class Submission:
         numbers = self._found(answer)
         if not numbers:
             return _Next("sure")
-        states = self._scheduler.parse_status(self._transport.run(self._scheduler.status_command(numbers)), numbers)
+        states = self._scheduler.parse_status(ask(self._transport, self._scheduler.status_command(numbers)), numbers)
         alive = [number for number in numbers if number in states and states[number].state not in ENDS]
         if not alive:
             return _Next("sure")

@@ -12,6 +12,7 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction,
 
 try:
     from modak.errors import InputError
+    from modak.jobs.remote import ask
     from modak.shell import quote
 except ImportError:
     pass  # ModakAction says so before anything here is used
@@ -32,7 +33,7 @@ class ActionModule(JobAction):
 
     def _read(self, directory: str, task_vars: dict[str, Any]) -> Any:
         """Return the Plan that lies in a job's folder."""
-        done = self.transport(task_vars).run(f"cat {quote(f'{directory}/plan.json')}")
+        done = ask(self.transport(task_vars), f"cat {quote(f'{directory}/plan.json')}")
         if done.returncode:
             raise InputError(f"{directory} is no job's folder: it has no readable plan.json")
         try:

@@ -56,6 +56,15 @@ class Unplugged(LocalTransport):
         return super().run(command, stdin=stdin, timeout=timeout)
 
 
+class Noisy(LocalTransport):
+    """A login that greets, on both outputs, before and after."""
+
+    def run(self, command: str, *, stdin: bytes | None = None, timeout: float | None = None) -> Completed:
+        done = super().run(command, stdin=stdin, timeout=timeout)
+        greeting = "Welcome to the cluster!\n1 2 3\n\nout\n"
+        return Completed(done.returncode, f"{greeting}{done.stdout}\nlogout\n", f"{greeting}{done.stderr}")
+
+
 class CutShort(LocalTransport):
     """Kills the shell that carries out the submit step, with SIGKILL, just before one of its lines."""
 

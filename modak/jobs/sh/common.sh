@@ -6,8 +6,8 @@ boundary=${boundary:?is not set}
 
 part() { printf '\n%s %s\n' "$boundary" "$1"; }
 
-fail() {
-  printf '%s\n' "$*" >&2
+fail() { # SENTENCE
+  printf '%s %s\n' "$boundary" "$*" >&2
   exit 1
 }
 

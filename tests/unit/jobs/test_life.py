@@ -20,7 +20,7 @@ from modak.jobs.verdict import sentence
 from modak.model.job import JobResult
 from modak.model.plan import Plan
 from modak.transport.local import LocalTransport
-from transports import Counting, Notes
+from transports import Counting, Noisy, Notes
 
 TRACE = 'echo run >>"$TRACE"; '
 
@@ -302,6 +302,17 @@ def test_names_that_a_shell_would_read(jobs: Jobs, tmp_path: Path) -> None:
     jobs.bring(present.job, result, tmp_path / "results")
     assert (tmp_path / "results" / "probe" / name).read_text() == "x\n"
     assert not list(tmp_path.rglob("oops"))
+
+
+def test_login_that_greets(hasty: Patience, shell: Callable[..., Plan], tmp_path: Path) -> None:
+    jobs = Jobs(Noisy(), patience=hasty)
+    deployed = shell("sleep 60")
+    assert jobs.preview(deployed).job is None
+    assert jobs.present(deployed).made
+    assert jobs.absent(deployed)
+    deployed = shell("echo x >out", outputs=["out"])
+    present, result = carry_out(jobs, deployed)
+    assert jobs.bring(present.job, result, tmp_path).result.state == "completed"
 
 
 def test_workspace_must_be_a_clear_place(jobs: Jobs) -> None:
