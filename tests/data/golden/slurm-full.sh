@@ -18,9 +18,9 @@
 # Every value below is a quoted word. This shell runs no line of the user's itself: it watches over one that does, and
 # writes down in state/exit how that ended, whatever becomes of the queue's memory.
 
+modak_cr=$(printf '\r')
 modak_directory=/home/user/.modak/runs/digits-0123456789abcdef
 modak_state=$modak_directory/state
-modak_cr=$(printf '\r')
 modak_path=$PATH
 modak_task=
 modak_suffix=${modak_task:+.$modak_task}
