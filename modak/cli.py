@@ -15,6 +15,7 @@ from modak.errors import ModakError
 SECTIONS = {
     "catalogue": "modak.catalogue.cli:app",
     "measurements": "modak.performance.cli:measurements",
+    "model": "modak.performance.cli:model",
     "image": "modak.images.cli:app",
     "blueprint": "modak.blueprint.cli:app",
 }

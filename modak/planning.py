@@ -14,6 +14,7 @@ from modak.model.deployment import Deployment
 from modak.model.plan import Plan
 from modak.model.target import Facts
 from modak.optimiser import keep, make_plan
+from modak.performance.places import model_folder
 from modak.performance.records import available_measurements
 from modak.transport.base import Transport
 
@@ -76,6 +77,7 @@ def plan_deployment(
         now=now,
         catalogue=catalogue,
         measurements=available_measurements(),
+        model=model_folder(),
     )
 
 

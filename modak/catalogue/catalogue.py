@@ -10,7 +10,14 @@ from typing import Protocol, TypeVar
 
 from pydantic import BaseModel
 
-from modak.catalogue.hardware import AcceleratorEntry, HardwareFile, MicroarchitectureEntry, ProcessorEntry
+from modak.catalogue.hardware import (
+    AcceleratorEntry,
+    HardwareFile,
+    MicroarchitectureEntry,
+    ProcessorEntry,
+    WorkloadEntry,
+    WorkloadFile,
+)
 from modak.catalogue.imagefile import ImageFile, ImageIndex
 from modak.catalogue.lever import Group, Lever, LeverFile
 from modak.documents import check, read_document
@@ -18,7 +25,12 @@ from modak.errors import InputError
 from modak.model.image import ImageEntry
 
 DATA = Path(__file__).parent / "data"
-KINDS: Mapping[str, type[BaseModel]] = {"levers": LeverFile, "images": ImageFile, "hardware": HardwareFile}
+KINDS: Mapping[str, type[BaseModel]] = {
+    "levers": LeverFile,
+    "images": ImageFile,
+    "hardware": HardwareFile,
+    "workloads": WorkloadFile,
+}
 """What a YAML file of a catalogue folder is, by how its name begins."""
 
 
@@ -118,6 +130,11 @@ class Catalogue:
         return merge((path, file.microarchitectures) for path, file in self._hardware)
 
     @cached_property
+    def workloads(self) -> Mapping[str, WorkloadEntry]:
+        """Well-known networks by name."""
+        return merge((path, file.workloads) for path, file in self._files("workloads", WorkloadFile))
+
+    @cached_property
     def version(self) -> str:
         """SHA-256 of all files that it was read from, launchers included."""
         digest = hashlib.sha256()
@@ -129,7 +146,7 @@ class Catalogue:
 
     def check(self) -> None:
         """Read everything; InputError tells what is wrong."""
-        _ = (self.levers, self.image_index, self.accelerators, self.processors, self.microarchitectures)
+        _ = (self.levers, self.image_index, self.accelerators, self.processors, self.microarchitectures, self.workloads)
 
 
 class Levers:
@@ -220,7 +237,9 @@ def sources_of(path: Path) -> list[Source]:
 def _source(path: Path) -> Source:
     kind = next((kind for kind in KINDS if path.name.startswith(kind)), None)
     if kind is None or path.suffix != ".yaml":
-        raise InputError(f"{path}: a catalogue file is named levers*.yaml, images*.yaml or hardware*.yaml")
+        raise InputError(
+            f"{path}: a catalogue file is named levers*.yaml, images*.yaml, hardware*.yaml or workloads*.yaml"
+        )
     try:
         return Source(path, kind, path.read_bytes())
     except OSError as error:

@@ -22,6 +22,7 @@ class Kind(StrEnum):
     IMAGES = "images"
     ACCELERATORS = "accelerators"
     PROCESSORS = "processors"
+    WORKLOADS = "workloads"
 
 
 @app.command("list")
@@ -64,7 +65,7 @@ def validate(
 
 @app.command()
 def add(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="levers*.yaml, images*.yaml or hardware*.yaml")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="levers*.yaml, images*.yaml, ...")],
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The site's catalogue folder; made when absent.")],
     replace: Annotated[bool, typer.Option("--replace", help="Replace a file of the same name.")] = False,
 ) -> None:
@@ -77,7 +78,7 @@ def add(
 
 @app.command()
 def schema(
-    kind: Annotated[Kind, typer.Argument(help="levers, images, or accelerators or processors for hardware")],
+    kind: Annotated[Kind, typer.Argument(help="Which kind of file.")],
 ) -> None:
     """Print the JSON schema of a catalogue file."""
     from modak.catalogue.listing import schema_text

@@ -1,4 +1,4 @@
-"""Processors and accelerators: what a model needs to compare one with another."""
+"""Processors, accelerators and well-known networks: what a model needs to compare one with another."""
 
 from typing import Annotated, Literal
 
@@ -7,6 +7,7 @@ from pydantic import Field
 from modak.model.base import Line, Memory, Model, Name, Positive
 
 Precision = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8"]
+Operator = Literal["convolution", "dense", "attention", "recurrent"]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -61,3 +62,26 @@ class HardwareFile(Model):
     accelerators: list[AcceleratorEntry] = []
     processors: list[ProcessorEntry] = []
     microarchitectures: list[MicroarchitectureEntry] = []
+
+
+class WorkloadEntry(Model):
+    """A network that is known by its name."""
+
+    name: Name
+    """What ``application.workload.model`` calls it."""
+    parameters: Positive
+    layers: Positive
+    flops: Rate
+    """Floating-point operations of the forward pass for one sample."""
+    bytes: Rate
+    """Bytes moved in the forward pass for one sample."""
+    mix: dict[Operator, Annotated[float, Field(gt=0, le=1)]]
+    """Shares of the operations."""
+    source: Line
+
+
+class WorkloadFile(Model):
+    """One YAML file of workloads."""
+
+    version: Literal[1]
+    workloads: list[WorkloadEntry] = []

@@ -34,6 +34,7 @@ def _kinds(catalogue: Catalogue) -> Mapping[str, Mapping[str, Any]]:
         "images": catalogue.images,
         "accelerators": catalogue.accelerators,
         "processors": catalogue.processors,
+        "workloads": catalogue.workloads,
     }
 
 

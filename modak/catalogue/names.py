@@ -1,8 +1,11 @@
 """From the names that drivers and people use to the catalogue's."""
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 from modak.catalogue.catalogue import Catalogue
+
+_Known = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 def accelerator_name(model: str, catalogue: Catalogue) -> str:
@@ -11,14 +14,21 @@ def accelerator_name(model: str, catalogue: Catalogue) -> str:
     return _longest(model.lower(), known) or model.lower()
 
 
+def processor_name(model: str, catalogue: Catalogue) -> str | None:
+    """Return the catalogue's name of a processor; None when it has none."""
+    return _longest(model.lower(), tuple((name, (name, *entry.also)) for name, entry in catalogue.processors.items()))
+
+
 @lru_cache(maxsize=256)
-def _longest(model: str, known: tuple[tuple[str, tuple[str, ...]], ...]) -> str | None:
+def _longest(model: str, known: _Known) -> str | None:
     """Of several that fit, the longest word decides: a 1080 Ti is no 1080."""
-    plain = model.replace("-", " ")
-    fitting = [
-        (len(word), name)
-        for name, words in known
-        for word in words
-        if f" {word.lower().replace('-', ' ')} " in f" {plain} "
-    ]
-    return max(fitting)[1] if fitting else None
+    text = f" {_plain(model)} "
+    return max(_fitting(text, known), default=(0, None))[1]
+
+
+def _fitting(text: str, known: _Known) -> Iterable[tuple[int, str]]:
+    return ((len(word), name) for name, words in known for word in words if f" {_plain(word)} " in text)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.lower().replace("-", " ").replace("(r)", " ").split())

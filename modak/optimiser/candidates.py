@@ -4,6 +4,7 @@ import difflib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations, islice
 
 from modak.catalogue.catalogue import Catalogue
 from modak.catalogue.lever import Lever
@@ -12,6 +13,8 @@ from modak.model.deployment import Deployment
 from modak.model.plan import Rejected
 from modak.optimiser.conditions import unmet
 from modak.optimiser.options import LeverSet, Option, Place
+
+_MOST_PAIRS = 200
 
 
 @dataclass
@@ -102,10 +105,11 @@ class Enumerator:
             variables["LD_PRELOAD"] = lever.preload
         return variables
 
-    def choose(self, measured: Iterable[LeverSet], *, explore: bool) -> Choice:
+    def choose(self, measured: Iterable[LeverSet], *, explore: bool, pairs: bool = False) -> Choice:
         """Return the options worth a look: the base, every set that was measured, and each change of one group.
 
-        The last only where ``explore``: elsewhere nothing is known of them.
+        The last only where ``explore``: elsewhere nothing is known of them. With ``pairs`` two groups are changed at
+        once as well, for a model that can tell of them.
         """
         default = self._default()
         base = self._with_required(default)
@@ -114,6 +118,8 @@ class Enumerator:
         singles = [(name, self._changed(base, name)) for name in names if name not in base]
         sets: list[tuple[str | None, LeverSet]] = [(None, base), (None, default), *singles]
         sets += [(None, self._sorted(levers)) for levers in measured]
+        if pairs:
+            sets += [(None, levers) for levers in self._pairs(base)]
         seen: set[LeverSet] = set()
         for lever, levers in sets:
             if levers in seen:
@@ -130,6 +136,12 @@ class Enumerator:
         if explore:
             self._note_others(choice)
         return choice
+
+    def _pairs(self, base: LeverSet) -> list[LeverSet]:
+        """Return the usable sets in which two groups differ from ``base``, not more than _MOST_PAIRS."""
+        names = [name for name in self.catalogue.levers if name not in self.faults and name not in base]
+        sets = (self._changed(self._changed(base, a), b) for a, b in combinations(names, 2))
+        return list(islice((levers for levers in sets if self.fault_of(levers) is None), _MOST_PAIRS))
 
     def _irrelevant(self, lever: str) -> bool:
         """A lever of another framework or kind of application is no candidate at all."""
@@ -161,7 +173,7 @@ class Enumerator:
             elif group.required and group.framework == self.place.framework:
                 if usable:
                     levers.append(usable[0].name)
-                elif not self._decided_by_user(members):
+                elif self.place.packages and not self._decided_by_user(members):
                     reasons = "; ".join(about(lever.name, self.faults[lever.name]) for lever in members)
                     raise InfeasibleError(f"the application cannot run on the target: {reasons}")
         return self._sorted(levers)

@@ -4,15 +4,19 @@ from dataclasses import dataclass
 
 from modak.errors import InfeasibleError
 from modak.model.deployment import Deployment
-from modak.model.plan import Gain, Prediction, Rejected
+from modak.model.plan import Basis, Gain, Prediction, Rejected
 from modak.optimiser.candidates import Choice
-from modak.optimiser.evidence import Comparison, Evidence
+from modak.optimiser.knowledge import Comparison, Knowledge
 from modak.optimiser.options import Option
 from modak.optimiser.prediction import predict
 from modak.performance.statistics import Interval
 
 _RANK = {"measurement": 0, "model": 1, "rule": 2, "none": 3}
-_WORDS = {"measurement": "measured here", "model": "by the model", "rule": "carried over from other conditions"}
+_WORDS: dict[Basis, str] = {
+    "measurement": "measured here",
+    "model": "by the model",
+    "rule": "carried over from other conditions",
+}
 
 
 @dataclass
@@ -31,19 +35,19 @@ class Decision:
         return self.predictions[self.chosen].gain
 
 
-def decide(choice: Choice, evidence: Evidence, deployment: Deployment) -> Decision:
+def decide(choice: Choice, knowledge: Knowledge, deployment: Deployment) -> Decision:
     """Choose among ``choice.feasible``; InfeasibleError when the limits leave none."""
-    predictions = {option: predict(option, choice, evidence) for option in choice.feasible}
+    predictions = {option: predict(option, choice, knowledge) for option in choice.feasible}
     rejected: list[Rejected] = []
     for option, prediction in list(predictions.items()):
-        if reason := _over_limit(prediction, deployment, evidence.work.nodes):
+        if reason := _over_limit(prediction, deployment, knowledge.evidence.work.nodes):
             rejected.append(Rejected(name=option.name, reason=reason))
             del predictions[option]
     if not predictions:
         told = "; ".join(f"{r.name}: {r.reason}" for r in rejected)
         raise InfeasibleError(f"no candidate keeps to the limits: {told}")
     if choice.base in predictions:
-        chosen, why = _against_base(choice, evidence, predictions)
+        chosen, why = _against_base(choice, knowledge, predictions)
     else:
         chosen = min(predictions, key=lambda option: _order(option, predictions[option]))
         why = f"{choice.base.name} does not keep to the limits, and {chosen.name} is the fastest that does"
@@ -72,15 +76,15 @@ def _order(option: Option, prediction: Prediction) -> tuple[object, ...]:
     return (seconds is None, gain is None and seconds is None, slowness, _RANK[prediction.basis], option.name)
 
 
-def _against_base(choice: Choice, evidence: Evidence, predictions: dict[Option, Prediction]) -> tuple[Option, str]:
+def _against_base(choice: Choice, knowledge: Knowledge, predictions: dict[Option, Prediction]) -> tuple[Option, str]:
     base = choice.base
     what = "the default" if base == choice.default else "what the request requires"
-    compared = {option: evidence.compare(base, option) for option in predictions if option != base}
+    compared = {option: knowledge.compare(base, option) for option in predictions if option != base}
     known = {option: comparison for option, comparison in compared.items() if comparison is not None}
     if not known:
-        return base, f"{what} stays: {_nothing_known(evidence, choice)}"
+        return base, f"{what} stays: {_nothing_known(knowledge, choice)}"
     faster = {option: comparison for option, comparison in known.items() if comparison.ratio.low > 1}
-    span = _span(evidence)
+    span = _span(knowledge)
     if not faster:
         best = _best(known, predictions)
         if known[best].ratio.value <= 1:
@@ -90,7 +94,7 @@ def _against_base(choice: Choice, evidence: Evidence, predictions: dict[Option, 
             f"over {span}, and this interval includes 1"
         )
     best = _best(faster, predictions)
-    words = _WORDS["measurement" if faster[best].direct else "rule"]
+    words = _WORDS[faster[best].basis]
     times = _times(faster[best].ratio)
     return best, f"{best.name} is predicted {times} times as fast as {what}, {base.name}, over {span}, {words}"
 
@@ -101,17 +105,17 @@ def _best(known: dict[Option, Comparison], predictions: dict[Option, Prediction]
     return min(known, key=lambda option: (-known[option].ratio.value, len(option.levers), places[option]))
 
 
-def _span(evidence: Evidence) -> str:
-    workload = evidence.work.workload
+def _span(knowledge: Knowledge) -> str:
+    workload = knowledge.evidence.work.workload
     plural = "" if workload.units == 1 else "es" if workload.unit == "batch" else "s"
     return f"{workload.units} {workload.unit}{plural}"
 
 
-def _nothing_known(evidence: Evidence, choice: Choice) -> str:
-    if evidence.work.workload.model is None:
+def _nothing_known(knowledge: Knowledge, choice: Choice) -> str:
+    if knowledge.evidence.work.workload.model is None:
         return "the workload names no model, by which measurements could be found"
-    if not evidence.any():
-        return f"nothing was measured for the workload {evidence.work.workload.model}"
+    if not knowledge.evidence.any():
+        return f"nothing was measured for the workload {knowledge.evidence.work.workload.model}"
     return f"no measurement compares {choice.base.name} with another candidate that may be used"
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import modak
 from modak.catalogue.catalogue import DATA, Catalogue, load_catalogue
@@ -16,6 +16,8 @@ from modak.model.target import Facts, Node
 from modak.optimiser.candidates import Choice, Enumerator, check_names
 from modak.optimiser.decision import decide
 from modak.optimiser.evidence import Evidence
+from modak.optimiser.knowledge import Knowledge
+from modak.optimiser.modelled import Modelled, usable_model
 from modak.optimiser.options import Option, Place
 from modak.optimiser.places import Places, places_of
 from modak.optimiser.resources import check_scheduler, node_of, partition_of, resources_of
@@ -31,8 +33,11 @@ def make_plan(
     now: datetime,
     catalogue: Catalogue | None = None,
     measurements: Measurements | None = None,
+    model: Path | None = None,
 ) -> Plan:
     """Decide how to run ``deployment`` on the target that ``facts`` describe; the same input gives the same Plan.
+
+    ``model`` is the folder of a fitted time model, which is used where it fits the measurements and the catalogue.
 
     Raise InputError for a name that does not exist and InfeasibleError when nothing can do what was asked.
     """
@@ -47,8 +52,11 @@ def make_plan(
     records = measurements.of_workload(work.workload.model) if work.workload.model else []
     places = places_of(deployment, facts, node, catalogue, resources.ranks, _images_in(records))
     evidence = Evidence(records, work, places.feasible)
-    choice = _choice(deployment, catalogue, places, evidence)
-    decision = decide(choice, evidence, deployment)
+    fitted, unused = usable_model(model, measurements, catalogue)
+    choice = _choice(deployment, catalogue, places, evidence, pairs=fitted is not None)
+    by_option = {place.option(()): place for place in places.feasible}
+    modelled = Modelled(fitted, work, by_option, catalogue) if fitted else None
+    decision = decide(choice, Knowledge(evidence, modelled), deployment)
     builder = _Builder(deployment, places, sources, catalogue, resources)
     return Plan(
         created=now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -70,8 +78,13 @@ def make_plan(
             for option, prediction in decision.predictions.items()
             if option != decision.chosen
         ],
-        rejected=sorted([*choice.rejected, *decision.rejected], key=_last_if_many),
-        versions=Versions(modak=modak.__version__, catalogue=catalogue.version, measurements=measurements.version),
+        rejected=sorted([*choice.rejected, *decision.rejected, *unused], key=_last_if_many),
+        versions=Versions(
+            modak=modak.__version__,
+            catalogue=catalogue.version,
+            measurements=measurements.version,
+            model=modelled.version if modelled else None,
+        ),
         inputs=inputs_of(deployment, sources),
     )
 
@@ -97,14 +110,14 @@ def _images_in(records: Sequence[Measurement | Ratio]) -> frozenset[str]:
     return frozenset(c.image for c in configurations if c.image)
 
 
-def _choice(deployment: Deployment, catalogue: Catalogue, places: Places, evidence: Evidence) -> Choice:
+def _choice(deployment: Deployment, catalogue: Catalogue, places: Places, evidence: Evidence, *, pairs: bool) -> Choice:
     """Return the options of all places; the first place that can do what the request requires has the base."""
     whole: Choice | None = None
     refused: list[Rejected] = []
     for place in places.feasible:
         try:
             enumerator = Enumerator(catalogue, deployment, place)
-            choice = enumerator.choose(evidence.measured(place), explore=whole is None)
+            choice = enumerator.choose(evidence.measured(place), explore=whole is None, pairs=pairs)
         except InfeasibleError as error:
             refused.append(Rejected(name=place.option(()).name, reason=str(error)))
             continue

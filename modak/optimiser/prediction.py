@@ -1,12 +1,13 @@
 """Predictions: seconds where they were measured here, ratios and orders of magnitude where it was elsewhere."""
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from modak.model.measurement import Measurement
 from modak.model.plan import Basis, Gain, Prediction
 from modak.optimiser.candidates import Choice
-from modak.optimiser.evidence import Comparison, Evidence, Sample, place_of
+from modak.optimiser.evidence import Sample, place_of
+from modak.optimiser.knowledge import Comparison, Knowledge, differing
 from modak.optimiser.options import Option
 from modak.performance.statistics import Interval
 
@@ -14,49 +15,50 @@ _FOREIGN = 3.0
 """Factor either way on absolute seconds that were measured on other hardware."""
 
 
-def predict(option: Option, choice: Choice, evidence: Evidence) -> Prediction:
+def predict(option: Option, choice: Choice, knowledge: Knowledge) -> Prediction:
     """Return what is known of ``option``: its seconds, and its gain over the default."""
-    gain = evidence.compare(choice.default, option) if option != choice.default else None
+    evidence = knowledge.evidence
+    gain = knowledge.compare(choice.default, option) if option != choice.default else None
     told = gain_of(gain.ratio) if gain else None
     units = evidence.work.workload.units
     if option in evidence.direct:
         return _direct(evidence.direct[option], units, told)
-    against = evidence.compare(choice.base, option) if option != choice.base else None
-    if against is not None:
-        return _by_ratio(option, against, choice.base, evidence, told)
-    elsewhere = evidence.elsewhere(option)
-    if elsewhere is None:
-        return Prediction(units=units, gain=told, evidence="it was not measured for this workload")
-    return _foreign(*elsewhere, units, told)
-
-
-def _by_ratio(option: Option, against: Comparison, base: Option, evidence: Evidence, gain: Gain | None) -> Prediction:
-    units, ratio = evidence.work.workload.units, against.ratio
-    basis: Basis = "measurement" if against.direct else "rule"
-    where = f"measured on {against.place}{_differing(against.differences)}"
-    if base in evidence.direct:
-        here = evidence.direct[base].interval()
-        seconds = Interval(here.value / ratio.value, here.low / ratio.high, here.high / ratio.low)
-        words = f"the time of {base.name} here, divided by the ratio of {ratio.value:.2f} {where}"
-        return _prediction(seconds, units, gain, basis, words)
+    against = knowledge.compare(choice.base, option) if option != choice.base else None
+    if against is not None and choice.base in evidence.direct:
+        return _scaled(against, choice.base, knowledge, told)
+    if (modelled := _modelled(option, knowledge, told)) is not None:
+        return modelled
     elsewhere = evidence.elsewhere(option)
     if elsewhere is not None:
-        return _foreign(*elsewhere, units, gain)
-    words = f"a ratio of {ratio.value:.2f} to {base.name}, {where}"
-    return Prediction(units=units, gain=gain, basis=basis, evidence=words)
+        return _foreign(*elsewhere, units, told)
+    if against is not None:
+        words = f"a ratio of {against.ratio.value:.2f} to {choice.base.name}, {against.words}"
+        return Prediction(units=units, gain=told, basis=against.basis, evidence=words)
+    return Prediction(units=units, gain=told, evidence="it was not measured for this workload")
+
+
+def _scaled(against: Comparison, base: Option, knowledge: Knowledge, gain: Gain | None) -> Prediction:
+    here, ratio = knowledge.evidence.direct[base].interval(), against.ratio
+    seconds = Interval(here.value / ratio.value, here.low / ratio.high, here.high / ratio.low)
+    words = f"the time of {base.name} here, divided by the ratio of {ratio.value:.2f} {against.words}"
+    return _prediction(seconds, knowledge.evidence.work.workload.units, gain, against.basis, words)
+
+
+def _modelled(option: Option, knowledge: Knowledge, gain: Gain | None) -> Prediction | None:
+    found = knowledge.modelled.phases(option) if knowledge.modelled else None
+    if knowledge.modelled is None or found is None:
+        return None
+    seconds, phases = found
+    description = knowledge.modelled.model.description
+    words = f"the time model of {description.phases['steady'].records} records, at {description.level:.0%}"
+    prediction = _prediction(seconds, knowledge.evidence.work.workload.units, gain, "model", words)
+    return prediction.model_copy(update={phase: _round(value) for phase, value in phases.items()})
 
 
 def _foreign(sample: Sample, place: str, units: int, gain: Gain | None) -> Prediction:
     times = f" {sample.count()} times" if sample.count() else ""
-    words = f"measured{times} on {place}{_differing(sample.differences)}: the seconds are an order of magnitude"
+    words = f"measured{times} on {place}{differing(sample.differences)}: the seconds are an order of magnitude"
     return _prediction(sample.interval().widened(_FOREIGN), units, gain, "rule", words)
-
-
-def _differing(differences: Iterable[str]) -> str:
-    names = sorted(differences)
-    if not names:
-        return ""
-    return f", which differs in {' and '.join([', '.join(names[:-1]), names[-1]] if len(names) > 1 else names)}"
 
 
 def _direct(sample: Sample, units: int, gain: Gain | None) -> Prediction:

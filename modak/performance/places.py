@@ -25,3 +25,8 @@ def store_address() -> str | None:
         return told
     path = default_path()
     return f"sqlite:///{path}" if path.is_file() else None
+
+
+def model_folder() -> Path:
+    """Return the folder of the fitted time model."""
+    return data_folder() / "model"

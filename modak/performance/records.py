@@ -33,6 +33,10 @@ class Measurements(Protocol):
         """Return what is known of the workload named ``model``, in a stable order."""
         ...
 
+    def all_records(self) -> Sequence[Measurement | Ratio]:
+        """Return everything, in a stable order."""
+        ...
+
 
 class Table:
     """Measurements in memory, by the name of their workload."""
@@ -55,6 +59,10 @@ class Table:
     def of_workload(self, model: str) -> Sequence[Measurement | Ratio]:
         """Return what is known of the workload named ``model``, in a stable order."""
         return self._by_model.get(model, [])
+
+    def all_records(self) -> Sequence[Measurement | Ratio]:
+        """Return everything, in a stable order."""
+        return self.records
 
 
 def to_line(record: Measurement | Ratio) -> str:
@@ -116,8 +124,16 @@ class Together:
 
     def of_workload(self, model: str) -> Sequence[Measurement | Ratio]:
         """Return what is known of the workload named ``model``, in a stable order."""
-        found = {to_line(record): record for part in self._parts for record in part.of_workload(model)}
-        return [found[line] for line in sorted(found)]
+        return _once(record for part in self._parts for record in part.of_workload(model))
+
+    def all_records(self) -> Sequence[Measurement | Ratio]:
+        """Return everything, in a stable order."""
+        return _once(record for part in self._parts for record in part.all_records())
+
+
+def _once(records: Iterable[Measurement | Ratio]) -> list[Measurement | Ratio]:
+    found = {to_line(record): record for record in records}
+    return [found[line] for line in sorted(found)]
 
 
 def available_measurements() -> Measurements:

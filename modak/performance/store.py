@@ -159,6 +159,10 @@ class Store:
         """Return what is known of the workload named ``model``, in a stable order."""
         return [record for _, record in self.records(Filter(workload=model))]
 
+    def all_records(self) -> Sequence[Measurement | Ratio]:
+        """Return everything, in a stable order."""
+        return [record for _, record in self.records(Filter())]
+
     def records(self, which: Filter) -> list[tuple[int, Measurement | Ratio]]:
         """Return the records with their ids, ordered by content; InputError names one that does not hold water."""
         query = sa.select(_measurement.c.id, _measurement.c.document).where(*which.clauses())

@@ -1,8 +1,8 @@
-"""Measure the digits job under sets of levers and write the records: digits_table.py [options] OUTPUT.jsonl.
+"""Measure workloads under sets of levers and write the records: measure.py [options] TABLE.yaml OUTPUT.jsonl.
 
-In each round every set runs once, in random order, as a whole process, so that a neighbour's load falls on all of
-them alike. One run before the first round fills the page cache and is not kept. What a lever sets is read from the
-catalogue.
+In each round every set runs once on every workload, in random order, as a whole process, so that a neighbour's load
+falls on all of them alike. One run before the first round fills the page cache and is not kept. What a lever sets is
+read from the catalogue. The scripts take --output FILE and write first_epoch_seconds and later_epoch_seconds there.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import tempfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import yaml
 from archspec.cpu import host
@@ -25,7 +26,6 @@ from modak.model.measurement import Configuration, Hardware, Measurement, Proven
 from modak.performance.records import to_line
 
 TOP = Path(__file__).resolve().parent.parent
-SCRIPT = TOP / "examples" / "digits" / "train.py"
 PACKAGES = {
     "keras": "keras",
     "tensorflow": "tensorflow-cpu",
@@ -50,17 +50,16 @@ print(json.dumps(found))
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("table", type=Path, help="workloads and lever sets, such as benchmarks/digits.yaml")
     parser.add_argument("output", type=Path, help="records are written here when all rounds are done")
     parser.add_argument("--python", default="python3", help="Python with Keras and its backends")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1, help="of the order")
-    parser.add_argument("--sets", type=Path, default=TOP / "benchmarks" / "digits_sets.yaml")
     return parser.parse_args()
 
 
-def run_once(python: str, levers: list[str], catalogue: Catalogue, epochs: int, folder: Path) -> tuple[Run, dict]:
-    """Run the job once and return its phases and its own metrics."""
+def run_once(python: str, job: dict[str, Any], levers: list[str], catalogue: Catalogue, folder: Path) -> Run:
+    """Run a workload once and return its phases."""
     environment = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
     start = [python]
     for lever in (catalogue.levers[name] for name in levers):
@@ -70,76 +69,74 @@ def run_once(python: str, levers: list[str], catalogue: Catalogue, epochs: int, 
         if lever.launcher:
             start.append(str(catalogue.launchers[lever.launcher]))
     metrics = folder / "metrics.json"
-    command = [*start, str(SCRIPT), "--epochs", str(epochs), "--output", str(metrics)]
+    command = [*start, str(TOP / job["script"]), *job["arguments"], "--output", str(metrics)]
     load, when, begin = os.getloadavg()[0], time.time(), time.perf_counter()
     subprocess.run(command, env=environment, check=True, capture_output=True)
     total = time.perf_counter() - begin
     told = json.loads(metrics.read_text())
-    run = Run(
+    return Run(
         total=round(total, 4),
         first=told["first_epoch_seconds"],
         later=told["later_epoch_seconds"],
         load=round(load, 2),
         time=int(when),
-        accuracy=told["accuracy"],
+        accuracy=told.get("accuracy"),
     )
-    return run, told
 
 
 def hardware() -> Hardware:
     """Return this machine, the processor named as lscpu names it."""
-    text = subprocess.run(
-        ["lscpu"], env={"LC_ALL": "C", **os.environ}, capture_output=True, text=True, check=True
-    ).stdout
+    environment = {**os.environ, "LC_ALL": "C"}
+    text = subprocess.run(["lscpu"], env=environment, capture_output=True, text=True, check=True).stdout
     model = next(line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("Model name:"))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return Hardware(microarchitecture=host().name, cpu_model=model, cores=os.cpu_count(), memory=memory)
 
 
+def measure(args: argparse.Namespace, table: dict[str, Any]) -> dict[tuple[int, int], list[Run]]:
+    """Return the runs by the numbers of workload and lever set."""
+    catalogue = load_catalogue()
+    jobs, sets = table["workloads"], table["sets"]
+    shuffle = random.Random(args.seed)  # noqa: S311 - an order, not a secret
+    pairs = [(job, levers) for job in range(len(jobs)) for levers in range(len(sets))]
+    runs: dict[tuple[int, int], list[Run]] = {pair: [] for pair in pairs}
+    with tempfile.TemporaryDirectory() as name:
+        run_once(args.python, jobs[0], sets[0], catalogue, Path(name))
+        for block in range(args.rounds):
+            for job, levers in shuffle.sample(pairs, len(pairs)):
+                run = run_once(args.python, jobs[job], sets[levers], catalogue, Path(name))
+                runs[job, levers].append(run.model_copy(update={"block": block}))
+                what = f"{jobs[job]['workload']['model']} {'+'.join(sets[levers])}"
+                print(f"round {block + 1}/{args.rounds}  {run.total:8.2f} s  {what}", flush=True)
+    return runs
+
+
 def main() -> None:
     args = parse_arguments()
-    catalogue = load_catalogue()
-    sets = yaml.safe_load(args.sets.read_text())
-    shuffle = random.Random(args.seed)  # noqa: S311 - an order, not a secret
-    runs: dict[tuple[str, ...], list[Run]] = {tuple(levers): [] for levers in sets}
-    with tempfile.TemporaryDirectory() as name:
-        _, told = run_once(args.python, sets[0], catalogue, 1, Path(name))
-        for block in range(args.rounds):
-            for levers in shuffle.sample(sets, len(sets)):
-                run, told = run_once(args.python, levers, catalogue, args.epochs, Path(name))
-                runs[tuple(levers)].append(run.model_copy(update={"block": block}))
-                print(f"round {block + 1}/{args.rounds}  {run.total:8.2f} s  {'+'.join(levers)}", flush=True)
+    table = yaml.safe_load(args.table.read_text())
+    runs = measure(args, table)
     ask = [args.python, "-c", ASK_VERSIONS, json.dumps(PACKAGES)]
     software = json.loads(subprocess.run(ask, capture_output=True, text=True, check=True).stdout)
-    workload = Workload(
-        model="mnist-cnn",
-        dataset="uci-digits",
-        units=args.epochs,
-        samples=told["train_images"],
-        batch=128,
-        parameters=told["parameters"],
-    )
-    provenance = Provenance(
-        source="benchmarks/digits_table.py",
-        date=datetime.now(UTC).date().isoformat(),
-        method=f"examples/digits/train.py with {args.epochs} epochs as a whole process, wall time; {args.rounds} "
-        "rounds, in each of which every configuration ran once in random order, "
-        f"on {platform.system()} {platform.release()}.",
-    )
-    records = [
-        Measurement(
+    machine, today = hardware(), datetime.now(UTC).date().isoformat()
+    lines = []
+    for (job, levers), values in runs.items():
+        script = table["workloads"][job]["script"]
+        method = (
+            f"{script} as a whole process, wall time; {args.rounds} rounds, in each of which every configuration ran "
+            f"once in random order, on {platform.system()} {platform.release()}."
+        )
+        record = Measurement(
             type="ai_training",
             framework="keras",
-            workload=workload,
+            workload=Workload.model_validate(table["workloads"][job]["workload"]),
             software=software,
-            hardware=hardware(),
-            configuration=Configuration(levers=list(levers)),
+            hardware=machine,
+            configuration=Configuration(levers=table["sets"][levers]),
             runs=values,
-            provenance=provenance,
+            provenance=Provenance(source=f"benchmarks/measure.py {args.table.name}", date=today, method=method),
         )
-        for levers, values in runs.items()
-    ]
-    args.output.write_text("".join(to_line(record) for record in records))
+        lines.append(to_line(record))
+    args.output.write_text("".join(sorted(lines)))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,116 @@
+"""Train one of several small networks on random data, with plain Keras 3, and write the seconds of each epoch.
+
+The networks differ in what they spend their time on: matrix products, convolutions, recurrence, attention.
+"""
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import keras
+import numpy as np
+from keras import layers
+
+CLASSES = 10
+
+
+def mlp():
+    return keras.Sequential(
+        [keras.Input((784,)), *(layers.Dense(512, activation="relu") for _ in range(3)), layers.Dense(CLASSES)]
+    )
+
+
+def residual(x, filters):
+    y = layers.Conv2D(filters, 3, padding="same", activation="relu")(x)
+    y = layers.Conv2D(filters, 3, padding="same")(y)
+    if x.shape[-1] != filters:
+        x = layers.Conv2D(filters, 1)(x)
+    return layers.Activation("relu")(layers.Add()([x, y]))
+
+
+def resnet():
+    start = keras.Input((32, 32, 3))
+    x = layers.Conv2D(16, 3, padding="same", activation="relu")(start)
+    for filters in (16, 32, 64):
+        x = residual(x, filters)
+        x = layers.MaxPooling2D(2)(x)
+    return keras.Model(start, layers.Dense(CLASSES)(layers.GlobalAveragePooling2D()(x)))
+
+
+def lstm():
+    return keras.Sequential(
+        [keras.Input((48, 64)), layers.LSTM(128, return_sequences=True), layers.LSTM(128), layers.Dense(CLASSES)]
+    )
+
+
+def transformer():
+    start = keras.Input((64, 64))
+    x = start
+    for _ in range(2):
+        x = layers.LayerNormalization()(layers.Add()([x, layers.MultiHeadAttention(4, 16)(x, x)]))
+        y = layers.Dense(256, activation="gelu")(x)
+        x = layers.LayerNormalization()(layers.Add()([x, layers.Dense(64)(y)]))
+    return keras.Model(start, layers.Dense(CLASSES)(layers.GlobalAveragePooling1D()(x)))
+
+
+def convnet():
+    return keras.Sequential(
+        [
+            keras.Input((32, 32, 3)),
+            *(layers.Conv2D(64, 3, activation="relu") for _ in range(4)),
+            layers.MaxPooling2D(4),
+            layers.Flatten(),
+            layers.Dense(CLASSES),
+        ]
+    )
+
+
+NETWORKS = {"mlp": mlp, "resnet": resnet, "lstm": lstm, "transformer": transformer, "convnet": convnet}
+
+
+class EpochTimer(keras.callbacks.Callback):
+    """Keep the wall seconds of each epoch."""
+
+    def __init__(self):
+        super().__init__()
+        self.seconds = []
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.begin = time.perf_counter()
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.seconds.append(time.perf_counter() - self.begin)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("network", choices=sorted(NETWORKS))
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--samples", type=int, default=1024)
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--output", type=Path, default=Path("metrics.json"))
+    args = parser.parse_args()
+    keras.utils.set_random_seed(1)
+    model = NETWORKS[args.network]()
+    draw = np.random.default_rng(1)
+    x = draw.standard_normal((args.samples, *model.input_shape[1:]), dtype="float32")
+    y = draw.integers(0, CLASSES, args.samples)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(optimizer="adam", loss=loss)
+    timer = EpochTimer()
+    model.fit(x, y, batch_size=args.batch, epochs=args.epochs, callbacks=[timer], verbose=0)
+    metrics = {
+        "parameters": model.count_params(),
+        "first_epoch_seconds": round(timer.seconds[0], 4),
+        "later_epoch_seconds": [round(s, 4) for s in timer.seconds[1:]],
+        "train_images": args.samples,
+    }
+    args.output.write_text(json.dumps(metrics) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""All that is known of the options: what was measured, and what the model says where that is not enough."""
+
+import math
+from typing import NamedTuple
+
+from modak.model.plan import Basis
+from modak.optimiser.evidence import Evidence
+from modak.optimiser.modelled import Modelled
+from modak.optimiser.options import Option
+from modak.performance.statistics import Interval
+
+
+class Comparison(NamedTuple):
+    """How two options compare, and what that rests on."""
+
+    ratio: Interval
+    basis: Basis
+    words: str
+    """Where it is from: ``measured on .., which differs in ..`` or ``predicted by the model``."""
+
+
+class Knowledge:
+    """Measured beats model beats rule."""
+
+    def __init__(self, evidence: Evidence, modelled: Modelled | None) -> None:
+        self.evidence = evidence
+        self.modelled = modelled
+
+    def compare(self, one: Option, other: Option) -> Comparison | None:
+        """Return time of ``one`` over time of ``other``.
+
+        A model that knows less than a carried-over measurement does not take its place.
+        """
+        measured = self.evidence.compare(one, other)
+        if measured is not None and measured.direct:
+            return Comparison(measured.ratio, "measurement", f"measured on {measured.place}")
+        modelled = self.modelled.ratio(one, other) if self.modelled else None
+        if modelled is not None and (measured is None or _width(modelled) <= _width(measured.ratio)):
+            return Comparison(modelled, "model", "predicted by the time model")
+        if measured is None:
+            return None
+        return Comparison(measured.ratio, "rule", f"measured on {measured.place}{differing(measured.differences)}")
+
+
+def _width(interval: Interval) -> float:
+    return math.log(interval.high / interval.low)
+
+
+def differing(differences: frozenset[str]) -> str:
+    """Return the clause that names the differences; empty for none."""
+    names = sorted(differences)
+    if not names:
+        return ""
+    return f", which differs in {' and '.join([', '.join(names[:-1]), names[-1]] if len(names) > 1 else names)}"

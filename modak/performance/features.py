@@ -1,0 +1,133 @@
+"""Features of the time model: what is known of the work, the hardware and the configuration, as numbers.
+
+Times grow and shrink by factors, so that all sizes enter as logarithms. What a name stands for (a lever, a compiler, a
+framework) is 1 or 0; a name that the model was not fitted with cannot be predicted.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from modak.catalogue.catalogue import Catalogue
+from modak.catalogue.hardware import WorkloadEntry
+from modak.catalogue.names import accelerator_name, processor_name
+from modak.model.application import Workload
+from modak.model.measurement import Configuration, Hardware
+
+VERSION = 1
+"""Of the features; a model fitted with others is not used."""
+_TRAINING = 3.0
+"""Operations of a training step over those of the forward pass."""
+_MIX = ("convolution", "dense", "attention", "recurrent")
+Features = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One workload on one hardware in one configuration."""
+
+    type: str
+    framework: str | None
+    workload: Workload
+    hardware: Hardware
+    configuration: Configuration
+
+
+def features(case: Case, catalogue: Catalogue) -> Features | None:
+    """Return the features of ``case``; None where the size of the work or the speed of the hardware is not known."""
+    known = catalogue.workloads.get(case.workload.model or "")
+    flops, moved = _work(case, known)
+    machine = _machine(case.hardware, catalogue)
+    if flops is None or machine is None:
+        return None
+    peak, bandwidth = machine
+    samples = case.workload.samples or 1
+    gpu = float(case.hardware.accelerators > 0)
+    size = math.log(flops * samples)
+    found: Features = {
+        "flops": size,
+        "roofline": math.log(samples * max(flops / peak, (moved or 0.0) / bandwidth)),
+        "samples": math.log(samples),
+        "batch": math.log(case.workload.batch or samples),
+        "parameters": math.log(case.workload.parameters or (known.parameters if known else 1)),
+        "layers": math.log(case.workload.layers or (known.layers if known else 1)),
+        "intensity": math.log(flops / moved) if moved else 0.0,
+        "peak": math.log(peak),
+        "bandwidth": math.log(bandwidth),
+        "cores": math.log(case.configuration.threads or case.hardware.cores or 1) * (1 - gpu),
+        "gpu": gpu,
+        "training": float(case.type == "ai_training"),
+    }
+    for operator in _MIX:
+        found[f"mix:{operator}"] = known.mix.get(operator, 0.0) if known else 0.0  # type: ignore[call-overload]
+    found.update(_names(case, catalogue, size, gpu))
+    return found
+
+
+def _work(case: Case, known: WorkloadEntry | None) -> tuple[float | None, float | None]:
+    """Return operations and bytes for one sample."""
+    factor = _TRAINING if case.type == "ai_training" else 1.0
+    flops = case.workload.flops_per_sample or (known.flops * factor if known else None)
+    moved = case.workload.bytes_per_sample or (known.bytes * factor if known else None)
+    return flops, moved
+
+
+def _machine(hardware: Hardware, catalogue: Catalogue) -> tuple[float, float] | None:
+    """Return peak operations per second in fp32 and bytes per second."""
+    if hardware.accelerator is not None and hardware.accelerators:
+        entry = catalogue.accelerators.get(accelerator_name(hardware.accelerator, catalogue))
+        if entry is None or "fp32" not in entry.tflops:
+            return None
+        return entry.tflops["fp32"] * 1e12 * hardware.accelerators, entry.bandwidth * 1e9 * hardware.accelerators
+    name = processor_name(hardware.cpu_model or "", catalogue)
+    processor = catalogue.processors.get(name or "")
+    unit = catalogue.microarchitectures.get(
+        processor.microarchitecture if processor else hardware.microarchitecture or ""
+    )
+    if unit is None:
+        return None
+    cores = hardware.cores or (processor.cores if processor else 1)
+    frequency = processor.frequency if processor else 2.5
+    # Of a processor that nobody describes, such as a virtual one: what a server has for each core today.
+    bandwidth = processor.bandwidth * cores / processor.cores if processor else 6.0 * cores
+    return unit.fp32 * frequency * 1e9 * cores, bandwidth * 1e9
+
+
+def _names(case: Case, catalogue: Catalogue, size: float, gpu: float) -> Features:
+    configuration = case.configuration
+    found: Features = {}
+    levers = [catalogue.levers[name] for name in configuration.levers if name in catalogue.levers]
+    runs = next((lever.runs for lever in levers if lever.runs), configuration.framework or case.framework)
+    if runs is not None:
+        found[f"runs:{runs}"] = 1.0
+    compilers = {configuration.compiler, *(lever.compiler for lever in levers)} - {None}
+    for compiler in sorted(str(name) for name in compilers):
+        found[f"compiler:{compiler}"] = 1.0
+        found[f"compiler:{compiler} on gpu"] = gpu
+        found[f"compiler:{compiler} x flops"] = size
+    for name in configuration.levers:
+        lever = catalogue.levers.get(name)
+        if lever is None or not lever.runs:
+            found[f"lever:{name}"] = 1.0
+            if lever is not None and lever.numerics == "relaxed":
+                found[f"lever:{name} x flops"] = size
+    found["container"] = float(configuration.runtime != "native")
+    image = catalogue.images.get(configuration.image or "")
+    found["source build"] = float(image is not None and image.source == "opt-build")
+    return found
+
+
+def vector(found: Features, names: Sequence[str]) -> list[float]:
+    """Return the features in the order of ``names``; those that a case does not have are 0."""
+    return [found.get(name, 0.0) for name in names]
+
+
+def unknown(found: Features, names: Sequence[str], ranges: Mapping[str, tuple[float, float]]) -> str | None:
+    """Return why the model cannot tell of a case: a name that it never met, or a size far from all that it met."""
+    for name, value in found.items():
+        if value and name not in names:
+            return f"the model was fitted without '{name}'"
+        low, high = ranges.get(name, (-math.inf, math.inf))
+        if not low - math.log(4) <= value <= high + math.log(4):
+            return f"'{name}' is far outside of what the model was fitted with"
+    return None

@@ -1,0 +1,186 @@
+"""The time model as it is stored: one ONNX file for each phase, and what is known of them."""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from modak.errors import InputError
+from modak.model.base import Line, Model, NonNegative, Positive, Sha256
+from modak.performance.features import VERSION, Features, unknown, vector
+from modak.performance.statistics import Interval
+
+Phase = Literal["start", "compile", "steady"]
+PHASES: tuple[Phase, ...] = ("start", "compile", "steady")
+DESCRIPTION = "model.json"
+FLOOR = 1e-3
+"""Seconds below which a phase is not told from nothing."""
+
+
+class Held(Model):
+    """How one workload was predicted by a model that was fitted without it."""
+
+    workload: Line
+    records: Positive
+    error: float = Field(ge=0, allow_inf_nan=False)
+    """Mean absolute relative error of the whole time."""
+    coverage: float | None = Field(default=None, ge=0, le=1)
+    """Share of the times that lay inside their interval; None where the others are too few for one."""
+    regret: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Time of the configuration that the model would choose over that of the fastest, less 1; None without a choice."""
+    regret_default: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """The same for the default."""
+
+
+class PhaseModel(Model):
+    """One phase."""
+
+    kind: Literal["ridge", "boosting"]
+    features: list[Line]
+    ranges: dict[Line, tuple[float, float]]
+    """Least and greatest value of each feature among the records that it was fitted with."""
+    sha256: Sha256
+    """Of the ONNX file."""
+    records: Positive
+    error: float = Field(ge=0, allow_inf_nan=False)
+    """Mean absolute error of the logarithm, each workload held out in turn."""
+    error_other: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """The same for the kind that was not taken."""
+
+
+class Description(Model):
+    """What is known of a fitted model."""
+
+    schema_: Literal["modak.model/1"] = Field(default="modak.model/1", alias="schema")
+    features_version: NonNegative
+    data: Sha256
+    """Version of the measurements that it was fitted with."""
+    catalogue: Sha256
+    phases: dict[Phase, PhaseModel]
+    level: float = Field(gt=0, lt=1)
+    """Share of the times that an interval is meant to hold."""
+    half_width: float = Field(ge=0, allow_inf_nan=False)
+    """Of the interval around the logarithm of the whole time."""
+    half_width_ratio: float = Field(ge=0, allow_inf_nan=False)
+    """Of the interval around the logarithm of the ratio of two configurations."""
+    held: list[Held]
+
+
+class TimeModel:
+    """A fitted model that can predict."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read the model in ``folder``; InputError when it is broken, tampered with, or of other features."""
+        self.folder = folder
+        self.description = read_description(folder)
+        self._contents = {phase: self._checked(phase) for phase in self.description.phases}
+
+    def _checked(self, phase: Phase) -> bytes:
+        path = self.folder / f"{phase}.onnx"
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror}; fit the model anew") from None
+        digest = hashlib.sha256(content).hexdigest()
+        if digest != self.description.phases[phase].sha256:
+            raise InputError(f"{path}: is not the file that was fitted: SHA-256 {digest}; fit the model anew")
+        return content
+
+    @property
+    def version(self) -> str:
+        """SHA-256 of the description, which names the files' own."""
+        return hashlib.sha256((self.folder / DESCRIPTION).read_bytes()).hexdigest()
+
+    @cached_property
+    def _sessions(self) -> Mapping[Phase, Any]:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        sessions: dict[Phase, Any] = {}
+        for phase, content in self._contents.items():
+            path = self.folder / f"{phase}.onnx"
+            try:
+                session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+            except Exception as error:  # what onnxruntime raises has no common base but this
+                raise InputError(f"{path}: not a model that can be run: {str(error).splitlines()[0]}") from None
+            width, wanted = session.get_inputs()[0].shape[1], len(self.description.phases[phase].features)
+            if width != wanted:
+                raise InputError(f"{path}: takes {width} features, and {DESCRIPTION} names {wanted}")
+            sessions[phase] = session
+        return sessions
+
+    def refusal(self, found: Features) -> str | None:
+        """Return why nothing can be told of a case; None when it can."""
+        for part in self.description.phases.values():
+            if reason := unknown(found, part.features, part.ranges):
+                return reason
+        return None
+
+    def phases(self, found: Features) -> dict[Phase, float]:
+        """Return the predicted seconds of start, compilation and one unit."""
+        import numpy
+
+        seconds: dict[Phase, float] = {}
+        for phase, session in self._sessions.items():
+            row = numpy.array([vector(found, self.description.phases[phase].features)], dtype=numpy.float32)
+            (result,) = session.run(None, {session.get_inputs()[0].name: row})
+            seconds[phase] = max(0.0, math.exp(float(result.reshape(-1)[0])) - FLOOR)
+        return seconds
+
+    def total(self, found: Features, units: int) -> Interval:
+        """Return the whole seconds of ``units`` units with their interval."""
+        parts = self.phases(found)
+        value = parts.get("start", 0.0) + parts.get("compile", 0.0) + units * parts["steady"]
+        return around(value, self.description.half_width)
+
+    def ratio(self, one: Features, other: Features, units: int) -> Interval:
+        """Return the time of ``one`` over the time of ``other``: what both have in common falls out."""
+        value = self.total(one, units).value / self.total(other, units).value
+        return around(value, self.description.half_width_ratio)
+
+
+def around(value: float, half_width: float) -> Interval:
+    """Return ``value`` with an interval that reaches ``half_width`` either way in the logarithm."""
+    return Interval(value, value * math.exp(-half_width), value * math.exp(half_width))
+
+
+def read_description(folder: Path) -> Description:
+    """Return what is known of the model in ``folder``; InputError when there is none or it is of another version."""
+    path = folder / DESCRIPTION
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no fitted model: run 'modak model fit'") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+    try:
+        description = Description.model_validate_json(text)
+    except ValidationError as error:
+        from modak.documents.faults import fault_lines
+
+        raise InputError("\n".join(fault_lines(error, Description, origin=str(path)))) from None
+    if description.features_version != VERSION:
+        raise InputError(f"{path}: was fitted with features of version {description.features_version}, not {VERSION}")
+    return description
+
+
+def write_model(folder: Path, description: Description, contents: Mapping[Phase, bytes]) -> None:
+    """Write a model so that a reader meets the old or the new one, never parts of both."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / DESCRIPTION).unlink(missing_ok=True)
+        for phase, content in contents.items():
+            (folder / f"{phase}.onnx").write_bytes(content)
+        text = json.dumps(description.model_dump(mode="json", by_alias=True), indent=2, sort_keys=True) + "\n"
+        fresh = folder / f".{DESCRIPTION}.new"
+        fresh.write_text(text, encoding="utf-8")
+        fresh.replace(folder / DESCRIPTION)
+    except OSError as error:
+        raise InputError(f"{folder}: the model cannot be written: {error.strerror}") from None

@@ -1,0 +1,102 @@
+"""The time model in a decision: it speaks where nothing was measured, and only when it fits."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from lawful import measured
+from modak.catalogue import load_catalogue
+from modak.model.deployment import Deployment
+from modak.model.target import Facts
+from modak.optimiser import make_plan
+from modak.optimiser.table import render
+from modak.performance.fitting import fit
+from modak.performance.records import Table
+from modak.performance.timemodel import write_model
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+TABLE = measured(16, spread=0.02)
+FACTS = {
+    "hostname": "here",
+    "glibc": "2.36",
+    "python": "/usr/bin/python3",
+    "node": {"cores": 8, "microarchitecture": "zen4", "cpu_model": "AMD EPYC 9654 96-Core Processor"},
+    "packages": {"keras": "3.15.1", "tensorflow": "2.21.0", "jax": "0.10.2"},
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    model = fit(TABLE.all_records(), TABLE.version, load_catalogue())
+    where = tmp_path_factory.mktemp("model")
+    write_model(where, model.description, model.contents)
+    return where
+
+
+def plan(folder, *, table=TABLE, model="new", units=200, **request):
+    workload = {"model": model, "units": units, "samples": 4096, "batch": 64, "flops_per_sample": 3e8,
+                "bytes_per_sample": 3e7, "parameters": 10**6, "layers": 10}  # fmt: skip
+    deployment = Deployment.model_validate(
+        {
+            "application": {"name": "a", "script": "a.py", "framework": {"name": "keras"}, "workload": workload},
+            "request": request,
+        }
+    )
+    return make_plan(deployment, Facts.model_validate(FACTS), [], now=NOW, measurements=table, model=folder)
+
+
+def test_a_new_workload_is_decided_by_the_model(folder):
+    made = plan(folder)
+    assert made.chosen.name == "keras-tensorflow+malloc-hugepages"
+    assert made.prediction.basis == "model"
+    assert made.gain.low > 1
+    assert made.prediction.low < made.prediction.seconds < made.prediction.high
+    parts = made.prediction.start + made.prediction.compile + 200 * made.prediction.steady
+    assert parts == pytest.approx(made.prediction.seconds, rel=0.01)
+    assert made.versions.model is not None
+    assert "by the model" in made.reason
+    assert "time model" in " ".join(render(made, explain=True).split())
+
+
+def test_a_measurement_beats_the_model(folder):
+    made = plan(folder, model="net-3")
+    assert made.prediction.basis in ("measurement", "rule")
+
+
+def test_a_lever_that_the_model_never_met_is_not_chosen_by_it(folder):
+    bases = {r.candidate.name: r.prediction.basis for r in plan(folder).alternatives}
+    assert bases["keras-tensorflow+tf-onednn-off"] == "none"
+    assert bases["keras-jax"] == "model"
+
+
+def test_pairs_are_looked_at_where_the_model_can_tell_of_them(folder):
+    names = {r.candidate.name for r in plan(folder).alternatives}
+    assert "keras-jax+malloc-hugepages" in names
+
+
+def test_a_model_of_other_measurements_is_not_used_and_said_so(folder):
+    fewer = Table(TABLE.records[1:])
+    made = plan(folder, table=fewer)
+    assert made.prediction.basis == "none"
+    assert made.versions.model is None
+    reasons = {r.name: r.reason for r in made.rejected}
+    assert (
+        reasons["the time model"] == "it was fitted with other measurements than there are now: run 'modak model fit'"
+    )
+
+
+def test_a_tampered_model_is_not_used_and_said_so(folder, tmp_path):
+    for path in folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "steady.onnx").write_bytes(b"something else")
+    made = plan(tmp_path)
+    assert made.prediction.basis == "none"
+    assert "is not the file that was fitted" in {r.name: r.reason for r in made.rejected}["the time model"]
+
+
+def test_no_model_changes_nothing(tmp_path):
+    assert plan(tmp_path) == plan(None)
+
+
+def test_the_same_model_gives_the_same_plan(folder):
+    assert plan(folder).to_json() == plan(folder).to_json()

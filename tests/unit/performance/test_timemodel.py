@@ -1,0 +1,175 @@
+"""The time model: what it learns from times that follow a law, what it says of itself, and what it refuses."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from lawful import HERE, SETS, law, measured
+from modak.catalogue import load_catalogue
+from modak.errors import InputError
+from modak.model.application import Workload
+from modak.model.measurement import Configuration, Hardware
+from modak.performance.cli import model as commands
+from modak.performance.features import Case, features
+from modak.performance.fitting import fit, quantile, rows_of
+from modak.performance.timemodel import TimeModel, read_description, write_model
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    table = measured()
+    return table, fit(table.all_records(), table.version, load_catalogue())
+
+
+@pytest.fixture
+def folder(fitted, tmp_path):
+    _, model = fitted
+    write_model(tmp_path / "model", model.description, model.contents)
+    return tmp_path / "model"
+
+
+def case_of(flops, levers, samples=1024, hardware=HERE):
+    workload = Workload(
+        model="new", units=4, samples=samples, batch=64, parameters=10**6, layers=10,
+        flops_per_sample=flops, bytes_per_sample=flops / 10,
+    )  # fmt: skip
+    return features(Case("ai_training", "keras", workload, hardware, Configuration(levers=levers)), load_catalogue())
+
+
+def test_a_law_is_learned_and_carried_to_a_workload_never_seen(folder):
+    model = TimeModel(folder)
+    for levers in SETS:
+        start, compiling, unit = law(1e8, 1024, levers, 1.0)
+        parts = model.phases(case_of(1e8, levers))
+        assert parts["start"] == pytest.approx(start, rel=0.25)
+        assert parts["compile"] == pytest.approx(compiling, rel=0.4)
+        assert parts["steady"] == pytest.approx(unit, rel=0.5)
+    faster = model.ratio(case_of(1e9, SETS[0]), case_of(1e9, SETS[1]), 100)
+    assert faster.low < 1 / 0.8 < faster.high
+
+
+def test_what_it_says_of_itself_was_held_out(fitted):
+    table, model = fitted
+    held = model.description.held
+    assert [h.workload for h in held] == [f"net-{n}" for n in range(8)]
+    assert sum(h.records for h in held) == len(table.records)
+    assert 0.75 <= sum(h.coverage for h in held) / len(held) <= 1
+    assert sum(h.regret for h in held) < sum(h.regret_default for h in held)
+
+
+def test_the_same_measurements_give_the_same_model(fitted):
+    table, model = fitted
+    again = fit(table.all_records(), table.version, load_catalogue())
+    assert again.description == model.description
+
+
+def test_two_workloads_are_too_few():
+    table = measured(2)
+    with pytest.raises(InputError, match="at least three workloads of known size, and there are 2"):
+        fit(table.all_records(), table.version, load_catalogue())
+
+
+def test_the_published_ratios_have_no_times_to_learn_from():
+    from modak.performance.records import load_measurements
+
+    rows = rows_of(load_measurements().records, load_catalogue())
+    assert {"alexnet", "bert-base-uncased", "mnist-cnn", "squeezenet"} <= {row.workload for row in rows}
+    assert "resnet50" not in {row.workload for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("errors", "level", "width"),
+    [([], 0.9, 0.0), ([0.5], 0.9, 0.5), (list(range(1, 100)), 0.9, 90), ([-3, 1, 2], 0.9, 3), (range(1, 11), 0.5, 6)],
+)
+def test_the_conformal_quantile(errors, level, width):
+    assert quantile(errors, level) == width
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"levers": ["keras-tensorflow", "tf-onednn-off"]}, "fitted without 'lever:tf-onednn-off'"),
+        ({"flops": 1e13}, "far outside of what the model was fitted with"),
+    ],
+)
+def test_what_it_never_met_it_does_not_tell(folder, change, words):
+    found = case_of(change.get("flops", 1e8), change.get("levers", SETS[0]))
+    assert words in TimeModel(folder).refusal(found)
+
+
+def test_hardware_of_unknown_speed_has_no_features():
+    assert case_of(1e8, SETS[0], hardware=Hardware(cpu_model="Z80", cores=1)) is None
+
+
+def test_a_tampered_file_is_refused(folder):
+    path = folder / "steady.onnx"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"steady\.onnx: is not the file that was fitted"):
+        TimeModel(folder)
+
+
+def test_a_missing_file_is_refused(folder):
+    (folder / "start.onnx").unlink()
+    with pytest.raises(InputError, match=r"start\.onnx: cannot be read"):
+        TimeModel(folder)
+
+
+def changed(folder, change):
+    path = folder / "model.json"
+    data = json.loads(path.read_text())
+    change(data)
+    path.write_text(json.dumps(data))
+
+
+def test_something_else_with_the_right_hash_is_refused(folder):
+    import hashlib
+
+    (folder / "steady.onnx").write_bytes(b"no model")
+    digest = hashlib.sha256(b"no model").hexdigest()
+    changed(folder, lambda data: data["phases"]["steady"].update(sha256=digest))
+    with pytest.raises(InputError, match=r"steady\.onnx: not a model that can be run"):
+        TimeModel(folder).phases(case_of(1e8, SETS[0]))
+
+
+def test_features_that_do_not_fit_are_refused(folder):
+    changed(folder, lambda data: data["phases"]["steady"]["features"].pop())
+    with pytest.raises(InputError, match=r"steady\.onnx: takes \d+ features, and model\.json names \d+"):
+        TimeModel(folder).phases(case_of(1e8, SETS[0]))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda data: data.update(features_version=99), "was fitted with features of version 99"),
+        (lambda data: data.update(half_width=-1), "half_width: must be at least 0"),
+        (lambda data: data.update(colour="red"), "unknown key 'colour'"),
+        (lambda data: data.update(schema="modak.model/9"), "schema: must be 'modak.model/1'"),
+        (lambda data: data.pop("data"), "the key 'data' is missing"),
+    ],
+)
+def test_a_bad_description_is_refused_with_its_place(folder, change, words):
+    changed(folder, change)
+    with pytest.raises(InputError) as caught:
+        read_description(folder)
+    assert str(folder / "model.json") in str(caught.value)
+    assert words in str(caught.value)
+
+
+def test_no_model_says_how_to_get_one(tmp_path):
+    with pytest.raises(InputError, match="run 'modak model fit'"):
+        TimeModel(tmp_path)
+
+
+def test_fit_show_evaluate(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.delenv("MODAK_MEASUREMENTS", raising=False)
+    fitted = CliRunner().invoke(commands, ["fit"], catch_exceptions=False).output
+    assert f"written to {tmp_path}/modak/model" in fitted
+    shown = CliRunner().invoke(commands, ["show"], catch_exceptions=False).output
+    evaluated = CliRunner().invoke(commands, ["evaluate"], catch_exceptions=False).output
+    assert shown == evaluated == fitted[: len(shown)]
+    for words in ("held out", "MAPE", "coverage", "regret", "mnist-cnn", "alexnet", "mean"):
+        assert words in shown
