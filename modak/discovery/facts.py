@@ -27,7 +27,7 @@ def parse_probe(text: str, target: Target | None, *, libraries: Collection[str] 
     """Return the facts in the output of ``probe_script``; of the shared libraries only ``libraries`` when given.
 
     For a cluster the node is one of the default partition's. TargetError when the answer was cut off, when the
-    scheduler that the target is said to have does not answer, and when its Python does not exist.
+    scheduler that the target is said to have does not answer, and when a machine's Python does not exist.
     """
     answer = split(text)
     try:
@@ -52,7 +52,7 @@ def _facts(answer: Answer, target: Target | None, libraries: Collection[str] | N
         libraries=parse_libraries(answer["ldconfig"], libraries),
         runtimes=parse_runtimes(answer),
         mpi=parse_mpi(answer),
-        python=_python(answer, target),
+        python=_python(answer, target, scheduler),
         packages=parse_packages(answer["packages"]),
     )
 
@@ -87,10 +87,13 @@ def _node(host: Node, partitions: list[Partition]) -> Node:
     return next((p.node for p in partitions if p.default), partitions[0].node if len(partitions) == 1 else Node())
 
 
-def _python(answer: Answer, target: Target | None) -> str | None:
+def _python(answer: Answer, target: Target | None, scheduler: Recognised | None) -> str | None:
+    """Return the Python that was found; on a cluster it may be one that only the compute nodes can run."""
     python = answer.line("python")
     if python is None or "python-runs" in answer.parts:
         return python
+    if scheduler and python.startswith("/"):
+        return python if "packages" in answer.parts else None
     if target is not None and target.python is not None:
         raise TargetError(
             f"target.python: {python} is no program on {answer.line('host')}: give the absolute path of a Python there"

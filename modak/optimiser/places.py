@@ -156,6 +156,9 @@ class _Finder:
             return f"no Python was found on {name} for {self.application.script}: set target.python"
         if framework is None:
             return None
+        if self.facts.hostname is not None and self.facts.python is None:
+            seen = f"the Python {python} is not seen on {self.facts.hostname}, nor whether it has {framework.name}"
+            return f"{seen}: set target.python to a virtual environment in a folder that is"
         place = self._place(framework, None, "native", None)
         version = place.version_of(_package(framework))
         if version is None:

@@ -143,8 +143,15 @@ if [ "$2" != - ]; then
   esac
   part python
   printf '%s\n' "$python"
+  prefix=${python%/*}
+  prefix=${prefix%/*}
+  runs=
   if [ -n "$python" ] && [ -x "$python" ] && [ ! -d "$python" ]; then
+    runs=yes
     part python-runs
+  fi
+  # A virtual environment can be read where the Python that it was made from is missing, as on a bare login node.
+  if [ -n "$runs" ] || [ -r "$prefix/pyvenv.cfg" ]; then
     folders() { # PREFIX VERSION: where that installation keeps its packages
       for folder in "$1"/lib/python$2/site-packages "$1"/lib64/python$2/site-packages \
         "$1"/local/lib/python$2/dist-packages "$1"/lib/python3/dist-packages; do
@@ -160,8 +167,6 @@ if [ "$2" != - ]; then
       if [ -d "$HOME/.local" ]; then folders "$HOME/.local" "$version"; fi
       folders "$prefix" "$version"
     }
-    prefix=${python%/*}
-    prefix=${prefix%/*}
     found=$(
       if [ -r "$prefix/pyvenv.cfg" ]; then
         folders "$prefix" '3.*'
@@ -180,7 +185,7 @@ if [ "$2" != - ]; then
       fi
     )
     # What stands in for the real program, such as a shim, knows itself where they are.
-    [ -n "$found" ] || found=$(limited "$python" -c 'import sys; print("\n".join(sys.path))' </dev/null 2>/dev/null)
+    [ -n "$found" ] || [ -z "$runs" ] || found=$(limited "$python" -c 'import sys; print("\n".join(sys.path))' </dev/null 2>/dev/null)
     part packages
     printf '%s\n' "$found" | while IFS= read -r folder; do
       if [ -d "$folder" ]; then

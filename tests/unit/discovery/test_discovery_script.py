@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from modak.discovery import parse_probe, probe_script
+from modak.discovery.probe import split
 from modak.errors import TargetError
 from modak.model.application import Application
 from modak.model.target import Facts, Target
@@ -162,6 +163,15 @@ def test_python_of_an_environment(tmp_path: Path) -> None:
     assert packages(venv(tmp_path / "a b's", home)) == {"keras": "3.1"}
     both = packages(venv(tmp_path / "both", home, with_system=True))
     assert both == {"keras": "3.1", "local-one": "2.0", "numpy": "1.24.2", "own": "2.0"}
+
+
+def test_environment_without_its_python(tmp_path: Path) -> None:
+    """A bare login node shows what an environment holds, though it cannot run it."""
+    python = venv(tmp_path / "venv", tmp_path / "not-here" / "python3")
+    target = Target(name="t", type="slurm", python=str(python))
+    parts = split(run(probe_script(target)))
+    assert "python-runs" not in parts.parts
+    assert parts["packages"].split() == ["keras-3.1.dist-info"]
 
 
 def test_path_files_add_folders(tmp_path: Path) -> None:
