@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import rig
+from cluster import Cluster, control, is_up
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +25,15 @@ def real_slurm() -> Iterator[rig.Rig]:
 def keras_python(real_slurm: rig.Rig) -> str:
     """A Python with Keras and TensorFlow that jobs on the real Slurm can run."""
     return rig.ask("python").splitlines()[-1]
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A cluster whose hosts share nothing but a network; it is stopped at the end if it was down before."""
+    was_up = is_up()
+    yield Cluster(Path(control("up")))
+    if not was_up:
+        control("down")
 
 
 @pytest.fixture(scope="session")

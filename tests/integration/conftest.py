@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from cluster import Cluster
 from rig import Rig
-from sites import Site
+from sites import ClusterSite, Site
 
 
 @pytest.fixture
@@ -21,6 +22,38 @@ def machine_site(tmp_path: Path, environment: dict[str, str]) -> Site:
 def slurm_site(tmp_path: Path, environment: dict[str, str], real_slurm: Rig) -> Site:
     """A user who deploys on the real Slurm over ssh."""
     return Site(tmp_path, environment, real_slurm.inventory)
+
+
+@pytest.fixture
+def cluster_site(environment: dict[str, str], cluster: Cluster) -> Site:
+    """A user who deploys from the client to the login node without Python."""
+    return ClusterSite(cluster, environment)
+
+
+@pytest.fixture
+def on_cluster(request: pytest.FixtureRequest) -> Callable[..., dict[str, Any]]:
+    """Return the document of a shell line as the cluster's job, under a name that no run before had."""
+    stem = request.node.originalname.removeprefix("test_").replace("_", "-")[:30]
+
+    def document(line: str, *, target: dict[str, Any] | None = None, **job: Any) -> dict[str, Any]:
+        return {
+            "application": {
+                "name": f"{stem}-{secrets.token_hex(4)}",
+                "type": "hpc",
+                "executable": "sh",
+                "arguments": ["-c", line],
+            },
+            "target": {
+                "name": "cluster",
+                "type": "slurm",
+                "host": "login",
+                "polling": {"first": 0.5, "maximum": 2.0},
+                **(target or {}),
+            },
+            "job": {"wall_time": "5m", **job},
+        }
+
+    return document
 
 
 @pytest.fixture

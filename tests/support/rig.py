@@ -1,6 +1,7 @@
 """The real Slurm and sshd that tests/real/slurm.sh sets up, as the tests see them."""
 
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,11 +46,13 @@ class Rig:
         return {fields[0]: (fields[1], fields[2]) for fields in (line.split("|") for line in lines)}
 
 
-def ask(*words: str) -> str:
-    """Run the rig's script and return what it printed; skip the test where the machine cannot have the rig."""
-    done = subprocess.run([SCRIPT, *words], capture_output=True, text=True, timeout=1200, stdin=subprocess.DEVNULL)
+def ask(*words: str, script: Path = SCRIPT, environment: Mapping[str, str] | None = None) -> str:
+    """Run a rig's script and return what it printed; skip the test where the machine cannot have the rig."""
+    done = subprocess.run(
+        [script, *words], capture_output=True, text=True, timeout=1200, stdin=subprocess.DEVNULL, env=environment
+    )
     if done.returncode == CANNOT:
         pytest.skip(done.stderr.strip().splitlines()[-1])
     if done.returncode:
-        pytest.fail(f"{SCRIPT.name} {' '.join(words)} ended with {done.returncode}:\n{done.stderr}")
+        pytest.fail(f"{script.name} {' '.join(words)} ended with {done.returncode}:\n{done.stderr}")
     return done.stdout.strip()

@@ -1,5 +1,6 @@
 """A user's folder, and the playbooks run from there."""
 
+import secrets
 import shutil
 import subprocess
 import time
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from cluster import Cluster
 from rig import TOP
 
 TINY = TOP / "tests" / "data" / "applications" / "tiny.py"
@@ -63,8 +65,12 @@ class Site:
             yield Running(process)
         finally:
             if process.poll() is None:
-                process.kill()
+                self.kill(process)
                 process.communicate()
+
+    def kill(self, process: subprocess.Popen[str]) -> None:
+        """Kill a playbook, which gets no chance to say anything."""
+        process.kill()
 
 
 class Running:
@@ -88,3 +94,22 @@ class Running:
                 pytest.fail(f"waited {seconds} s in vain")
             time.sleep(0.3)
         return answer
+
+
+class ClusterSite(Site):
+    """A user's folder on the client of the cluster, which has nothing in common with the cluster but a network."""
+
+    def __init__(self, cluster: Cluster, environment: dict[str, str]) -> None:
+        folder = cluster.folder / "work" / secrets.token_hex(8)
+        folder.mkdir()
+        folder.chmod(0o777)  # the user's, and the test's
+        # What Ansible keeps for itself lies in the user's home.
+        environment = {name: value for name, value in environment.items() if name != "ANSIBLE_HOME"}
+        super().__init__(folder, environment, cluster.inventory)
+        self.cluster = cluster
+
+    def command(self, playbook: str, *arguments: str) -> list[str]:
+        return [*self.cluster.enter, *super().command(playbook, *arguments)]
+
+    def kill(self, process: subprocess.Popen[str]) -> None:
+        self.cluster.kill_client()
