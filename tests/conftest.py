@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import rig
+from cluster import Cluster, control, is_up
 
 # How fast this machine is today says nothing about the code.
 settings.register_profile("modak", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("modak")
-from cluster import Cluster, control, is_up
 
 
 @pytest.fixture(scope="session")
