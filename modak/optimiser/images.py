@@ -13,6 +13,8 @@ from modak.model.target import Facts
 from modak.optimiser.conditions import below, satisfies
 from modak.optimiser.options import Place
 
+UNKNOWN = "named by the application; what is inside is not known"
+"""Summary of an image that the catalogue does not have."""
 _ABI = {"mpich": "mpich", "mvapich": "mpich", "intelmpi": "mpich", "openmpi": "openmpi"}
 """Families that can stand in for each other at run time: those of the MPICH ABI."""
 _FAMILIES = {"amd64": "x86_64", "arm64": "aarch64", "ppc64le": "ppc64le"}
@@ -35,7 +37,7 @@ def find(text: str, catalogue: Catalogue) -> ImageEntry:
     name = re.sub(r"[^A-Za-z0-9_.-]", "-", reference.slug)[:60]
     return ImageEntry(
         name=name if name[:1].isalpha() else f"i-{name}",
-        summary="named by the application; what is inside is not known",
+        summary=UNKNOWN,
         source="base",
         reference=str(reference),
         digest=reference.digest,
@@ -98,6 +100,8 @@ def _accelerator(entry: ImageEntry, place: Place) -> str | None:
 
 def _mpi(entry: ImageEntry, facts: Facts, place: Place, ranks: int) -> str | None:
     if ranks == 1 or place.type != "hpc":
+        return None
+    if entry.mpi is None and entry.summary == UNKNOWN:
         return None
     if entry.mpi is None:
         return f"the image has no MPI, and the job has {ranks} ranks"

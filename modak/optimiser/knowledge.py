@@ -7,6 +7,7 @@ from modak.model.plan import Basis
 from modak.optimiser.evidence import Evidence
 from modak.optimiser.modelled import Modelled
 from modak.optimiser.options import Option
+from modak.optimiser.scale import Scale
 from modak.performance.statistics import Interval
 
 
@@ -22,9 +23,10 @@ class Comparison(NamedTuple):
 class Knowledge:
     """Measured beats model beats rule."""
 
-    def __init__(self, evidence: Evidence, modelled: Modelled | None) -> None:
+    def __init__(self, evidence: Evidence, modelled: Modelled | None, scale: Scale | None = None) -> None:
         self.evidence = evidence
         self.modelled = modelled
+        self.scale = scale
 
     def compare(self, one: Option, other: Option) -> Comparison | None:
         """Return time of ``one`` over time of ``other``.

@@ -21,6 +21,7 @@ from modak.optimiser.modelled import Modelled, usable_model
 from modak.optimiser.options import Option, Place
 from modak.optimiser.places import Places, places_of
 from modak.optimiser.resources import check_scheduler, node_of, partition_of, resources_of
+from modak.optimiser.scale import scale_of
 from modak.performance.matching import Work
 from modak.performance.records import Measurements, load_measurements
 
@@ -50,13 +51,17 @@ def make_plan(
     resources = resources_of(deployment, node, partition)
     work = _work(deployment, node, resources, catalogue)
     records = measurements.of_workload(work.workload.model) if work.workload.model else []
+    scale = scale_of(deployment, resources, work, records)
+    if scale is not None:
+        resources = scale.resources
+        work = _work(deployment, node, resources, catalogue)
     places = places_of(deployment, facts, node, catalogue, resources.ranks, _images_in(records))
     evidence = Evidence(records, work, places.feasible)
     fitted, unused = usable_model(model, measurements, catalogue)
     choice = _choice(deployment, catalogue, places, evidence, pairs=fitted is not None)
     by_option = {place.option(()): place for place in places.feasible}
     modelled = Modelled(fitted, work, by_option, catalogue) if fitted else None
-    decision = decide(choice, Knowledge(evidence, modelled), deployment)
+    decision = decide(choice, Knowledge(evidence, modelled, scale), deployment)
     builder = _Builder(deployment, places, sources, catalogue, resources)
     return Plan(
         created=now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -72,7 +77,7 @@ def make_plan(
         prediction=decision.predictions[decision.chosen],
         default=choice.default.name,
         gain=decision.gain,
-        reason=decision.reason,
+        reason=f"{decision.reason}; {scale.words}" if scale else decision.reason,
         alternatives=[
             Ranked(candidate=builder.candidate(option), prediction=prediction)
             for option, prediction in decision.predictions.items()

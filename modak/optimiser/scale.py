@@ -1,0 +1,161 @@
+"""The scale of a job: how many ranks, within what the user asked for, serve the objective."""
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from modak.errors import InfeasibleError
+from modak.model.deployment import Deployment
+from modak.model.measurement import Measurement, Ratio
+from modak.model.plan import Basis, Resources
+from modak.performance.matching import Work, processor_words
+from modak.performance.scaling import Point, ScaleModel, amdahl, fit_scale
+from modak.performance.statistics import Interval
+
+_MOST_RANKS = 4096
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The layout that was decided on, and why."""
+
+    resources: Resources
+    basis: Basis
+    words: str
+    seconds: Interval | None
+    """Predicted for the layout; None where only relative times are known."""
+
+
+def scale_of(
+    deployment: Deployment,
+    asked: Resources,
+    work: Work,
+    records: Sequence[Measurement | Ratio],
+) -> Scale | None:
+    """Return the layout for the objective, never more than ``asked``; None where nothing is known of how it scales.
+
+    With objective ``time`` more ranks stay unless fewer are faster by more than the interval of the prediction; with
+    ``cost`` the fewest node-seconds count; with ``efficiency`` the most ranks that keep the efficiency asked for.
+    InfeasibleError when not even one rank does within the limits.
+    """
+    if asked.ranks * (asked.threads or 1) == 1 or (deployment.application.type != "hpc" and asked.ranks == 1):
+        return None
+    fitted = _model(deployment, work, records)
+    if fitted is None:
+        return None
+    model, basis = fitted
+    layouts = [(_point(r, work), r) for r in _layouts(asked)]
+    wanted = _point(asked, work)
+    objective, least = deployment.request.objective, deployment.request.minimal_efficiency
+    limit = deployment.job.wall_time
+    if limit is not None and basis != "rule":
+        layouts = [pair for pair in layouts if model.seconds(pair[0]) <= limit]
+        if not layouts:
+            raise InfeasibleError(
+                f"job.wall_time: no layout up to {asked.ranks} ranks ends within {limit} s by {_law(model)}"
+            )
+    if objective == "efficiency" or least is not None:
+        return _efficient(layouts, model, basis, least or 0.5, asked, limit)
+    if objective == "cost":
+        point, chosen = min(layouts, key=lambda pair: (pair[0].nodes * model.seconds(pair[0]), pair[0].ranks))
+        words = f"{_ranks(chosen, asked)} cost the fewest node-seconds by {_law(model)}"
+    else:
+        point, chosen = min(layouts, key=lambda pair: (model.seconds(pair[0]), pair[0].ranks))
+        here, there = model.interval(point), model.interval(wanted)
+        if basis != "rule" and here.high >= there.low and chosen != asked:
+            point, chosen = wanted, asked
+        words = f"{_ranks(chosen, asked)} are the fastest by {_law(model)}"
+    return Scale(chosen, basis, words, None if basis == "rule" else model.interval(point))
+
+
+def _efficient(
+    layouts: Sequence[tuple[Point, Resources]],
+    model: ScaleModel,
+    basis: Basis,
+    least: float,
+    asked: Resources,
+    limit: int | None,
+) -> Scale:
+    keeping = [pair for pair in layouts if model.efficiency(pair[0]) >= least - 1e-12]
+    if not keeping:
+        within = f" and ends within the wall time of {limit} s" if limit is not None else ""
+        raise InfeasibleError(f"request.minimal_efficiency: no layout keeps {least:g}{within} by {_law(model)}")
+    point, chosen = max(keeping, key=lambda pair: (pair[0].workers, pair[0].ranks))
+    efficiency = model.efficiency(point)
+    words = (
+        f"{_ranks(chosen, asked)} keep a parallel efficiency of {efficiency:.3g}, {least:g} or more, by {_law(model)}"
+    )
+    return Scale(chosen, basis, words, None if basis == "rule" else model.interval(point))
+
+
+def _ranks(chosen: Resources, asked: Resources) -> str:
+    threads = f" of {chosen.threads} threads" if chosen.threads and chosen.threads > 1 else ""
+    ranks = f"{chosen.ranks} rank{'s' if chosen.ranks > 1 else ''}{threads}"
+    return f"{ranks} on {chosen.nodes} node{'s' if chosen.nodes > 1 else ''}, of {asked.ranks} asked for,"
+
+
+def _law(model: ScaleModel) -> str:
+    if model.points == 0:
+        return "Amdahl's law with the parallel share that the workload gives"
+    return f"the law {model.law}, fitted to {model.points} runs with an error of {model.error:.0%}"
+
+
+def _layouts(asked: Resources) -> Iterator[Resources]:
+    """Yield the layouts up to what is asked for, each on as few nodes as it takes.
+
+    Threads are halved as long as that goes; of very many ranks only whole nodes are looked at.
+    """
+    per_node, threads = asked.ranks_per_node, {asked.threads}
+    while (fewer := min(t or 1 for t in threads)) > 1:
+        threads.add(fewer // 2)
+    numbers = range(1, asked.ranks + 1) if asked.ranks <= _MOST_RANKS else range(per_node, asked.ranks + 1, per_node)
+    for ranks in numbers:
+        nodes = math.ceil(ranks / per_node)
+        layout = {"ranks": ranks, "nodes": nodes, "ranks_per_node": math.ceil(ranks / nodes)}
+        for count in sorted(threads, key=lambda t: t or 1):
+            yield asked.model_copy(update={**layout, "threads": count})
+
+
+def _point(resources: Resources, work: Work) -> Point:
+    return Point(
+        nodes=resources.nodes,
+        ranks=resources.ranks,
+        threads=resources.threads or 1,
+        size=float(work.workload.samples or 1),
+    )
+
+
+def _model(
+    deployment: Deployment, work: Work, records: Sequence[Measurement | Ratio]
+) -> tuple[ScaleModel, Basis] | None:
+    """Return the law of this work on this hardware, or the one that the user gives."""
+    points = [point for record in records if isinstance(record, Measurement) for point in _points(record, work)]
+    model = fit_scale(points)
+    if model is not None:
+        return model, "model"
+    share = deployment.application.workload.parallel_share
+    return (amdahl(share), "rule") if share is not None else None
+
+
+def _points(record: Measurement, work: Work) -> Iterator[Point]:
+    """Yield the record's times for the work's number of units, where it is of this work on this hardware."""
+    ours, theirs, hardware = work.workload, record.workload, record.hardware
+    same = hardware.microarchitecture in (None, work.microarchitecture) and (
+        hardware.cpu_model is None or processor_words(hardware.cpu_model) == processor_words(work.cpu_model or "")
+    )
+    if record.type != work.type or theirs.model != ours.model or theirs.unit != ours.unit or not same:
+        return
+    factor = ours.units / theirs.units
+    totals = [run.total for run in record.runs if run.total is not None]
+    if record.summary is not None:
+        totals = [record.summary.mean]
+    if totals:
+        c = record.configuration
+        yield Point(
+            c.nodes,
+            c.ranks,
+            c.threads or 1,
+            statistics.median(totals) * factor,
+            float(theirs.samples or ours.samples or 1),
+        )
