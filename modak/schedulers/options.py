@@ -74,6 +74,11 @@ class Layout:
     cores: int | None
     """Cores per rank; None leaves it to the scheduler, which gives one."""
 
+    @property
+    def uneven(self) -> bool:
+        """Whether some nodes have more ranks than others."""
+        return self.ranks % self.nodes != 0
+
     def per_node(self) -> list[int]:
         """Return the ranks of each node, as even as can be, fullest first."""
         least, fuller = divmod(self.ranks, self.nodes)

@@ -117,9 +117,15 @@ class Slurm(Scheduler):
             return shell.join([launcher, "-n", str(layout.ranks), *argv])
         # srun would otherwise hand on the environment that the job was submitted with.
         words = ["srun", "--export=ALL", "--kill-on-bad-exit=1", *(f"--{option}" for option in _shape(layout))]
+        if layout.uneven:
+            words = [word for word in words if not word.startswith("--ntasks-per-node=")]
         if job.target.mpi_type is not None:
             words.append(f"--mpi={job.target.mpi_type}")
         return shell.join([*words, *argv])
+
+    def prepare(self, job: JobSpec) -> str:
+        """See ``Scheduler.prepare``: ranks per node are a limit to sbatch, and an exact number to srun."""
+        return "unset SLURM_NTASKS_PER_NODE" if opt.layout(job, _WORDS).uneven else ""
 
     def submit_command(self, job: JobSpec) -> str:
         """See ``Scheduler.submit_command``."""
