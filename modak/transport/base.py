@@ -7,7 +7,10 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Completed:
-    """A command that ran to its end on the target."""
+    """A command that ran to its end on the target.
+
+    Both outputs are UTF-8; bytes that are not stand there as lone surrogates, so that the text can be turned back.
+    """
 
     returncode: int
     stdout: str
