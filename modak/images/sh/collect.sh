@@ -55,6 +55,6 @@ done
 part work
 find "$images/.work" -mindepth 1 -maxdepth 1 -mtime +1 2>/dev/null | while IFS= read -r dir; do
   printf '%s\n' "$dir"
-  [ "$dry" = 1 ] || { chmod -R u+rwX "$dir" 2>/dev/null && rm -rf "$dir"; }
+  [ "$dry" = 1 ] || { chmod -R u+rwX "$dir" 2>/dev/null; rm -rf "$dir"; }
 done
 part end

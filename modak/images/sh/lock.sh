@@ -19,13 +19,18 @@ lock_look() { # sets lock_holder and lock_sign; the sign changes as long as the 
 
 lock_take() { # FOLDER
   lock=$1
-  lock_last='' lock_quiet=0
+  lock_last='' lock_quiet=0 lock_missing=0
   while :; do
     if lock_error=$(mkdir "$lock" 2>&1); then
       : >"$lock/$lock_token" 2>/dev/null && break
       continue # Somebody took the empty folder for an abandoned one.
     fi
-    [ -d "$lock" ] || fail "the image folder ${lock%/.locks/*} cannot be written: ${lock_error##*: }"
+    if [ ! -d "$lock" ]; then # given back at this moment, unless it goes on like this
+      lock_missing=$((lock_missing + 1))
+      [ "$lock_missing" -lt 5 ] || fail "the image folder ${lock%/.locks/*} cannot be written: ${lock_error##*: }"
+      continue
+    fi
+    lock_missing=0
     lock_look
     if [ "$lock_sign" = "$lock_last" ]; then lock_quiet=$((lock_quiet + 1)); else lock_quiet=0 lock_last=$lock_sign; fi
     if lock_gone "$lock_holder" || [ "$lock_quiet" -ge "$lock_patience" ]; then

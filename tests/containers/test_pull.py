@@ -1,0 +1,147 @@
+"""Pulling from real registries with the real Apptainer, podman and Charliecloud."""
+
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from containers import FAST, Containers, UserTransport, ask
+from modak.errors import InputError, TargetError
+from modak.images.reference import parse
+from modak.images.registry import resolve
+from modak.images.store import ImageStore
+from modak.model.plan import Image
+
+
+def test_an_image_of_layers_is_pulled_by_its_digest_and_runs(
+    parts: Containers, store: ImageStore, debian: Image
+) -> None:
+    found = store.pull(debian, "apptainer", compression=FAST)
+    assert found.pulled
+    checked = store.check(debian, "apptainer")
+    assert checked.sha256 == found.sha256
+    assert checked.architecture == "amd64"
+    assert checked.labels["org.opencontainers.image.title"] == "debian12"
+    assert "VERSION_CODENAME=bookworm" in parts.run("apptainer", "exec", found.path, "cat", "/etc/os-release")
+    assert not store.pull(debian, "apptainer").pulled
+
+
+def test_a_sif_of_a_registry_comes_bit_by_bit(store: ImageStore, artefact: Image, sif: Path) -> None:
+    found = store.pull(artefact, "apptainer")
+    assert Path(found.path).read_bytes() == sif.read_bytes()
+
+
+def test_compression_is_a_choice(store: ImageStore, debian: Image) -> None:
+    found = store.pull(debian, "apptainer", compression=FAST)
+    store.check(debian, "apptainer")
+    assert b"zstd" in subprocess.run(["unsquashfs", "-s", "-o", _offset(found.path), found.path],
+                                     capture_output=True, check=True).stdout  # fmt: skip
+
+
+def _offset(path: str) -> str:
+    return str(Path(path).read_bytes().index(b"hsqs"))
+
+
+def test_twenty_pulls_at_once_are_one_download(parts: Containers, images: Path, debian: Image, artefact: Image) -> None:
+    layer = resolve(parse(artefact.reference)).sif_sha256
+    before = parts.requests(f"blobs/sha256:{layer}")
+
+    def pull(number: int) -> tuple[bool, str]:
+        found = ImageStore(UserTransport(parts), str(images)).pull(artefact, "apptainer", holder=f"/runs/job-{number}")
+        return found.pulled, found.sha256
+
+    with ThreadPoolExecutor(20) as pool:
+        results = list(pool.map(pull, range(20)))
+    assert [pulled for pulled, _ in results].count(True) == 1
+    assert len({sha for _, sha in results}) == 1
+    assert parts.requests(f"blobs/sha256:{layer}") == before + 1
+    assert len(list((images / ".holders").glob("*/job-*"))) == 20
+    assert not list((images / ".locks").iterdir())
+    assert not list((images / ".work").iterdir())
+
+
+def test_a_registry_with_a_login_gets_it_and_nobody_else_sees_it(
+    parts: Containers, images: Path, debian: Image, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(parts.certificate))
+    image = Image(reference=f"docker://{parts.secure}/library/debian:12", digest=debian.digest)
+    commands: list[str] = []
+
+    class Watching(UserTransport):
+        def run(self, command, **options):  # type: ignore[no-untyped-def]
+            commands.append(command)
+            return super().run(command, **options)
+
+    store = ImageStore(Watching(parts, {"SSL_CERT_FILE": str(parts.certificate)}), str(images))
+    with pytest.raises(InputError, match="asks for a login"):
+        store.pull(image, "apptainer")
+    found = store.pull(image, "apptainer", login=parts.login, compression=FAST)
+    assert found.pulled
+    secret = parts.login.password
+    assert not any(secret in text for text in (*commands, caplog.text, repr(parts.login), repr(found)))
+    assert not subprocess.run(["grep", "-rl", secret, str(images)], capture_output=True).stdout
+
+
+def test_a_wrong_password_is_said_to_be_one(
+    parts: Containers, store: ImageStore, debian: Image, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(parts.certificate))
+    image = Image(reference=f"docker://{parts.secure}/library/debian:12", digest=debian.digest)
+    with pytest.raises(InputError, match="refuses the login"):
+        store.pull(image, "apptainer", login=type(parts.login)("reader", "wrong"))
+
+
+def test_podman_pulls_into_its_own_store(parts: Containers, store: ImageStore, debian: Image) -> None:
+    parts.run("podman", "rmi", "--force", debian.reference.removeprefix("docker://"), ok=False)
+    store.pull(debian, "podman")
+    found = store.check(debian, "podman")
+    assert found.architecture == "amd64"
+    assert "bookworm" in parts.run("podman", "run", "--rm", "--pull=never", found.path, "cat", "/etc/os-release")
+    assert not store.pull(debian, "podman").pulled
+    with pytest.raises(InputError, match="podman cannot pull"):
+        store.pull(Image(reference=f"oras://{parts.registry}/a", digest=debian.digest), "podman")
+
+
+def test_charliecloud_gets_a_squashed_image(
+    parts: Containers, images: Path, debian: Image, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(parts.certificate))
+    image = Image(reference=f"docker://{parts.secure}/library/debian:12", digest=debian.digest)
+    store = ImageStore(UserTransport(parts, {"REQUESTS_CA_BUNDLE": str(parts.certificate)}), str(images))
+    found = store.pull(image, "charliecloud", login=parts.login, compression=FAST)
+    store.check(image, "charliecloud")
+    assert "bookworm" in parts.run("ch-run", found.path, "--", "cat", "/etc/os-release")
+
+
+def test_a_registry_that_is_gone_in_the_middle_leaves_nothing_behind(
+    parts: Containers, images: Path, artefact: Image, store: ImageStore
+) -> None:
+    class Leaving(UserTransport):
+        def run(self, command, **options):  # type: ignore[no-untyped-def]
+            if "download_apptainer" in command:
+                ask("registry", "stop")
+            return super().run(command, **options)
+
+    try:
+        with pytest.raises(TargetError, match=r"was not pulled: .*connect"):
+            ImageStore(Leaving(parts), str(images)).pull(artefact, "apptainer")
+        assert not list(images.glob("*.sif*"))
+        assert not list((images / ".work").iterdir())
+        with pytest.raises(TargetError, match="cannot be reached: Connection refused"):
+            store.pull(artefact, "apptainer")
+    finally:
+        ask("registry", "start")
+    assert store.pull(artefact, "apptainer").pulled
+
+
+def test_an_image_that_is_there_runs_without_its_registry(
+    parts: Containers, store: ImageStore, artefact: Image
+) -> None:
+    store.pull(artefact, "apptainer")
+    ask("registry", "stop")
+    try:
+        assert not store.pull(artefact, "apptainer").pulled
+        store.check(artefact, "apptainer")
+    finally:
+        ask("registry", "start")
