@@ -52,8 +52,8 @@ class Workload(Model):
     """Bytes moved between memory and processor for one sample."""
     layers: Positive | None = None
     """Layers of the network."""
-    parallel_share: float | None = Field(default=None, ge=0, le=1)
-    """Share of the work that can be spread over ranks, from 0 to 1, where nobody measured how it scales."""
+    parallel_share: float | None = Field(default=None, gt=0, le=1)
+    """Share of the work that can be spread over ranks, above 0 and up to 1, where nobody measured how it scales."""
     memory: Positive | None = None
     """Bytes of memory that the job needs on a node."""
 
