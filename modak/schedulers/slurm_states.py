@@ -50,7 +50,7 @@ _REASON = {
     "preempted": "another job with more priority took its place",
     "dependency_never_satisfied": "a job that it depends on did not end as it must",
 }
-_NOTHING = {"", "None", "N/A", "(null)", "NonZeroExitCode", "TimeLimit"}
+_NOTHING = {"", "None", "N/A", "(null)", "NonZeroExitCode", "TimeLimit", "OutOfMemory"}
 
 
 def from_row(line: str) -> Iterator[tuple[str, str, QueueState]]:
