@@ -78,6 +78,17 @@ def init(
     print(start_from(template, folder))
 
 
+@app.command()
+def create(
+    document: Annotated[Path, typer.Argument(metavar="DOCUMENT", help="A deployment document.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder.")],
+) -> None:
+    """Write a blueprint for a deployment document into a folder, with its files and the type library."""
+    from modak.blueprint.compose import write_blueprint
+
+    print(write_blueprint(document, folder))
+
+
 def _without_faults(file: Path, inputs: Path | None) -> tuple[Any, dict[str, Any]]:
     """Return the service and the inputs; InputError lists the faults."""
     from modak.blueprint.service import load

@@ -43,7 +43,7 @@ _REGION = re.compile(
 )
 
 
-class _Dumper(yaml.SafeDumper):
+class Dumper(yaml.SafeDumper):
     """Lists are indented below their key, as yamllint wants them."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
@@ -155,7 +155,7 @@ def generate(text: str, origin: str) -> str:
         part = match["part"]
         if part not in PARTS:
             raise InputError(f"{origin}: there is no generated part '{part}', only {', '.join(PARTS)}")
-        dumped = yaml.dump(PARTS[part](), Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True)
+        dumped = yaml.dump(PARTS[part](), Dumper=Dumper, sort_keys=False, width=110, allow_unicode=True)
         lines = "".join(match["indent"] + line if line.strip() else line for line in dumped.splitlines(keepends=True))
         return f"{match['indent']}# generated: {part}\n{lines}{match['indent']}# end of generated"
 

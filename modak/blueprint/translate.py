@@ -16,6 +16,20 @@ from modak.model.base import Model
 from modak.model.request import JobOptions, Request
 from modak.model.target import Target
 
+OF_APPLICATION_TYPE = {
+    "ai_training": "modak.nodes.application.AITraining",
+    "ai_inference": "modak.nodes.application.AIInference",
+    "big_data": "modak.nodes.application.BigDataAnalytics",
+    "hpc": "modak.nodes.application.HPC",
+}
+"""The node type for each type of application."""
+OF_TARGET_TYPE = {
+    "machine": "modak.nodes.target.Machine",
+    "slurm": "modak.nodes.target.SlurmCluster",
+    "torque": "modak.nodes.target.TorqueCluster",
+    "openpbs": "modak.nodes.target.PBSCluster",
+}
+"""The node type for each type of target."""
 _FIELDS = {shown: field for field, shown in RENAMED.items()}
 
 

@@ -66,3 +66,10 @@ def test_init_and_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert run("init", str(tmp_path / "mine"), "--from", "digits-slurm") == 0
     assert capsys.readouterr().out == f"{tmp_path / 'mine' / 'digits-slurm.yaml'}\n"
     assert (tmp_path / "mine" / "digits" / "train.py").is_file()
+
+
+def test_create_makes_a_blueprint_of_a_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "deploy.yml").write_text("application: {name: demo, executable: /bin/true}\n")
+    assert run("create", str(tmp_path / "deploy.yml"), str(tmp_path / "project")) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'project' / 'demo.yaml'}\n"
+    assert run("validate", str(tmp_path / "project" / "demo.yaml")) == 0
