@@ -1,0 +1,129 @@
+"""Measure how long a decision takes: decision_speed.py [--images N ...] [--measurements N ...] [--rounds N].
+
+Printed are medians in milliseconds: of a warm decision (catalogue and measurements in memory, or measurements in a
+SQLite store) as the catalogue and the measurements grow, and of `modak plan` as a whole process.
+"""
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from modak.catalogue.catalogue import Catalogue, load_catalogue
+from modak.model.deployment import Deployment
+from modak.model.image import ImageEntry
+from modak.model.measurement import Measurement
+from modak.model.target import Facts
+from modak.optimiser import make_plan
+from modak.performance.records import Measurements, Table, load_measurements
+from modak.performance.store import Store
+
+TOP = Path(__file__).resolve().parent.parent
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+NODE = {"cores": 10, "memory": "125G", "microarchitecture": "broadwell", "cpu_model": "Intel(R) Xeon(R) CPU E5-2630 v4"}
+DEPLOYMENT = Deployment.model_validate(
+    {
+        "application": {
+            "name": "mnist",
+            "script": "mnist.py",
+            "framework": {"name": "tensorflow", "version": "2.1"},
+            "workload": {"model": "mnist-cnn", "dataset": "mnist", "units": 12, "samples": 60000, "batch": 128},
+        },
+        "target": {"name": "here"},
+    }
+)
+FACTS = Facts.model_validate({"hostname": "here", "runtimes": {"singularity": "3.4.1"}, "node": NODE})
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--images", type=int, nargs="*", default=[10, 1_000, 100_000])
+    parser.add_argument("--measurements", type=int, nargs="*", default=[100, 10_000, 100_000])
+    parser.add_argument("--rounds", type=int, default=51)
+    parser.add_argument("--processes", type=int, default=11, help="whole processes; 0 for none")
+    return parser.parse_args()
+
+
+def catalogue_of(count: int) -> Catalogue:
+    """Return the shipped catalogue with ``count`` images in all, the further ones of many frameworks and versions."""
+    shipped = load_catalogue()
+    catalogue = Catalogue(shipped.sources)
+    images = dict(list(shipped.images.items())[:count]) if count < len(shipped.images) else dict(shipped.images)
+    frameworks = ("tensorflow", "pytorch", "jax", "mxnet", "onnxruntime")
+    sources = ("hub", "pip", "opt-build")
+    for number in range(len(images), count):
+        images[f"image-{number}"] = ImageEntry(
+            name=f"image-{number}",
+            source=sources[number % 3],
+            framework=frameworks[number % 5],
+            version=f"{1 + number % 3}.{number % 30}.{number % 7}",
+            reference=f"docker://example.org/image:{number}",
+            base="ubuntu18.04-cpu",
+            microarchitecture=("x86_64_v2", "broadwell", "zen3", "skylake_avx512")[number % 4],
+        )
+    vars(catalogue)["images"] = images
+    return catalogue
+
+
+def measurements_of(count: int) -> list[Measurement]:
+    """Return ``count`` measurements like the shipped ones, of as many workloads as that takes at a hundred each."""
+    records = [record for record in load_measurements().all_records() if isinstance(record, Measurement)]
+    found = []
+    for number in range(count):
+        record = records[number % len(records)]
+        workload = record.workload.model_copy(update={"model": f"workload-{number // 100}", "batch": 1 + number % 100})
+        found.append(record.model_copy(update={"workload": workload}))
+    return found
+
+
+def median(function: Callable[[], object], rounds: int) -> float:
+    """Return the median milliseconds of ``function`` after one call that does not count."""
+    function()
+    seconds = []
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        function()
+        seconds.append(time.perf_counter() - begin)
+    return statistics.median(seconds) * 1000
+
+
+def decide(catalogue: Catalogue, measurements: Measurements) -> object:
+    """Make the Plan."""
+    return make_plan(DEPLOYMENT, FACTS, [], now=NOW, catalogue=catalogue, measurements=measurements)
+
+
+def report(what: str, milliseconds: float) -> None:
+    """Print one line."""
+    print(f"{what:<36} {milliseconds:9.2f} ms", flush=True)
+
+
+def main() -> None:
+    args = parse_arguments()
+    shipped = load_measurements()
+    for count in args.images:
+        catalogue = catalogue_of(count)
+        report(f"{count} images", median(partial(decide, catalogue, shipped), args.rounds))
+    catalogue = load_catalogue()
+    for count in args.measurements:
+        records = [*shipped.all_records(), *measurements_of(count)]
+        table = Table(records)
+        report(f"{count} measurements", median(partial(decide, catalogue, table), args.rounds))
+        with tempfile.TemporaryDirectory() as folder:
+            store = Store(f"sqlite:///{folder}/store.sqlite")
+            store.add(records)
+            report(f"{count} measurements in SQLite", median(partial(decide, catalogue, store), args.rounds))
+            store.close()
+    if args.processes:
+        command = [sys.executable, "-m", "modak.cli", "plan", str(TOP / "examples" / "digits" / "deploy.yml"), "--json"]
+        whole = partial(subprocess.run, command, check=True, capture_output=True, cwd=TOP)
+        report("modak plan, a whole process", median(whole, args.processes))
+
+
+if __name__ == "__main__":
+    main()
