@@ -15,12 +15,13 @@ from toscaparser.tosca_template import ToscaTemplate
 
 from modak.blueprint import library
 from modak.blueprint.compose import JOB, TARGET, as_yaml, compose, write_blueprint
-from modak.blueprint.deployments import document_of
+from modak.blueprint.deployments import document_of, jobs
 from modak.blueprint.fields import Schema, schema_of
 from modak.blueprint.library import RENAMED, application_properties, target_properties
 from modak.blueprint.service import load
 from modak.blueprint.translate import documents
 from modak.blueprint.validate import validate
+from modak.documents import load_deployment
 from modak.errors import InputError
 from modak.model.application import Application, Workload
 from modak.model.base import Model
@@ -28,6 +29,7 @@ from modak.model.deployment import Deployment
 from modak.model.request import JobOptions, Request
 from modak.model.target import Target
 
+EXAMPLES = Path(__file__).parents[3] / "examples"
 LINES = st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp")), min_size=1, max_size=20)
 TEXTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=1, max_size=20)
 OF_PATTERN = {
@@ -194,3 +196,14 @@ def test_a_document_becomes_a_blueprint_with_its_files(tmp_path: Path) -> None:
     assert job["properties"]["job"] == {"wall_time": "7200 s", "memory": f"{4 * 2**30} B"}
     with pytest.raises(InputError, match=r"project: this folder is there already: name a new one$"):
         write_blueprint(tmp_path / "deploy.yml", tmp_path / "project")
+
+
+@pytest.mark.parametrize("name", ["digits-machine", "digits-slurm"])
+def test_the_digits_blueprints_say_what_the_example_says(name: str) -> None:
+    service = load(library.folder().parent / f"{name}.yaml")
+    ((template, target),) = jobs(service)
+    shipped = Deployment.model_validate(document_of(service, {}, template, target))
+    example = load_deployment(EXAMPLES / "digits" / "deploy.yml")
+    assert shipped.application == example.application
+    assert shipped.request == example.request
+    assert shipped.job == example.job
