@@ -1,0 +1,63 @@
+"""The other tools that read TOSCA, each in a virtual environment of its own."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from rig import TOP
+
+ENVIRONMENTS = TOP / ".build" / "tosca"
+NEEDS = {
+    "puccini": ["puccini==0.21.0"],
+    # What it pins of MarkupSafe has no wheel for every Python and is built without isolation.
+    "unfurl": ["wheel", "unfurl==1.2.0"],
+}
+_PUCCINI = """
+import sys, puccini.tosca
+try:
+    puccini.tosca.compile(sys.argv[1])
+except puccini.tosca.Problems as error:
+    sys.exit("\\n".join(f"{p.get('row', '')}: {p.get('message', p)}" for p in error.problems))
+"""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a tool says of a blueprint."""
+
+    accepted: bool
+    text: str
+
+
+def make(tool: str) -> Path:
+    """Make the tool's virtual environment unless it is there; return its folder. CalledProcessError tells why not."""
+    folder = ENVIRONMENTS / tool
+    mark = folder / "ready"
+    if not mark.exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True, capture_output=True)
+        pip = [folder / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check"]
+        for need in NEEDS[tool]:
+            subprocess.run([*pip, need], check=True, capture_output=True, text=True)
+        mark.touch()
+    return folder
+
+
+def validate(tool: str, blueprint: Path) -> Verdict:
+    """Ask one of tosca-parser, opera, unfurl and puccini what it thinks of a blueprint."""
+    here = Path(sys.executable).parent
+    with tempfile.TemporaryDirectory() as home:
+        commands = {
+            "tosca-parser": [here / "tosca-parser", f"--template-file={blueprint}"],
+            "opera": [here / "opera", "validate", "--instance-path", home, blueprint],
+            "unfurl": [ENVIRONMENTS / "unfurl/bin/unfurl", "--no-version-check", "--home", "", "validate", blueprint],
+            "puccini": [ENVIRONMENTS / "puccini/bin/python", "-c", _PUCCINI, blueprint],
+        }
+        done = subprocess.run(
+            commands[tool],
+            cwd=blueprint.parent, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONWARNINGS": "ignore", "NO_COLOR": "1", "UNFURL_NORUNTIME": "1"},
+        )  # fmt: skip
+    return Verdict(done.returncode == 0, done.stdout + done.stderr)
