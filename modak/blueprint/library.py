@@ -17,6 +17,7 @@ from modak.blueprint.fields import PREFIX, data_type_property, node_property, sc
 from modak.errors import InputError, ModakError
 from modak.model.application import Application, Workload
 from modak.model.base import Model
+from modak.model.descriptions import describe
 from modak.model.request import JobOptions, Request
 from modak.model.target import Target
 
@@ -62,6 +63,7 @@ def folder() -> Path:
 
 
 def _properties(model: type[Model], *omitted: str) -> dict[str, Any]:
+    describe(model)
     properties = {}
     for field, info in model.model_fields.items():
         if field in omitted:
@@ -107,6 +109,7 @@ def data_types() -> dict[str, Any]:
 def _collect(model: type[Model] | None, found: dict[str, Any], optional: bool) -> None:
     if model is None or PREFIX + model.__name__ in found:
         return
+    describe(model)
     for field in model.model_fields.values():
         schema = schema_of(field.annotation, field.metadata)
         _collect(schema.model or (schema.entry.model if schema.entry else None), found, False)

@@ -11,7 +11,16 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 class Model(BaseModel):
     """A frozen model that refuses unknown keys and never converts one type into another."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    @classmethod
+    def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Return the JSON schema, with the docstrings below the fields as their descriptions."""
+        from modak.model.descriptions import add_to_schema
+
+        schema = super().model_json_schema(*args, **kwargs)
+        add_to_schema(cls, schema)
+        return schema
 
 
 _UNITS_OF_TIME = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}

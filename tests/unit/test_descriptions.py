@@ -1,0 +1,34 @@
+"""Every field that a user may write or read is described, and the description is the docstring below it."""
+
+import pytest
+
+from modak.catalogue.hardware import HardwareFile, WorkloadFile
+from modak.catalogue.imagefile import ImageFile
+from modak.catalogue.lever import LeverFile
+from modak.model.deployment import Deployment
+from modak.model.descriptions import describe
+from modak.model.measurement import Measurement
+from modak.model.plan import Plan
+from modak.model.target import Facts
+
+
+@pytest.mark.parametrize(
+    "model", [Deployment, Plan, Facts, Measurement, LeverFile, ImageFile, HardwareFile, WorkloadFile]
+)
+def test_the_schema_describes_its_fields(model):
+    schema = model.model_json_schema()
+    described = [
+        "description" in entry
+        for definition in (schema, *schema.get("$defs", {}).values())
+        for entry in definition.get("properties", {}).values()
+    ]
+    assert sum(described) / len(described) > 0.4
+
+
+def test_the_description_is_the_docstring_below_the_field():
+    describe(Plan)
+    assert (
+        Plan.model_fields["inputs"].description == "Hash of what was asked: application, target, request, job, sources."
+    )
+    properties = Plan.model_json_schema()["$defs"]["Prediction"]["properties"]
+    assert properties["steady"]["description"] == "Seconds per unit."
