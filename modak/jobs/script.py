@@ -30,7 +30,12 @@ def default_template() -> str:
 def render(spec: JobSpec, plan: Plan, scheduler: Scheduler, template: str | None = None) -> str:
     """Return the whole text of the job's script.
 
-    ``template`` is the text of a Jinja template; the role's own when None. All values reach it as quoted shell words.
+    ``template`` is the text of a Jinja template; the role's own when None. What reaches it is quoted shell words
+    (``directory``, ``output``, ``error``, ``pre_execution``, ``post_execution``, the values of ``environment``, and
+    ``modules``, ``preload``), shell commands (``prepare``, ``launch``), header lines (``directives``), names of
+    variables (``id_variable``, ``task_variable``, ``host_variable``), ``name`` and ``tag``, which are harmless as they
+    are, and numbers and booleans. A site's own must run ``launch`` in ``work/`` below ``directory`` and put lines
+    ``code=`` and ``state=`` in ``state/exit`` at the end, as the role's does.
     Raise InputError where an option cannot be honoured by the scheduler or the template is faulty.
     """
     if not plan.chosen.argv:
@@ -42,9 +47,9 @@ def render(spec: JobSpec, plan: Plan, scheduler: Scheduler, template: str | None
         "name": spec.name,
         "tag": spec.tag,
         "directives": scheduler.directives(spec),
-        "directory": _word(spec.directory),
-        "output": _word(spec.output),
-        "error": None if spec.error is None else _word(spec.error),
+        "directory": word(spec.directory),
+        "output": word(spec.output),
+        "error": None if spec.error is None else word(spec.error),
         "id_variable": scheduler.id_variable,
         "task_variable": scheduler.task_variable if spec.options.array else "",
         "host_variable": scheduler.host_variable,
@@ -52,17 +57,17 @@ def render(spec: JobSpec, plan: Plan, scheduler: Scheduler, template: str | None
         "keep_time": not scheduler.keeps_time,
         "grace": GRACE,
         "submit_environment": scheduler.reads_environment(spec),
-        "environment": [(name, _word(value)) for name, value in sorted(environment.items())],
-        "modules": [_word(name) for name in [*spec.target.modules, *spec.options.modules]],
+        "environment": [(name, word(value)) for name, value in sorted(environment.items())],
+        "modules": [word(name) for name in [*spec.target.modules, *spec.options.modules]],
         # In a container they are the image's own.
-        "preload": [_word(name) for name in plan.chosen.preload if plan.chosen.runtime == "native"],
-        "pre_execution": _optional_word(spec.options.pre_execution),
-        "post_execution": _optional_word(spec.options.post_execution),
+        "preload": [word(name) for name in plan.chosen.preload if plan.chosen.runtime == "native"],
+        "pre_execution": optional_word(spec.options.pre_execution),
+        "post_execution": optional_word(spec.options.post_execution),
         "prepare": scheduler.prepare(spec),
-        "launch": _portable(scheduler.launch(spec, _in_image(plan, spec.directory))),
+        "launch": portable(scheduler.launch(spec, _in_image(plan, spec.directory))),
     }
     values["uses_carriage_return"] = "modak_cr" in repr(values)
-    return _fill(default_template() if template is None else template, values)
+    return fill(default_template() if template is None else template, values)
 
 
 def merged_environment(plan: Plan, spec: JobSpec) -> Mapping[str, str]:
@@ -101,7 +106,7 @@ def _in_image(plan: Plan, directory: str) -> list[str]:
     return wrap(plan, plan.chosen.argv, directory=directory, images=folder(plan.target, workspace))
 
 
-def _fill(template: str, values: Mapping[str, object]) -> str:
+def fill(template: str, values: Mapping[str, object]) -> str:
     environment = ImmutableSandboxedEnvironment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, autoescape=False
     )
@@ -112,14 +117,14 @@ def _fill(template: str, values: Mapping[str, object]) -> str:
         raise InputError(f"the job template cannot be filled{f' (line {line})' if line else ''}: {error}") from None
 
 
-def _word(value: str) -> str:
-    return _portable(shell.quote(value))
+def word(value: str) -> str:
+    return portable(shell.quote(value))
 
 
-def _optional_word(value: str | None) -> str | None:
-    return None if value is None or not value.strip() else _word(value.strip())
+def optional_word(value: str | None) -> str | None:
+    return None if value is None or not value.strip() else word(value.strip())
 
 
-def _portable(quoted: str) -> str:
+def portable(quoted: str) -> str:
     """Return quoted text without carriage returns: sbatch and qsub take one before a line end for a DOS script."""
     return quoted.replace("\r", "'\"$modak_cr\"'")

@@ -1,5 +1,6 @@
 """Jobs to write scripts for, and the shells that must understand them."""
 
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +28,9 @@ def table(name: str) -> Any:
 
 def shells() -> list[list[str]]:
     """Return the POSIX shells of this machine, as the beginnings of command lines."""
-    known = [["dash"], ["bash", "--posix"], ["busybox", "sh"], ["mksh"]]
-    return [["/bin/sh"], *(words for words in known if shutil.which(words[0]))]
+    known = [["/bin/sh"], ["dash"], ["bash", "--posix"], ["busybox", "sh"], ["mksh"]]
+    found = {os.path.realpath(path): words for words in reversed(known) if (path := shutil.which(words[0]))}
+    return list(reversed(found.values()))
 
 
 @dataclass(frozen=True)
