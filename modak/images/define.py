@@ -43,6 +43,8 @@ class Definition:
     files: Mapping[str, str]
     """Files that lie beside the definition, by name."""
     labels: Mapping[str, str]
+    source_package: str | None
+    """A Python package that is compiled from its source archive instead of installed from a wheel."""
     digest: str
     """Hash of all this and of the base: the same digest is the same image."""
 
@@ -131,7 +133,8 @@ class _Writer:
         digest = self._digest()
         labels = {**self.labels, "modak.digest": digest}
         texts: dict[Form, str] = {form: self._text(form, labels) for form in ("apptainer", "containerfile")}
-        return Definition(self.entry, self.base, self.flags, texts, self.files, labels, digest)
+        package = self.recipe.values.get("package") if self.recipe.build == "pip" else None
+        return Definition(self.entry, self.base, self.flags, texts, self.files, labels, package, digest)
 
     def _digest(self) -> str:
         texts = [self._text(form, self.labels) for form in ("apptainer", "containerfile")]

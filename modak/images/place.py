@@ -2,11 +2,12 @@
 
 import posixpath
 
-from modak.errors import InputError
+from modak.errors import InputError, TargetError
 from modak.images.reference import Reference, parse
 from modak.model.base import RuntimeName
 from modak.model.plan import Image
 from modak.model.target import Target
+from modak.transport.base import Transport
 
 SUFFIXES: dict[RuntimeName, str] = {"apptainer": ".sif", "singularity": ".sif", "charliecloud": ".sqfs"}
 """How files end for the runtimes that run a file; podman and docker keep their own store."""
@@ -21,6 +22,17 @@ def folder(target: Target, workspace: str) -> str:
     if target.images.startswith("~/"):
         raise InputError(f"target.images '{target.images}' is not an absolute path: write the home folder out")
     return posixpath.normpath(posixpath.join(workspace, target.images))
+
+
+def locate(transport: Transport, target: Target) -> str:
+    """Return the image folder of ``target`` as an absolute path; the target is asked for the home it may lie in."""
+    workspace = target.workspace
+    if workspace == "~" or workspace.startswith("~/"):
+        done = transport.run('printf %s "${HOME:?}"')
+        if done.returncode or not done.stdout.startswith("/"):
+            raise TargetError(f"the target {target.name} does not tell the user's home folder")
+        workspace = posixpath.normpath(posixpath.join(done.stdout, workspace[2:]))
+    return folder(target, workspace)
 
 
 def pin(image: Image) -> Reference:

@@ -20,11 +20,20 @@ _INSIDE = {"PYTHONNOUSERSITE": "1"}
 """The home is seen inside, and the user's own Python packages there belong to another Python."""
 
 
-def wrap(plan: Plan, argv: Sequence[str], *, directory: str, images: str, image: str | None = None) -> list[str]:
+def wrap(
+    plan: Plan,
+    argv: Sequence[str],
+    *,
+    directory: str,
+    images: str,
+    image: str | None = None,
+    passed: Sequence[str] = (),
+) -> list[str]:
     """Return ``argv`` as it runs on one rank inside the chosen image, unchanged when the runtime is native.
 
     ``directory`` is the job's folder and ``images`` the image folder, both absolute on the target; ``image`` is what
-    the runtime is given where it is not the file that the image folder keeps. What the job
+    the runtime is given where it is not the file that the image folder keeps, and ``passed`` are more variables that
+    pass in. What the job
     script exports for the Plan, the scheduler and MPI passes in by name; everything else of the host stays outside.
     The preloaded libraries are the image's, so the job script must not set LD_PRELOAD for a container.
     """
@@ -33,7 +42,7 @@ def wrap(plan: Plan, argv: Sequence[str], *, directory: str, images: str, image:
         return list(argv)
     if chosen.image is None:
         raise InputError(f"candidate '{chosen.name}' runs with {chosen.runtime} but names no image")
-    names = {*plan.application.environment, *plan.job.environment, *chosen.environment}
+    names = {*plan.application.environment, *plan.job.environment, *chosen.environment, *passed}
     image = argument(chosen.image, chosen.runtime, images) if image is None else image
     binds = [directory, *plan.target.binds]
     for path in binds:

@@ -150,6 +150,23 @@ class ImageStore:
         _compare(image, name, architecture, labels)
         return Found(name, "", int(found.get("Size") or 0), architecture=architecture, labels=dict(labels))
 
+    def push(
+        self, source: str, reference: Reference, runtime: RuntimeName = "apptainer", login: Login | None = None
+    ) -> Resolved:
+        """Send an image of the target to a registry and return what the registry then has, pinned.
+
+        ``source`` is a SIF's path for an ``oras://`` reference, or a name in podman's or docker's store.
+        """
+        files = runtime in ("apptainer", "singularity")
+        if reference.scheme != ("oras" if files else "docker") or reference.digest is not None:
+            form = "oras://HOST/NAME:TAG" if files else "docker://HOST/NAME:TAG"
+            raise InputError(f"{runtime} cannot push to '{reference}': write {form}")
+        login = login or login_for(reference.registry)
+        secret = f"{reference.registry}\n{login.user}\n{login.password}\n".encode() if login else b""
+        loopback = "1" if is_loopback(reference.registry) else "0"
+        self._call("push", [runtime, source, str(reference), loopback], stdin=secret)
+        return resolve(reference, login=login)
+
     def digest_of(self, path: str) -> str:
         """Return the digest of a file on the target."""
         answer = self._call("check", [path, "none"])

@@ -5,6 +5,7 @@ store_open() { # IMAGES
   images=$1
   store_error=$(mkdir -p "$images/.locks" "$images/.work" "$images/.used" "$images/.holders" 2>&1) ||
     fail "the image folder $images cannot be made: ${store_error##*: }"
+  images=$(cd "$images" && pwd) # tools that change the folder get it too
 }
 
 store_work() { # sets work, a folder of our own that is removed at the end, with the lock

@@ -115,7 +115,7 @@ def test_nothing_is_piped_into_a_shell_or_taken_unchecked(definition: Definition
 
 def test_flags_reach_every_build_system() -> None:
     bazel = define(IMAGES["tensorflow-2.1-src-cpu"], IMAGES).files["build.sh"]
-    assert "bazel build --config=opt --copt=-march=broadwell --copt=-mtune=broadwell" in bazel
+    assert 'bazel build "$@" --config=opt --copt=-march=broadwell --copt=-mtune=broadwell' in bazel
     cmake = define(IMAGES["tvm-0.19-src-cpu"], IMAGES).texts["apptainer"]
     assert "CFLAGS='-march=x86-64-v3 -mtune=generic' CXXFLAGS='-march=x86-64-v3 -mtune=generic' cmake" in cmake
     assert "-DUSE_LLVM=" in cmake

@@ -2,5 +2,8 @@
 set -eu
 # Compiles one package of the list from its source archive, whose hash the list holds.
 export CFLAGS='-march=x86-64-v3 -mtune=generic' CXXFLAGS='-march=x86-64-v3 -mtune=generic'
+if [ -e /mnt/modak-cache ]; then # a build that was broken off goes on with what was compiled
+  export CC="ccache gcc" CXX="ccache g++" CCACHE_DIR=/mnt/ccache
+fi
 /opt/modak/bin/python3 -m pip install --no-cache-dir --force-reinstall --no-deps --no-build-isolation \
   --no-binary numexpr --requirement /opt/modak-build/requirements.txt

@@ -9,4 +9,7 @@ export PYTORCH_BUILD_VERSION=2.7.1 PYTORCH_BUILD_NUMBER=1
 export USE_CUDA=0 BUILD_TEST=0 USE_NUMPY=1 BLAS=MKL USE_KINETO=0
 MAX_JOBS=$(nproc)
 export MAX_JOBS
+if [ -e /mnt/modak-cache ]; then # a build that was broken off goes on with what was compiled
+  export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_DIR=/mnt/ccache
+fi
 python3 setup.py install

@@ -14,7 +14,11 @@ export TF_ENABLE_XLA=1 TF_NEED_OPENCL_SYCL=0 TF_NEED_ROCM=0 TF_NEED_MPI=0 TF_SET
 export CC_OPT_FLAGS='-march=broadwell -mtune=broadwell'
 export TF_NEED_CUDA=0
 ./configure </dev/null
-bazel build --config=opt --copt=-march=broadwell --copt=-mtune=broadwell \
+set --
+if [ -e /mnt/modak-cache ]; then # a build that was broken off goes on with what was compiled
+  set -- --disk_cache=/mnt/bazel
+fi
+bazel build "$@" --config=opt --copt=-march=broadwell --copt=-mtune=broadwell \
   //tensorflow/tools/pip_package:build_pip_package
 ./bazel-bin/tensorflow/tools/pip_package/build_pip_package /opt/modak-build/wheel
 python3 -m pip install --no-cache-dir --no-deps /opt/modak-build/wheel/tensorflow-*.whl

@@ -15,7 +15,11 @@ export CC_OPT_FLAGS='-march=broadwell -mtune=broadwell'
 export TF_NEED_CUDA=1 TF_CUDA_VERSION=10.1 TF_CUDNN_VERSION=7 TF_CUDA_CLANG=0 TF_NEED_TENSORRT=0
 export CUDA_TOOLKIT_PATH=/usr/local/cuda GCC_HOST_COMPILER_PATH=/usr/bin/gcc TF_CUDA_COMPUTE_CAPABILITIES=6.0,6.1,7.0
 ./configure </dev/null
-bazel build --config=opt --config=cuda --copt=-march=broadwell --copt=-mtune=broadwell \
+set --
+if [ -e /mnt/modak-cache ]; then # a build that was broken off goes on with what was compiled
+  set -- --disk_cache=/mnt/bazel
+fi
+bazel build "$@" --config=opt --config=cuda --copt=-march=broadwell --copt=-mtune=broadwell \
   //tensorflow/tools/pip_package:build_pip_package
 ./bazel-bin/tensorflow/tools/pip_package/build_pip_package /opt/modak-build/wheel
 python3 -m pip install --no-cache-dir --no-deps /opt/modak-build/wheel/tensorflow-*.whl

@@ -1,0 +1,162 @@
+"""The commands of ``modak image``."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from modak.model.base import RuntimeName
+
+app = typer.Typer(
+    help="Container images: look at them, define, build, pull, verify, push, tidy up.", no_args_is_help=True
+)
+
+Name = Annotated[str, typer.Argument(metavar="IMAGE", help="A name of the catalogue, or a reference.")]
+Catalogue = Annotated[
+    list[Path] | None, typer.Option("--catalogue", metavar="FOLDER", help="A site's catalogue folder; repeatable.")
+]
+Document = Annotated[
+    Path | None,
+    typer.Option(
+        "--target", "-t", metavar="FILE", help="Deployment document whose target it is; this machine if absent."
+    ),
+]
+Config = Annotated[
+    Path | None, typer.Option("--ssh-config", metavar="FILE", help="SSH configuration in place of your own.")
+]
+Images = Annotated[str | None, typer.Option("--images", metavar="FOLDER", help="Image folder on the target.")]
+Runtime = Annotated[RuntimeName, typer.Option("--runtime", "-r", help="Container runtime on the target.")]
+Compression = Annotated[
+    str, typer.Option("--compression", help="gzip, zstd, lz4 or none: size against the time to start.")
+]
+Microarchitecture = Annotated[
+    str | None,
+    typer.Option("--microarchitecture", "-m", metavar="NAME", help="What a source build is compiled for; or 'host'."),
+]
+
+
+@app.command()
+def inspect(
+    name: Name, catalogue: Catalogue = None, as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False
+) -> None:
+    """Tell what the catalogue and the registry say of an image, its digest first of all."""
+    from modak.images import commands
+
+    commands.show(name, catalogue or [], as_json=as_json)
+
+
+@app.command()
+def define(
+    name: Name,
+    catalogue: Catalogue = None,
+    microarchitecture: Microarchitecture = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FOLDER", help="Write both forms and their files there.")
+    ] = None,
+    form: Annotated[
+        Literal["apptainer", "containerfile"], typer.Option("--form", help="Which definition to print.")
+    ] = "apptainer",
+) -> None:
+    """Write the definition that an image of the catalogue is built from."""
+    from modak.images import commands
+
+    commands.define(name, catalogue or [], microarchitecture, output, form)
+
+
+@app.command()
+def build(
+    name: Name,
+    document: Document = None,
+    runtime: Runtime = "apptainer",
+    compression: Compression = "zstd",
+    microarchitecture: Microarchitecture = None,
+    network: Annotated[
+        bool, typer.Option("--network", help="The build asks the package index itself, not this machine.")
+    ] = False,
+    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Stop waiting after so long.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Show the build's log as it grows.")] = False,
+    images: Images = None,
+    catalogue: Catalogue = None,
+    config: Config = None,
+) -> None:
+    """Build an image as a job on the target, once: what was finished or cached before is not made again."""
+    from modak.images import commands
+
+    with commands.place_of(document, config, images) as place:
+        commands.build(
+            name,
+            catalogue or [],
+            place,
+            runtime=runtime,
+            compression=compression,
+            microarchitecture=microarchitecture,
+            network=network,
+            timeout=timeout,
+            follow=follow,
+        )
+
+
+@app.command()
+def pull(
+    name: Name,
+    document: Document = None,
+    runtime: Runtime = "apptainer",
+    compression: Compression = "gzip",
+    images: Images = None,
+    catalogue: Catalogue = None,
+    config: Config = None,
+) -> None:
+    """Bring an image to the target, by its digest and once, and check it."""
+    from modak.images import commands
+
+    with commands.place_of(document, config, images) as place:
+        commands.pull(name, catalogue or [], place, runtime, compression)
+
+
+@app.command()
+def verify(
+    name: Annotated[str, typer.Argument(metavar="IMAGE", help="Name, reference, a SIF on the target, or a plan.json.")],
+    document: Document = None,
+    runtime: Runtime = "apptainer",
+    key: Annotated[
+        list[Path] | None, typer.Option("--key", metavar="PEM", help="It must be signed with one of these public keys.")
+    ] = None,
+    images: Images = None,
+    catalogue: Catalogue = None,
+    config: Config = None,
+) -> None:
+    """Check hash, processor, labels and signature of an image on the target."""
+    from modak.images import commands
+
+    with commands.place_of(document, config, images) as place:
+        commands.verify(name, catalogue or [], place, runtime, key or [])
+
+
+@app.command()
+def push(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A SIF on the target, or a name in podman's store.")],
+    reference: Annotated[str, typer.Argument(metavar="REFERENCE", help="oras:// for a SIF, docker:// for podman.")],
+    document: Document = None,
+    runtime: Runtime = "apptainer",
+    config: Config = None,
+) -> None:
+    """Send an image of the target to a registry; prints the reference with its digest."""
+    from modak.images import commands
+
+    with commands.place_of(document, config, None) as place:
+        commands.push(source, reference, place, runtime)
+
+
+@app.command()
+def gc(
+    document: Document = None,
+    days: Annotated[int, typer.Option("--days", min=0, help="Keep what was used within so many days.")] = 30,
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only say what would be removed.")] = False,
+    images: Images = None,
+    config: Config = None,
+) -> None:
+    """Remove images that nobody has used for some time and that no queued or running job needs."""
+    from modak.images import commands
+
+    with commands.place_of(document, config, images) as place:
+        commands.collect(place, days, dry=dry_run)

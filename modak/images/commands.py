@@ -1,0 +1,271 @@
+"""What the commands of ``modak image`` do, apart from how they are called."""
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from modak.errors import InputError, TargetError
+from modak.model.base import RuntimeName
+from modak.model.image import ImageEntry
+from modak.model.plan import Image, Plan
+from modak.model.request import JobOptions
+from modak.model.target import Target
+
+if TYPE_CHECKING:
+    from modak.images.define import Definition
+    from modak.images.store import Found, ImageStore
+    from modak.schedulers.base import QueueState
+    from modak.transport.base import Transport
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a command works: a target and the way to it."""
+
+    target: Target
+    job: JobOptions
+    transport: "Transport"
+    store: "ImageStore"
+
+
+@contextmanager
+def place_of(document: Path | None, config: Path | None, images: str | None) -> Iterator[Place]:
+    """Yield the target that a deployment document describes, or this machine; ``images`` is its image folder."""
+    from modak.commands import _transport as transport_to
+    from modak.documents import load_deployment
+    from modak.images.place import locate
+    from modak.images.store import ImageStore
+
+    target, job = Target(name="localhost"), JobOptions()
+    if document is not None:
+        deployment = load_deployment(document)
+        target, job = deployment.target, deployment.job
+    if images is not None:
+        target = target.model_copy(update={"images": images})
+    with ExitStack() as stack:
+        transport = transport_to(target, config, stack)
+        yield Place(target, job, transport, ImageStore(transport, locate(transport, target), limit=None))
+
+
+def show(name: str, catalogue: Sequence[Path], *, as_json: bool) -> None:
+    """Print what is known of an image, and what its registry says of it."""
+    from modak.images.reference import parse
+    from modak.images.registry import resolve
+
+    images = _images(catalogue)
+    entry = images.get(name)
+    told: dict[str, Any] = entry.model_dump(mode="json", exclude_defaults=True) if entry else {}
+    if entry is not None and entry.reference is None:
+        told |= {"reference": f"build://{name}", **_told_of_build(name, catalogue)}
+    else:
+        reference = parse(entry.reference if entry and entry.reference else name)
+        if reference.scheme in ("file", "build"):
+            raise InputError(f"'{name}' is in no registry: modak image verify looks at files")
+        found = resolve(reference, entry.architecture if entry else "amd64")
+        told |= {"reference": str(found.reference), "digest": found.digest, "size": found.size}
+        told["labels"] = {**told.get("labels", {}), **found.labels}
+    _print(told, as_json)
+
+
+def define(name: str, catalogue: Sequence[Path], microarchitecture: str | None, output: Path | None, form: str) -> None:
+    """Print an image's definition, or write it with its files to the folder ``output``."""
+    definition = _definition(name, catalogue, microarchitecture, resolved=False)
+    if output is None:
+        sys.stdout.write(definition.texts["containerfile" if form == "containerfile" else "apptainer"])
+        return
+    output.mkdir(parents=True, exist_ok=True)
+    texts = {
+        "image.def": definition.texts["apptainer"],
+        "Containerfile": definition.texts["containerfile"],
+        **definition.files,
+    }
+    for file, text in texts.items():
+        (output / file).write_text(text, encoding="utf-8")
+    print(f"{definition.digest} in {output}: {', '.join(sorted(texts))}")
+
+
+def build(
+    name: str,
+    catalogue: Sequence[Path],
+    place: Place,
+    *,
+    runtime: RuntimeName,
+    compression: str,
+    microarchitecture: str | None,
+    network: bool,
+    timeout: float | None,
+    follow: bool,
+) -> None:
+    """Build an image on the target, and print what it is there."""
+    from modak.images.build import make_build, run_build
+    from modak.jobs.control import Jobs
+
+    definition = _definition(name, catalogue, microarchitecture)
+    with tempfile.TemporaryDirectory(prefix="modak-image-") as folder:
+        made = make_build(
+            definition,
+            place.target,
+            Path(folder),
+            runtime=runtime,
+            compression=compression,
+            job=place.job,
+            wheels=not network,
+        )
+        logs = Path("results").absolute()
+        run_build(made, Jobs(place.transport, reporter=Printing()), logs, timeout=timeout, follow=follow)
+    _print_found(made.image, place.store.check(made.image, runtime))
+
+
+def pull(name: str, catalogue: Sequence[Path], place: Place, runtime: RuntimeName, compression: str) -> None:
+    """Bring an image to the target, and print what it is there."""
+    from modak.images.build import COMPRESSIONS
+
+    if compression not in COMPRESSIONS:
+        raise InputError(f"compression '{compression}' is not known: it is one of {', '.join(COMPRESSIONS)}")
+    image = _pinned(name, catalogue)
+    place.store.pull(image, runtime, compression=COMPRESSIONS[compression])
+    _print_found(image, place.store.check(image, runtime))
+
+
+def verify(name: str, catalogue: Sequence[Path], place: Place, runtime: RuntimeName, keys: Sequence[Path]) -> None:
+    """Check an image on the target: one of the catalogue, a reference, a file there, or the one of a Plan's file."""
+    from modak.images.store import read_keys
+
+    wanted = read_keys([str(key) for key in keys] or place.target.image_keys)
+    if name.endswith(".json"):
+        plan = _plan(Path(name))
+        if plan.chosen.image is None:
+            raise InputError(f"the Plan in {name} runs natively: it has no image")
+        image, runtime = plan.chosen.image, plan.chosen.runtime
+    elif name.startswith(("/", "file://")):
+        image = Image(reference=name, digest=place.store.digest_of(name.removeprefix("file://")))
+    else:
+        image = _pinned(name, catalogue)
+    _print_found(image, place.store.check(image, runtime, wanted))
+
+
+def push(source: str, reference: str, place: Place, runtime: RuntimeName) -> None:
+    """Send an image of the target to a registry, and print the reference that names its content."""
+    from modak.images.reference import parse
+
+    print(place.store.push(source, parse(reference), runtime).reference)
+
+
+def collect(place: Place, days: int, *, dry: bool) -> None:
+    """Remove what nobody needs, and print what became of each image."""
+    rows = place.store.collect(days, dry=dry)
+    for row in rows:
+        what = ("would remove" if dry else "removed") if row.removed else "kept"
+        print(f"{what} {row.file} ({row.size / 2**20:.0f} MB): {row.reason}")
+    freed = sum(row.size for row in rows if row.removed)
+    print(f"{freed / 2**20:.0f} MB {'would be freed' if dry else 'freed'} in {place.store.images}")
+
+
+class Printing:
+    """Tells on standard error what becomes of a build; its log goes to standard output."""
+
+    def state(self, job: object, state: "QueueState") -> None:
+        """See modak.jobs.settings.Reporter."""
+        print(f"build: {state.state}{f' ({state.reason})' if state.reason else ''}", file=sys.stderr)
+
+    def notice(self, text: str) -> None:
+        """See modak.jobs.settings.Reporter."""
+        print(f"build: {text}", file=sys.stderr)
+
+    def output(self, job: object, text: str) -> None:
+        """See modak.jobs.settings.Reporter."""
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
+def _images(folders: Sequence[Path]) -> Mapping[str, ImageEntry]:
+    from modak.catalogue.catalogue import load_catalogue
+
+    return load_catalogue(list(folders)).images
+
+
+def _definition(
+    name: str, folders: Sequence[Path], microarchitecture: str | None, *, resolved: bool = True
+) -> "Definition":
+    from modak.images.pin import definition_for
+
+    if microarchitecture == "host":
+        import archspec.cpu
+
+        microarchitecture = str(archspec.cpu.host().name)
+    return definition_for(name, _images(folders), microarchitecture, resolved=resolved)
+
+
+def _told_of_build(name: str, folders: Sequence[Path]) -> dict[str, Any]:
+    """Return digest and labels; without its registry the base has no digest yet, and so the image has none."""
+    try:
+        definition = _definition(name, folders, None)
+    except TargetError as error:
+        definition = _definition(name, folders, None, resolved=False)
+        labels = {key: value for key, value in definition.labels.items() if key != "modak.digest"}
+        return {"digest": f"not known: {error}", "labels": labels}
+    return {"digest": definition.digest, "labels": dict(definition.labels)}
+
+
+def _pinned(name: str, folders: Sequence[Path]) -> Image:
+    from modak.images.reference import parse
+    from modak.images.registry import resolve
+
+    entry = _images(folders).get(name)
+    if entry is not None and entry.reference is None:
+        built = _definition(name, folders, None).digest
+        return Image(reference=f"build://{name}", digest=built, entry=name, labels={"modak.digest": built})
+    reference = parse(entry.reference if entry and entry.reference else name)
+    digest = (entry.digest if entry else None) or reference.digest
+    digest = digest or resolve(reference, entry.architecture if entry else "amd64").digest
+    if entry is None:
+        return Image(reference=name, digest=digest)
+    return Image(
+        reference=entry.reference or name,
+        digest=digest,
+        entry=entry.name,
+        architecture=entry.architecture,
+        accelerator=entry.accelerator,
+        labels=entry.labels,
+    )
+
+
+def _plan(path: Path) -> Plan:
+    from modak.documents import check, read_text
+
+    try:
+        data = json.loads(read_text(path))
+    except ValueError as error:
+        raise InputError(f"{path}: this is not JSON: {error}") from None
+    return check(Plan, data, origin=str(path))
+
+
+def _print_found(image: Image, found: "Found") -> None:
+    told: dict[str, Any] = {
+        "path": found.path,
+        "reference": image.reference,
+        "digest": image.digest,
+        "sha256": found.sha256 or None,
+        "size": found.size,
+        "architecture": found.architecture,
+        "signed": found.signed,
+        "labels": found.labels,
+    }
+    _print({key: value for key, value in told.items() if value not in (None, {}, "")}, as_json=False)
+
+
+def _print(told: Mapping[str, Any], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(told, indent=2, sort_keys=True))
+        return
+    for key, value in told.items():
+        if isinstance(value, dict):
+            for name, inner in sorted(value.items()):
+                print(f"{key}.{name}: {inner}")
+        else:
+            print(f"{key}: {', '.join(map(str, value)) if isinstance(value, list) else value}")

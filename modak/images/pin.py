@@ -1,0 +1,81 @@
+"""What a Plan's image is to the last bit: registries are asked, definitions are written, and the digest is kept."""
+
+from collections.abc import Mapping
+
+from modak.errors import InputError
+from modak.images.define import Definition, define, for_microarchitecture
+from modak.images.reference import parse
+from modak.images.registry import resolve
+from modak.images.store import ImageStore
+from modak.model.image import ImageEntry
+from modak.model.plan import Image, Plan
+
+
+def pinned(plan: Plan, images: Mapping[str, ImageEntry], store: ImageStore | None = None) -> Plan:
+    """Return the Plan with its image's digest, where the runtime is no native one and it has none yet.
+
+    ``images`` is the catalogue; ``store`` is asked for the digest of a file on the target. What the registry answers
+    is no matter of choice: the same tag gives the same digest until somebody moves it.
+    """
+    image = plan.chosen.image
+    if plan.chosen.runtime == "native" or image is None or image.digest is not None:
+        return plan
+    chosen = plan.chosen.model_copy(update={"image": pin_image(image, plan, images, store)})
+    return plan.model_copy(update={"chosen": chosen})
+
+
+def pin_image(image: Image, plan: Plan, images: Mapping[str, ImageEntry], store: ImageStore | None = None) -> Image:
+    """Return one image with its digest."""
+    reference = parse(image.reference)
+    if reference.scheme == "build":
+        definition = definition_for(reference.repository, images, _microarchitecture(plan))
+        return image.model_copy(
+            update={"digest": definition.digest, "labels": {**image.labels, "modak.digest": definition.digest}}
+        )
+    if reference.scheme == "file":
+        if store is None:
+            raise InputError(f"the image '{image.reference}' has no digest: give it, as sha256sum prints it")
+        return image.model_copy(update={"digest": store.digest_of(reference.repository)})
+    return image.model_copy(update={"digest": resolve(reference, image.architecture).digest})
+
+
+def definition_for(
+    name: str, images: Mapping[str, ImageEntry], microarchitecture: str | None = None, *, resolved: bool = True
+) -> Definition:
+    """Return the definition of a catalogue entry, compiled for ``microarchitecture`` if it compiles.
+
+    Its base is pinned to what its reference stands for now, unless ``resolved`` is False. InputError for an unknown
+    name; TargetError where the base's registry cannot be reached.
+    """
+    if name not in images:
+        raise InputError(f"the catalogue has no image '{name}'")
+    entry = images[name]
+    if entry.source == "opt-build" and microarchitecture is not None:
+        entry = for_microarchitecture(entry, microarchitecture, images)
+    if not resolved:
+        return define(entry, images)
+    return define(_with_digest(entry), dict(_bases(entry, images)))
+
+
+def _bases(entry: ImageEntry, images: Mapping[str, ImageEntry]) -> list[tuple[str, ImageEntry]]:
+    bases = []
+    current = entry
+    while current.base is not None and current.base in images:
+        current = images[current.base]
+        bases.append((current.name, _with_digest(current)))
+    return bases
+
+
+def _with_digest(entry: ImageEntry) -> ImageEntry:
+    """Return a pulled base with the digest that its reference stands for now, if nobody has written it down."""
+    if entry.base is not None or entry.reference is None or entry.digest is not None:
+        return entry
+    return entry.model_copy(update={"digest": resolve(parse(entry.reference), entry.architecture).digest})
+
+
+def _microarchitecture(plan: Plan) -> str | None:
+    for partition in (*plan.target.partitions, *plan.facts.partitions):
+        if partition.name == plan.job.partition and partition.node.microarchitecture:
+            return partition.node.microarchitecture
+    node = plan.target.node or plan.facts.node
+    return node.microarchitecture
