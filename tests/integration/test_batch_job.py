@@ -48,9 +48,11 @@ class User:
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
 
-    def play(self, tasks: list[dict[str, Any]], *arguments: str, **keywords: Any) -> tuple[int, str]:
+    def play(
+        self, tasks: list[dict[str, Any]], *arguments: str, timeout: float = 120, **keywords: Any
+    ) -> tuple[int, str]:
         process = self.start(tasks, *arguments, **keywords)
-        text, _ = process.communicate(timeout=120)
+        text, _ = process.communicate(timeout=timeout)
         return process.returncode, text
 
     def returned(self) -> list[dict[str, Any]]:

@@ -1,0 +1,86 @@
+# Copyright (c) 2026, the modak authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Wait for many jobs of a target at once, and bring their results."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction, plan_of
+
+try:
+    from modak.errors import InputError
+    from modak.jobs.control import Jobs, Present
+    from modak.jobs.verdict import sentence
+    from modak.model.job import JobResult
+    from modak.model.plan import Plan
+except ImportError:
+    pass  # ModakAction says so before anything here is used
+
+MOST = 5
+"""Jobs that a failed task names; all of them are in what it returns."""
+
+
+class ActionModule(JobAction):
+    """modak.deploy.batch_job_wait."""
+
+    ARGUMENTS = {
+        "plans": {"type": "list", "elements": "dict", "required": True},
+        "timeout": {"type": "int", "default": 0},
+        "outage": {"type": "int", "default": 900},
+        "results": {"type": "path", "default": "results"},
+    }
+
+    def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        plans = [plan_of(value) for value in arguments["plans"]]
+        _check_names(plans)
+        jobs = self.jobs(task_vars, outage=arguments["outage"])
+        present = [_found(jobs, plan) for plan in plans]
+        if self._task.check_mode:
+            return {"changed": False, "jobs": [jobs.see(item.job).model_dump(mode="json") for item in present]}
+        ended = self._wait(jobs, present, arguments["timeout"] or None)
+        folder = Path(arguments["results"]).absolute()
+        brought = [jobs.bring(item.job, result, folder) for item, result in zip(present, ended, strict=True)]
+        returned = {
+            "changed": any(item.changed for item in brought),
+            "jobs": [item.result.model_dump(mode="json") for item in brought],
+        }
+        bad = [item.result for item in brought if item.result.state != "completed"]
+        return {**returned, "failed": True, "msg": _message(bad, len(plans))} if bad else returned
+
+    def _wait(self, jobs: Jobs, present: list[Present], timeout: float | None) -> list[JobResult]:
+        """Return how all jobs ended, in their order; those of one scheduler are asked for together."""
+        ended: dict[str, JobResult] = {}
+        for _scheduler, group in groupby(sorted(present, key=_scheduler_of), key=_scheduler_of):
+            ended.update({result.tag: result for result in jobs.wait(list(group), timeout=timeout)})
+        return [ended[item.job.plan.tag()] for item in present]
+
+
+def _scheduler_of(item: Present) -> str:
+    return item.job.plan.scheduler
+
+
+def _check_names(plans: list[Plan]) -> None:
+    """Raise InputError where two plans would bring their results to one folder."""
+    if not plans:
+        raise InputError("plans: there is none to wait for")
+    twice = [name for name, count in Counter(plan.name for plan in plans).items() if count > 1]
+    if twice:
+        raise InputError(f"plans: {len(twice)} names occur more than once, such as '{twice[0]}': give each run its own")
+
+
+def _found(jobs: Jobs, plan: Plan) -> Present:
+    job = jobs.find(plan)
+    if job is None:
+        raise InputError(f"plans: the job of '{plan.name}' ({plan.tag()}) was never submitted to this target")
+    return Present(job, script="", made=False)
+
+
+def _message(bad: list[JobResult], total: int) -> str:
+    named = "; ".join(sentence(result) for result in bad[:MOST])
+    more = f"; and {len(bad) - MOST} more" if len(bad) > MOST else ""
+    return f"{len(bad)} of {total} jobs did not complete: {named}{more}"

@@ -1,0 +1,70 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the modak authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation of the action modak.deploy.batch_job_wait."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: batch_job_wait
+short_description: Wait for many jobs of a target at once, and bring their results
+version_added: "0.1.0"
+description:
+  - Waits for jobs that M(modak.deploy.batch_job) submitted with O(modak.deploy.batch_job#module:wait=false).
+  - All jobs are asked for by one command a poll, however many they are.
+  - Fails when one of them did not complete, once all have ended, and names up to five of those.
+author: the modak authors (@modak)
+options:
+  plans:
+    description: The plans of the jobs, as M(modak.deploy.optimise) returned them; each run has its own name.
+    type: list
+    elements: dict
+    required: true
+  timeout:
+    description: Seconds to wait for the jobs' ends, with V(0) for no limit. The jobs go on when they are over.
+    type: int
+    default: 0
+  outage:
+    description: Seconds for which the target or its scheduler may be silent while the jobs are waited for.
+    type: int
+    default: 900
+  results:
+    description: Folder on the controller that gets a folder of each run's name. It may be relative to the current one.
+    type: path
+    default: results
+attributes:
+  check_mode:
+    description: Tells how the jobs are now, and neither waits nor brings files.
+    support: full
+  diff_mode:
+    description: There is nothing to differ.
+    support: none
+seealso:
+  - module: modak.deploy.batch_job
+  - module: modak.deploy.batch_job_info
+"""
+
+EXAMPLES = r"""
+- name: Submit all jobs
+  modak.deploy.batch_job:
+    plan: "{{ item }}"
+    wait: false
+  loop: "{{ plans }}"
+  loop_control:
+    label: "{{ item.name }}"
+
+- name: Wait for all of them
+  modak.deploy.batch_job_wait:
+    plans: "{{ plans }}"
+  register: ended
+"""
+
+RETURN = r"""
+jobs:
+  description: The jobs in the order of the plans, with the keys that M(modak.deploy.batch_job) returns.
+  returned: when the jobs were found
+  type: list
+  elements: dict
+  sample: [{"id": "4711", "state": "completed"}]
+"""
