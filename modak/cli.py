@@ -68,21 +68,34 @@ def _options(
 def plan(
     documents: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE", help="Deployment documents; a later one's sections replace those before."),
+        typer.Argument(
+            metavar="FILE", help="Deployment documents, a later one's sections replacing those before; or a JSON job."
+        ),
     ],
     explain: Annotated[bool, typer.Option("--explain", help="Show every candidate and every rejected one.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the whole Plan as JSON.")] = False,
-    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the Plan there.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write the Plan there; for a JSON job, a folder for its scripts."
+        ),
+    ] = None,
     search: Annotated[
         list[Path] | None,
         typer.Option(metavar="FOLDER", help="Look for the application's files there before the document's folder."),
+    ] = None,
+    site: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="File or folder that describes the sites which a JSON job names."),
     ] = None,
     config: Config = None,
 ) -> None:
     """Decide how to run an application on its target, and say why; nothing is submitted."""
     from modak.commands import write_plan
 
-    write_plan(documents, search=search or [], config=config, explain=explain, json=json, output=output)
+    write_plan(
+        documents, search=search or [], config=config, explain=explain, json=json, output=output, sites=site or []
+    )
 
 
 @app.command()

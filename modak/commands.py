@@ -39,11 +39,24 @@ def write_plan(
     explain: bool,
     json: bool,
     output: Path | None,
+    sites: Sequence[Path] = (),
 ) -> None:
-    """Plan the deployment that ``documents`` describe; print it, and write it to ``output``."""
-    from modak.documents import load_deployment
+    """Plan the deployment that ``documents`` describe; print it, and write it to ``output``.
+
+    A single document of the JSON job model is completed instead, with what ``sites`` say of its target.
+    """
+    from modak.documents import load_deployment, read_document
+    from modak.dsl.recognise import is_job_document
     from modak.planning import plan_deployment
 
+    if len(documents) == 1 and is_job_document((document := read_document(documents[0])).data):
+        from modak.dsl.command import write_answer
+
+        folders = _folders(search, documents)
+        write_answer(document, sites=sites, search=folders, now=_now(), explain=explain, json=json, output=output)
+        return
+    if sites:
+        raise InputError("--site describes targets of the JSON job model, and this is no document of it")
     deployment = load_deployment(*documents)
     target = deployment.target
     with ExitStack() as stack:

@@ -94,6 +94,8 @@ def read_outline(path: Path) -> Outline | None:
 @contextmanager
 def _open(path: Path) -> Iterator[Any]:
     text = read_text(path)
+    if path.suffix == ".json":  # where YAML has no place for a tab, JSON has
+        text = text.replace("\t", " ")
     try:
         _check_depth(path, text)
         loader = _Loader(text)

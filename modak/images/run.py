@@ -32,9 +32,9 @@ def wrap(
     """Return ``argv`` as it runs on one rank inside the chosen image, unchanged when the runtime is native.
 
     ``directory`` is the job's folder and ``images`` the image folder, both absolute on the target; ``image`` is what
-    the runtime is given where it is not the file that the image folder keeps, and ``passed`` are more variables that
-    pass in. What the job
-    script exports for the Plan, the scheduler and MPI passes in by name; everything else of the host stays outside.
+    the runtime is given where it is not the file that the image folder keeps, and ``passed`` are more variables
+    that go inside. What the job script exports for the Plan, the scheduler and MPI passes in by name; everything else
+    of the host stays outside.
     The preloaded libraries are the image's, so the job script must not set LD_PRELOAD for a container.
     """
     chosen = plan.chosen

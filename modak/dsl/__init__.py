@@ -1,0 +1,1 @@
+"""The JSON job model: one document in, the same document completed out."""

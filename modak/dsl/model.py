@@ -1,0 +1,263 @@
+"""The job model's document, with its own names; blank texts count as absent."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints, model_validator
+
+from modak.model.base import Duration, Line, Memory, Model, Name, Positive, Specifier, Text
+from modak.model.site import StorageClass
+
+Efficiency = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+Parallelisation = Literal["mpi", "openmp", "openacc", "opencc", "opencl"]
+Word = Annotated[str, StringConstraints(pattern=r"^[^\x00\r\n]*$", min_length=1)]
+
+
+class JobSection(Model):
+    """``job_options``: what the scheduler is asked for."""
+
+    job_name: Name | None = None
+    account: Line | None = None
+    queue: Line | None = None
+    partition: Line | None = None
+    wall_time_limit: Duration | None = None
+    node_count: Positive | None = None
+    core_count: Positive | None = None
+    process_count_per_node: Positive | None = None
+    core_count_per_process: Positive | None = None
+    memory_limit: Memory | None = None
+    minimum_memory_per_processor: Memory | None = None
+    request_gpus: Annotated[int, Field(ge=0)] | None = None
+    request_specific_nodes: Line | None = None
+    job_array: Line | None = None
+    job_dependency: Line | None = None
+    standard_output_file: Line | None = None
+    standard_error_file: Line | None = None
+    combine_stdout_stderr: bool | None = None
+    architecture_constraint: Line | None = None
+    copy_environment: bool | None = None
+    copy_environment_variable: Line | None = None
+    request_event_notification: Line | None = None
+    email_address: Line | None = None
+    defer_job: Line | None = None
+    node_exclusive: bool | None = None
+
+
+class Build(Model):
+    """``application.build``: how the application is made, once."""
+
+    src: Line
+    build_command: Text
+    build_parallelism: Positive = 1
+
+
+class ApplicationSection(Model):
+    """``application``: what is run."""
+
+    app_tag: Name | None = None
+    app_type: Literal["mpi", "hpc", "python"] | None = None
+    executable: Text
+    arguments: Text | None = None
+    container_runtime: Line | None = None
+    mpi_ranks: Positive | None = None
+    threads: Positive | None = None
+    minimal_efficiency: Efficiency | None = None
+    storage_class_pref: StorageClass | None = None
+    pre_execution: Text | None = Field(default=None, alias="pre-execution")
+    post_execution: Text | None = Field(default=None, alias="post-execution")
+    build: Build | None = None
+
+
+class TargetSection(Model):
+    """``target``: where it is run."""
+
+    name: Name | None = None
+    job_scheduler_type: Literal["slurm", "torque", "none"] | None = None
+    queue_type: Literal["slurm", "torque", "none"] | None = None
+
+    @model_validator(mode="after")
+    def _one_scheduler(self) -> "TargetSection":
+        one, other = self.job_scheduler_type, self.queue_type
+        if one is not None and other is not None and one != other:
+            raise ValueError(f"'job_scheduler_type' is '{one}' and 'queue_type' is '{other}': give one of them")
+        return self
+
+    @property
+    def scheduler(self) -> str | None:
+        """The scheduler that is named."""
+        return self.job_scheduler_type or self.queue_type
+
+
+class OptBuild(Model):
+    """``opt_build``: what images are compiled for."""
+
+    cpu_type: Literal["x86", "arm", "amd", "power"] | None = None
+    acc_type: Literal["nvidia", "amd", "fpga"] | None = None
+
+
+class Autotuning(Model):
+    """``autotuning``: another program's input."""
+
+    tuner: Line | None = None
+    input: Text | None = None
+
+
+class Etl(Model):
+    """How the data is read."""
+
+    prefetch: bool | Annotated[int, Field(ge=0)] | None = None
+    cache: bool | Annotated[int, Field(ge=0)] | None = None
+
+
+class Data(Model):
+    """The application's data."""
+
+    location: Line | None = None
+    basedata: Line | None = None
+    size: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    count: Positive | None = None
+    etl: Etl = Etl()
+
+
+class TrainingConfig(Model):
+    """What is trained."""
+
+    ai_framework: Literal["tensorflow", "pytorch", "keras", "cntk", "mxnet"]
+    type: (
+        Literal[
+            "image_classification",
+            "object_detection",
+            "translation",
+            "recommendation",
+            "reinforcement_learning",
+            "reinforncement_learning",
+        ]
+        | None
+    ) = None
+    distributed_training: bool | None = None
+    layers: Positive | None = None
+    parameters: Positive | None = None
+
+
+class Keras(Model):
+    """``ai_framework-keras``."""
+
+    version: Specifier | None = None
+    backend: Literal["tensorflow", "pytorch", "cntk", "mxnet", "keras"] | None = None
+
+
+class TensorFlow(Model):
+    """``ai_framework-tensorflow``."""
+
+    version: Specifier | None = None
+    xla: bool | None = None
+
+
+class PyTorch(Model):
+    """``ai_framework-pytorch``."""
+
+    version: Specifier | None = None
+    glow: bool | None = None
+
+
+class Training(Model):
+    """``app_type-ai_training``."""
+
+    config: TrainingConfig
+    data: Data = Data()
+    keras: Keras | None = Field(default=None, alias="ai_framework-keras")
+    tensorflow: TensorFlow | None = Field(default=None, alias="ai_framework-tensorflow")
+    pytorch: PyTorch | None = Field(default=None, alias="ai_framework-pytorch")
+
+
+class HpcConfig(Model):
+    """How it is made parallel."""
+
+    parallelisation: Parallelisation
+
+
+class Mpi(Model):
+    """``parallelisation-mpi``."""
+
+    library: Literal["mpich", "openmpi", "mvapich"] | None = None
+    version: Specifier | None = None
+    scaling_efficiency: Efficiency | None = None
+    core_subscription: Positive | None = None
+    message_size: Literal["small", "medium", "large"] | None = None
+
+
+class OpenMp(Model):
+    """``parallelisation-openmp``."""
+
+    number_of_threads: Positive | None = None
+    scaling_efficiency: Efficiency | None = None
+    affinity: Literal["block", "simple"] | None = None
+
+
+class Offload(Model):
+    """``parallelisation-openacc`` and ``parallelisation-opencl``."""
+
+    compiler: Word | None = None
+    version: Specifier | None = None
+    number_of_acc: Positive | None = None
+
+
+class Hpc(Model):
+    """``app_type-hpc``."""
+
+    config: HpcConfig
+    data: Data = Data()
+    mpi: Mpi | None = Field(default=None, alias="parallelisation-mpi")
+    openmp: OpenMp | None = Field(default=None, alias="parallelisation-openmp")
+    openacc: Offload | None = Field(default=None, alias="parallelisation-openacc")
+    opencc: Offload | None = Field(default=None, alias="parallelisation-opencc")
+    opencl: Offload | None = Field(default=None, alias="parallelisation-opencl")
+
+
+class Other(Model):
+    """A kind of application that has no options."""
+
+
+class Optimisation(Model):
+    """``optimisation``: what is known of the application."""
+
+    enable_opt_build: bool = False
+    enable_autotuning: bool = False
+    app_type: Literal["ai_training", "ai_inference", "hpc", "big_data"]
+    opt_build: OptBuild = OptBuild()
+    autotuning: Autotuning = Autotuning()
+    training: Training | None = Field(default=None, alias="app_type-ai_training")
+    inference: Other | None = Field(default=None, alias="app_type-ai_inference")
+    hpc: Hpc | None = Field(default=None, alias="app_type-hpc")
+    big_data: Other | None = Field(default=None, alias="app_type-big_data")
+
+
+class JobBody(Model):
+    """What stands below ``job``; the last four are an earlier answer's, and are made anew."""
+
+    job_options: JobSection = JobSection()
+    application: ApplicationSection
+    target: TargetSection = TargetSection()
+    optimisation: Optimisation | None = None
+    job_script: Text | None = None
+    job_content: Text | None = None
+    build_script: Text | None = None
+    build_content: Text | None = None
+
+
+class JobDocument(Model):
+    """The whole document."""
+
+    job: JobBody
+
+
+def without_blanks(value: Any) -> Any:
+    """Return a document without texts that are blank and without nulls: clients write them for what is not given.
+
+    Blanks around other texts go as well.
+    """
+    if isinstance(value, dict):
+        pairs = ((key, without_blanks(item)) for key, item in value.items())
+        return {key: item for key, item in pairs if item is not None and item != ""}
+    if isinstance(value, list):
+        return [without_blanks(item) for item in value]
+    return value.strip() if isinstance(value, str) else value

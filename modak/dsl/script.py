@@ -1,0 +1,196 @@
+"""The document's scripts: whole by themselves, to be submitted by anybody from any folder."""
+
+import re
+from collections.abc import Sequence
+from importlib.resources import files
+
+from modak.dsl.model import Build
+from modak.errors import InputError
+from modak.images.reference import Reference, parse
+from modak.images.run import wrap
+from modak.jobs.script import fill, merged_environment, optional_word, portable, word
+from modak.model.base import SchedulerName
+from modak.model.plan import Plan, Resources, sha256_of
+from modak.model.request import JobOptions
+from modak.schedulers.base import JobSpec, Scheduler
+from modak.schedulers.process import GRACE
+from modak.schedulers.registry import get
+
+START: dict[SchedulerName, str] = {
+    "slurm": "${SLURM_SUBMIT_DIR:-$PWD}",
+    "torque": "${PBS_O_WORKDIR:-$PWD}",
+    "openpbs": "${PBS_O_WORKDIR:-$PWD}",
+    "process": "$PWD",
+}
+"""Where the job was submitted from."""
+_PARALLELISM = "{{BUILD_PARALLELISM}}"
+_ARCHIVES = {
+    ".tar.gz": "tar -xzf",
+    ".tgz": "tar -xzf",
+    ".tar.bz2": "tar -xjf",
+    ".tar.xz": "tar -xJf",
+    ".tar": "tar -xf",
+    ".zip": "unzip -q",
+}
+_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
+
+
+def image_of(plan: Plan) -> str | None:
+    """Return the chosen image as a runtime and the document name it: pinned where its content is known."""
+    image = plan.chosen.image
+    if image is None:
+        return None
+    reference: Reference = parse(image.reference)
+    return str(reference.pinned(image.digest) if image.digest and reference.scheme != "file" else reference)
+
+
+def job_script(plan: Plan, passed: Sequence[str]) -> str:
+    """Return the job's script; ``passed`` are the submitter's variables that it gets."""
+    scheduler = get(plan.scheduler)
+    spec = _spec(plan, plan.chosen.resources, plan.job)
+    if scheduler.reads_environment(spec):
+        raise InputError("job_options.copy_environment: OpenPBS passes an environment on through modak's own jobs only")
+    image = plan.chosen.image
+    notes = []
+    if image is not None and image_of(plan) == image.reference and not image.reference.startswith("/"):
+        notes.append("The image is named by a tag, which may come to mean another one: write its digest to pin it.")
+    options = plan.job
+    values: dict[str, object] = {
+        **_common(plan, spec, scheduler),
+        "directives": _directives(spec, scheduler, passed),
+        "notes": notes,
+        "output": word(spec.output),
+        "error": None if spec.error is None else word(spec.error),
+        "task_variable": scheduler.task_variable if options.array else "",
+        "environment": [(name, word(value)) for name, value in sorted(merged_environment(plan, spec).items())],
+        "preload": [word(name) for name in plan.chosen.preload if plan.chosen.runtime == "native"],
+        "pre_execution": optional_word(options.pre_execution),
+        "post_execution": optional_word(options.post_execution),
+        "prepare": scheduler.prepare(spec),
+        "launch": _launch(plan, spec, scheduler, plan.chosen.argv, passed),
+        "limit": "" if scheduler.keeps_time or not options.wall_time else f"timeout -k {GRACE} {options.wall_time} ",
+    }
+    return _filled("job", values)
+
+
+def build_script(plan: Plan, build: Build) -> str:
+    """Return the script that builds the application once; InputError for a source that cannot be trusted."""
+    scheduler = get(plan.scheduler)
+    url, fragment = _source(build.src)
+    git = url.endswith(".git") or url.startswith("git://")
+    kind = next((end for end in _ARCHIVES if url.endswith(end)), None)
+    if not git and kind is None:
+        raise InputError(
+            f"application.build.src: '{build.src}' is neither a repository (.git) nor an archive "
+            f"({', '.join(_ARCHIVES)})"
+        )
+    sha256, revision = _pin(url, fragment, git=git)
+    folder = url.rstrip("/").rpartition("/")[2].removesuffix(".git").removesuffix(kind or "")
+    if not re.fullmatch(_NAME, folder):
+        raise InputError(f"application.build.src: '{folder}' at the end of '{url}' is no name for a folder")
+    command = build.build_command.replace(_PARALLELISM, str(build.build_parallelism))
+    tag = f"modak-{sha256_of([build.src, command, image_of(plan)])[:16]}"
+    resources = Resources(threads=build.build_parallelism)
+    options = _build_options(plan.job, build.build_parallelism)
+    spec = _spec(plan, resources, options, tag=tag)
+    argv = ["sh", "-e", "-c", f'cd "$1"\n{command}', "build", folder]
+    values: dict[str, object] = {
+        **_common(plan, spec, scheduler),
+        "directives": _directives(spec, scheduler, ()),
+        "git": git,
+        "folder": word(folder),
+        "url": word(url),
+        "revision": optional_word(revision),
+        "sha256": optional_word(sha256),
+        "protocols": word("=https" if url.startswith("https://") else "=http,https"),
+        "unpack": "" if kind is None else _unpack(kind),
+        "build": _launch(plan, spec, scheduler, argv),
+    }
+    return _filled("build", values)
+
+
+def _build_options(job: JobOptions, cores: int) -> JobOptions:
+    """Return the job's options as far as they concern a build: where it runs and who pays."""
+    kept = {name: getattr(job, name) for name in ("account", "partition", "qos", "wall_time", "constraint", "modules")}
+    return JobOptions(**kept, cores_per_rank=cores)
+
+
+def _spec(plan: Plan, resources: Resources, options: JobOptions, *, tag: str | None = None) -> JobSpec:
+    separate = options.error is not None or not options.join_output
+    tag = plan.tag() if tag is None else tag
+    return JobSpec(
+        name=plan.name,
+        tag=tag,
+        directory=f"/{tag}",
+        script="job.sh",
+        output=options.output or f"{plan.name}.out",
+        error=(options.error or f"{plan.name}.err") if separate else None,
+        resources=resources,
+        options=options,
+        target=plan.target,
+    )
+
+
+def _common(plan: Plan, spec: JobSpec, scheduler: Scheduler) -> dict[str, object]:
+    return {
+        "name": spec.name,
+        "tag": spec.tag,
+        "start": START[scheduler.name],
+        "modules": [word(name) for name in [*spec.target.modules, *spec.options.modules]],
+    }
+
+
+def _directives(spec: JobSpec, scheduler: Scheduler, passed: Sequence[str]) -> list[str]:
+    """Return the header for a job in any folder, with the variables that are passed on in the one line for them."""
+    own = f"{spec.name}-{spec.tag.removeprefix('modak-')}.scheduler.log"
+    lines = []
+    for line in scheduler.directives(spec):
+        if passed and line == "#SBATCH --export=NONE":
+            line = f"#SBATCH --export={','.join(passed)}"
+        if passed and line.startswith("#PBS -v MODAK_TAG="):
+            line = ",".join([line, *passed])
+        lines.append(line.replace(f"{spec.directory}/", "").replace("scheduler.log", own))
+    return lines
+
+
+def _launch(plan: Plan, spec: JobSpec, scheduler: Scheduler, argv: Sequence[str], passed: Sequence[str] = ()) -> str:
+    image = image_of(plan)
+    inside = wrap(plan, argv, directory=spec.directory, images=spec.directory, image=image, passed=passed)
+    # The folder is known where the job runs only; the tag stands for it, which no text of the user's can hold.
+    text = portable(scheduler.launch(spec, inside))
+    return re.sub(rf"(?<=[=:]){spec.directory}(/work)?(?=[ :])", '"$modak_work"', text)
+
+
+def _source(text: str) -> tuple[str, str]:
+    url, _, fragment = text.partition("#")
+    if not re.fullmatch(r"(https|http|git)://[A-Za-z0-9][^\s'\"\\<>`]*", url, re.ASCII):
+        raise InputError(f"application.build.src: '{text}' is no https:// address of a repository or an archive")
+    if re.search(r"://[^/]*@", url):
+        raise InputError("application.build.src: it holds a user or a password: leave them to git's own settings")
+    return url, fragment
+
+
+def _pin(url: str, fragment: str, *, git: bool) -> tuple[str | None, str | None]:
+    """Return the checksum of an archive and the revision of a repository that the fragment pins."""
+    if git:
+        if fragment and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_./-]*", fragment):
+            raise InputError(f"application.build.src: '#{fragment}' is no commit, tag or branch")
+        if not url.startswith("https://") and not re.fullmatch(r"[0-9a-f]{40}", fragment):
+            raise InputError(f"application.build.src: '{url}' is not protected: use https://, or add '#' and a commit")
+        return None, fragment or None
+    match = re.fullmatch(r"sha256=([0-9a-f]{64})", fragment)
+    if fragment and match is None:
+        raise InputError(f"application.build.src: '#{fragment}' is no '#sha256=' with 64 hexadecimal digits")
+    if not url.startswith("https://") and match is None:
+        raise InputError(f"application.build.src: '{url}' is not protected: use https://, or add '#sha256=<64 digits>'")
+    return (match[1] if match else None), None
+
+
+def _unpack(kind: str) -> str:
+    target = "-d" if kind == ".zip" else "-C"
+    return f'{_ARCHIVES[kind]} "$modak_fresh/archive" {target} "$modak_fresh/source"'
+
+
+def _filled(name: str, values: dict[str, object]) -> str:
+    values["uses_carriage_return"] = "modak_cr" in repr(values)
+    return fill(files("modak.dsl").joinpath(f"data/{name}.sh.j2").read_text(encoding="utf-8"), values)

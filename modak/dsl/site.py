@@ -1,0 +1,193 @@
+"""The target of a document: a site that describes itself, or any cluster of a kind; and the scripts of its jobs."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from modak.documents import check, read_document
+from modak.documents.faults import nearest
+from modak.errors import InfeasibleError, InputError
+from modak.model.base import RuntimeName
+from modak.model.image import MpiLibrary
+from modak.model.site import Infrastructure, SiteFile, SiteNode, SitePartition, SiteScript
+from modak.model.target import Accelerator, Facts, Node, Partition, Target, TargetType
+
+RUNTIMES: tuple[RuntimeName, ...] = ("apptainer", "singularity")
+"""Runtimes that start an image from its reference, by one command on every node."""
+_ASSUMED: Mapping[RuntimeName, str] = {"singularity": "3.0"}
+"""On a target that nobody describes: what the job model was made for; Apptainer brings this command as well."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """A target, what is known of it, and which scripts may concern it."""
+
+    target: Target
+    facts: Facts
+    infrastructure: Infrastructure | None = None
+    partition: SitePartition | None = None
+    partition_name: str | None = None
+    scripts: Sequence[SiteScript] = ()
+
+    def storage(self, wanted: str | None) -> str | None:
+        """Return the URL of the storage of class ``wanted``, the partition's before the site's."""
+        if wanted is None:
+            return None
+        local = self.partition.storage if self.partition else {}
+        have = {**local, **(self.infrastructure.storage if self.infrastructure else {})}
+        for url, storage in have.items():
+            if storage.storage_class == wanted:
+                return url
+        classes = sorted({storage.storage_class for storage in have.values()})
+        told = f"it has {', '.join(classes)}" if classes else "its storage is not described"
+        raise InfeasibleError(
+            f"application.storage_class_pref: the target {self.target.name} has no storage of class {wanted}; {told}"
+        )
+
+
+@dataclass(frozen=True)
+class Sites:
+    """What the site's folders and files say."""
+
+    known: Mapping[str, tuple[Infrastructure, Sequence[SiteScript]]] = field(default_factory=dict)
+    catalogue: Sequence[str] = ()
+    """The other files beside: images, levers, hardware."""
+
+
+def load_sites(places: Sequence[Path]) -> Sites:
+    """Return what ``places`` say, files of sites or folders with ``sites*.yaml``; a later name replaces an earlier."""
+    known: dict[str, tuple[Infrastructure, Sequence[SiteScript]]] = {}
+    catalogue: list[str] = []
+    for place in places:
+        files = sorted(place.glob("*.yaml")) if place.is_dir() else [place]
+        described = [file for file in files if file.name.startswith("sites") or not place.is_dir()]
+        if not described:
+            raise InputError(f"{place}: the folder has no file sites*.yaml")
+        catalogue += [str(file.absolute()) for file in files if file not in described]
+        parsed = [_read(file) for file in described]
+        scripts = [script for one in parsed for script in one.scripts]
+        known.update({i.name: (i, scripts) for one in parsed for i in one.infrastructures})
+    return Sites(known, catalogue)
+
+
+def _read(path: Path) -> SiteFile:
+    document = read_document(path)
+    return check(SiteFile, document.data, origin=str(path), locate=document.locate)
+
+
+def site_of(sites: Sites, name: str, scheduler: str | None, partition: str | None, binds: Sequence[str]) -> Site:
+    """Return the site that is called ``name``; InputError where it does not exist or is not what the document says."""
+    if name not in sites.known:
+        have = f"; there are {', '.join(sorted(sites.known))}" if sites.known else "; name its description by --site"
+        raise InputError(f"target.name: no site '{name}' is described{nearest(name, list(sites.known)) or have}")
+    infrastructure, scripts = sites.known[name]
+    if not infrastructure.enabled:
+        raise InfeasibleError(f"target.name: the site {name} is not enabled: it takes no jobs")
+    if scheduler is not None and scheduler != infrastructure.scheduler:
+        raise InputError(
+            f"target.job_scheduler_type: it is {scheduler}, and the site {name} has {infrastructure.scheduler}"
+        )
+    chosen = _partition(infrastructure, partition)
+    kind: TargetType = "machine" if infrastructure.scheduler == "none" else infrastructure.scheduler
+    node = _node(infrastructure.partitions[chosen].node) if chosen else None
+    partitions = [
+        Partition(
+            name=key,
+            default=key == chosen,
+            nodes=value.nnodes,
+            maximum_wall_time=value.maximum_wall_time,
+            node=_node(value.node),
+        )
+        for key, value in infrastructure.partitions.items()
+    ]
+    target = Target(
+        name=name,
+        type=kind,
+        partitions=[] if kind == "machine" else partitions,
+        node=node if kind == "machine" else None,
+        modules=infrastructure.modules,
+        gpu_spelling=infrastructure.gpu_spelling,
+        mpi_type=infrastructure.mpi_type,
+        binds=list(binds),
+    )
+    runtimes = {name: version for name, version in infrastructure.runtimes.items() if name in RUNTIMES}
+    facts = Facts(runtimes=runtimes, mpi=infrastructure.mpi)
+    return Site(target, facts, infrastructure, infrastructure.partitions[chosen] if chosen else None, chosen, scripts)
+
+
+def _partition(infrastructure: Infrastructure, wanted: str | None) -> str | None:
+    have = infrastructure.partitions
+    if wanted is not None and have and wanted not in have:
+        told = nearest(wanted, list(have)) or f"; it has {', '.join(have)}"
+        raise InputError(f"job_options.partition: the site {infrastructure.name} has no partition '{wanted}'{told}")
+    if not have:
+        return None
+    if wanted is not None:
+        return wanted
+    default = [name for name, partition in have.items() if partition.default or len(have) == 1]
+    if len(default) != 1:
+        raise InputError(
+            f"job_options.partition: the site {infrastructure.name} has no default one: name one of {', '.join(have)}"
+        )
+    return default[0]
+
+
+def _node(node: SiteNode) -> Node:
+    from archspec.cpu import TARGETS
+
+    micro = node.cpu.microarch or node.cpu.arch
+    if micro not in TARGETS:
+        raise InputError(f"microarch '{micro}' is not known{nearest(micro, list(TARGETS))}")
+    if TARGETS[micro].family.name != node.cpu.arch:
+        raise InputError(f"microarch '{micro}' is no {node.cpu.arch} but {TARGETS[micro].family.name}")
+    accel = node.accel
+    return Node(
+        cores=node.ncpus * node.cpu.ncores,
+        memory=node.memory,
+        microarchitecture=micro,
+        cpu_features=sorted(TARGETS[micro].features),
+        accelerators=[Accelerator(model=accel.model, count=node.naccel, vendor=accel.type, driver=accel.driver)]
+        if accel
+        else [],
+    )
+
+
+def any_site(scheduler: str | None, node: Node, mpi: Sequence[MpiLibrary], binds: Sequence[str]) -> Site:
+    """Return a target of which only the scheduler is known; what the job asks for is taken to be there."""
+    kind: TargetType = "slurm" if scheduler == "slurm" else "torque" if scheduler == "torque" else "machine"
+    target = Target(
+        name=scheduler if kind != "machine" and scheduler else "localhost", type=kind, node=node, binds=list(binds)
+    )
+    return Site(target, Facts(runtimes=dict(_ASSUMED), mpi=list(mpi)))
+
+
+def path_of(url: str) -> str:
+    """Return the path of a ``file://`` URL, and any other URL as it is."""
+    match = re.fullmatch(r"file://(?:localhost)?(/.*)", url)
+    return match[1] if match else url
+
+
+def scripts_for(
+    site: Site, names: Sequence[str], features: Mapping[str, object], storage_class: str | None
+) -> tuple[list[SiteScript], set[str]]:
+    """Return the scripts whose every condition holds, and the features that one of them asked for."""
+    found: list[SiteScript] = []
+    used: set[str] = set()
+    for script in site.scripts:
+        application, infrastructure = script.conditions.application, script.conditions.infrastructure
+        holds = (
+            application.name in (None, *names)
+            and all(key in features and _same(features[key], value) for key, value in application.feature.items())
+            and infrastructure.name in (None, site.target.name)
+            and infrastructure.storage_class in (None, storage_class)
+        )
+        if holds:
+            found.append(script)
+            used |= set(application.feature)
+    return found, used
+
+
+def _same(one: object, other: object) -> bool:
+    """Tell whether two values are the same; true is no 1, and 1 no true."""
+    return one == other and isinstance(one, bool) == isinstance(other, bool)

@@ -1,0 +1,107 @@
+"""The document's command line: text in the shell's spelling, of which only quotes and variables have a meaning."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from modak import shell
+from modak.errors import InputError
+
+_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
+_OPERATORS = ";&|<>()`\n*?"
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of the job's environment."""
+
+    name: str
+
+
+Piece = str | Variable
+
+
+def argv_of(place: str, text: str, more_place: str, more: str) -> list[str]:
+    """Return the command line of two texts.
+
+    Where it names variables a shell inside the job puts in their values, and nothing else: what was quoted stays as it
+    is. InputError names the place of anything else that only a shell could do.
+    """
+    words = [*_words(place, text), *_words(more_place, more)]
+    if not words or words[0] == [""]:
+        raise InputError(f"{place}: there is no program in '{text}'")
+    if all(isinstance(piece, str) for word in words for piece in word):
+        return ["".join(str(piece) for piece in word) for word in words]
+    return ["sh", "-c", f"exec {' '.join(_spelt(word) for word in words)}"]
+
+
+def _spelt(word: Sequence[Piece]) -> str:
+    parts = (f'"${{{piece.name}}}"' if isinstance(piece, Variable) else shell.quote(piece) for piece in word if piece)
+    return "".join(parts) or "''"
+
+
+def _words(place: str, text: str) -> list[list[Piece]]:
+    words: list[list[Piece]] = []
+    current: list[Piece] | None = None
+    position = 0
+    while position < len(text):
+        char = text[position]
+        if text.startswith("\\\n", position):
+            position += 2
+            continue
+        if char in " \t":
+            if current is not None:
+                words.append(current)
+            current, position = None, position + 1
+            continue
+        current = [] if current is None else current
+        pieces, position = _next(place, text, position)
+        current += pieces or [""]
+    return [*words, current] if current is not None else words
+
+
+def _next(place: str, text: str, position: int) -> tuple[list[Piece], int]:
+    """Return what stands at ``position`` of a word, and the position behind it."""
+    char = text[position]
+    if char == "'":
+        end = text.find("'", position + 1)
+        if end < 0:
+            raise InputError(f"{place}: a quote is opened and not closed")
+        return [text[position + 1 : end]], end + 1
+    if char == '"':
+        return _double(place, text, position + 1)
+    if char == "\\" and position + 1 < len(text):
+        return [text[position + 1]], position + 2
+    if char == "$":
+        return _variable(place, text, position)
+    if char in _OPERATORS:
+        shown = "a line break" if char == "\n" else f"'{char}'"
+        raise InputError(f"{place}: {shown} means something to a shell only: quote it, or use pre-execution")
+    return [char], position + 1
+
+
+def _double(place: str, text: str, position: int) -> tuple[list[Piece], int]:
+    pieces: list[Piece] = [""]
+    while position < len(text):
+        char = text[position]
+        if char == '"':
+            return pieces, position + 1
+        if char == "\\" and text[position + 1 : position + 2] in ('"', "\\", "$", "`"):
+            pieces.append(text[position + 1])
+            position += 2
+        elif char == "$":
+            found, position = _variable(place, text, position)
+            pieces += found
+        elif char == "`":
+            raise InputError(f"{place}: '`' starts a command of its own: put it into pre-execution")
+        else:
+            pieces.append(char)
+            position += 1
+    raise InputError(f"{place}: a quote is opened and not closed")
+
+
+def _variable(place: str, text: str, position: int) -> tuple[list[Piece], int]:
+    match = _VARIABLE.match(text, position)
+    if match is None:
+        raise InputError(f"{place}: '$' starts no plain variable such as $HOME: quote it, or use pre-execution")
+    return [Variable(match[1] or match[2])], match.end()

@@ -1,0 +1,164 @@
+"""What a site says of itself: schedulers, partitions, storage, and scripts that its jobs need under conditions."""
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+
+from modak.model.base import Duration, Line, Memory, Model, Name, Positive, RuntimeName, Text, VersionText
+from modak.model.image import MpiLibrary
+
+StorageClass = Literal["default-common", "default-high", "default-ssd", "default-ultra_high"]
+StorageUrl = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9+.-]*://[^\x00-\x20]*$")]
+SiteScheduler = Literal["slurm", "torque", "openpbs", "none"]
+
+
+class Storage(Model):
+    """One storage location."""
+
+    storage_class: StorageClass
+    """How fast it is."""
+
+
+class Cpu(Model):
+    """One processor of a node."""
+
+    arch: Literal["x86_64", "aarch64", "ppc64le"] = "x86_64"
+    """Family."""
+    microarch: Name | None = None
+    """archspec's name, such as zen2."""
+    ncores: Positive
+    """Cores of one processor."""
+    nthreads: Positive = 1
+    """Hardware threads of one core; jobs are given cores."""
+
+
+class Accel(Model):
+    """The accelerators of a node."""
+
+    type: Literal["nvidia", "amd", "intel"] = Field(default="nvidia")
+    """Who made them."""
+    model: Line
+    """The maker's name, such as P100."""
+    driver: VersionText | None = None
+    """Version of the driver on the nodes."""
+
+
+class SiteNode(Model):
+    """The hardware of a partition's nodes."""
+
+    ncpus: Positive
+    """Processors (sockets)."""
+    cpu: Cpu
+    naccel: Annotated[int, Field(ge=0)] = 0
+    """Accelerators of a node."""
+    accel: Accel | None = None
+    memory: Memory | None = None
+    """Bytes of main memory."""
+
+    @model_validator(mode="after")
+    def _both(self) -> "SiteNode":
+        if (self.naccel > 0) != (self.accel is not None):
+            raise ValueError("'naccel' above 0 and 'accel' belong together: give both or none")
+        return self
+
+
+class SitePartition(Model):
+    """A partition or queue."""
+
+    nnodes: Positive
+    """How many nodes it has."""
+    default: bool = False
+    """Jobs that name no partition go here."""
+    maximum_wall_time: Duration | None = None
+    """Seconds; absent means no limit."""
+    node: SiteNode
+    storage: dict[StorageUrl, Storage] = {}
+    """Storage of this partition only, by its URL."""
+
+
+class Infrastructure(Model):
+    """One target that documents name."""
+
+    name: Name
+    description: Line | None = None
+    enabled: bool = True
+    """Jobs may be planned for it."""
+    scheduler: SiteScheduler
+    partitions: dict[Line, SitePartition] = {}
+    """By name; ``*`` is the only one, which jobs need not name."""
+    storage: dict[StorageUrl, Storage] = {}
+    """Storage of all partitions, by its URL."""
+    runtimes: dict[RuntimeName, VersionText] = {}
+    """Container runtimes on the nodes, with their versions."""
+    mpi: list[MpiLibrary] = []
+    """MPI libraries on the nodes."""
+    images: Line | None = None
+    """Folder of the images that documents call ``private://NAME``, as an absolute path."""
+    modules: list[Line] = []
+    """Environment modules that each job loads first."""
+    gpu_spelling: Line | None = None
+    """How a job asks for GPUs, as in a target."""
+    mpi_type: Name | None = None
+    """What ``srun --mpi`` needs here."""
+    specific_nodes: Literal["names", "property"] | None = None
+    """What ``request_specific_nodes`` holds here: names on Slurm and a property on Torque when absent."""
+
+
+def _scalar(value: object) -> object:
+    if isinstance(value, str | bool | int | float):
+        return value
+    raise ValueError("must be text, a number or true or false")
+
+
+Feature = Annotated[str | bool | int | float, BeforeValidator(_scalar)]
+
+
+class ApplicationCondition(Model):
+    """What the application must be."""
+
+    name: Line | None = None
+    """Its ``app_tag``, its ``app_type``, its framework or its kind of parallelisation."""
+    feature: dict[Line, Feature] = {}
+    """Fields of its optimisation section, by name, with the value that each must have."""
+
+
+class InfrastructureCondition(Model):
+    """What the target must be."""
+
+    name: Line | None = None
+    """Its name."""
+    storage_class: StorageClass | None = None
+    """The storage that the job asks for."""
+
+
+class Conditions(Model):
+    """All must hold; a script without any is for every job of the sites in its file."""
+
+    application: ApplicationCondition = ApplicationCondition()
+    infrastructure: InfrastructureCondition = InfrastructureCondition()
+
+
+class ScriptData(Model):
+    """What is run, and when."""
+
+    stage: Literal["pre", "post"]
+    """Before or after the application."""
+    raw: Text
+    """Shell lines."""
+
+
+class SiteScript(Model):
+    """Shell lines that jobs need under conditions."""
+
+    name: Name
+    description: Line | None = None
+    conditions: Conditions = Conditions()
+    data: ScriptData
+
+
+class SiteFile(Model):
+    """One YAML file of sites."""
+
+    version: Literal[1]
+    infrastructures: list[Infrastructure] = []
+    scripts: list[SiteScript] = []
