@@ -118,6 +118,18 @@ def keep_plan(plan: Plan, results: Path) -> bool:
     return True
 
 
+def with_image(plan: Plan, transport: Transport, *, search: Sequence[Path]) -> Plan:
+    """Return the Plan with the digest of its image, which its registry is asked for; see modak.images.pin."""
+    if plan.chosen.image is None or plan.chosen.image.digest is not None:
+        return plan
+    from modak.images.pin import pinned
+    from modak.images.place import locate
+    from modak.images.store import ImageStore
+
+    images = catalogue_for(plan.request.catalogue, search).images
+    return pinned(plan, images, ImageStore(transport, locate(transport, plan.target)))
+
+
 def still_holds(plan: Plan, kept: Plan | None) -> Plan:
     """Return the kept Plan where the same was asked and its choice is still possible, else the new one."""
     return plan if kept is None else keep(plan, kept)

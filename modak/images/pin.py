@@ -2,26 +2,52 @@
 
 from collections.abc import Mapping
 
-from modak.errors import InputError
+from modak.errors import InputError, TargetError
 from modak.images.define import Definition, define, for_microarchitecture
 from modak.images.reference import parse
 from modak.images.registry import resolve
 from modak.images.store import ImageStore
 from modak.model.image import ImageEntry
-from modak.model.plan import Image, Plan
+from modak.model.plan import Image, Plan, Rejected
 
 
 def pinned(plan: Plan, images: Mapping[str, ImageEntry], store: ImageStore | None = None) -> Plan:
     """Return the Plan with its image's digest, where the runtime is no native one and it has none yet.
 
-    ``images`` is the catalogue; ``store`` is asked for the digest of a file on the target. What the registry answers
-    is no matter of choice: the same tag gives the same digest until somebody moves it.
+    ``images`` is the catalogue; ``store`` is asked for the digest of a file on the target. An image that cannot be had
+    is rejected with the reason, and the next best candidate takes its place, unless the user asked for that image or
+    nothing else is left: then the reason is raised. The same tag gives the same digest until somebody moves it.
     """
-    image = plan.chosen.image
-    if plan.chosen.runtime == "native" or image is None or image.digest is not None:
-        return plan
-    chosen = plan.chosen.model_copy(update={"image": pin_image(image, plan, images, store)})
-    return plan.model_copy(update={"chosen": chosen})
+    silent: dict[str, TargetError] = {}
+    while True:
+        image = plan.chosen.image
+        if plan.chosen.runtime == "native" or image is None or image.digest is not None:
+            return plan
+        try:
+            if (known := silent.get(parse(image.reference).registry)) is not None:
+                raise known
+            chosen = plan.chosen.model_copy(update={"image": pin_image(image, plan, images, store)})
+            return plan.model_copy(update={"chosen": chosen})
+        except (TargetError, InputError) as error:
+            if plan.application.image is not None or not plan.alternatives:
+                raise
+            if isinstance(error, TargetError) and "cannot be reached" in str(error):
+                silent[parse(image.reference).registry] = error
+            plan = _without_chosen(plan, str(error))
+
+
+def _without_chosen(plan: Plan, why: str) -> Plan:
+    following, *others = plan.alternatives
+    return plan.model_copy(
+        update={
+            "chosen": following.candidate,
+            "prediction": following.prediction,
+            "alternatives": others,
+            "rejected": [*plan.rejected, Rejected(name=plan.chosen.name, reason=why)],
+            "gain": None,
+            "reason": f"it is the best whose image can be had: {plan.chosen.name} cannot, because {why}",
+        }
+    )
 
 
 def pin_image(image: Image, plan: Plan, images: Mapping[str, ImageEntry], store: ImageStore | None = None) -> Image:

@@ -1,15 +1,24 @@
 """Keeping a Plan that is already deployed: a new measurement alone is no reason to do finished work again."""
 
-from modak.model.plan import Plan
+from modak.model.plan import Candidate, Plan
 
 
 def keep(new: Plan, old: Plan) -> Plan:
     """Return ``old`` where the same was asked of the same catalogue and its choice still stands; ``new`` otherwise.
 
-    The choice stands when the new Plan lists the very same candidate, be it as an alternative.
+    The choice stands when the new Plan lists the very same candidate, be it as an alternative. The digest that its
+    image's reference once stood for stays, whatever it stands for now.
     """
     same = (
         new.inputs == old.inputs and new.scheduler == old.scheduler and new.versions.catalogue == old.versions.catalogue
     )
     possible = [new.chosen, *(ranked.candidate for ranked in new.alternatives)]
-    return old if same and old.chosen in possible else new
+    return old if same and any(_is_choice(old.chosen, candidate) for candidate in possible) else new
+
+
+def _is_choice(chosen: Candidate, candidate: Candidate) -> bool:
+    if chosen.image is None or candidate.image is None or candidate.image.digest is not None:
+        return chosen == candidate
+    if chosen.image.reference != candidate.image.reference:
+        return False
+    return chosen.model_copy(update={"image": candidate.image}) == candidate

@@ -19,7 +19,7 @@ try:
     from modak.model.deployment import Deployment
     from modak.model.plan import Plan
     from modak.optimiser.table import render
-    from modak.planning import keep_plan, kept_plan, plan_deployment, still_holds
+    from modak.planning import keep_plan, kept_plan, plan_deployment, still_holds, with_image
 except ImportError:
     pass  # ModakAction says so before anything here is used
 
@@ -48,7 +48,7 @@ class ActionModule(ModakAction):
         kept = kept_plan(results, deployment.run_name) if results and not arguments["force"] else None
         if arguments["deployed"] and kept is not None:
             return _returned(kept, changed=False)
-        plan = still_holds(self._plan(deployment, arguments, task_vars), kept)
+        plan = self._plan(deployment, kept, arguments, task_vars)
         table = render(plan)
         if arguments["show"]:
             show(table)
@@ -57,16 +57,20 @@ class ActionModule(ModakAction):
             changed = plan != kept if self._task.check_mode else keep_plan(plan, results)
         return _returned(plan, changed=changed)
 
-    def _plan(self, deployment: Deployment, arguments: dict[str, Any], task_vars: dict[str, Any]) -> Plan:
+    def _plan(
+        self, deployment: Deployment, kept: Plan | None, arguments: dict[str, Any], task_vars: dict[str, Any]
+    ) -> Plan:
+        search = search_folders(arguments["search_paths"], task_vars)
         transport = AnsibleTransport(self, str(task_vars.get("inventory_hostname", deployment.target.name)))
         local = deployment.target.host is None
-        return plan_deployment(
+        plan = plan_deployment(
             deployment,
             transport,
-            search=search_folders(arguments["search_paths"], task_vars),
+            search=search,
             now=datetime.now(timezone.utc),
             default_python=task_vars.get("ansible_playbook_python") if local else None,
         )
+        return with_image(still_holds(plan, kept), transport, search=search)
 
 
 def _returned(plan: Plan, *, changed: bool) -> dict[str, Any]:
