@@ -37,7 +37,7 @@ class Request(Model):
     minimal_efficiency: float | None = Field(default=None, gt=0, le=1)
     """Parallel efficiency to keep, for the objective ``efficiency``."""
     budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Highest cost, in the target's price unit or node-hours."""
+    """Highest cost: nodes x hours x the price of a node, or node-hours where it has none."""
 
 
 MailEvent = Literal["begin", "end", "fail"]

@@ -49,6 +49,8 @@ class Node(Model):
     """Features as in the flags of /proc/cpuinfo, such as avx512_bf16."""
     accelerators: list[Accelerator] = []
     """The node's GPUs, one entry for each kind."""
+    price: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Price of the node for an hour, in the unit of the request's budget."""
 
 
 class Partition(Model):

@@ -35,12 +35,15 @@ class Decision:
         return self.predictions[self.chosen].gain
 
 
-def decide(choice: Choice, knowledge: Knowledge, deployment: Deployment) -> Decision:
-    """Choose among ``choice.feasible``; InfeasibleError when the limits leave none."""
+def decide(choice: Choice, knowledge: Knowledge, deployment: Deployment, price: float | None = None) -> Decision:
+    """Choose among ``choice.feasible``; InfeasibleError when the limits leave none.
+
+    ``price`` is that of a node for an hour, where it has one.
+    """
     predictions = {option: predict(option, choice, knowledge) for option in choice.feasible}
     rejected: list[Rejected] = []
     for option, prediction in list(predictions.items()):
-        if reason := _over_limit(prediction, deployment, knowledge.evidence.work.nodes):
+        if reason := _over_limit(prediction, deployment, knowledge.evidence.work.nodes, price):
             rejected.append(Rejected(name=option.name, reason=reason))
             del predictions[option]
     if not predictions:
@@ -55,17 +58,18 @@ def decide(choice: Choice, knowledge: Knowledge, deployment: Deployment) -> Deci
     return Decision(chosen, why, ordered, rejected)
 
 
-def _over_limit(prediction: Prediction, deployment: Deployment, nodes: int) -> str | None:
+def _over_limit(prediction: Prediction, deployment: Deployment, nodes: int, price: float | None) -> str | None:
     """Limits are checked only against predictions that are meant as seconds."""
     seconds, job = prediction.seconds, deployment.job
     if seconds is None or prediction.basis not in ("measurement", "model"):
         return None
     if job.wall_time is not None and seconds > job.wall_time:
         return f"it is predicted to take {seconds:.4g} s, over the wall time of {job.wall_time} s"
-    hours = seconds * nodes / 3600
+    cost = seconds * nodes / 3600 * (price or 1.0)
     budget = deployment.request.budget
-    if budget is not None and hours > budget:
-        return f"it is predicted to cost {hours:.4g} node-hours, over the budget of {budget:g}"
+    if budget is not None and cost > budget:
+        unit = "" if price else " node-hours"
+        return f"it is predicted to cost {cost:.4g}{unit}, over the budget of {budget:g}"
     return None
 
 

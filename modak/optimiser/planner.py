@@ -61,7 +61,7 @@ def make_plan(
     choice = _choice(deployment, catalogue, places, evidence, pairs=fitted is not None)
     by_option = {place.option(()): place for place in places.feasible}
     modelled = Modelled(fitted, work, by_option, catalogue) if fitted else None
-    decision = decide(choice, Knowledge(evidence, modelled, scale), deployment)
+    decision = decide(choice, Knowledge(evidence, modelled, scale), deployment, node.price)
     builder = _Builder(deployment, places, sources, catalogue, resources)
     return Plan(
         created=now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
