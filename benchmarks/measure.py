@@ -3,6 +3,9 @@
 In each round every set runs once on every workload, in random order, as a whole process, so that a neighbour's load
 falls on all of them alike. One run before the first round fills the page cache and is not kept. What a lever sets is
 read from the catalogue. The scripts take --output FILE and write first_epoch_seconds and later_epoch_seconds there.
+
+With --clock cpu each process is held on one core and its processor time is taken, which is what it would take on an
+otherwise idle core: for machines that are never idle. The scripts then take --clock cpu, too.
 """
 
 import argparse
@@ -10,6 +13,7 @@ import json
 import os
 import platform
 import random
+import resource
 import subprocess
 import tempfile
 import time
@@ -54,14 +58,18 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("output", type=Path, help="records are written here when all rounds are done")
     parser.add_argument("--python", default="python3", help="Python with Keras and its backends")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
     parser.add_argument("--seed", type=int, default=1, help="of the order")
     return parser.parse_args()
 
 
-def run_once(python: str, job: dict[str, Any], levers: list[str], catalogue: Catalogue, folder: Path) -> Run:
+def run_once(
+    args: argparse.Namespace, job: dict[str, Any], levers: list[str], catalogue: Catalogue, folder: Path
+) -> Run:
     """Run a workload once and return its phases."""
     environment = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
-    start = [python]
+    cpu = args.clock == "cpu"
+    start = ["taskset", "--cpu-list", "0", args.python] if cpu else [args.python]
     for lever in (catalogue.levers[name] for name in levers):
         environment.update(lever.variables())
         if lever.preload:
@@ -70,9 +78,10 @@ def run_once(python: str, job: dict[str, Any], levers: list[str], catalogue: Cat
             start.append(str(catalogue.launchers[lever.launcher]))
     metrics = folder / "metrics.json"
     command = [*start, str(TOP / job["script"]), *job["arguments"], "--output", str(metrics)]
-    load, when, begin = os.getloadavg()[0], time.time(), time.perf_counter()
+    command += ["--clock", "cpu"] if cpu else []
+    load, when, begin = os.getloadavg()[0], time.time(), clock(cpu)
     subprocess.run(command, env=environment, check=True, capture_output=True)
-    total = time.perf_counter() - begin
+    total = clock(cpu) - begin
     told = json.loads(metrics.read_text())
     return Run(
         total=round(total, 4),
@@ -84,13 +93,21 @@ def run_once(python: str, job: dict[str, Any], levers: list[str], catalogue: Cat
     )
 
 
-def hardware() -> Hardware:
+def clock(cpu: bool) -> float:
+    """Return the seconds of the wall clock, or the processor seconds of all children that have ended."""
+    if not cpu:
+        return time.perf_counter()
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def hardware(cores: int | None) -> Hardware:
     """Return this machine, the processor named as lscpu names it."""
     environment = {**os.environ, "LC_ALL": "C"}
     text = subprocess.run(["lscpu"], env=environment, capture_output=True, text=True, check=True).stdout
     model = next(line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("Model name:"))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return Hardware(microarchitecture=host().name, cpu_model=model, cores=os.cpu_count(), memory=memory)
+    return Hardware(microarchitecture=host().name, cpu_model=model, cores=cores, memory=memory)
 
 
 def measure(args: argparse.Namespace, table: dict[str, Any]) -> dict[tuple[int, int], list[Run]]:
@@ -101,10 +118,10 @@ def measure(args: argparse.Namespace, table: dict[str, Any]) -> dict[tuple[int, 
     pairs = [(job, levers) for job in range(len(jobs)) for levers in range(len(sets))]
     runs: dict[tuple[int, int], list[Run]] = {pair: [] for pair in pairs}
     with tempfile.TemporaryDirectory() as name:
-        run_once(args.python, jobs[0], sets[0], catalogue, Path(name))
+        run_once(args, jobs[0], sets[0], catalogue, Path(name))
         for block in range(args.rounds):
             for job, levers in shuffle.sample(pairs, len(pairs)):
-                run = run_once(args.python, jobs[job], sets[levers], catalogue, Path(name))
+                run = run_once(args, jobs[job], sets[levers], catalogue, Path(name))
                 runs[job, levers].append(run.model_copy(update={"block": block}))
                 what = f"{jobs[job]['workload']['model']} {'+'.join(sets[levers])}"
                 print(f"round {block + 1}/{args.rounds}  {run.total:8.2f} s  {what}", flush=True)
@@ -117,12 +134,14 @@ def main() -> None:
     runs = measure(args, table)
     ask = [args.python, "-c", ASK_VERSIONS, json.dumps(PACKAGES)]
     software = json.loads(subprocess.run(ask, capture_output=True, text=True, check=True).stdout)
-    machine, today = hardware(), datetime.now(UTC).date().isoformat()
+    cpu = args.clock == "cpu"
+    machine, today = hardware(1 if cpu else os.cpu_count()), datetime.now(UTC).date().isoformat()
+    what = "processor time on one core that it was held on" if cpu else "wall time"
     lines = []
     for (job, levers), values in runs.items():
         script = table["workloads"][job]["script"]
         method = (
-            f"{script} as a whole process, wall time; {args.rounds} rounds, in each of which every configuration ran "
+            f"{script} as a whole process, {what}; {args.rounds} rounds, in each of which every configuration ran "
             f"once in random order, on {platform.system()} {platform.release()}."
         )
         record = Measurement(
