@@ -4,6 +4,7 @@ import os
 import secrets
 import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -171,6 +172,26 @@ def test_undeploy_cancels_a_running_job_on_slurm(cluster: Orchestrator, real_slu
     assert undeployed.code == 0, undeployed.text
     assert states(real_slurm, name) == ["CANCELLED"]
     assert not list((real_slurm.home / ".modak" / "runs").glob(f"{name}-*"))
+
+
+def test_a_job_that_was_only_submitted_is_looked_at_later(here: Orchestrator, name: str) -> None:
+    given = {"name": name, "workspace": str(here.folder / "workspace"), "wait": False}
+    here.inputs(**given, arguments=["--seconds", "25", "--numbers", "4"])
+    deployed = here.deploy()
+    assert deployed.code == 0, deployed.text
+    seen = []
+    while "completed" not in seen:
+        notified = here.run("notify", "--trigger", "refresh", "--force")
+        assert notified.code == 0, notified.text
+        outputs = here.outputs()
+        seen.append(outputs["state"])
+        if seen[-1] == "running":
+            assert (outputs["measured_seconds"], outputs["metrics"]) == (None, {})
+            time.sleep(3)
+    assert seen[0] == "running"
+    assert set(seen) == {"running", "completed"}
+    assert outputs["metrics"]["sum"] == 14
+    assert (Path(outputs["results_path"]) / "metrics.json").exists()
 
 
 @pytest.mark.parametrize("where", ["here", "cluster"])

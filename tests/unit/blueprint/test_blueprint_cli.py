@@ -39,7 +39,7 @@ def test_package_names_what_it_wrote(
 ) -> None:
     monkeypatch.chdir(base.parent)
     assert run("package", "base.yaml") == 0
-    assert capsys.readouterr().out == "base.csar: 13 files\n"
+    assert capsys.readouterr().out == "base.csar: 16 files\n"
     assert (base.parent / "base.csar").is_file()
 
 
