@@ -15,6 +15,9 @@ NEEDS = {
     # What it pins of MarkupSafe has no wheel for every Python and is built without isolation.
     "unfurl": ["wheel", "unfurl==1.2.0"],
 }
+PATIENCE = 60
+"""Seconds that a tool may take."""
+HANGS = "does not come back"
 _PUCCINI = """
 import sys, puccini.tosca
 try:
@@ -55,9 +58,12 @@ def validate(tool: str, blueprint: Path) -> Verdict:
             "unfurl": [ENVIRONMENTS / "unfurl/bin/unfurl", "--no-version-check", "--home", "", "validate", blueprint],
             "puccini": [ENVIRONMENTS / "puccini/bin/python", "-c", _PUCCINI, blueprint],
         }
-        done = subprocess.run(
-            commands[tool],
-            cwd=blueprint.parent, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONWARNINGS": "ignore", "NO_COLOR": "1", "UNFURL_NORUNTIME": "1"},
-        )  # fmt: skip
+        try:
+            done = subprocess.run(
+                commands[tool],
+                cwd=blueprint.parent, capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONWARNINGS": "ignore", "NO_COLOR": "1", "UNFURL_NORUNTIME": "1"},
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return Verdict(False, HANGS)
     return Verdict(done.returncode == 0, done.stdout + done.stderr)
