@@ -1,6 +1,7 @@
 """make_plan: from what was asked and found to the Plan."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 
@@ -14,14 +15,14 @@ from modak.model.measurement import Measurement, Ratio
 from modak.model.plan import Candidate, Image, Plan, Ranked, Rejected, Resources, Source, Versions, sha256_of
 from modak.model.target import Facts, Node
 from modak.optimiser.candidates import Choice, Enumerator, check_names
-from modak.optimiser.decision import decide
+from modak.optimiser.decision import Decision, decide
 from modak.optimiser.evidence import Evidence
 from modak.optimiser.knowledge import Knowledge
 from modak.optimiser.modelled import Modelled, usable_model
 from modak.optimiser.options import Option, Place
 from modak.optimiser.places import Places, places_of
 from modak.optimiser.resources import check_scheduler, node_of, partition_of, resources_of
-from modak.optimiser.scale import scale_of
+from modak.optimiser.scale import Scale, scale_of
 from modak.performance.matching import Work
 from modak.performance.records import Measurements, load_measurements
 
@@ -44,6 +45,56 @@ def make_plan(
     """
     catalogue = catalogue or load_catalogue()
     measurements = measurements or load_measurements()
+    outcome = _decided(deployment, facts, catalogue, measurements, model)
+    decision = outcome.decision
+    builder = _Builder(deployment, outcome.places, sources, catalogue, outcome.resources)
+    return Plan(
+        created=now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        name=deployment.job.name or deployment.application.name,
+        scheduler=_scheduler(deployment),
+        application=deployment.application,
+        target=deployment.target,
+        request=deployment.request,
+        job=deployment.job,
+        facts=facts,
+        sources=list(sources),
+        chosen=builder.candidate(decision.chosen),
+        prediction=decision.predictions[decision.chosen],
+        default=outcome.choice.default.name,
+        gain=decision.gain,
+        reason=decision.reason if outcome.scale is None else f"{decision.reason}; {outcome.scale.words}",
+        alternatives=[
+            Ranked(candidate=builder.candidate(option), prediction=prediction)
+            for option, prediction in decision.predictions.items()
+            if option != decision.chosen
+        ],
+        rejected=sorted([*outcome.choice.rejected, *decision.rejected], key=_last_if_many),
+        versions=Versions(
+            modak=modak.__version__,
+            catalogue=catalogue.version,
+            measurements=measurements.version,
+            model=outcome.model,
+        ),
+        inputs=inputs_of(deployment, sources),
+    )
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What was decided, and among what."""
+
+    places: Places
+    choice: Choice
+    decision: Decision
+    resources: Resources
+    scale: Scale | None
+    model: str | None
+    """Version of the time model that was used."""
+
+
+def _decided(
+    deployment: Deployment, facts: Facts, catalogue: Catalogue, measurements: Measurements, model: Path | None
+) -> _Outcome:
     check_scheduler(deployment, facts)
     check_names(catalogue, deployment)
     partition = partition_of(deployment, facts)
@@ -59,39 +110,11 @@ def make_plan(
     evidence = Evidence(records, work, places.feasible)
     fitted, unused = usable_model(model, measurements, catalogue)
     choice = _choice(deployment, catalogue, places, evidence, pairs=fitted is not None)
+    choice.rejected += unused
     by_option = {place.option(()): place for place in places.feasible}
     modelled = Modelled(fitted, work, by_option, catalogue) if fitted else None
     decision = decide(choice, Knowledge(evidence, modelled, scale), deployment, node.price)
-    builder = _Builder(deployment, places, sources, catalogue, resources)
-    return Plan(
-        created=now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        name=deployment.job.name or deployment.application.name,
-        scheduler=_scheduler(deployment),
-        application=deployment.application,
-        target=deployment.target,
-        request=deployment.request,
-        job=deployment.job,
-        facts=facts,
-        sources=list(sources),
-        chosen=builder.candidate(decision.chosen),
-        prediction=decision.predictions[decision.chosen],
-        default=choice.default.name,
-        gain=decision.gain,
-        reason=f"{decision.reason}; {scale.words}" if scale else decision.reason,
-        alternatives=[
-            Ranked(candidate=builder.candidate(option), prediction=prediction)
-            for option, prediction in decision.predictions.items()
-            if option != decision.chosen
-        ],
-        rejected=sorted([*choice.rejected, *decision.rejected, *unused], key=_last_if_many),
-        versions=Versions(
-            modak=modak.__version__,
-            catalogue=catalogue.version,
-            measurements=measurements.version,
-            model=modelled.version if modelled else None,
-        ),
-        inputs=inputs_of(deployment, sources),
-    )
+    return _Outcome(places, choice, decision, resources, scale, modelled.version if modelled else None)
 
 
 def inputs_of(deployment: Deployment, sources: Sequence[Source]) -> str:
