@@ -22,10 +22,12 @@ SCHEMAS = {
     "facts": "modak.model.target:Facts",
     "image": "modak.model.image:ImageEntry",
     "job": "modak.model.request:JobOptions",
+    "job-model": "modak.dsl.model:JobDocument",
     "measurement": "modak.model.measurement:Measurement",
     "plan": "modak.model.plan:Plan",
     "request": "modak.model.request:Request",
     "result": "modak.model.job:JobResult",
+    "site": "modak.model.site:SiteFile",
     "target": "modak.model.target:Target",
 }
 """What ``modak schema`` can print, by the model's place."""

@@ -23,6 +23,7 @@ from modak.catalogue.lever import Group, Lever, LeverFile
 from modak.documents import check, read_document
 from modak.errors import InputError
 from modak.model.image import ImageEntry
+from modak.model.site import SiteFile
 
 DATA = Path(__file__).parent / "data"
 KINDS: Mapping[str, type[BaseModel]] = {
@@ -30,6 +31,7 @@ KINDS: Mapping[str, type[BaseModel]] = {
     "images": ImageFile,
     "hardware": HardwareFile,
     "workloads": WorkloadFile,
+    "sites": SiteFile,
 }
 """What a YAML file of a catalogue folder is, by how its name begins."""
 
@@ -147,6 +149,7 @@ class Catalogue:
     def check(self) -> None:
         """Read everything; InputError tells what is wrong."""
         _ = (self.levers, self.image_index, self.accelerators, self.processors, self.microarchitectures, self.workloads)
+        self._files("sites", SiteFile)
 
 
 class Levers:
@@ -238,7 +241,8 @@ def _source(path: Path) -> Source:
     kind = next((kind for kind in KINDS if path.name.startswith(kind)), None)
     if kind is None or path.suffix != ".yaml":
         raise InputError(
-            f"{path}: a catalogue file is named levers*.yaml, images*.yaml, hardware*.yaml or workloads*.yaml"
+            f"{path}: a catalogue file is named levers*.yaml, images*.yaml, hardware*.yaml, "
+            "workloads*.yaml or sites*.yaml"
         )
     try:
         return Source(path, kind, path.read_bytes())

@@ -1,7 +1,7 @@
 #!/bin/sh
 #SBATCH --job-name=solver
-#SBATCH --comment=modak-9a2a1b5a706984f6
-#SBATCH --output=solver-9a2a1b5a706984f6.scheduler.log
+#SBATCH --comment=modak-0123456789abcdef
+#SBATCH --output=solver-0123456789abcdef.scheduler.log
 #SBATCH --no-requeue
 #SBATCH --export=NONE
 #SBATCH --time=0-1:00:00
@@ -11,20 +11,20 @@
 #SBATCH --cpus-per-task=1
 #SBATCH --mail-type=NONE
 #
-# Builds solver once, before the first run, in the folder in which this is started: modak-9a2a1b5a706984f6
+# Builds solver once, before the first run, in the folder in which this is started: modak-0123456789abcdef
 # Every value below is a quoted word.
 
 set -eu
 modak_work=${SLURM_SUBMIT_DIR:-$PWD}
 cd "$modak_work"
 modak_source=aster-full-src-14.4.0-1.noarch
-modak_done=$modak_source/.modak-9a2a1b5a706984f6
+modak_done=$modak_source/.modak-0123456789abcdef
 if [ -e "$modak_done" ]; then
   echo "it is built: $modak_work/$modak_source"
   exit 0
 fi
 if [ -e "$modak_source" ]; then
-  echo "$modak_work/$modak_source is there and was not built from modak-9a2a1b5a706984f6: move it away" >&2
+  echo "$modak_work/$modak_source is there and was not built from modak-0123456789abcdef: move it away" >&2
   exit 1
 fi
 modak_fresh=$(mktemp -d "$modak_work/.modak-build.XXXXXX")

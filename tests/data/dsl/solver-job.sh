@@ -1,7 +1,7 @@
 #!/bin/sh
 #SBATCH --job-name=solver
-#SBATCH --comment=modak-c882ec941a6f06a5
-#SBATCH --output=solver-c882ec941a6f06a5.scheduler.log
+#SBATCH --comment=modak-0123456789abcdef
+#SBATCH --output=solver-0123456789abcdef.scheduler.log
 #SBATCH --no-requeue
 #SBATCH --export=NONE
 #SBATCH --time=0-1:00:00
@@ -12,7 +12,7 @@
 #SBATCH --mail-user=user@example.org
 #SBATCH --mail-type=BEGIN,END,FAIL
 #
-# Job solver, modak-c882ec941a6f06a5
+# Job solver, modak-0123456789abcdef
 # Submit it from the folder in which it is to run. Every value below is a quoted word.
 # The image is named by a tag, which may come to mean another one: write its digest to pin it.
 
@@ -21,7 +21,7 @@ cd "$modak_work" || exit 1
 modak_task=
 modak_suffix=${modak_task:+.$modak_task}
 exec >file.out"$modak_suffix" 2>&1
-export MODAK_TAG=modak-c882ec941a6f06a5
+export MODAK_TAG=modak-0123456789abcdef
 export OMP_NUM_THREADS=1
 srun --export=ALL --kill-on-bad-exit=1 --nodes=2 --ntasks=40 --ntasks-per-node=20 --cpus-per-task=1 sh -c '# Enters a container with the chosen part of the environment, once per rank.
 # Arguments: how the runtime takes variables, an awk pattern of the names that pass, the command.

@@ -1,8 +1,8 @@
 #!/bin/sh
 #PBS -N test
 #PBS -S /bin/sh
-#PBS -v MODAK_TAG=modak-7ff8e407ad5b6d66
-#PBS -o test-7ff8e407ad5b6d66.scheduler.log
+#PBS -v MODAK_TAG=modak-0123456789abcdef
+#PBS -o test-0123456789abcdef.scheduler.log
 #PBS -j oe
 #PBS -r n
 #PBS -A test
@@ -11,20 +11,20 @@
 #PBS -l nodes=1:ppn=1:arch:BW20
 #PBS -m n
 #
-# Builds test once, before the first run, in the folder in which this is started: modak-7ff8e407ad5b6d66
+# Builds test once, before the first run, in the folder in which this is started: modak-0123456789abcdef
 # Every value below is a quoted word.
 
 set -eu
 modak_work=${PBS_O_WORKDIR:-$PWD}
 cd "$modak_work"
 modak_source=solver
-modak_done=$modak_source/.modak-7ff8e407ad5b6d66
+modak_done=$modak_source/.modak-0123456789abcdef
 if [ -e "$modak_done" ]; then
   echo "it is built: $modak_work/$modak_source"
   exit 0
 fi
 if [ -e "$modak_source" ]; then
-  echo "$modak_work/$modak_source is there and was not built from modak-7ff8e407ad5b6d66: move it away" >&2
+  echo "$modak_work/$modak_source is there and was not built from modak-0123456789abcdef: move it away" >&2
   exit 1
 fi
 modak_fresh=$(mktemp -d "$modak_work/.modak-build.XXXXXX")

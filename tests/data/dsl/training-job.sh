@@ -1,8 +1,8 @@
 #!/bin/sh
 #PBS -N test
 #PBS -S /bin/sh
-#PBS -v MODAK_TAG=modak-6860d0d50fa0ed25
-#PBS -o test-6860d0d50fa0ed25.scheduler.log
+#PBS -v MODAK_TAG=modak-0123456789abcdef
+#PBS -o test-0123456789abcdef.scheduler.log
 #PBS -j oe
 #PBS -r n
 #PBS -A test
@@ -16,7 +16,7 @@
 #PBS -m abe
 #PBS -M user@example.org
 #
-# Job test, modak-6860d0d50fa0ed25
+# Job test, modak-0123456789abcdef
 # Submit it from the folder in which it is to run. Every value below is a quoted word.
 # The image is named by a tag, which may come to mean another one: write its digest to pin it.
 
@@ -28,7 +28,7 @@ exec >'output file path'"$modak_suffix" 2>&1
 modak_state=$(mktemp -d) || exit 1
 trap 'rm -rf "$modak_state"' EXIT
 export MODAK_TASK="$modak_task"
-export MODAK_TAG=modak-6860d0d50fa0ed25
+export MODAK_TAG=modak-0123456789abcdef
 export OMP_NUM_THREADS=2
 export TF_XLA_FLAGS='--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit'
 set -e
