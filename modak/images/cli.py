@@ -27,7 +27,7 @@ Config = Annotated[
 Images = Annotated[str | None, typer.Option("--images", metavar="FOLDER", help="Image folder on the target.")]
 Runtime = Annotated[RuntimeName, typer.Option("--runtime", "-r", help="Container runtime on the target.")]
 Compression = Annotated[
-    str, typer.Option("--compression", help="gzip, zstd, lz4 or none: size against the time to start.")
+    str | None, typer.Option("--compression", help="gzip, zstd, lz4 or none: size against the time to start.")
 ]
 Microarchitecture = Annotated[
     str | None,
@@ -60,7 +60,7 @@ def define(
     """Write the definition that an image of the catalogue is built from."""
     from modak.images import commands
 
-    commands.define(name, catalogue or [], microarchitecture, output, form)
+    commands.define(name, catalogue or [], commands.microarchitecture(microarchitecture), output, form)
 
 
 @app.command()
@@ -68,7 +68,7 @@ def build(
     name: Name,
     document: Document = None,
     runtime: Runtime = "apptainer",
-    compression: Compression = "zstd",
+    compression: Compression = None,
     microarchitecture: Microarchitecture = None,
     network: Annotated[
         bool, typer.Option("--network", help="The build asks the package index itself, not this machine.")
@@ -81,19 +81,11 @@ def build(
 ) -> None:
     """Build an image as a job on the target, once: what was finished or cached before is not made again."""
     from modak.images import commands
+    from modak.images.ensure import Wish
 
-    with commands.place_of(document, config, images) as place:
-        commands.build(
-            name,
-            catalogue or [],
-            place,
-            runtime=runtime,
-            compression=compression,
-            microarchitecture=microarchitecture,
-            network=network,
-            timeout=timeout,
-            follow=follow,
-        )
+    wish = Wish(runtime, compression, commands.microarchitecture(microarchitecture), network=network, timeout=timeout)
+    with commands.place_of(document, config, images, catalogue or []) as place:
+        commands.build(name, place, wish, follow=follow)
 
 
 @app.command()
@@ -101,16 +93,17 @@ def pull(
     name: Name,
     document: Document = None,
     runtime: Runtime = "apptainer",
-    compression: Compression = "gzip",
+    compression: Compression = None,
     images: Images = None,
     catalogue: Catalogue = None,
     config: Config = None,
 ) -> None:
     """Bring an image to the target, by its digest and once, and check it."""
     from modak.images import commands
+    from modak.images.ensure import Wish
 
-    with commands.place_of(document, config, images) as place:
-        commands.pull(name, catalogue or [], place, runtime, compression)
+    with commands.place_of(document, config, images, catalogue or []) as place:
+        commands.pull(name, place, Wish(runtime, compression))
 
 
 @app.command()
@@ -118,6 +111,7 @@ def verify(
     name: Annotated[str, typer.Argument(metavar="IMAGE", help="Name, reference, a SIF on the target, or a plan.json.")],
     document: Document = None,
     runtime: Runtime = "apptainer",
+    microarchitecture: Microarchitecture = None,
     key: Annotated[
         list[Path] | None, typer.Option("--key", metavar="PEM", help="It must be signed with one of these public keys.")
     ] = None,
@@ -127,9 +121,11 @@ def verify(
 ) -> None:
     """Check hash, processor, labels and signature of an image on the target."""
     from modak.images import commands
+    from modak.images.ensure import Wish
 
-    with commands.place_of(document, config, images) as place:
-        commands.verify(name, catalogue or [], place, runtime, key or [])
+    wish = Wish(runtime, microarchitecture=commands.microarchitecture(microarchitecture))
+    with commands.place_of(document, config, images, catalogue or []) as place:
+        commands.verify(name, place, wish, key or [])
 
 
 @app.command()

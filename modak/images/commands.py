@@ -2,7 +2,6 @@
 
 import json
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -18,9 +17,9 @@ from modak.model.target import Target
 
 if TYPE_CHECKING:
     from modak.images.define import Definition
+    from modak.images.ensure import Images, Wish
     from modak.images.store import Found, ImageStore
     from modak.schedulers.base import QueueState
-    from modak.transport.base import Transport
 
 
 @dataclass(frozen=True)
@@ -28,18 +27,25 @@ class Place:
     """Where a command works: a target and the way to it."""
 
     target: Target
-    job: JobOptions
-    transport: "Transport"
-    store: "ImageStore"
+    images: "Images"
+
+    @property
+    def store(self) -> "ImageStore":
+        """The image folder there."""
+        return self.images.store
 
 
 @contextmanager
-def place_of(document: Path | None, config: Path | None, images: str | None) -> Iterator[Place]:
+def place_of(
+    document: Path | None, config: Path | None, images: str | None, catalogue: Sequence[Path] = ()
+) -> Iterator[Place]:
     """Yield the target that a deployment document describes, or this machine; ``images`` is its image folder."""
     from modak.commands import _transport as transport_to
     from modak.documents import load_deployment
+    from modak.images.ensure import Images
     from modak.images.place import locate
     from modak.images.store import ImageStore
+    from modak.jobs.control import Jobs
 
     target, job = Target(name="localhost"), JobOptions()
     if document is not None:
@@ -49,7 +55,9 @@ def place_of(document: Path | None, config: Path | None, images: str | None) -> 
         target = target.model_copy(update={"images": images})
     with ExitStack() as stack:
         transport = transport_to(target, config, stack)
-        yield Place(target, job, transport, ImageStore(transport, locate(transport, target), limit=None))
+        store = ImageStore(transport, locate(transport, target), limit=None)
+        jobs = Jobs(transport, reporter=Printing())
+        yield Place(target, Images(store, jobs, target, _images(catalogue), job=job, logs=Path("results").absolute()))
 
 
 def show(name: str, catalogue: Sequence[Path], *, as_json: bool) -> None:
@@ -72,9 +80,9 @@ def show(name: str, catalogue: Sequence[Path], *, as_json: bool) -> None:
     _print(told, as_json)
 
 
-def define(name: str, catalogue: Sequence[Path], microarchitecture: str | None, output: Path | None, form: str) -> None:
+def define(name: str, catalogue: Sequence[Path], target: str | None, output: Path | None, form: str) -> None:
     """Print an image's definition, or write it with its files to the folder ``output``."""
-    definition = _definition(name, catalogue, microarchitecture, resolved=False)
+    definition = _definition(name, catalogue, target, resolved=False)
     if output is None:
         sys.stdout.write(definition.texts["containerfile" if form == "containerfile" else "apptainer"])
         return
@@ -89,63 +97,36 @@ def define(name: str, catalogue: Sequence[Path], microarchitecture: str | None, 
     print(f"{definition.digest} in {output}: {', '.join(sorted(texts))}")
 
 
-def build(
-    name: str,
-    catalogue: Sequence[Path],
-    place: Place,
-    *,
-    runtime: RuntimeName,
-    compression: str,
-    microarchitecture: str | None,
-    network: bool,
-    timeout: float | None,
-    follow: bool,
-) -> None:
+def build(name: str, place: Place, wish: "Wish", *, follow: bool) -> None:
     """Build an image on the target, and print what it is there."""
-    from modak.images.build import make_build, run_build
-    from modak.jobs.control import Jobs
-
-    definition = _definition(name, catalogue, microarchitecture)
-    with tempfile.TemporaryDirectory(prefix="modak-image-") as folder:
-        made = make_build(
-            definition,
-            place.target,
-            Path(folder),
-            runtime=runtime,
-            compression=compression,
-            job=place.job,
-            wheels=not network,
-        )
-        logs = Path("results").absolute()
-        run_build(made, Jobs(place.transport, reporter=Printing()), logs, timeout=timeout, follow=follow)
-    _print_found(made.image, place.store.check(made.image, runtime))
+    place.images.follow = follow
+    image = place.images.named(name, wish.microarchitecture)
+    if not image.reference.startswith("build://"):
+        raise InputError(f"'{name}' is published by its project and not built here: modak image pull brings it")
+    _print_found(image, place.images.present(image, wish))
 
 
-def pull(name: str, catalogue: Sequence[Path], place: Place, runtime: RuntimeName, compression: str) -> None:
+def pull(name: str, place: Place, wish: "Wish") -> None:
     """Bring an image to the target, and print what it is there."""
-    from modak.images.build import COMPRESSIONS
-
-    if compression not in COMPRESSIONS:
-        raise InputError(f"compression '{compression}' is not known: it is one of {', '.join(COMPRESSIONS)}")
-    image = _pinned(name, catalogue)
-    place.store.pull(image, runtime, compression=COMPRESSIONS[compression])
-    _print_found(image, place.store.check(image, runtime))
+    image = place.images.named(name)
+    if image.reference.startswith("build://"):
+        raise InputError(f"'{name}' is in no registry but built: modak image build makes it")
+    _print_found(image, place.images.present(image, wish))
 
 
-def verify(name: str, catalogue: Sequence[Path], place: Place, runtime: RuntimeName, keys: Sequence[Path]) -> None:
+def verify(name: str, place: Place, wish: "Wish", keys: Sequence[Path]) -> None:
     """Check an image on the target: one of the catalogue, a reference, a file there, or the one of a Plan's file."""
     from modak.images.store import read_keys
 
     wanted = read_keys([str(key) for key in keys] or place.target.image_keys)
+    runtime = wish.runtime
     if name.endswith(".json"):
         plan = _plan(Path(name))
         if plan.chosen.image is None:
             raise InputError(f"the Plan in {name} runs natively: it has no image")
         image, runtime = plan.chosen.image, plan.chosen.runtime
-    elif name.startswith(("/", "file://")):
-        image = Image(reference=name, digest=place.store.digest_of(name.removeprefix("file://")))
     else:
-        image = _pinned(name, catalogue)
+        image = place.images.named(name, wish.microarchitecture)
     _print_found(image, place.store.check(image, runtime, wanted))
 
 
@@ -189,16 +170,19 @@ def _images(folders: Sequence[Path]) -> Mapping[str, ImageEntry]:
     return load_catalogue(list(folders)).images
 
 
-def _definition(
-    name: str, folders: Sequence[Path], microarchitecture: str | None, *, resolved: bool = True
-) -> "Definition":
+def _definition(name: str, folders: Sequence[Path], target: str | None, *, resolved: bool = True) -> "Definition":
     from modak.images.pin import definition_for
 
-    if microarchitecture == "host":
-        import archspec.cpu
+    return definition_for(name, _images(folders), target, resolved=resolved)
 
-        microarchitecture = str(archspec.cpu.host().name)
-    return definition_for(name, _images(folders), microarchitecture, resolved=resolved)
+
+def microarchitecture(name: str | None) -> str | None:
+    """Return archspec's name for this machine where ``name`` is 'host', and ``name`` otherwise."""
+    if name != "host":
+        return name
+    import archspec.cpu
+
+    return str(archspec.cpu.host().name)
 
 
 def _told_of_build(name: str, folders: Sequence[Path]) -> dict[str, Any]:
@@ -210,29 +194,6 @@ def _told_of_build(name: str, folders: Sequence[Path]) -> dict[str, Any]:
         labels = {key: value for key, value in definition.labels.items() if key != "modak.digest"}
         return {"digest": f"not known: {error}", "labels": labels}
     return {"digest": definition.digest, "labels": dict(definition.labels)}
-
-
-def _pinned(name: str, folders: Sequence[Path]) -> Image:
-    from modak.images.reference import parse
-    from modak.images.registry import resolve
-
-    entry = _images(folders).get(name)
-    if entry is not None and entry.reference is None:
-        built = _definition(name, folders, None).digest
-        return Image(reference=f"build://{name}", digest=built, entry=name, labels={"modak.digest": built})
-    reference = parse(entry.reference if entry and entry.reference else name)
-    digest = (entry.digest if entry else None) or reference.digest
-    digest = digest or resolve(reference, entry.architecture if entry else "amd64").digest
-    if entry is None:
-        return Image(reference=name, digest=digest)
-    return Image(
-        reference=entry.reference or name,
-        digest=digest,
-        entry=entry.name,
-        architecture=entry.architecture,
-        accelerator=entry.accelerator,
-        labels=entry.labels,
-    )
 
 
 def _plan(path: Path) -> Plan:

@@ -54,7 +54,7 @@ def pin_image(image: Image, plan: Plan, images: Mapping[str, ImageEntry], store:
     """Return one image with its digest."""
     reference = parse(image.reference)
     if reference.scheme == "build":
-        definition = definition_for(reference.repository, images, _microarchitecture(plan))
+        definition = definition_for(reference.repository, images, microarchitecture_of(plan))
         return image.model_copy(
             update={"digest": definition.digest, "labels": {**image.labels, "modak.digest": definition.digest}}
         )
@@ -99,7 +99,8 @@ def _with_digest(entry: ImageEntry) -> ImageEntry:
     return entry.model_copy(update={"digest": resolve(parse(entry.reference), entry.architecture).digest})
 
 
-def _microarchitecture(plan: Plan) -> str | None:
+def microarchitecture_of(plan: Plan) -> str | None:
+    """Return the microarchitecture of the nodes that the Plan's job runs on, as far as it is known."""
     for partition in (*plan.target.partitions, *plan.facts.partitions):
         if partition.name == plan.job.partition and partition.node.microarchitecture:
             return partition.node.microarchitecture

@@ -64,6 +64,15 @@ class ImageStore:
         """Return the store of ``target``, whose workspace is given as an absolute path on it."""
         return cls(transport, folder(target, workspace), limit=limit)
 
+    def has(self, path: str, runtime: RuntimeName) -> bool:
+        """Tell whether the image that ``place.argument`` names ``path`` is there."""
+        kind = runtime if runtime in ("podman", "docker") else "image" if path.startswith(self.images) else "file"
+        return self._call("has", [kind, path]).text("has").strip() == "1"
+
+    def remove(self, path: str, runtime: RuntimeName) -> bool:
+        """Remove the image ``path``, unless a queued or running job needs it; return whether it was there."""
+        return self._call("remove", [self.images, runtime, path]).get("removed") is not None
+
     def pull(
         self,
         image: Image,

@@ -7,21 +7,6 @@ images=$1 days=$2 dry=$3
 store_open "$images"
 store_work
 
-needed() { # FILE: prints the folder of a job that has not ended
-  for record in "$images/.holders/$1"/*; do
-    [ -f "$record" ] || continue
-    dir=$(cat "$record")
-    [ -d "$dir" ] || { rm -f "$record" && continue; }
-    [ ! -f "$dir/state/exit" ] || continue
-    # The tasks of an array end one by one.
-    if [ -z "$(find "$dir/state" -name 'exit.*' 2>/dev/null | head -n 1)" ] ||
-      [ -n "$(find "$dir/state" -prune -mtime "-$days" 2>/dev/null)" ]; then
-      printf '%s' "$dir"
-      return
-    fi
-  done
-}
-
 recent() { # FILE
   mark=$images/.used/$1
   [ -e "$mark" ] || mark=$images/$1
@@ -38,11 +23,11 @@ for path in "$images"/*.sif "$images"/*.sqfs; do
     continue
   fi
   lock_take "$images/.locks/$file"
-  holder=$(needed "$file")
+  holder=$(store_needed "$file" "$days")
   if [ -z "$holder" ] && [ "$dry" != 1 ]; then
     # Out of sight first: whoever needs it from now on says so and waits for the lock, and then gets it back.
     mv "$path" "$work/$file" || fail "$path cannot be removed"
-    holder=$(needed "$file")
+    holder=$(store_needed "$file" "$days")
     if [ -n "$holder" ]; then mv "$work/$file" "$path"; else rm -f "$work/$file" "$path.info" "$images/.used/$file"; fi
   fi
   if [ -n "$holder" ]; then

@@ -53,3 +53,18 @@ store_why() { # LOG: the sentence of a tool that failed
     printf '%s\n' "$why" | tr -s '[:space:]' ' ' | cut -c1-400
   fi
 }
+
+store_needed() { # FILE DAYS: prints the folder of a job that needs FILE and has not ended
+  for record in "$images/.holders/$1"/*; do
+    [ -f "$record" ] || continue
+    dir=$(cat "$record")
+    [ -d "$dir" ] || { rm -f "$record" && continue; }
+    [ ! -f "$dir/state/exit" ] || continue
+    # The tasks of an array end one by one.
+    if [ -z "$(find "$dir/state" -name 'exit.*' 2>/dev/null | head -n 1)" ] ||
+      [ -n "$(find "$dir/state" -prune -mtime "-$2" 2>/dev/null)" ]; then
+      printf '%s' "$dir"
+      return
+    fi
+  done
+}

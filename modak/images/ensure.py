@@ -1,0 +1,144 @@
+"""An image as a state: present on a target, pulled or built once and checked; or absent."""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from modak.errors import InputError, TargetError
+from modak.images.build import COMPRESSIONS, make_build, run_build
+from modak.images.pin import definition_for
+from modak.images.place import argument, pin
+from modak.images.reference import parse
+from modak.images.registry import resolve
+from modak.images.store import Found, ImageStore
+from modak.jobs.control import Jobs
+from modak.model.base import RuntimeName
+from modak.model.image import ImageEntry
+from modak.model.plan import Image
+from modak.model.request import JobOptions
+from modak.model.target import Target
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How an image is wanted."""
+
+    runtime: RuntimeName = "apptainer"
+    compression: str | None = None
+    """gzip, zstd, lz4 or none; what the runtime surely reads when absent."""
+    microarchitecture: str | None = None
+    """What a source build is compiled for, where the image does not say it by its digest."""
+    keys: Sequence[str] = ()
+    """Texts of public keys in PEM form: one of them must have signed the image."""
+    holder: str = ""
+    """Folder of the job that needs it."""
+    network: bool = False
+    """Whether a build asks the package index itself instead of this machine."""
+    timeout: float | None = None
+    """Seconds to wait for a build."""
+
+    @property
+    def arguments(self) -> str:
+        """Arguments for mksquashfs."""
+        name = self.compression or ("zstd" if self.runtime == "apptainer" else "gzip")
+        if name not in COMPRESSIONS:
+            raise InputError(f"compression '{name}' is not known: it is one of {', '.join(COMPRESSIONS)}")
+        return COMPRESSIONS[name]
+
+
+class Images:
+    """The images of one target, with the catalogue that tells how they are built."""
+
+    def __init__(
+        self,
+        store: ImageStore,
+        jobs: Jobs,
+        target: Target,
+        catalogue: Mapping[str, ImageEntry],
+        *,
+        job: JobOptions | None = None,
+        logs: Path = Path("results"),
+    ) -> None:
+        """``job`` holds the options of a build's job; the log of one that failed is brought to ``logs``."""
+        self.store = store
+        self.jobs = jobs
+        self.target = target
+        self.catalogue = catalogue
+        self.job = job or JobOptions()
+        self.logs = logs
+        self.follow = False
+        """Whether the reporter of ``jobs`` gets a build's log as it grows."""
+
+    def named(self, name: str, microarchitecture: str | None = None) -> Image:
+        """Return a catalogue entry, a reference or a file on the target as a pinned image."""
+        entry = self.catalogue.get(name)
+        if entry is not None and entry.reference is None:
+            digest = definition_for(name, self.catalogue, microarchitecture).digest
+            return Image(
+                reference=f"build://{name}",
+                digest=digest,
+                entry=name,
+                architecture=entry.architecture,
+                accelerator=entry.accelerator,
+                labels={"modak.digest": digest},
+            )
+        reference = parse((entry.reference if entry else None) or name)
+        if reference.scheme == "file":
+            return Image(reference=str(reference), digest=self.store.digest_of(reference.repository))
+        pinned = (entry.digest if entry else None) or reference.digest
+        if entry is None:
+            return Image(reference=name, digest=pinned or resolve(reference).digest)
+        return Image(
+            reference=entry.reference or name,
+            digest=pinned or resolve(reference, entry.architecture).digest,
+            entry=entry.name,
+            architecture=entry.architecture,
+            accelerator=entry.accelerator,
+            labels=entry.labels,
+        )
+
+    def look(self, image: Image, runtime: RuntimeName) -> bool:
+        """Tell whether a pinned image is on the target; nothing is changed."""
+        return self.store.has(argument(image, runtime, self.store.images), runtime)
+
+    def present(self, image: Image, wish: Wish) -> Found:
+        """Bring a pinned image to the target by pulling or building it, unless it is there, and check it."""
+        made = False
+        if not self.look(image, wish.runtime):
+            scheme = pin(image).scheme
+            if scheme == "file":
+                raise TargetError(f"the image {image.reference} is not there")
+            if scheme == "build":
+                self._build(image, wish)
+                made = True
+        if pin(image).scheme in ("docker", "oras", "library"):
+            pulled = self.store.pull(image, wish.runtime, holder=wish.holder, compression=wish.arguments)
+            made = pulled.pulled
+        return replace(self.store.check(image, wish.runtime, wish.keys), pulled=made)
+
+    def absent(self, image: Image, runtime: RuntimeName) -> bool:
+        """Remove a pinned image from the target, unless a job needs it; return whether it was there."""
+        if pin(image).scheme == "file":
+            raise InputError(f"the image {image.reference} is a file of its own, which was not brought here: it stays")
+        return self.store.remove(argument(image, runtime, self.store.images), runtime)
+
+    def _build(self, image: Image, wish: Wish) -> None:
+        name = parse(image.reference).repository
+        definition = definition_for(name, self.catalogue, wish.microarchitecture)
+        if definition.digest != image.digest:
+            raise InputError(
+                f"the image '{name}' with the digest {image.digest} is not on {self.target.name} and cannot be made "
+                f"again: its recipe or its base has changed since and gives {definition.digest}; make the Plan again"
+            )
+        with tempfile.TemporaryDirectory(prefix="modak-image-") as folder:
+            build = make_build(
+                definition,
+                self.target.model_copy(update={"images": self.store.images}),
+                Path(folder),
+                runtime=wish.runtime,
+                compression=wish.compression or ("zstd" if wish.runtime == "apptainer" else "gzip"),
+                job=self.job,
+                wheels=not wish.network,
+            )
+            run_build(build, self.jobs, self.logs, timeout=wish.timeout, follow=self.follow)

@@ -1,0 +1,124 @@
+# Copyright (c) 2026, the modak authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bring a container image to the target of the task, or build it there, once."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction, plan_of
+
+try:
+    from modak.catalogue.catalogue import load_catalogue
+    from modak.documents import check, plain
+    from modak.errors import InputError
+    from modak.images.ensure import Images, Wish
+    from modak.images.pin import microarchitecture_of, pinned
+    from modak.images.place import locate
+    from modak.images.store import ImageStore, read_keys
+    from modak.model.plan import Image, Plan
+    from modak.model.request import JobOptions
+    from modak.model.target import Target
+except ImportError:
+    pass  # ModakAction says so before anything here is used
+
+
+class ActionModule(JobAction):
+    """modak.deploy.image."""
+
+    ARGUMENTS = {
+        "plan": {"type": "dict"},
+        "name": {"type": "str"},
+        "target": {"type": "dict"},
+        "job": {"type": "dict"},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "runtime": {
+            "type": "str",
+            "choices": ["apptainer", "singularity", "podman", "docker", "charliecloud"],
+            "default": "apptainer",
+        },
+        "compression": {"type": "str", "choices": ["gzip", "zstd", "lz4", "none"]},
+        "microarchitecture": {"type": "str"},
+        "keys": {"type": "list", "elements": "path", "default": []},
+        "catalogue": {"type": "list", "elements": "path", "default": []},
+        "network": {"type": "bool", "default": False},
+        "timeout": {"type": "int", "default": 0},
+        "logs": {"type": "path", "default": "results"},
+    }
+
+    def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        if (arguments["plan"] is None) == (arguments["name"] is None):
+            raise InputError("give 'plan' or 'name', and not both")
+        plan = None if arguments["plan"] is None else plan_of(arguments["plan"])
+        if plan is not None and plan.chosen.image is None:
+            return {"changed": False, "image": None}
+        target, job = _where(plan, arguments, task_vars)
+        images = self._images(target, job, arguments, task_vars)
+        image = self._wanted(plan, images, arguments)
+        wish = Wish(
+            runtime=plan.chosen.runtime if plan else arguments["runtime"],
+            compression=arguments["compression"],
+            microarchitecture=microarchitecture_of(plan) if plan else arguments["microarchitecture"],
+            keys=read_keys([*target.image_keys, *arguments["keys"]]),
+            network=arguments["network"],
+            timeout=arguments["timeout"] or None,
+        )
+        if arguments["state"] == "absent":
+            return self._absent(images, image, wish)
+        return self._present(images, image, wish)
+
+    def _images(self, target: Target, job: JobOptions, arguments: dict[str, Any], task_vars: dict[str, Any]) -> Images:
+        transport = self.transport(task_vars)
+        return Images(
+            ImageStore(transport, locate(transport, target)),
+            self.jobs(task_vars),
+            target,
+            load_catalogue([Path(folder) for folder in arguments["catalogue"]]).images,
+            job=job,
+            logs=Path(arguments["logs"]).absolute(),
+        )
+
+    def _wanted(self, plan: Plan | None, images: Images, arguments: dict[str, Any]) -> Image:
+        if plan is None:
+            return images.named(arguments["name"], arguments["microarchitecture"])
+        image = pinned(plan, images.catalogue, images.store).chosen.image
+        if image is None:
+            raise InputError("the plan's image cannot be had: make the plan again")
+        return image
+
+    def _absent(self, images: Images, image: Image, wish: Wish) -> dict[str, Any]:
+        there = images.look(image, wish.runtime)
+        if there and not self._task.check_mode:
+            images.absent(image, wish.runtime)
+        return {"changed": there, "image": None, "diff": _diff(image.reference if there else "", "")}
+
+    def _present(self, images: Images, image: Image, wish: Wish) -> dict[str, Any]:
+        told = {"reference": image.reference, "digest": image.digest}
+        if self._task.check_mode:
+            missing = not images.look(image, wish.runtime)
+            return {"changed": missing, "image": told, "diff": _diff("", image.reference if missing else "")}
+        found = asdict(images.present(image, wish))
+        changed = found.pop("pulled")
+        found.pop("seconds")
+        return {
+            "changed": changed,
+            "image": {**told, **found},
+            "diff": _diff("", image.reference if changed else ""),
+        }
+
+
+def _where(plan: Plan | None, arguments: dict[str, Any], task_vars: dict[str, Any]) -> tuple[Target, JobOptions]:
+    if plan is not None:
+        return plan.target, plan.job
+    host = str(task_vars.get("inventory_hostname", "target"))
+    name = "".join(c if c.isalnum() or c in "._-" else "-" for c in host)
+    described = plain(arguments["target"]) if arguments["target"] else {"name": name if name[:1].isalpha() else "host"}
+    target = check(Target, described, origin="target")
+    return target, check(JobOptions, plain(arguments["job"] or {}), origin="job")
+
+
+def _diff(before: str, after: str) -> dict[str, str]:
+    return {"before": f"{before}\n" if before else "", "after": f"{after}\n" if after else ""}

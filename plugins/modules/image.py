@@ -1,0 +1,150 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the modak authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation of the action modak.deploy.image."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: image
+short_description: Bring a container image to a target, or build it there, once
+version_added: "0.1.0"
+description:
+  - Sees to it that a container image lies on the target of the play and is what it should be.
+  - An image of a registry is pulled by its digest, once for all machines that share the image folder, and put in place
+    by renaming, however many tasks ask for it at the same time. An image that the catalogue describes is built from its
+    definition as a job on the target, and never twice from the same definition.
+  - Before the task succeeds, hash, processor, labels and, where keys are given, the signature are checked.
+  - The target needs a POSIX shell and the container runtime. It needs no Python.
+  - Logins for registries are taken from where podman, docker and apptainer keep them on the controller. They reach the
+    target by standard input, and stay there only while the image is pulled.
+author: the modak authors (@modak)
+options:
+  plan:
+    description:
+      - A plan, as M(modak.deploy.optimise) returns it, whose image is wanted for its runtime.
+      - With a plan that runs natively the task does nothing.
+    type: dict
+  name:
+    description:
+      - A name of the catalogue, a reference (C(docker://), C(oras://), C(library://)), or the absolute path of a file
+        on the target, where there is no plan.
+    type: str
+  target:
+    description: The target as in a deployment's document, where there is no plan; a machine with all defaults when absent.
+    type: dict
+  job:
+    description: Options of a build's job as in a deployment's document, such as partition, account and wall time.
+    type: dict
+  state:
+    description:
+      - V(present) pulls or builds the image, unless it is there, and checks it.
+      - V(absent) removes it from the target, unless a queued or running job needs it.
+    type: str
+    choices: [present, absent]
+    default: present
+  runtime:
+    description: The container runtime that the image is for, where there is no plan.
+    type: str
+    choices: [apptainer, singularity, podman, docker, charliecloud]
+    default: apptainer
+  compression:
+    description:
+      - How a new image file is compressed. V(zstd) is smaller than V(gzip) and read twice as fast; V(lz4) and V(none)
+        start faster still, and take one and a half and four times the room.
+      - When absent V(zstd) for apptainer, and V(gzip), which everything reads, for the others.
+    type: str
+    choices: [gzip, zstd, lz4, none]
+  microarchitecture:
+    description: What a source build is compiled for, by archspec's name, where there is no plan.
+    type: str
+  keys:
+    description: Files of public keys in PEM form on the controller. The image must carry a signature by one of them.
+    type: list
+    elements: path
+    default: []
+  catalogue:
+    description: Folders on the controller with a site's own images and recipes.
+    type: list
+    elements: path
+    default: []
+  network:
+    description: A build asks the package index itself, instead of getting its Python packages from the controller.
+    type: bool
+    default: false
+  timeout:
+    description: Seconds to wait for a build, with V(0) for no limit. The build goes on when they are over.
+    type: int
+    default: 0
+  logs:
+    description: Folder on the controller that gets the log of a build that failed.
+    type: path
+    default: results
+attributes:
+  check_mode:
+    description: Can run in check mode. The target is asked whether the image is there, and nothing is changed.
+    support: full
+  diff_mode:
+    description: Shows the image that comes or goes.
+    support: full
+notes:
+  - C(become) is not supported. Images and builds belong to the user who logs in to the target.
+seealso:
+  - module: modak.deploy.optimise
+  - module: modak.deploy.batch_job
+"""
+
+EXAMPLES = r"""
+- name: Have the image of a plan on the target
+  modak.deploy.image:
+    plan: "{{ decision.plan }}"
+
+- name: Pull an image that must be signed by the site
+  modak.deploy.image:
+    name: oras://registry.example.org/ai/keras:3.15
+    keys: [site.pub]
+
+- name: Compile an image for the nodes of a partition, as a batch job there
+  modak.deploy.image:
+    name: numexpr-2.14-src-cpu
+    microarchitecture: zen3
+    target:
+      name: cluster
+      type: slurm
+    job:
+      partition: long
+      wall_time: 4h
+"""
+
+RETURN = r"""
+image:
+  description: The image; null for a plan that runs natively.
+  returned: success
+  type: dict
+  contains:
+    path:
+      description: File on the target, or name in the store of podman or docker.
+      type: str
+    reference:
+      description: What was asked for.
+      type: str
+    digest:
+      description: What it stood for.
+      type: str
+    sha256:
+      description: Hash of the file.
+      type: str
+    size:
+      description: Bytes.
+      type: int
+    architecture:
+      description: The processors that it is for.
+      type: str
+    labels:
+      description: Labels inside.
+      type: dict
+    signed:
+      description: Whether one of the keys signed it.
+      type: bool
+"""
