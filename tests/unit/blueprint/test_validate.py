@@ -109,3 +109,10 @@ def test_what_is_no_blueprint_at_all(tmp_path: Path, text: str, says: str) -> No
 
 def test_a_blueprint_that_does_not_exist(tmp_path: Path) -> None:
     assert told(tmp_path / "b.yaml") == [f"{tmp_path / 'b.yaml'}: there is no such file"]
+
+
+def test_the_blueprint_of_the_documentation_has_no_fault(project: Path) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "blueprints.md").read_text()
+    example = text.split("```yaml\n")[1].split("```")[0]
+    (project / "example.yaml").write_text(example)
+    assert told(project / "example.yaml") == []
