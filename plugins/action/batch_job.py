@@ -14,6 +14,7 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_
 try:
     from modak.documents import find_sources
     from modak.errors import InputError
+    from modak.images.store import realise
     from modak.jobs.control import Present, Preview
     from modak.jobs.verdict import sentence
     from modak.model.plan import Plan
@@ -39,6 +40,7 @@ class ActionModule(JobAction):
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         plan = plan_of(arguments["plan"])
         self._jobs = self.jobs(task_vars, outage=arguments["outage"])
+        self._transport = self.transport(task_vars)
         if arguments["state"] == "absent":
             return self._absent(plan)
         template = _text(arguments["template"])
@@ -65,7 +67,10 @@ class ActionModule(JobAction):
             # What cannot be submitted must not cost the job that is there.
             self._jobs.preview(plan, template, again=True)
             self._jobs.absent(plan)
-        present: Present = self._jobs.present(plan, sources, template=template)
+        transport = self._transport
+        present: Present = self._jobs.present(
+            plan, sources, template=template, realise=lambda directory: realise(transport, plan, directory)
+        )
         returned = {"script": present.script, "diff": _diff(present.script, present.made)}
         if not arguments["wait"]:
             result = self._jobs.see(present.job)
