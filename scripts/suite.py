@@ -18,7 +18,7 @@ LOGS = TOP / ".build" / "logs"
 BIN = Path(sys.executable).parent
 RIG = str(TOP / "tests" / "real" / "slurm.sh")
 CANNOT = 77
-PYTEST = ["pytest", "-rs", "--no-header"]
+PYTEST = ["pytest", "-rs", "--no-header", "--durations=15"]
 
 
 @dataclass
