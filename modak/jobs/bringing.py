@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shutil
 import tarfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from tempfile import mkstemp
 from typing import Any, NoReturn
 
 from modak.errors import InputError, JobError, TargetError
-from modak.jobs.files import digest
+from modak.jobs.files import LARGE, digest
 from modak.jobs.job import ERROR, OUTPUT, PLAN, WORK, Job, inner_path
 from modak.jobs.remote import Answer, call
 from modak.model.job import JobResult
@@ -23,6 +24,7 @@ from modak.model.plan import Plan
 from modak.schedulers import options
 from modak.transport.base import Transport
 from modak.transport.local import encode
+from modak.transport.rsync import Rsync, rsync_over
 
 EACH = 1024 * 1024
 """Largest file, in bytes, that travels in the answer itself."""
@@ -140,8 +142,9 @@ def _transfer(transport: Transport, directory: str, paths: Sequence[str], place:
                 _put(file, content, place)
                 changed = True
         if not arrived or not any(file.size <= EACH for file in lacking.values()):
+            rsync = _rsync(transport, answer, lacking.values())
             for file in lacking.values():
-                _fetch(transport, directory, file, place)
+                _fetch(transport, rsync, directory, file, place)
             return there, True
 
 
@@ -188,10 +191,20 @@ def _put(file: _File, content: bytes, place: Path) -> None:
         new.write_bytes(content)
 
 
-def _fetch(transport: Transport, directory: str, file: _File, place: Path) -> None:
-    local = file.local(place)
+def _rsync(transport: Transport, answer: Answer, files: Iterable[_File]) -> Rsync | None:
+    """Return rsync where both ends have it and a file is worth another login."""
+    worth = answer.get("rsync") is not None and any(file.size >= LARGE for file in files)
+    return rsync_over(transport) if worth else None
+
+
+def _fetch(transport: Transport, rsync: Rsync | None, directory: str, file: _File, place: Path) -> None:
+    local, remote = file.local(place), f"{directory}/{file.path}"
     with _new_file(local) as new:
-        transport.fetch(f"{directory}/{file.path}", new)
+        large = rsync if file.size >= LARGE else None
+        if large is not None and local.is_file():
+            shutil.copyfile(local, new)  # only what has changed since travels
+        if large is None or not large.fetch(remote, new):
+            transport.fetch(remote, new)
         if digest(new, file.digest) != file.digest:
             raise TargetError(f"the result '{file.path}' arrived damaged from the target, or is still being written")
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from modak.errors import TargetError
 from modak.jobs import files, folder
-from modak.jobs.files import Upload
+from modak.jobs.files import Upload, digest
 from modak.jobs.folder import Records
 from modak.jobs.job import WORK, check_workspace, folder_name
 from modak.jobs.remote import Answer, call, token
@@ -14,6 +14,7 @@ from modak.model.plan import Plan
 from modak.schedulers.base import JobSpec, Scheduler
 from modak.transport.base import Completed, Transport
 from modak.transport.local import encode
+from modak.transport.rsync import Rsync, rsync_over
 
 _AT_LENGTH = 3600.0
 """Seconds for a step that reads or carries many bytes."""
@@ -58,20 +59,34 @@ def stage(transport: Transport, spec: JobSpec, uploads: Sequence[Upload]) -> Non
 
     Nothing is brought when the job has been submitted meanwhile. TargetError when a file arrives damaged.
     """
+    by_rsync = False
     folders = [str(PurePosixPath(path).parent) for path in (spec.output, spec.error) if path is not None]
     for batch in files.batches(upload for upload in uploads if upload.alone is None):
         data = files.archive(batch)
         answer = call(transport, "stage", [spec.directory, spec.tag, token(), *folders], stdin=data, limit=_AT_LENGTH)
         if answer.get("late") is not None:
             return
+        by_rsync = answer.get("rsync") is not None
         _verify(batch, answer)
+    rsync = rsync_over(transport) if by_rsync else None
     for upload in uploads:
         if (local := upload.alone) is not None:
-            new = f"state/large.{token()}"
-            transport.put(local, f"{spec.directory}/{new}")
+            new = _put(transport, rsync, local, spec.directory, upload.path)
             mode = "700" if upload.executable else "600"
             arguments = [spec.directory, new, upload.path, mode]
             _verify([upload], call(transport, "place", arguments, limit=_AT_LENGTH))
+
+
+def _put(transport: Transport, rsync: Rsync | None, local: Path, directory: str, path: str) -> str:
+    """Bring a large file to the job's folder, and return under which name it arrived there."""
+    if rsync is not None:
+        # The same name at each try, so that rsync finds what came of the one before.
+        new = f"state/large.{digest(path.encode())[:16]}"
+        if rsync.put(local, f"{directory}/{new}"):
+            return new
+    new = f"state/large.{token()}"
+    transport.put(local, f"{directory}/{new}")
+    return new
 
 
 def remove(transport: Transport, directory: str, tag: str) -> None:

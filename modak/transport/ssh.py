@@ -5,6 +5,7 @@ UserKnownHostsFile, GlobalKnownHostsFile, HostKeyAlias, ConnectTimeout), keys co
 ``~/.ssh``. A host whose key is not known is refused, whatever the configuration says.
 """
 
+import shutil
 import socket
 import threading
 import time
@@ -18,6 +19,7 @@ from modak.errors import InputError, TargetError
 from modak.shell import enclose
 from modak.transport.base import Completed
 from modak.transport.local import decode
+from modak.transport.rsync import RemoteShell
 from modak.transport.ssh_config import Hop, route
 
 if TYPE_CHECKING:
@@ -94,6 +96,20 @@ class SshTransport:
             except OSError as error:
                 raise TargetError(f"{self._destination}:{remote} cannot be copied to {local}: {error}") from None
 
+    def remote_shell(self) -> RemoteShell | None:
+        """See ``modak.transport.rsync``. None without the program ssh, and where it would let in an unknown host."""
+        hops = route(self._destination, self._user, self._port, self._config)
+        program, hop = shutil.which("ssh"), hops[-1]
+        if program is None or not all(before.checked for before in hops[:-1]):
+            return None
+        options = ["BatchMode=yes", "StrictHostKeyChecking=yes", "ControlMaster=no"]
+        if self._private_key is not None:
+            options += [f"IdentityFile={_as_option(self._private_key)}", "IdentitiesOnly=yes"]
+        if self._known_hosts is not None:
+            options += [f"UserKnownHostsFile={_as_option(self._known_hosts)}", "GlobalKnownHostsFile=/dev/null"]
+        command = [program, *(["-F", str(self._config)] if self._config else []), "-l", hop.user, "-p", str(hop.port)]
+        return RemoteShell([*command, *(word for option in options for word in ("-o", option))], hop.alias)
+
     @contextmanager
     def _guarded(self) -> Iterator[None]:
         """Turn every way in which SSH fails into one sentence, and forget the broken connection."""
@@ -148,6 +164,12 @@ class SshTransport:
                 raise InputError(f"the known hosts {self._known_hosts} for {self._destination} are no file")
             hop = replace(hop, known_hosts=[self._known_hosts])
         return hop
+
+
+def _as_option(path: Path) -> str:
+    """Return a file's name as a value in ssh's configuration."""
+    text = str(path.absolute()).replace("%", "%%").replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{text}"'
 
 
 def _connect_to(hop: Hop, before: "paramiko.SSHClient | None") -> "paramiko.SSHClient":

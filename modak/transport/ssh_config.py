@@ -33,6 +33,8 @@ class Hop:
     known_hosts: list[Path] = field(default_factory=list)
     jumps: list[str] = field(default_factory=list)
     proxy_command: str | None = None
+    checked: bool = True
+    """ssh itself, as configured, refuses this host when its key is not known."""
 
 
 def route(destination: str, user: str | None = None, port: int | None = None, config: Path | None = None) -> list[Hop]:
@@ -75,6 +77,7 @@ def _resolve(destination: str, user: str | None, port: int | None, config: Path 
         known_hosts=[Path(_expand(file)) for file in files if file != "none"],
         jumps=jump.split(",") if jump else [],
         proxy_command=re.sub("%[%hnpr]", lambda token: tokens[token[0]], command) if command else None,
+        checked=one.get("stricthostkeychecking", "ask") in ("yes", "true", "ask"),
     )
 
 

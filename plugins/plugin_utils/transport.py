@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+import shutil
 import threading
 from collections.abc import Callable
 from contextvars import copy_context
@@ -20,6 +22,7 @@ try:
     from modak.errors import InputError, TargetError
     from modak.shell import enclose, quote
     from modak.transport.base import Completed
+    from modak.transport.rsync import RemoteShell
 except ImportError:
     pass  # the actions say so before anything here is used
 
@@ -58,6 +61,35 @@ class AnsibleTransport:
     def fetch(self, remote: str, local: Path) -> None:
         """See modak.transport.base.Transport."""
         self._guarded(lambda: self._action._connection.fetch_file(remote, str(local.absolute())))
+
+    def remote_shell(self) -> RemoteShell | None:
+        """Return the ssh command of this connection, as modak.transport.rsync wants it.
+
+        None for a connection that is not ssh, or logs in with a password. Nothing here loosens the check of host keys:
+        where the connection leaves it out, ssh's own configuration decides, and an unknown host is refused.
+        """
+        connection = self._action._connection
+        if str(getattr(connection, "transport", "")).rpartition(".")[2] != "ssh":
+            return None
+
+        def option(name: str) -> str:
+            value = connection.get_option(name)
+            return "" if value is None else str(value)
+
+        host = option("host")
+        program = shutil.which(option("ssh_executable") or "ssh")
+        password = option("password") or getattr(self._action._play_context, "password", None)
+        if program is None or password or not host or host.startswith("-"):
+            return None
+        command = [program, "-o", "BatchMode=yes", *shlex.split(option("ssh_args"))]
+        if option("port"):
+            command += ["-p", option("port")]
+        if option("private_key_file"):
+            command += ["-i", str(Path(option("private_key_file")).expanduser())]
+        if option("remote_user"):
+            command += ["-l", option("remote_user")]
+        extra = shlex.split(option("ssh_common_args")) + shlex.split(option("ssh_extra_args"))
+        return RemoteShell([*command, *extra, "-T"], host)
 
     def _execute(self, line: str, stdin: bytes | None) -> Completed:
         # sudoable=False: no terminal, which would mix both outputs and end lines in its own way.

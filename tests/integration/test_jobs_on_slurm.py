@@ -1,5 +1,6 @@
 """The life of jobs on the real Slurm, over ssh without Ansible, with parts of it taken away."""
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -106,6 +107,29 @@ def test_whole_life(
     # The queue still remembers the job, and a new one is made all the same.
     again, result = (present := jobs.present(deployed, [item])), jobs.wait([present])[0]
     assert (again.made, result.state) == (True, "completed")
+
+
+@pytest.mark.parametrize("way", ["direct", "over a jump host"])
+def test_large_files_by_rsync(way: str, real_slurm: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config, host = real_slurm.ssh_config, "slurm-login"
+    if way != "direct":
+        text = config.read_text()
+        config, host = tmp_path / "config", "inner"
+        config.write_text(f"{text}\n{text.replace('Host slurm-login', 'Host inner')}    ProxyJump slurm-login\n")
+    file = tmp_path / "in put"
+    file.write_bytes(os.urandom(40 * 1024**2))
+    item = source("large in", file)
+    # Nothing but rsync may carry them.
+    for name in ("put", "fetch"):
+        monkeypatch.setattr(SshTransport, name, lambda *_: pytest.fail("not by rsync"))
+    with SshTransport(host, config=config) as transport:
+        jobs = Jobs(transport, patience=HASTY)
+        line = f"cp 'large in' 'large out' # {way} {time.time()}"
+        deployed = on_slurm(line, "large", sources=(item,), outputs=["large out"])
+        present = jobs.present(deployed, [item])
+        jobs.bring(present.job, jobs.wait([present])[0], tmp_path)
+        assert jobs.absent(deployed)
+    assert (tmp_path / "large" / "large out").read_bytes() == file.read_bytes()
 
 
 def test_array_of_twenty(jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path) -> None:

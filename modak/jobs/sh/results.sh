@@ -21,6 +21,7 @@ while IFS= read -r path; do
   fi
 done <"$lists/want" | LC_ALL=C sort -u >"$lists/there"
 while IFS= read -r path; do digest "$path" "$path"; done <"$lists/there" >"$lists/digests" || exit 1
+rsync_there
 part files
 cat "$lists/digests"
 LC_ALL=C sort "$lists/have" >"$lists/known"

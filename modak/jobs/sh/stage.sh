@@ -41,4 +41,5 @@ part files
   digest "$dir/$path" "$path"
 done || exit 1
 rm -rf "$new"
+rsync_there
 part end

@@ -1,6 +1,7 @@
 """Ansible's connection as a transport, with a connection that is this machine and fails where a test wants it."""
 
 import importlib.util
+import secrets
 import shutil
 import subprocess
 import threading
@@ -130,3 +131,57 @@ def test_files(module: ModuleType, tmp_path: Path) -> None:
     transport.put(tmp_path / "a", str(tmp_path / "b"))
     transport.fetch(str(tmp_path / "b"), tmp_path / "c")
     assert (tmp_path / "c").read_text() == "text"
+
+
+class Ssh(Connection):
+    """As much of Ansible's ssh connection as says how it logs in."""
+
+    transport = "ansible.builtin.ssh"
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(has_pipelining=True)
+        self._options = options
+
+    def get_option(self, name: str) -> Any:
+        return self._options.get(name)
+
+
+def remote_shell(module: ModuleType, connection: Connection) -> Any:
+    action = Action()
+    action._connection = connection
+    return module.AnsibleTransport(action, "there").remote_shell()
+
+
+def test_rsync_logs_in_as_the_connection_does(module: ModuleType) -> None:
+    shell = remote_shell(
+        module,
+        Ssh(
+            host="node",
+            port=23,
+            remote_user="me",
+            private_key_file="/a b/key",
+            ssh_executable="ssh",
+            ssh_args="-C -o ControlPersist=60s",
+            ssh_common_args="-o ProxyJump='gate'",
+            ssh_extra_args=None,
+            host_key_checking=False,
+        ),
+    )
+    assert (shell.command[0], shell.host) == (shutil.which("ssh"), "node")
+    assert shell.command[1:] == [
+        *["-o", "BatchMode=yes", "-C", "-o", "ControlPersist=60s", "-p", "23", "-i", "/a b/key", "-l", "me"],
+        *["-o", "ProxyJump=gate", "-T"],
+    ]
+
+
+@pytest.mark.parametrize(
+    "connection",
+    [
+        Connection(has_pipelining=True),
+        Ssh(host="node", password=secrets.token_hex()),
+        Ssh(host="node", ssh_executable="/nowhere/ssh"),
+        Ssh(host="-oProxyCommand=id"),
+    ],
+)
+def test_rsync_has_no_way(module: ModuleType, connection: Connection) -> None:
+    assert remote_shell(module, connection) is None

@@ -1,0 +1,88 @@
+"""rsync itself, over a login that is this machine."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from modak.errors import TargetError
+from modak.transport.local import LocalTransport
+from modak.transport.rsync import PARTIAL, Rsync, rsync_over
+from modak.transport.ssh import SshTransport
+from shells import Reached
+
+NAME = "a b 'c' $(id) *.bin"
+DATA = os.urandom(300_000)
+
+
+def over(transport: Reached) -> Rsync:
+    rsync = rsync_over(transport)
+    assert rsync is not None
+    return rsync
+
+
+def test_there_and_back_under_an_odd_name(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(DATA)
+    there = tmp_path / "there: x"
+    there.mkdir()
+    transport = Reached(tmp_path)
+    assert over(transport).put(tmp_path / NAME, str(there / NAME))
+    assert over(transport).fetch(str(there / NAME), tmp_path / "back")
+    assert (tmp_path / "back").read_bytes() == DATA
+    assert [path.name for path in there.iterdir()] == [NAME]
+    assert (transport.logins, transport.carried) == (2, 0)
+
+
+def test_same_size_and_time_are_no_reason_to_leave_a_file_out(tmp_path: Path) -> None:
+    for name, data in (("new", b"12345"), ("old", b"abcde")):
+        (tmp_path / name).write_bytes(data)
+        os.utime(tmp_path / name, (1, 1))
+    assert over(Reached(tmp_path)).put(tmp_path / "new", str(tmp_path / "old"))
+    assert (tmp_path / "old").read_bytes() == b"12345"
+
+
+def test_damaged_rest_of_an_earlier_try_is_mended(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(DATA)
+    (tmp_path / "there" / PARTIAL).mkdir(parents=True)
+    (tmp_path / "there" / PARTIAL / "copy").write_bytes(DATA[:1000] + b"x" * 5000 + DATA[6000:200_000])
+    assert over(Reached(tmp_path)).put(tmp_path / "file", str(tmp_path / "there" / "copy"))
+    assert (tmp_path / "there" / "copy").read_bytes() == DATA
+    assert [path.name for path in (tmp_path / "there").iterdir()] == ["copy"]
+
+
+def test_no_rsync_over_there_is_not_usable(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "sh").symlink_to("/bin/sh")
+    (tmp_path / "file").write_bytes(DATA)
+    rsync = over(Reached(tmp_path, path=str(tmp_path / "empty")))
+    assert not rsync.put(tmp_path / "file", str(tmp_path / "copy"))
+    assert not rsync.fetch(str(tmp_path / "file"), tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
+def test_copy_that_fails_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(
+        TargetError, match=r"rsync cannot copy here:/.*nowhere to .*: No such file or directory"
+    ) as caught:
+        over(Reached(tmp_path)).fetch(str(tmp_path / "nowhere"), tmp_path / "copy")
+    assert "\n" not in str(caught.value)
+
+
+def test_without_rsync_here_or_a_way_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert rsync_over(LocalTransport()) is None
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert rsync_over(Reached(tmp_path)) is None
+
+
+def test_ssh_command_is_stricter_than_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text(
+        "Host lax\n  StrictHostKeyChecking no\nHost in\n  ProxyJump lax\nHost on\n  ProxyJump gate\n"
+    )
+    shell = SshTransport("me@on:23", config=tmp_path / "config", known_hosts=tmp_path / "a b").remote_shell()
+    assert shell is not None
+    assert shell.host == "on"
+    words = " ".join(shell.command)
+    assert f"-F {tmp_path}/config -l me -p 23 -o BatchMode=yes -o StrictHostKeyChecking=yes" in words
+    assert f'-o UserKnownHostsFile="{tmp_path}/a b" -o GlobalKnownHostsFile=/dev/null' in words
+    assert SshTransport("lax", config=tmp_path / "config").remote_shell() is not None
+    assert SshTransport("in", config=tmp_path / "config").remote_shell() is None, "the host before would not be checked"
