@@ -7,6 +7,7 @@
 ARGS ?=
 PYTHON_OF_THE_SYSTEM = $$(scripts/find-python.sh)
 BIN = $(CURDIR)/.venv/bin
+PARTS = tests/real/slurm.sh tests/real/cluster.sh tests/real/containers.sh
 
 help: ## show what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,9 +37,9 @@ up: ## start the real Slurm and sshd of the tests
 	@tests/real/slurm.sh up
 	@tests/real/slurm.sh python
 
-down: ## stop them
-	@tests/real/slurm.sh down
+down: ## stop them, and all other real parts of the tests
+	@for part in $(PARTS); do $$part down || exit; done
 
 clean: ## stop the real parts and remove what was made here, results excepted
-	@tests/real/slurm.sh down || true
+	@-for part in $(PARTS); do $$part down; done
 	rm -rf .build .cache .collections .mypy_cache .pytest_cache .ruff_cache .venv dist

@@ -2,6 +2,7 @@
 # Sets up a real Slurm on loopback (munge, slurmctld, four slurmd) and an sshd for an unprivileged user.
 # README.md beside this file says how to use it.
 set -euo pipefail
+shopt -s inherit_errexit
 NAME=slurm
 NODES="n1 n2 n3 n4"
 PROGRAMS="munged slurmctld slurmd sbatch squeue sinfo scontrol scancel srun sshd ssh ssh-keygen ps mpicc.mpich gcc"
@@ -189,7 +190,7 @@ application_python() {
 import sys, tomllib
 print("\n".join(tomllib.load(open(sys.argv[1], "rb"))["project"]["optional-dependencies"]["digits"]))' "$TOP/pyproject.toml")
   as_root "$python" -m venv "$DIR/venv"
-  as_root chown -R "$(id -u):" "$DIR/venv" # so that pip uses this user's cache
+  as_root chown -R "$(id -u):$(id -g)" "$DIR/venv" # so that pip uses this user's cache
   # shellcheck disable=SC2086 # one requirement a line, none with a blank in it
   "$DIR/venv/bin/python" -m pip install --quiet $requirements >"$BUILD/logs/application-venv.log" 2>&1 ||
     fail "pip could not fill $DIR/venv; see $BUILD/logs/application-venv.log"
