@@ -17,6 +17,7 @@ import resource
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ print(json.dumps(found))
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("table", type=Path, help="workloads and lever sets, such as benchmarks/digits.yaml")
-    parser.add_argument("output", type=Path, help="records are written here when all rounds are done")
+    parser.add_argument("output", type=Path, help="records are written here after each round")
     parser.add_argument("--python", default="python3", help="Python with Keras and its backends")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
@@ -110,13 +111,17 @@ def hardware(cores: int | None) -> Hardware:
     return Hardware(microarchitecture=host().name, cpu_model=model, cores=cores, memory=memory)
 
 
-def measure(args: argparse.Namespace, table: dict[str, Any]) -> dict[tuple[int, int], list[Run]]:
-    """Return the runs by the numbers of workload and lever set."""
+Runs = dict[tuple[int, int], list[Run]]
+"""By the numbers of workload and lever set."""
+
+
+def measure(args: argparse.Namespace, table: dict[str, Any]) -> Iterator[Runs]:
+    """Yield all runs so far after each round."""
     catalogue = load_catalogue()
     jobs, sets = table["workloads"], table["sets"]
     shuffle = random.Random(args.seed)  # noqa: S311 - an order, not a secret
     pairs = [(job, levers) for job in range(len(jobs)) for levers in range(len(sets))]
-    runs: dict[tuple[int, int], list[Run]] = {pair: [] for pair in pairs}
+    runs: Runs = {pair: [] for pair in pairs}
     with tempfile.TemporaryDirectory() as name:
         run_once(args, jobs[0], sets[0], catalogue, Path(name))
         for block in range(args.rounds):
@@ -125,26 +130,22 @@ def measure(args: argparse.Namespace, table: dict[str, Any]) -> dict[tuple[int, 
                 runs[job, levers].append(run.model_copy(update={"block": block}))
                 what = f"{jobs[job]['workload']['model']} {'+'.join(sets[levers])}"
                 print(f"round {block + 1}/{args.rounds}  {run.total:8.2f} s  {what}", flush=True)
-    return runs
+            yield runs
 
 
-def main() -> None:
-    args = parse_arguments()
-    table = yaml.safe_load(args.table.read_text())
-    runs = measure(args, table)
+def records(args: argparse.Namespace, table: dict[str, Any], runs: Runs) -> Iterator[Measurement]:
+    """Yield the records of what has run."""
     ask = [args.python, "-c", ASK_VERSIONS, json.dumps(PACKAGES)]
     software = json.loads(subprocess.run(ask, capture_output=True, text=True, check=True).stdout)
     cpu = args.clock == "cpu"
     machine, today = hardware(1 if cpu else os.cpu_count()), datetime.now(UTC).date().isoformat()
     what = "processor time on one core that it was held on" if cpu else "wall time"
-    lines = []
     for (job, levers), values in runs.items():
-        script = table["workloads"][job]["script"]
         method = (
-            f"{script} as a whole process, {what}; {args.rounds} rounds, in each of which every configuration ran "
-            f"once in random order, on {platform.system()} {platform.release()}."
+            f"{table['workloads'][job]['script']} as a whole process, {what}; {len(values)} rounds, in each of which "
+            f"every configuration ran once in random order, on {platform.system()} {platform.release()}."
         )
-        record = Measurement(
+        yield Measurement(
             type="ai_training",
             framework="keras",
             workload=Workload.model_validate(table["workloads"][job]["workload"]),
@@ -154,8 +155,13 @@ def main() -> None:
             runs=values,
             provenance=Provenance(source=f"benchmarks/measure.py {args.table.name}", date=today, method=method),
         )
-        lines.append(to_line(record))
-    args.output.write_text("".join(sorted(lines)))
+
+
+def main() -> None:
+    args = parse_arguments()
+    table = yaml.safe_load(args.table.read_text())
+    for runs in measure(args, table):
+        args.output.write_text("".join(sorted(to_line(record) for record in records(args, table, runs))))
 
 
 if __name__ == "__main__":

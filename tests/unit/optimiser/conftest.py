@@ -30,9 +30,14 @@ def _changed(bases: dict[str, Any], base: str, change: dict[str, Any]) -> tuple[
 
 
 @pytest.fixture(scope="session")
-def changed():
+def bases():
+    """Return the base documents."""
+    return yaml.safe_load((DATA / "bases.yaml").read_text())
+
+
+@pytest.fixture(scope="session")
+def changed(bases):
     """Return the function that makes a document and facts from a base's name and a change."""
-    bases = yaml.safe_load((DATA / "bases.yaml").read_text())
     return lambda base, change: _changed(bases, base, change)
 
 
