@@ -16,7 +16,8 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parent.parent
 LOGS = TOP / ".build" / "logs"
 BIN = Path(sys.executable).parent
-RIG = str(TOP / "tests" / "real" / "slurm.sh")
+SLURM = str(TOP / "tests" / "real" / "slurm.sh")
+CLUSTER = str(TOP / "tests" / "real" / "cluster.sh")
 CANNOT = 77
 PYTEST = ["pytest", "-rs", "--no-header", "--durations=15"]
 
@@ -49,8 +50,9 @@ def steps() -> list[Step]:
         Step("changelog", ["antsibull-changelog", "lint"]),
         Step("ansible-lint", ["ansible-lint"]),
         Step("ansible-test", ["scripts/ansible_test_sanity.sh"]),
-        Step("real-slurm", [RIG, "up"]),
-        Step("integration", [*PYTEST, "tests/integration"], tests=True),
+        Step("real-slurm", [SLURM, "up"]),
+        Step("real-cluster", [CLUSTER, "up"]),
+        Step("integration", [*PYTEST, "-n", "2", "--dist", "loadgroup", "tests/integration"], tests=True),
         Step("molecule-machine", ["molecule", "test", "--scenario-name", "machine", "--destroy", "never"]),
         Step("molecule-slurm", ["scripts/molecule_slurm.sh"]),
     ]
@@ -106,8 +108,8 @@ def report(step: Step, lines: list[str]) -> None:
         print(f"{lines[-1].strip('= ') if step.tests else 'ok'} ({step.seconds:.0f} s)", flush=True)
 
 
-def rig_is_up() -> bool:
-    return subprocess.run([RIG, "status"], capture_output=True).returncode == 0
+def is_up(part: str) -> bool:
+    return subprocess.run([part, "status"], capture_output=True).returncode == 0
 
 
 def chosen(names: list[str]) -> list[Step]:
@@ -123,14 +125,14 @@ def chosen(names: list[str]) -> list[Step]:
 def main(names: list[str]) -> int:
     todo = chosen(names)
     LOGS.mkdir(parents=True, exist_ok=True)
-    stop_rig = any(step.command[0] == RIG for step in todo) and not rig_is_up()
+    to_stop = [part for part in (SLURM, CLUSTER) if any(step.command[0] == part for step in todo) and not is_up(part)]
     began = time.monotonic()
     try:
         for step in todo:
             run(step)
     finally:
-        if stop_rig:
-            subprocess.run([RIG, "down"])
+        for part in to_stop:
+            subprocess.run([part, "down"])
     skipped = [f"  {step.name}: {reason}" for step in todo for reason in step.skipped]
     if skipped:
         print("Skipped:", *skipped, sep="\n")

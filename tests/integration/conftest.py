@@ -11,6 +11,17 @@ from cluster import Cluster
 from rig import Rig
 from sites import ClusterSite, Site
 
+PARTS = ("real_slurm", "cluster")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep tests of one real part in one worker: some of them stop its daemons. Others stay together by module."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and not item.get_closest_marker("xdist_group"):
+            names = getattr(item, "fixturenames", ())
+            part = next((part for part in PARTS if part in names), item.path.stem)
+            item.add_marker(pytest.mark.xdist_group(part))
+
 
 @pytest.fixture
 def machine_site(tmp_path: Path, environment: dict[str, str]) -> Site:

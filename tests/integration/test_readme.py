@@ -18,6 +18,8 @@ ITSELF = "make test"
 """The block that runs this test: running it from here would never end."""
 ACTIVATE = ". .venv/bin/activate"
 
+pytestmark = pytest.mark.xdist_group("readme")  # it has a rig of its own, in its clone
+
 
 @pytest.fixture(scope="module")
 def clone() -> Iterator[Path]:
