@@ -165,7 +165,7 @@ class _Registry:
         challenge = response.headers.get("WWW-Authenticate", "")
         response.close()
         if challenge.lower().startswith("bearer "):
-            self.token = self._fetch_token(challenge)
+            self.token = self._fetch_token(challenge, url)
             return self._send(url, headers)
         if self.login is None:
             raise InputError(f"the registry {self.reference.registry} asks for a login: log in with podman or docker")
@@ -176,10 +176,10 @@ class _Registry:
         login = (self.login.user, self.login.password) if basic and self.login else None
         return self.session.get(url, headers={**headers, **extra}, auth=login, timeout=_TIMEOUT, stream=True)
 
-    def _fetch_token(self, challenge: str) -> str:
+    def _fetch_token(self, challenge: str, url: str) -> str:
         fields = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
         realm = fields.pop("realm", "")
-        if not realm.startswith("https://") and not self.bases[0].startswith("http://"):
+        if not realm.startswith("https://") and not url.startswith("http://"):
             raise TargetError(f"the registry {self.reference.registry} wants the login sent in the clear to '{realm}'")
         login = (self.login.user, self.login.password) if self.login else None
         response = self.session.get(realm, params=fields, auth=login, timeout=_TIMEOUT)

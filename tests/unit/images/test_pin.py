@@ -1,0 +1,97 @@
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
+
+import modak.images.pin
+from modak.catalogue.catalogue import load_catalogue
+from modak.errors import InputError, TargetError
+from modak.images.pin import definition_for, pinned
+from modak.images.reference import Reference
+from modak.model.plan import Plan
+
+IMAGES = load_catalogue().images
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+HUB = {"reference": "docker://tensorflow/tensorflow:2.1.0"}
+
+
+def ranked(name: str, **chosen: object) -> dict[str, object]:
+    return {"candidate": {"name": name, **chosen}, "prediction": {"seconds": 1.0, "basis": "rule"}}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the registry is asked for; hosts with 'gone' in their name do not answer."""
+    seen: list[str] = []
+
+    def resolve(reference: Reference, architecture: str = "amd64", login: object = None) -> SimpleNamespace:
+        seen.append(str(reference))
+        if "gone" in reference.registry:
+            raise TargetError(f"the registry {reference.registry} cannot be reached: no answer in time")
+        return SimpleNamespace(digest=DIGEST)
+
+    monkeypatch.setattr(modak.images.pin, "resolve", resolve)
+    return seen
+
+
+def test_a_native_plan_and_a_pinned_one_ask_nobody(make_plan: Callable[..., Plan], asked: list[str]) -> None:
+    for plan in (make_plan({"runtime": "native", "image": None}), make_plan()):
+        assert pinned(plan, IMAGES) is plan
+    assert asked == []
+
+
+def test_a_tag_becomes_a_digest(make_plan: Callable[..., Plan], asked: list[str]) -> None:
+    plan = pinned(make_plan({"image": HUB}), IMAGES)
+    assert plan.chosen.image is not None
+    assert plan.chosen.image.digest == DIGEST
+    assert asked == ["docker://docker.io/tensorflow/tensorflow:2.1.0"]
+
+
+def test_an_image_to_build_gets_the_digest_of_its_definition_on_a_pinned_base(
+    make_plan: Callable[..., Plan], asked: list[str]
+) -> None:
+    chosen = {"image": {"reference": "build://numexpr-2.14-src-cpu"}}
+    facts = {"node": {"microarchitecture": "zen3"}}
+    image = pinned(make_plan(chosen, facts=facts), IMAGES).chosen.image
+    assert image is not None
+    definition = definition_for("numexpr-2.14-src-cpu", IMAGES, "zen3")
+    assert image.digest == definition.digest
+    assert image.labels == {"modak.digest": definition.digest}
+    assert definition.base is not None
+    assert f"From: docker.io/library/debian@{DIGEST}" in definition.base.texts["apptainer"]
+    assert definition.digest != definition_for("numexpr-2.14-src-cpu", IMAGES, "zen2").digest
+
+
+def test_an_image_that_cannot_be_had_gives_way_to_the_next_and_is_named(
+    make_plan: Callable[..., Plan], asked: list[str]
+) -> None:
+    gone = {"runtime": "apptainer", "image": {"reference": "docker://gone.example.org/a:1"}}
+    plan = make_plan(
+        {"name": "first", **gone},
+        alternatives=[
+            ranked("second", runtime="podman", image={"reference": "docker://gone.example.org/b:1"}),
+            ranked("third", runtime="native"),
+        ],
+    )
+    found = pinned(plan, IMAGES)
+    assert found.chosen.name == "third"
+    assert [row.name for row in found.rejected] == ["first", "second"]
+    assert all("gone.example.org cannot be reached" in row.reason for row in found.rejected)
+    assert "second cannot, because" in found.reason
+    assert len(asked) == 1, "a registry that is silent is asked once"
+
+
+def test_an_image_that_the_user_asked_for_is_not_replaced(make_plan: Callable[..., Plan], asked: list[str]) -> None:
+    application = {"name": "digits", "script": "train.py", "image": "docker://gone.example.org/a:1"}
+    plan = make_plan(
+        {"image": {"reference": "docker://gone.example.org/a:1"}},
+        application=application,
+        alternatives=[ranked("native", runtime="native")],
+    )
+    with pytest.raises(TargetError, match="cannot be reached"):
+        pinned(plan, IMAGES)
+
+
+def test_a_file_s_digest_must_be_given_where_no_target_can_be_asked(make_plan: Callable[..., Plan]) -> None:
+    with pytest.raises(InputError, match="give it, as sha256sum prints it"):
+        pinned(make_plan({"image": {"reference": "/images/a.sif"}}), IMAGES)
