@@ -1,9 +1,12 @@
 """Where the application can run: natively, or in which images with which runtime; and why not elsewhere."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+
+from packaging.version import Version
 
 from modak.catalogue.catalogue import Catalogue
 from modak.catalogue.imagefile import PACKAGES, Alike, preference
@@ -52,7 +55,7 @@ def places_of(
     for framework, engine in _frameworks(deployment, own):
         finder.look(framework, engine, measured, places)
     if not any(place.engine is None for place in places.feasible):
-        raise InfeasibleError(_nowhere(places.rejected, deployment))
+        raise InfeasibleError(_nowhere(places.rejected, deployment) + finder.nearest(own))
     places.feasible.sort(key=finder.order)
     return places
 
@@ -209,6 +212,23 @@ class _Finder:
             engine=engine,
         )
 
+    def nearest(self, framework: Framework | None) -> str:
+        """Return the clause that names the versions of ``framework`` nearest to the one that nothing satisfies."""
+        if framework is None or framework.version is None or not self.facts.runtimes:
+            return ""
+        groups = self.catalogue.image_index.holding(_package(framework))
+        versions = {_version(group.first, framework) for group in groups} - {None}
+        if any(satisfies(str(version), framework.version) for version in versions):
+            return ""
+        wanted = [int(part) for part in re.findall(r"\d+", framework.version)[:2]] or [0]
+
+        def distance(version: str) -> list[int]:
+            release = (*Version(version).release, 0)
+            return [abs(have - want) for have, want in zip(release, wanted, strict=False)]
+
+        near = sorted((str(version) for version in versions), key=lambda version: (distance(version), version))[:2]
+        return f"; the nearest versions in images are {' and '.join(near)}" if near else ""
+
     def order(self, place: Place) -> tuple[object, ...]:
         """Return the sort key by which the first place is what would run without modak."""
         image = place.image
@@ -220,6 +240,12 @@ class _Finder:
 
 def _can(entry: ImageEntry, runtime: RuntimeName) -> bool:
     return entry.runtimes is None or runtime in entry.runtimes
+
+
+def _version(entry: ImageEntry, framework: Framework) -> str | None:
+    if entry.framework == framework.name.lower():
+        return entry.version
+    return entry.packages.get(_package(framework))
 
 
 def _package(framework: Framework) -> str:
