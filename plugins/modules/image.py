@@ -32,7 +32,7 @@ options:
         on the target, where there is no plan.
     type: str
   target:
-    description: The target as in a deployment's document, where there is no plan; a machine with all defaults when absent.
+    description: The target as in a deployment's document, where there is no plan; a plain machine when absent.
     type: dict
   job:
     description: Options of a build's job as in a deployment's document, such as partition, account and wall time.
