@@ -4,6 +4,10 @@
 set -euo pipefail
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 WORK=$TOP/.build/sanity
+if ! git -C "$TOP" rev-parse --git-dir >/dev/null 2>&1; then
+  echo "ansible-test needs git, and a checkout that git knows"
+  exit 77
+fi
 rm -rf "$WORK"
 mkdir -p "$WORK/source"
 
