@@ -1,7 +1,6 @@
 """The playbooks on a real Slurm, over ssh, as an unprivileged user: every way in, and every way that a job ends."""
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,31 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+from endings import assert_unchanged, jobs_of, one_sentence
 from rig import TOP, Rig
-from sites import Ended, Site
+from sites import Site
 
 Document = Callable[..., dict[str, Any]]
-
-
-def one_sentence(ended: Ended, *words: str) -> None:
-    """Check that a run failed with a message that has all the words, and without a traceback."""
-    assert ended.code != 0, ended.text
-    assert "Traceback" not in ended.text, ended.text
-    messages = [line for line in ended.text.splitlines() if "ERROR" in line or "fatal:" in line]
-    assert any(all(word in line for word in words) for line in messages), ended.text
-
-
-def assert_unchanged(ended: Ended) -> None:
-    assert ended.code == 0, ended.text
-    assert not re.search(r"changed=[1-9]", ended.text), ended.text
-
-
-def jobs_of(rig: Rig, document: dict[str, Any], *states: str) -> list[str]:
-    """Return the ids of this document's jobs, oldest first, in any state or in one of these."""
-    name = document["application"]["name"]
-    jobs = rig.jobs().items()
-    found = [job for job, (its_name, state) in jobs if its_name == name and (not states or state in states)]
-    return sorted(found, key=int)
 
 
 def metrics_in(folder: Path) -> list[dict[str, Any]]:

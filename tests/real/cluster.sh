@@ -88,14 +88,14 @@ choose_limits() {
 }
 
 make_folder() {
-  local host
+  local host device
   DIR=$(as_root mktemp -d "$BASE/modak-cluster.XXXXXX") # outside the checkout: the user must be able to read it
   ln -sfn "$DIR" "$LINK"
   as_root chmod 755 "$DIR"
   claim_user
   as_root mkdir -p "$DIR"/{dev,etc/slurm,keys,log,run,home/.ssh,laptop/.ssh,work,bin,root} "$DIR"/spool/{slurmctld,c1,c2}
   as_root mkdir -p /etc/slurm /run/sshd # where a host's own are put, and where sshd confines its unprivileged half
-  as_root touch "$DIR/dev/gpu0" "$DIR/dev/gpu1"
+  for device in gpu0 gpu1; do as_root mknod "$DIR/dev/$device" c 1 3; done # as good as /dev/null
   choose_limits
   echo "$USER_NAME" | as_root tee "$DIR/etc/user" >/dev/null
   for host in $HOSTS; do

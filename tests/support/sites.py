@@ -44,9 +44,18 @@ class Site:
         path.write_text(text if isinstance(text, str) else yaml.safe_dump(text, sort_keys=False))
         return path
 
+    def words(self, program: str, *arguments: str) -> list[str]:
+        """Return the words of a command of Ansible's, as this user gives it."""
+        return [program, *self.inventory, *arguments]
+
     def command(self, playbook: str, *arguments: str) -> list[str]:
         document = f"@{self.folder / 'deploy.yml'}"
-        return ["ansible-playbook", f"modak.deploy.{playbook}", *self.inventory, "-e", document, *arguments]
+        return self.words("ansible-playbook", f"modak.deploy.{playbook}", "-e", document, *arguments)
+
+    def ansible(self, host: str, module: str, *arguments: str) -> Ended:
+        """Run one module on a host, to its end."""
+        with self.started(self.words("ansible", host, "-m", module, *arguments)) as running:
+            return running.end(120)
 
     def play(self, playbook: str, *arguments: str, timeout: float = 120) -> Ended:
         """Run a playbook of the collection with the document, to its end."""
@@ -56,8 +65,14 @@ class Site:
     @contextmanager
     def start(self, playbook: str, *arguments: str) -> Iterator["Running"]:
         """Start a playbook and leave it running; it is killed when the test loses interest."""
+        with self.started(self.command(playbook, *arguments)) as running:
+            yield running
+
+    @contextmanager
+    def started(self, words: list[str]) -> Iterator["Running"]:
+        """Start a command of Ansible's and leave it running; it is killed when the test loses interest."""
         process = subprocess.Popen(
-            self.command(playbook, *arguments),
+            words,
             cwd=self.folder, env=self.environment, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
@@ -108,8 +123,8 @@ class ClusterSite(Site):
         super().__init__(folder, environment, cluster.inventory)
         self.cluster = cluster
 
-    def command(self, playbook: str, *arguments: str) -> list[str]:
-        return [*self.cluster.enter, *super().command(playbook, *arguments)]
+    def words(self, program: str, *arguments: str) -> list[str]:
+        return [*self.cluster.enter, *super().words(program, *arguments)]
 
     def kill(self, process: subprocess.Popen[str]) -> None:
         self.cluster.kill_client()

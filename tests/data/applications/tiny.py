@@ -28,6 +28,7 @@ with open("metrics.json", "w") as file:
             "seconds": time.monotonic() - start,
             "job": os.environ.get("SLURM_JOB_ID"),
             "user": os.getuid(),
+            "host": socket.gethostname(),
         },
         file,
     )

@@ -12,11 +12,15 @@ read -r number _ </proc/self/stat # /proc still is the machine's: this is its nu
 
 mount --make-rprivate /
 hostname "$host"
+mount -t proc proc /proc
 
-own_files() { # ROOT: what every host has for itself
-  mount -t proc proc "$1/proc"
-  mount --bind "$dir/etc/hosts" "$1/etc/hosts"
-  mount --bind "$dir/etc/slurm" "$1/etc/slurm"
+own_files() { # a copy of /etc: a mount on one of its files would vanish when the machine replaces that file
+  local etc=$dir/run/etc.$host
+  cp -a /etc "$etc"
+  cp "$dir/etc/hosts" "$etc/hosts"
+  [ ! -e "$dir/etc/passwd.$host" ] || cp "$dir/etc/passwd.$host" "$etc/passwd"
+  mount --bind "$etc" /etc
+  mount --bind "$dir/etc/slurm" /etc/slurm
 }
 
 own_tmp() { # what lies in /tmp is seen on this host alone
@@ -27,10 +31,12 @@ login_files() { # a root folder of its own, read-only: the machine's programs, P
   local root=$dir/root
   mkdir -p "$system${dir%/*}"
   mount --bind "$system" "$root"
-  own_files "$root"
+  mount -t proc proc "$root/proc"
   mount --rbind /dev "$root/dev"
   mount --bind /etc/passwd "$root/etc/passwd"
   mount --bind /etc/group "$root/etc/group"
+  mount --bind "$dir/etc/hosts" "$root/etc/hosts"
+  mount --bind "$dir/etc/slurm" "$root/etc/slurm"
   mount --bind "$dir/bin" "$root/usr/local/bin"
   for folder in /run /tmp /var/tmp "${dir%/*}"; do mount -t tmpfs -o mode=1777 tmpfs "$root$folder"; done
   mkdir -p "$root/run/sshd" "$root$dir"
@@ -80,12 +86,11 @@ case $host in
   switch) ;;
   login) login_files ;;
   client)
-    mount --bind "$dir/etc/passwd.client" /etc/passwd
-    own_files ''
+    own_files
     make_reachable "$@"
     ;;
   *)
-    own_files ''
+    own_files
     own_tmp
     ;;
 esac
@@ -93,5 +98,4 @@ esac
 echo "$number" >"$dir/run/$host.new"
 mv "$dir/run/$host.new" "$dir/run/$host.host"
 trap : TERM INT HUP
-sleep infinity &
-while :; do wait; done
+while :; do sleep infinity & wait "$!" || true; done # a new sleep where one was ended: without a child, wait would spin
