@@ -4,11 +4,19 @@ from collections.abc import Collection
 
 from pydantic import ValidationError
 
+from modak.discovery.filesystems import parse_file_systems
 from modak.discovery.hardware import parse_node
 from modak.discovery.pbs import parse_nodes, parse_queues
 from modak.discovery.probe import Answer, split
 from modak.discovery.slurm import parse_sinfo
-from modak.discovery.software import parse_glibc, parse_libraries, parse_mpi, parse_packages, parse_runtimes
+from modak.discovery.software import (
+    parse_glibc,
+    parse_libraries,
+    parse_mpi,
+    parse_mpi_types,
+    parse_packages,
+    parse_runtimes,
+)
 from modak.errors import TargetError
 from modak.model.target import Facts, Node, Partition, Target
 from modak.schedulers.detect import Recognised, recognise
@@ -52,6 +60,8 @@ def _facts(answer: Answer, target: Target | None, libraries: Collection[str] | N
         libraries=parse_libraries(answer["ldconfig"], libraries),
         runtimes=parse_runtimes(answer),
         mpi=parse_mpi(answer),
+        mpi_types=parse_mpi_types(answer["srun"]),
+        file_systems=parse_file_systems(answer),
         python=_python(answer, target, scheduler),
         packages=parse_packages(answer["packages"]),
     )

@@ -27,7 +27,8 @@ def probe_script(
     told = (target.python if target is not None else None) or ""
     if application is not None and application.script is None and application.framework is None:
         told = _NO_PYTHON
-    return f"set -- {join([kind, told, default_python or ''])}\n{_text()}"
+    workspace = (target or Target(name="unknown")).workspace
+    return f"set -- {join([kind, told, default_python or '', workspace])}\n{_text()}"
 
 
 @cache

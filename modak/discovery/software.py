@@ -72,6 +72,19 @@ def parse_mpi(answer: Answer) -> list[MpiLibrary]:
     return [MpiLibrary(family=family, version=said[1]) for family, said in found if said]
 
 
+def parse_mpi_types(text: str) -> list[str]:
+    """Return what ``srun --mpi=list`` offers, sorted: types, and the versions of pmix, which may be asked for too."""
+    found: set[str] = set()
+    for line in text.splitlines():
+        said = line.removeprefix("srun:").strip()
+        if versions := re.fullmatch(r"specific \w+ plugin versions available:(.*)", said):
+            found.update(version.strip() for version in versions[1].split(",") if version.strip())
+        elif re.fullmatch(r"[a-z][\w-]*", said):
+            found.add(said)
+    # Without its first line it is an error that srun tells.
+    return sorted(found) if re.search(r"MPI (?:plugin )?types are", text) else []
+
+
 def parse_packages(listing: str) -> dict[str, str]:
     """Return versions by normalised name from the names of ``*.dist-info`` and ``*.egg-info``.
 

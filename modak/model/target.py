@@ -121,6 +121,19 @@ class Target(Model):
         return self
 
 
+class FileSystem(Model):
+    """The file system that a folder is on, as it was at one time."""
+
+    mount: Line
+    """Where it is mounted."""
+    type: Line | None = None
+    """As in /proc/mounts, such as lustre, nfs4 or ext4."""
+    size: NonNegative
+    """Bytes in all."""
+    free: NonNegative
+    """Bytes that an ordinary user can still write; quotas may leave less."""
+
+
 class Facts(Model):
     """What discovery found on a target at one time."""
 
@@ -138,7 +151,15 @@ class Facts(Model):
     """Container runtimes found, with their versions."""
     mpi: list[MpiLibrary] = []
     """MPI libraries found."""
+    mpi_types: list[Line] = []
+    """What ``srun --mpi`` takes here."""
+    file_systems: dict[Literal["home", "workspace"], FileSystem] = {}
+    """Where the user's home and the workspace are; empty in a Plan, which figures of one moment would make another."""
     python: Line | None = None
     """The application's Python."""
     packages: dict[str, VersionText] = {}
     """Python packages that the application's Python sees, by normalised name."""
+
+    def lasting(self) -> "Facts":
+        """Return the facts without those that change from one moment to the next."""
+        return self.model_copy(update={"file_systems": {}})

@@ -56,7 +56,7 @@ def make_plan(
         target=deployment.target,
         request=deployment.request,
         job=deployment.job,
-        facts=facts,
+        facts=facts.lasting(),
         sources=list(sources),
         chosen=builder.candidate(decision.chosen),
         prediction=decision.predictions[decision.chosen],

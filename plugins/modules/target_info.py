@@ -11,8 +11,8 @@ module: target_info
 short_description: Ask a target about itself
 version_added: "0.1.0"
 description:
-  - Tells the task's host's hardware, container runtimes, MPI libraries, Python packages, and its scheduler with the
-    partitions or queues, in one round trip.
+  - Tells the task's host's hardware, container runtimes, MPI libraries, Python packages, the file systems of home and
+    workspace with the room that is left, and its scheduler with the partitions or queues, in one round trip.
   - The host needs a POSIX shell, and no Python.
   - Writes what was found as the section C(target) of a deployment document, and compares it with one that is given.
 author: the modak authors (@modak)

@@ -1,6 +1,7 @@
 # shellcheck shell=sh
-# probe TYPE PYTHON DEFAULT: print in named parts what a target is. TYPE is its scheduler, machine, or any to find out.
+# probe TYPE PYTHON DEFAULT WORKSPACE: print in named parts what a target is. TYPE is its scheduler, machine, or any to find out.
 # PYTHON is the application's where it is told, DEFAULT what stands in for it; "-" for PYTHON asks for none.
+# WORKSPACE is the folder for jobs, which need not be there yet.
 # Everything may be missing here but a shell, cat and printf.
 
 PATH=$PATH:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin
@@ -78,6 +79,24 @@ limits /sys/fs/cgroup/cpu/cpu.cfs_quota_us /sys/fs/cgroup/cpu/cpu.cfs_period_us 
   /sys/fs/cgroup/memory/memory.limit_in_bytes
 ask rocm-smi rocm-smi --showproductname --showmeminfo vram --showdriverversion --json
 
+# --- file systems ------------------------------------------------------------------------------------------------
+
+show mounts /proc/mounts
+file_system() { # NAME FOLDER: the one that the folder is on, or would be
+  # shellcheck disable=SC2088 # the tilde is the user's text
+  case $2 in
+    '~') folder=$HOME ;;
+    '~/'*) folder=$HOME/${2#??} ;;
+    *) folder=$2 ;;
+  esac
+  case $folder in /*) ;; *) return ;; esac
+  while [ -n "$folder" ] && [ ! -d "$folder" ]; do folder=${folder%/*}; done
+  part "$1"
+  if have df; then limited df -Pk "${folder:-/}" </dev/null 2>/dev/null; fi
+}
+file_system df-home "$HOME"
+file_system df-workspace "$4"
+
 # --- software ----------------------------------------------------------------------------------------------------
 
 ask glibc getconf GNU_LIBC_VERSION
@@ -93,6 +112,7 @@ ask_aside docker docker version --format '{{.Server.Version}}'
 ask_aside charliecloud ch-run --version
 ask_aside mpirun mpirun --version
 ask_aside mpichversion mpichversion
+case $1 in slurm | any) ask_aside srun srun --mpi=list ;; esac
 wait
 
 # --- scheduler ---------------------------------------------------------------------------------------------------
