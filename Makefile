@@ -2,7 +2,7 @@
 # make check    the quick suite
 # make test     everything, on real parts
 .DEFAULT_GOAL := help
-.PHONY: help deploy setup generate check test up down clean
+.PHONY: help deploy setup generate check test test-images up down clean
 
 ARGS ?=
 PYTHON_OF_THE_SYSTEM = $$(scripts/find-python.sh)
@@ -10,7 +10,7 @@ BIN = $(CURDIR)/.venv/bin
 PARTS = tests/real/slurm.sh tests/real/cluster.sh tests/real/containers.sh tests/real/postgresql.sh
 
 help: ## show what there is
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 deploy: ## set everything up and run the digits job on this machine; ARGS is passed on
 	@python=$(PYTHON_OF_THE_SYSTEM) && "$$python" scripts/setup.py digits
@@ -32,6 +32,9 @@ check: setup ## lint, types and unit tests
 
 test: setup ## everything: check, sanity, packaging, real Slurm over ssh, TOSCA, molecule
 	@$(BIN)/python scripts/suite.py test
+
+test-images: setup ## container images on real Apptainer, podman, Charliecloud and registries (half an hour)
+	@$(BIN)/python scripts/suite.py containers
 
 up: ## start the real Slurm and sshd of the tests
 	@tests/real/slurm.sh up

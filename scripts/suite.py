@@ -30,6 +30,8 @@ class Step:
     command: list[str]
     tests: bool = False
     quick: bool = False
+    apart: bool = False
+    """Only when it is named: it takes long, and another tier."""
     seconds: float = 0.0
     passed: int = 0
     failed: int = 0
@@ -54,6 +56,7 @@ def steps() -> list[Step]:
         Step("real-cluster", [CLUSTER, "up"]),
         Step("integration", [*PYTEST, "-n", "2", "--dist", "loadgroup", "tests/integration"], tests=True),
         Step("molecule-machine", ["molecule", "test", "--scenario-name", "machine", "--destroy", "never"]),
+        Step("containers", [*PYTEST, "tests/containers"], tests=True, apart=True),
         Step("molecule-slurm", ["scripts/molecule_slurm.sh"]),
     ]
 
@@ -115,7 +118,7 @@ def is_up(part: str) -> bool:
 def chosen(names: list[str]) -> list[Step]:
     known = steps()
     if names in (["check"], ["test"]):
-        return [step for step in known if step.quick or names == ["test"]]
+        return [step for step in known if not step.apart and (step.quick or names == ["test"])]
     wanted = [step for step in known if step.name in names]
     if not names or len(wanted) < len(set(names)):
         sys.exit(f"usage: suite.py check | test | STEP...  with STEP one of {', '.join(s.name for s in known)}")

@@ -1,0 +1,176 @@
+"""Images built by real Apptainer and podman, as an ordinary user, from the shipped recipes."""
+
+import os
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from containers import Containers, UserTransport
+from modak.catalogue.catalogue import load_catalogue
+from modak.errors import JobError
+from modak.images.build import Build, make_build, run_build
+from modak.images.pin import definition_for
+from modak.images.store import ImageStore
+from modak.jobs.control import Jobs
+from modak.jobs.settings import Patience
+from modak.model.image import ImageEntry
+from modak.model.target import Polling, Target
+
+PIP, SRC = "numexpr-2.14-pip-cpu", "numexpr-2.14-src-cpu"
+WORK = """
+import numexpr, sys
+print(numexpr.__version__, float(numexpr.evaluate("2 * 21")), "site" if "/opt/modak/" in numexpr.__file__ else "?")
+"""
+
+
+@pytest.fixture(scope="session")
+def catalogue(parts: Containers) -> Mapping[str, ImageEntry]:
+    """The catalogue, with the base from the tests' registry."""
+    images = dict(load_catalogue().images)
+    base = {"reference": f"docker://{parts.registry}/library/debian:12"}
+    return {**images, "debian12-cpu": images["debian12-cpu"].model_copy(update=base)}
+
+
+@pytest.fixture(scope="session")
+def workspace(parts: Containers) -> Path:
+    return parts.folder("workspace")
+
+
+@pytest.fixture(scope="session")
+def target(workspace: Path) -> Target:
+    return Target(name="here", workspace=str(workspace), polling=Polling(first=0.5, maximum=2.0))
+
+
+@pytest.fixture(scope="session")
+def jobs(parts: Containers) -> Jobs:
+    return Jobs(UserTransport(parts), patience=Patience(settle=2.0))
+
+
+@pytest.fixture(scope="session")
+def store(parts: Containers, workspace: Path) -> ImageStore:
+    return ImageStore(UserTransport(parts), str(workspace / "images"))
+
+
+@pytest.fixture(scope="session")
+def built(
+    catalogue: Mapping[str, ImageEntry], target: Target, jobs: Jobs, tmp_path_factory: pytest.TempPathFactory
+) -> Build:
+    """The pip image, built."""
+    folder = tmp_path_factory.mktemp("pip-image")
+    build = make_build(definition_for(PIP, catalogue), target, folder / "context", compression="lz4")
+    run_build(build, jobs, folder / "logs", timeout=600)
+    return build
+
+
+def test_an_image_of_wheels_is_built_and_holds_what_it_says(parts: Containers, built: Build, store: ImageStore) -> None:
+    found = store.check(built.image, "apptainer")
+    assert found.labels["modak.digest"] == built.image.digest
+    assert found.labels["modak.framework.version"] == "2.14.1"
+    assert found.labels["modak.source"] == "pip"
+    assert found.labels["org.opencontainers.image.title"] == PIP
+    assert parts.run("apptainer", "exec", "--cleanenv", found.path, "python3", "-c", WORK).split()[-3:] == [
+        "2.14.1", "42.0", "site",
+    ]  # fmt: skip
+    assert "holds what it should" in parts.run("apptainer", "test", found.path)
+    listed = parts.run("apptainer", "exec", found.path, "ls", "/opt")
+    assert "modak-build" not in listed
+
+
+def test_the_same_definition_is_never_built_twice(built: Build, jobs: Jobs, store: ImageStore, tmp_path: Path) -> None:
+    path = Path(store.check(built.image, "apptainer").path)
+    before = path.stat()
+    result = run_build(built, jobs, tmp_path, timeout=120)
+    assert result.state == "completed"
+    assert (path.stat().st_ino, path.stat().st_mtime) == (before.st_ino, before.st_mtime)
+
+
+def test_an_image_compiled_for_a_processor_says_which_and_how(
+    parts: Containers,
+    catalogue: Mapping[str, ImageEntry],
+    target: Target,
+    jobs: Jobs,
+    store: ImageStore,
+    tmp_path: Path,
+) -> None:
+    definition = definition_for(SRC, catalogue, "x86_64_v3")
+    build = make_build(definition, target, tmp_path / "context", compression="lz4")
+    run_build(build, jobs, tmp_path / "logs", timeout=600)
+    found = store.check(build.image, "apptainer")
+    assert found.labels["modak.source"] == "opt-build"
+    assert found.labels["modak.microarchitecture"] == "x86_64_v3"
+    assert found.labels["modak.flags"] == "-march=x86-64-v3 -mtune=generic"
+    assert "2.14.1 42.0 site" in parts.run("apptainer", "exec", "--cleanenv", found.path, "python3", "-c", WORK)
+
+
+def test_a_build_that_was_killed_goes_on_from_the_images_that_were_finished(
+    parts: Containers, catalogue: Mapping[str, ImageEntry], target: Target, jobs: Jobs, store: ImageStore,
+    built: Build, workspace: Path, tmp_path: Path,
+) -> None:  # fmt: skip
+    entry = catalogue[PIP].model_copy(update={"labels": {"site": "killed"}})
+    images = {**catalogue, PIP: entry}
+    build = make_build(definition_for(PIP, images), target, tmp_path / "context", compression="lz4")
+    present = jobs.present(build.plan, build.sources)
+    log = Path(present.job.spec.output)
+    deadline = time.monotonic() + 60
+    while "building the image" not in (log.read_text() if log.exists() else ""):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert "debian12-cpu is there already" in log.read_text()
+    holder = next((workspace / "images" / ".locks").glob("*/*")).name
+    os.kill(int(holder.rpartition(":")[2]), signal.SIGKILL)
+    assert jobs.wait([present], timeout=60)[0].state != "completed"
+    run_build(build, jobs, tmp_path / "logs", timeout=600)
+    assert store.check(build.image, "apptainer").labels["site"] == "killed"
+
+
+def test_a_package_whose_hash_is_wrong_is_refused_and_named(
+    catalogue: Mapping[str, ImageEntry], target: Target, jobs: Jobs, store: ImageStore, built: Build, tmp_path: Path
+) -> None:
+    entry = catalogue[PIP].model_copy(update={"labels": {"site": "forged"}})
+    build = make_build(definition_for(PIP, {**catalogue, PIP: entry}), target, tmp_path / "context", compression="lz4")
+    [wheel] = (tmp_path / "context").glob(f"{PIP}-*/pip/numexpr-*.whl")
+    good = wheel.read_bytes()
+    wheel.write_bytes(good[:-1] + b"\1")
+    build = make_build(definition_for(PIP, {**catalogue, PIP: entry}), target, tmp_path / "context", compression="lz4")
+    assert wheel.read_bytes() == good  # what does not fit its hash is fetched again
+    wheel.write_bytes(good[:-1] + b"\1")
+    build = _rehashed(build, wheel)
+    with pytest.raises(JobError, match=rf"the image '{PIP}' was not built: .*") as caught:
+        run_build(build, jobs, tmp_path / "logs", timeout=300)
+    assert "HASH" in caught.value.args[0].upper()
+    assert not list(Path(store.images).glob(f"*{build.image.digest.removeprefix('sha256:')[:16]}.sif"))
+
+
+def _rehashed(build: Build, path: Path) -> Build:
+    """Return the build with a file that was changed after it was made: only the image's own pip can notice."""
+    import hashlib
+
+    from modak.documents import LocalSource
+
+    def again(item: LocalSource) -> LocalSource:
+        if item.local != path:
+            return item
+        sha = hashlib.sha256(path.read_bytes()).hexdigest()
+        return LocalSource(item.source.model_copy(update={"sha256": sha}), path)
+
+    sources = [again(item) for item in build.sources]
+    plan = build.plan.model_copy(update={"sources": [item.source for item in sources]})
+    return Build(plan, sources, build.image)
+
+
+def test_podman_builds_the_same_definition(
+    parts: Containers,
+    catalogue: Mapping[str, ImageEntry],
+    target: Target,
+    jobs: Jobs,
+    store: ImageStore,
+    tmp_path: Path,
+) -> None:
+    build = make_build(definition_for("debian12-cpu", catalogue), target, tmp_path / "context", runtime="podman")
+    run_build(build, jobs, tmp_path / "logs", timeout=600)
+    found = store.check(build.image, "podman")
+    assert found.labels["modak.digest"] == build.image.digest
+    assert "Python 3.11" in parts.run("podman", "run", "--rm", "--pull=never", found.path, "python3", "--version")
