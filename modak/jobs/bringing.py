@@ -33,7 +33,9 @@ SUM = 4 * 1024 * 1024
 _LIMIT = 3600.0
 """Seconds for the target to read all results once."""
 _SCHEDULER_LOG = "scheduler.log"
-_OWN = (PLAN, OUTPUT, ERROR, _SCHEDULER_LOG)
+RESULT = "job.json"
+"""What became of the job, as far as the controller saw it."""
+_OWN = (PLAN, OUTPUT, ERROR, RESULT, _SCHEDULER_LOG)
 _LINE = re.compile(r"(?P<digest>[0-9a-f]{64}|cksum:\d+:\d+) (?P<size>\d+) (?P<path>.+)")
 
 
@@ -88,14 +90,31 @@ def bring(transport: Transport, job: Job, result: JobResult, results: Path) -> B
     there, changed = _transfer(transport, job.spec.directory, [*(f"{WORK}/{path}" for path in outputs), *logs], place)
     result = result.model_copy(update={"results": str(place)})
     if result.state != "completed":
-        return Brought(result, changed)
+        return Brought(result, _keep(result, place) or changed)
     for path, key in outputs.items():
         inner = f"{WORK}/{path}"
         if not any(file.path == inner or file.path.startswith(f"{inner}/") for file in there):
             raise JobError(f"job {job.id} completed without writing '{path}', which {key} declares")
     metrics = job.plan.application.metrics
     values = None if metrics is None else read_metrics(place / inner_path(metrics, "application.metrics"))
-    return Brought(result.model_copy(update={"metrics": values}), changed)
+    result = result.model_copy(update={"metrics": values})
+    return Brought(result, _keep(result, place) or changed)
+
+
+def _keep(result: JobResult, place: Path) -> bool:
+    """Write the result beside what was brought; return whether that changed anything."""
+    path = place / RESULT
+    text = result.model_dump_json(indent=2) + "\n"
+    try:
+        if path.is_file() and path.read_text(encoding="utf-8") == text:
+            return False
+        place.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_name(f".{RESULT}.new")
+        fresh.write_text(text, encoding="utf-8")
+        fresh.replace(path)
+    except OSError as error:
+        raise InputError(f"the job's result cannot be kept as {path}: {error.strerror}") from None
+    return True
 
 
 def read_metrics(file: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The commands ``modak measurements import|export|list|forget`` and ``modak model fit|show|evaluate``."""
+"""The commands ``modak measurements import|record|export|list|forget`` and ``modak model fit|show|evaluate``."""
 
 from pathlib import Path
 from typing import Annotated
@@ -32,6 +32,30 @@ def import_files(
     from modak.performance.store import Store as Opened
 
     records = [record for path in files for record in read_records(path)]
+    opened = Opened(store)
+    new, known = opened.add(records)
+    typer.echo(f"{new} new, {known} known already, in {opened.name}")
+
+
+@measurements.command()
+def record(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="FOLDER...", help="Results of jobs, such as results/digits.")
+    ],
+    first: Annotated[str, typer.Option(help="Key of the metrics with the seconds of the first unit.")] = (
+        "first_epoch_seconds"
+    ),
+    later: Annotated[str, typer.Option(help="Key of the metrics with the list of seconds of each later unit.")] = (
+        "later_epoch_seconds"
+    ),
+    store: Store = None,
+) -> None:
+    """Add what deployed jobs took to the store, so that the next Plan knows it."""
+    from modak.catalogue.catalogue import load_catalogue
+    from modak.performance.recording import record_of
+    from modak.performance.store import Store as Opened
+
+    records = [record_of(folder, load_catalogue(), first=first, later=later) for folder in folders]
     opened = Opened(store)
     new, known = opened.add(records)
     typer.echo(f"{new} new, {known} known already, in {opened.name}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from modak.performance.places import store_address
 from modak.performance.records import load_measurements, to_line
 from modak.performance.store import Filter, Store
 
@@ -11,7 +12,7 @@ def export_lines(store: str | None, *, workload: str | None, shipped: bool) -> I
     if shipped:
         records = load_measurements().records
         yield from (to_line(r) for r in records if workload in (None, r.workload.model))
-    else:
+    elif store is not None or store_address() is not None:
         yield from (to_line(record) for _, record in Store(store).records(Filter(workload=workload)))
 
 
@@ -20,6 +21,8 @@ def list_lines(store: str | None, *, workload: str | None, shipped: bool) -> Ite
     if shipped:
         holder = Store("sqlite://")
         holder.add(load_measurements().records)
+    elif store is None and store_address() is None:
+        return
     else:
         holder = Store(store)
     rows = holder.rows(Filter(workload=workload))

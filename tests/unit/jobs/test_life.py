@@ -85,6 +85,7 @@ def test_inputs_outputs_metrics_and_log(jobs: Jobs, tmp_path: Path) -> None:
     assert brought.result.seconds is not None
     assert brought.result.submitted is not None
     assert {path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file()} == {
+        "job.json",
         "metrics.json",
         "out/a",
         "out/b c",
@@ -93,6 +94,8 @@ def test_inputs_outputs_metrics_and_log(jobs: Jobs, tmp_path: Path) -> None:
     }
     assert (place / "output.log").read_text() == "some input\n"
     assert Plan.model_validate_json((place / "plan.json").read_text()) == deployed
+    assert JobResult.model_validate_json((place / "job.json").read_text()) == brought.result
+    assert not jobs.bring(present.job, result, tmp_path / "results").changed
     folder = Path(present.job.spec.directory)
     assert folder == tmp_path / "space" / "runs" / f"probe-{deployed.tag().removeprefix('modak-')}"
     assert folder.stat().st_mode & 0o777 == 0o700

@@ -1,0 +1,121 @@
+"""From a job that ran to a measurement: what was deployed is what the next Plan learns from."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from modak.catalogue.catalogue import Catalogue
+from modak.catalogue.imagefile import PACKAGES
+from modak.catalogue.names import accelerator_name
+from modak.documents import check, read_text
+from modak.errors import InputError
+from modak.model.deployment import Deployment
+from modak.model.job import JobResult
+from modak.model.measurement import Configuration, Hardware, Measurement, Provenance, Run
+from modak.model.plan import Plan
+from modak.optimiser.resources import node_of, partition_of
+
+PLAN, JOB = "plan.json", "job.json"
+T = TypeVar("T", bound=BaseModel)
+
+
+def record_of(folder: Path, catalogue: Catalogue, *, first: str, later: str) -> Measurement:
+    """Return the measurement of the job whose results lie in ``folder``.
+
+    ``first`` and ``later`` are the keys of the metrics under which the application tells the seconds of its first unit
+    and of each later one; where it does not, only the whole is known. InputError when the job did not complete, or the
+    workload has no name.
+    """
+    plan, job = _read(folder / PLAN, Plan), _read(folder / JOB, JobResult)
+    if job.tag != plan.tag():
+        raise InputError(f"{folder}: {JOB} is of another job than {PLAN}: {job.tag}, not {plan.tag()}")
+    if job.state != "completed" or job.seconds is None:
+        raise InputError(f"{folder / JOB}: a measurement needs a job that completed, and this one is {job.state}")
+    if plan.application.workload.model is None:
+        raise InputError(f"{folder / PLAN}: application.workload.model is missing, by which measurements are found")
+    chosen, resources = plan.chosen, plan.chosen.resources
+    when = datetime.fromtimestamp(job.started or job.submitted or 0, UTC)
+    return Measurement(
+        type=plan.application.type,
+        framework=plan.application.framework.name.lower() if plan.application.framework else None,
+        workload=plan.application.workload,
+        software=_software(plan, catalogue),
+        hardware=_hardware(plan, catalogue),
+        configuration=Configuration(
+            runtime=chosen.runtime,
+            image=chosen.image.entry if chosen.image else None,
+            framework=chosen.engine,
+            compiler=chosen.compiler,
+            levers=chosen.levers,
+            nodes=resources.nodes,
+            ranks=resources.ranks,
+            threads=resources.threads if plan.target.type != "machine" else plan.job.threads,
+        ),
+        runs=[_run(job, job.seconds, job.metrics or {}, first, later)],
+        provenance=Provenance(
+            source=f"job {job.id} of {plan.name} on {plan.target.name}",
+            date=when.date().isoformat(),
+            method="One run of a deployed job; the wall time of the application as its job script took it.",
+        ),
+    )
+
+
+def _read(path: Path, model: type[T]) -> T:
+    try:
+        data = json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}:{error.lineno}: not JSON: {error.msg}") from None
+    return check(model, data, origin=str(path))
+
+
+def _run(job: JobResult, total: float, metrics: Mapping[str, Any], first: str, later: str) -> Run:
+    one, others = metrics.get(first), metrics.get(later)
+    phased = _is_seconds(one) and isinstance(others, list) and bool(others) and all(map(_is_seconds, others))
+    accuracy = metrics.get("accuracy")
+    return Run(
+        total=total,
+        first=float(one) if phased and one is not None else None,
+        later=[float(seconds) for seconds in others] if phased and others is not None else [],
+        time=int(job.started) if job.started else None,
+        accuracy=float(accuracy) if isinstance(accuracy, int | float) and 0 <= accuracy <= 1 else None,
+    )
+
+
+def _is_seconds(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+
+
+def _software(plan: Plan, catalogue: Catalogue) -> dict[str, str]:
+    """Return the versions that a decision asks about: of the framework, and of what its levers' conditions name."""
+    image = plan.chosen.image
+    entry = catalogue.images.get(image.entry) if image is not None and image.entry else None
+    inside: Mapping[str, str] = plan.facts.packages if image is None else entry.packages if entry else {}
+    framework = plan.application.framework
+    wanted = {"python"} | ({PACKAGES.get(framework.name.lower(), framework.name.lower())} if framework else set())
+    for name in plan.chosen.levers:
+        wanted |= set(catalogue.levers[name].when.packages) if name in catalogue.levers else set()
+    found: dict[str, str] = {}
+    for package in sorted(wanted):
+        for name in (package, *catalogue.packages.get(package, ())):
+            if name in inside:
+                found.setdefault(package, inside[name])
+    return found
+
+
+def _hardware(plan: Plan, catalogue: Catalogue) -> Hardware:
+    asked = Deployment(application=plan.application, target=plan.target, request=plan.request, job=plan.job)
+    node = node_of(asked, plan.facts, partition_of(asked, plan.facts))
+    resources = plan.chosen.resources
+    gpus = resources.gpus if node.accelerators else 0
+    return Hardware(
+        microarchitecture=node.microarchitecture,
+        cpu_model=node.cpu_model,
+        cores=resources.threads * resources.ranks_per_node if resources.threads else node.cores,
+        memory=node.memory,
+        accelerator=accelerator_name(node.accelerators[0].model, catalogue) if gpus else None,
+        accelerators=gpus,
+    )

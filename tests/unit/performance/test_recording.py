@@ -1,0 +1,134 @@
+"""What a deployed job took becomes a measurement that the next Plan knows."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from typer.testing import CliRunner
+
+from modak.catalogue import load_catalogue
+from modak.errors import InputError
+from modak.model.deployment import Deployment
+from modak.model.job import JobResult
+from modak.model.target import Facts
+from modak.optimiser import make_plan
+from modak.performance.cli import measurements
+from modak.performance.recording import record_of
+from modak.performance.records import Table, available_measurements
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+DEPLOYMENT = Deployment.model_validate(
+    {
+        "application": {
+            "name": "net",
+            "script": "net.py",
+            "framework": {"name": "keras"},
+            "workload": {"model": "my-net", "units": 4, "samples": 100},
+        },
+        "request": {"require_levers": ["malloc-hugepages"]},
+    }
+)
+FACTS = Facts.model_validate(
+    {
+        "hostname": "here",
+        "glibc": "2.36",
+        "python": "/usr/bin/python3",
+        "node": {"cores": 8, "microarchitecture": "zen4", "cpu_model": "AMD EPYC 9654"},
+        "packages": {"keras": "3.15.1", "tensorflow-cpu": "2.21.0", "numpy": "2.4.6"},
+    }
+)
+METRICS = {
+    "first_epoch_seconds": 2.0,
+    "later_epoch_seconds": [1.0, 1.1, 0.9],
+    "accuracy": 0.98,
+    "backend": "tensorflow",
+}
+
+
+def plan(table=None):
+    return make_plan(DEPLOYMENT, FACTS, [], now=NOW, measurements=table or Table([]))
+
+
+@pytest.fixture
+def results(tmp_path):
+    """Return the function that writes a job's results folder."""
+
+    def write(number=1, **change):
+        folder = tmp_path / f"results-{number}"
+        folder.mkdir()
+        made = plan()
+        job = {
+            "id": str(number), "scheduler": "process", "tag": made.tag(), "state": "completed", "exit_code": 0,
+            "submitted": 1795208280.0, "started": 1795208281.8, "ended": 1795208290.3, "seconds": 8.5,
+            "directory": "/somewhere", "metrics": METRICS,
+        }  # fmt: skip
+        (folder / "plan.json").write_text(made.to_json())
+        (folder / "job.json").write_text(JobResult.model_validate({**job, **change}).model_dump_json())
+        return folder
+
+    return write
+
+
+def record(folder):
+    return record_of(folder, load_catalogue(), first="first_epoch_seconds", later="later_epoch_seconds")
+
+
+def test_a_job_becomes_a_measurement(results):
+    found = record(results())
+    assert found.workload == DEPLOYMENT.application.workload
+    assert found.configuration.levers == ["keras-tensorflow", "malloc-hugepages"]
+    assert (found.hardware.microarchitecture, found.hardware.cores) == ("zen4", 8)
+    assert found.software == {"keras": "3.15.1", "tensorflow": "2.21.0"}
+    (run,) = found.runs
+    assert (run.total, run.first, run.later, run.accuracy) == (8.5, 2.0, [1.0, 1.1, 0.9], 0.98)
+    assert run.start == pytest.approx(8.5 - 5.0)
+    assert found.provenance.source == "job 1 of net on localhost"
+    assert found.provenance.date == "2026-11-20"
+
+
+def test_the_next_plan_knows_it(results):
+    before, after = plan(), plan(Table([record(results(n)) for n in (1, 2, 3)]))
+    assert before.prediction.basis == "none"
+    assert after.prediction.basis == "measurement"
+    assert after.prediction.seconds == pytest.approx(3.5 + 1.0 + 4 * 1.0)
+
+
+def test_without_phases_the_whole_counts(results):
+    (run,) = record(results(metrics={"loss": 1.0})).runs
+    assert (run.total, run.first, run.later) == (8.5, None, [])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"state": "failed"}, "needs a job that completed, and this one is failed"),
+        ({"seconds": None}, "needs a job that completed"),
+        ({"tag": "modak-0123456789abcdef"}, "is of another job than plan.json"),
+    ],
+)
+def test_what_is_no_measurement_is_refused(results, change, words):
+    with pytest.raises(InputError, match=words):
+        record(results(**change))
+
+
+def test_a_workload_without_a_name_is_refused(results):
+    folder = results()
+    data = json.loads((folder / "plan.json").read_text())
+    data["application"]["workload"]["model"] = None
+    (folder / "plan.json").write_text(json.dumps(data))
+    with pytest.raises(InputError):
+        record(folder)
+
+
+def test_a_folder_without_results_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"plan\.json: there is no such file"):
+        record(tmp_path)
+
+
+def test_the_command_adds_to_the_store(results, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.delenv("MODAK_MEASUREMENTS", raising=False)
+    words = ["record", str(results(1)), str(results(2))]
+    done = CliRunner().invoke(measurements, words, catch_exceptions=False)
+    assert "2 new, 0 known already" in done.output
+    assert len(available_measurements().of_workload("my-net")) == 2
