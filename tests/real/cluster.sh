@@ -249,16 +249,17 @@ up() {
   echo "$DIR"
 }
 
-controller() { # stop | start: a test takes slurmctld away in the middle
+daemon() { # stop|start DAEMON:HOST: a test takes it away in the middle
   need_root
   recall || fail "start it first: $0 up"
+  case " $DAEMONS " in *" ${2:-} "*) ;; *) fail "the second word is one of $DAEMONS" ;; esac
   case $1 in
     stop)
       # shellcheck disable=SC2016 # for the inner shell
-      ! daemon_runs slurmctld:head || inside head sh -c '
-        pid=$(cat "$1") && kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.05; done' sh "$DIR/run/slurmctld.head.pid" ;;
-    start) daemon_runs slurmctld:head || start_daemon slurmctld:head ;;
-    *) fail "the controller can be told 'stop' or 'start'" ;;
+      ! daemon_runs "$2" || inside "${2#*:}" sh -c '
+        pid=$(cat "$1") && kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.05; done' sh "$DIR/run/${2%:*}.${2#*:}.pid" ;;
+    start) daemon_runs "$2" || start_daemon "$2" ;;
+    *) fail "a daemon can be told 'stop' or 'start'" ;;
   esac
 }
 
@@ -306,7 +307,7 @@ case ${1:-} in
   down) flock 9; need_root; stop 9>&- ;;
   status) status 9>&- ;;
   install) flock 9; need_root; { install_packages; make_login_system; } 9>&- ;;
-  controller) controller "${2:-}" 9>&- ;;
+  daemon) shift; daemon "$@" 9>&- ;;
   run) shift; need_root; recall || fail "start it first: $0 up"; inside "$@" 9>&- ;;
-  *) echo "usage: $0 up | down | status | install | controller stop|start | run HOST COMMAND..." >&2; exit 2 ;;
+  *) echo "usage: $0 up | down | status | install | daemon stop|start NAME:HOST | run HOST COMMAND..." >&2; exit 2 ;;
 esac

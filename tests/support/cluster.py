@@ -1,6 +1,7 @@
 """The cluster of namespaces that tests/real/cluster.sh sets up, as the tests see it."""
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -52,11 +53,11 @@ class Cluster(Rig):
     @contextmanager
     def without_scheduler(self) -> Iterator[None]:
         """Take slurmctld away; it comes back with what it knew."""
-        control("controller", "stop")
+        control("daemon", "stop", "slurmctld:head")
         try:
             yield
         finally:
-            control("controller", "start")
+            control("daemon", "start", "slurmctld:head")
 
     @contextmanager
     def without_network(self, host: str = "login") -> Iterator[None]:
@@ -66,6 +67,39 @@ class Cluster(Rig):
             yield
         finally:
             self.run("switch", "ip", "link", "set", host, "up")
+
+    @contextmanager
+    def without_login(self) -> Iterator[None]:
+        """Take the login node's sshd away, and the connections that it serves."""
+        control("daemon", "stop", "sshd:login")
+        for pid in self.connections():
+            self.run("login", "sh", "-c", f"kill -KILL {pid} || true")
+        try:
+            yield
+        finally:
+            control("daemon", "start", "sshd:login")
+
+    @contextmanager
+    def slow_sbatch(self, *, before: float = 0, after: float = 0, said: str | None = None) -> Iterator[None]:
+        """Put a slow sbatch before Slurm's own on the login node, which fails with the words ``said`` where given."""
+        submissions, program = self.folder / "bin" / "submissions", self.folder / "bin" / "sbatch"
+        submissions.touch()
+        submissions.chmod(0o666)
+        failing = "" if said is None else f"echo {shlex.quote(said)} >&2\nexit 1\n"
+        program.write_text(
+            f'#!/bin/sh\necho "$$" >>{submissions}\nsleep {before}\n'
+            f'answer=$(/usr/bin/sbatch "$@")\ncode=$?\nsleep {after}\n{failing}echo "$answer"\nexit "$code"\n'
+        )
+        program.chmod(0o755)
+        try:
+            yield
+        finally:
+            program.unlink()
+            submissions.unlink()
+
+    def submissions(self) -> int:
+        """Return how often the slow sbatch was begun."""
+        return len((self.folder / "bin" / "submissions").read_text().splitlines())
 
     def connections(self) -> list[str]:
         """Return the numbers, on the login node, of the processes that serve the user's connections."""
