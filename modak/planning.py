@@ -124,10 +124,12 @@ def with_image(plan: Plan, transport: Transport, *, search: Sequence[Path]) -> P
         return plan
     from modak.images.pin import pinned
     from modak.images.place import locate
+    from modak.images.recipe import recipes_of
     from modak.images.store import ImageStore
 
-    images = catalogue_for(plan.request.catalogue, search).images
-    return pinned(plan, images, ImageStore(transport, locate(transport, plan.target)))
+    catalogue = catalogue_for(plan.request.catalogue, search)
+    store = ImageStore(transport, locate(transport, plan.target))
+    return pinned(plan, catalogue.images, store, recipes_of(catalogue))
 
 
 def still_holds(plan: Plan, kept: Plan | None) -> Plan:

@@ -18,7 +18,9 @@ from modak.model.target import Target
 if TYPE_CHECKING:
     from modak.images.define import Definition
     from modak.images.ensure import Images, Wish
+    from modak.images.recipe import Recipes
     from modak.images.store import Found, ImageStore
+    from modak.jobs.control import Jobs
     from modak.schedulers.base import QueueState
 
 
@@ -42,7 +44,6 @@ def place_of(
     """Yield the target that a deployment document describes, or this machine; ``images`` is its image folder."""
     from modak.commands import _transport as transport_to
     from modak.documents import load_deployment
-    from modak.images.ensure import Images
     from modak.images.place import locate
     from modak.images.store import ImageStore
     from modak.jobs.control import Jobs
@@ -57,7 +58,7 @@ def place_of(
         transport = transport_to(target, config, stack)
         store = ImageStore(transport, locate(transport, target), limit=None)
         jobs = Jobs(transport, reporter=Printing())
-        yield Place(target, Images(store, jobs, target, _images(catalogue), job=job, logs=Path("results").absolute()))
+        yield Place(target, _there(store, jobs, target, job, catalogue))
 
 
 def show(name: str, catalogue: Sequence[Path], *, as_json: bool) -> None:
@@ -65,8 +66,7 @@ def show(name: str, catalogue: Sequence[Path], *, as_json: bool) -> None:
     from modak.images.reference import parse
     from modak.images.registry import resolve
 
-    images = _images(catalogue)
-    entry = images.get(name)
+    entry = _known(catalogue)[0].get(name)
     told: dict[str, Any] = entry.model_dump(mode="json", exclude_defaults=True) if entry else {}
     if entry is not None and entry.reference is None:
         told |= {"reference": f"build://{name}", **_told_of_build(name, catalogue)}
@@ -164,16 +164,26 @@ class Printing:
         sys.stdout.flush()
 
 
-def _images(folders: Sequence[Path]) -> Mapping[str, ImageEntry]:
-    from modak.catalogue.catalogue import load_catalogue
+def _there(store: "ImageStore", jobs: "Jobs", target: Target, job: JobOptions, folders: Sequence[Path]) -> "Images":
+    from modak.images.ensure import Images
 
-    return load_catalogue(list(folders)).images
+    images, recipes = _known(folders)
+    return Images(store, jobs, target, images, recipes=recipes, job=job, logs=Path("results").absolute())
+
+
+def _known(folders: Sequence[Path]) -> tuple[Mapping[str, ImageEntry], "Recipes"]:
+    from modak.catalogue.catalogue import load_catalogue
+    from modak.images.recipe import recipes_of
+
+    catalogue = load_catalogue(list(folders))
+    return catalogue.images, recipes_of(catalogue)
 
 
 def _definition(name: str, folders: Sequence[Path], target: str | None, *, resolved: bool = True) -> "Definition":
     from modak.images.pin import definition_for
 
-    return definition_for(name, _images(folders), target, resolved=resolved)
+    images, recipes = _known(folders)
+    return definition_for(name, images, target, recipes, resolved=resolved)
 
 
 def microarchitecture(name: str | None) -> str | None:

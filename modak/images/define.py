@@ -88,14 +88,16 @@ def compiler_of(entry: ImageEntry, images: Mapping[str, ImageEntry], recipes: Re
     raise InputError(f"no recipe says which compiler is in the image '{entry.name}' or below it")
 
 
-def for_microarchitecture(entry: ImageEntry, microarchitecture: str, images: Mapping[str, ImageEntry]) -> ImageEntry:
+def for_microarchitecture(
+    entry: ImageEntry, microarchitecture: str, images: Mapping[str, ImageEntry], recipes: Recipes | None = None
+) -> ImageEntry:
     """Return an opt-build entry made over for ``microarchitecture``, or the nearest that its compiler can build for.
 
     The entry's name and label say which one it became.
     """
     if entry.source != "opt-build":
         raise InputError(f"the image '{entry.name}' is not compiled: only an opt-build can be made for a processor")
-    nearest = nearest_supported(microarchitecture, compiler_of(entry, images))
+    nearest = nearest_supported(microarchitecture, compiler_of(entry, images, recipes))
     if nearest == entry.microarchitecture:
         return entry
     return entry.model_copy(update={"microarchitecture": nearest})

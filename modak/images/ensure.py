@@ -9,6 +9,7 @@ from modak.errors import InputError, TargetError
 from modak.images.build import COMPRESSIONS, make_build, run_build
 from modak.images.pin import definition_for
 from modak.images.place import argument, pin
+from modak.images.recipe import Recipes
 from modak.images.reference import parse
 from modak.images.registry import resolve
 from modak.images.store import Found, ImageStore
@@ -57,14 +58,19 @@ class Images:
         target: Target,
         catalogue: Mapping[str, ImageEntry],
         *,
+        recipes: Recipes | None = None,
         job: JobOptions | None = None,
         logs: Path = Path("results"),
     ) -> None:
-        """``job`` holds the options of a build's job; the log of one that failed is brought to ``logs``."""
+        """``recipes`` are the shipped ones when absent; ``job`` holds the options of a build's job.
+
+        The log of a build that failed is brought to ``logs``.
+        """
         self.store = store
         self.jobs = jobs
         self.target = target
         self.catalogue = catalogue
+        self.recipes = recipes
         self.job = job or JobOptions()
         self.logs = logs
         self.follow = False
@@ -74,7 +80,7 @@ class Images:
         """Return a catalogue entry, a reference or a file on the target as a pinned image."""
         entry = self.catalogue.get(name)
         if entry is not None and entry.reference is None:
-            digest = definition_for(name, self.catalogue, microarchitecture).digest
+            digest = definition_for(name, self.catalogue, microarchitecture, self.recipes).digest
             return Image(
                 reference=f"build://{name}",
                 digest=digest,
@@ -125,7 +131,7 @@ class Images:
 
     def _build(self, image: Image, wish: Wish) -> None:
         name = parse(image.reference).repository
-        definition = definition_for(name, self.catalogue, wish.microarchitecture)
+        definition = definition_for(name, self.catalogue, wish.microarchitecture, self.recipes)
         if definition.digest != image.digest:
             raise InputError(
                 f"the image '{name}' with the digest {image.digest} is not on {self.target.name} and cannot be made "

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from modak.errors import InputError, TargetError
 from modak.images.define import Definition, define, for_microarchitecture
+from modak.images.recipe import Recipes
 from modak.images.reference import parse
 from modak.images.registry import resolve
 from modak.images.store import ImageStore
@@ -11,7 +12,9 @@ from modak.model.image import ImageEntry
 from modak.model.plan import Image, Plan, Rejected
 
 
-def pinned(plan: Plan, images: Mapping[str, ImageEntry], store: ImageStore | None = None) -> Plan:
+def pinned(
+    plan: Plan, images: Mapping[str, ImageEntry], store: ImageStore | None = None, recipes: Recipes | None = None
+) -> Plan:
     """Return the Plan with its image's digest, where the runtime is no native one and it has none yet.
 
     ``images`` is the catalogue; ``store`` is asked for the digest of a file on the target. An image that cannot be had
@@ -26,7 +29,7 @@ def pinned(plan: Plan, images: Mapping[str, ImageEntry], store: ImageStore | Non
         try:
             if (known := silent.get(parse(image.reference).registry)) is not None:
                 raise known
-            chosen = plan.chosen.model_copy(update={"image": pin_image(image, plan, images, store)})
+            chosen = plan.chosen.model_copy(update={"image": pin_image(image, plan, images, store, recipes)})
             return plan.model_copy(update={"chosen": chosen})
         except (TargetError, InputError) as error:
             if plan.application.image is not None or not plan.alternatives:
@@ -50,11 +53,17 @@ def _without_chosen(plan: Plan, why: str) -> Plan:
     )
 
 
-def pin_image(image: Image, plan: Plan, images: Mapping[str, ImageEntry], store: ImageStore | None = None) -> Image:
+def pin_image(
+    image: Image,
+    plan: Plan,
+    images: Mapping[str, ImageEntry],
+    store: ImageStore | None = None,
+    recipes: Recipes | None = None,
+) -> Image:
     """Return one image with its digest."""
     reference = parse(image.reference)
     if reference.scheme == "build":
-        definition = definition_for(reference.repository, images, microarchitecture_of(plan))
+        definition = definition_for(reference.repository, images, microarchitecture_of(plan), recipes)
         return image.model_copy(
             update={"digest": definition.digest, "labels": {**image.labels, "modak.digest": definition.digest}}
         )
@@ -66,7 +75,12 @@ def pin_image(image: Image, plan: Plan, images: Mapping[str, ImageEntry], store:
 
 
 def definition_for(
-    name: str, images: Mapping[str, ImageEntry], microarchitecture: str | None = None, *, resolved: bool = True
+    name: str,
+    images: Mapping[str, ImageEntry],
+    microarchitecture: str | None = None,
+    recipes: Recipes | None = None,
+    *,
+    resolved: bool = True,
 ) -> Definition:
     """Return the definition of a catalogue entry, compiled for ``microarchitecture`` if it compiles.
 
@@ -77,10 +91,10 @@ def definition_for(
         raise InputError(f"the catalogue has no image '{name}'")
     entry = images[name]
     if entry.source == "opt-build" and microarchitecture is not None:
-        entry = for_microarchitecture(entry, microarchitecture, images)
+        entry = for_microarchitecture(entry, microarchitecture, images, recipes)
     if not resolved:
-        return define(entry, images)
-    return define(_with_digest(entry), dict(_bases(entry, images)))
+        return define(entry, images, recipes)
+    return define(_with_digest(entry), dict(_bases(entry, images)), recipes)
 
 
 def _bases(entry: ImageEntry, images: Mapping[str, ImageEntry]) -> list[tuple[str, ImageEntry]]:

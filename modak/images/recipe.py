@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field, StringConstraints, model_validator
 
+from modak.catalogue.catalogue import Catalogue
 from modak.documents import check, read_document
 from modak.errors import InputError
 from modak.model.base import Line, Model, Name, Sha256, Specifier, Text, VariableName, VersionText
@@ -160,6 +161,12 @@ class Recipes:
 def load_recipes(folders: Sequence[Path] = ()) -> Recipes:
     """Return the shipped recipes with those of a site's ``folders`` on top."""
     return _shipped() if not folders else Recipes([DATA, *folders])
+
+
+def recipes_of(catalogue: Catalogue) -> Recipes:
+    """Return the recipes that go with a catalogue: a site's folder has its own in a folder ``recipes``."""
+    folders = dict.fromkeys(source.path.parent / "recipes" for source in catalogue.sources)
+    return load_recipes([folder for folder in folders if folder.is_dir()])
 
 
 @cache

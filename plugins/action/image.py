@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction, plan_of
+from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
 
 try:
-    from modak.catalogue.catalogue import load_catalogue
+    from modak.catalogue.site import catalogue_for
     from modak.documents import check, plain
     from modak.errors import InputError
     from modak.images.ensure import Images, Wish
     from modak.images.pin import microarchitecture_of, pinned
     from modak.images.place import locate
+    from modak.images.recipe import recipes_of
     from modak.images.store import ImageStore, read_keys
     from modak.model.plan import Image, Plan
     from modak.model.request import JobOptions
@@ -43,7 +45,8 @@ class ActionModule(JobAction):
         "compression": {"type": "str", "choices": ["gzip", "zstd", "lz4", "none"]},
         "microarchitecture": {"type": "str"},
         "keys": {"type": "list", "elements": "path", "default": []},
-        "catalogue": {"type": "list", "elements": "path", "default": []},
+        "catalogue": {"type": "list", "elements": "str", "default": []},
+        "search_paths": {"type": "list", "elements": "path", "default": []},
         "network": {"type": "bool", "default": False},
         "timeout": {"type": "int", "default": 0},
         "logs": {"type": "path", "default": "results"},
@@ -55,14 +58,13 @@ class ActionModule(JobAction):
         plan = None if arguments["plan"] is None else plan_of(arguments["plan"])
         if plan is not None and plan.chosen.image is None:
             return {"changed": False, "image": None}
-        target, job = _where(plan, arguments, task_vars)
-        images = self._images(target, job, arguments, task_vars)
+        images = self._images(plan, arguments, task_vars)
         image = self._wanted(plan, images, arguments)
         wish = Wish(
             runtime=plan.chosen.runtime if plan else arguments["runtime"],
             compression=arguments["compression"],
             microarchitecture=microarchitecture_of(plan) if plan else arguments["microarchitecture"],
-            keys=read_keys([*target.image_keys, *arguments["keys"]]),
+            keys=read_keys([*images.target.image_keys, *arguments["keys"]]),
             network=arguments["network"],
             timeout=arguments["timeout"] or None,
         )
@@ -70,13 +72,17 @@ class ActionModule(JobAction):
             return self._absent(images, image, wish)
         return self._present(images, image, wish)
 
-    def _images(self, target: Target, job: JobOptions, arguments: dict[str, Any], task_vars: dict[str, Any]) -> Images:
+    def _images(self, plan: Plan | None, arguments: dict[str, Any], task_vars: dict[str, Any]) -> Images:
+        target, job = _where(plan, arguments, task_vars)
         transport = self.transport(task_vars)
+        places = [*(plan.request.catalogue if plan else []), *arguments["catalogue"]]
+        catalogue = catalogue_for(places, search_folders(arguments["search_paths"], task_vars))
         return Images(
             ImageStore(transport, locate(transport, target)),
             self.jobs(task_vars),
             target,
-            load_catalogue([Path(folder) for folder in arguments["catalogue"]]).images,
+            catalogue.images,
+            recipes=recipes_of(catalogue),
             job=job,
             logs=Path(arguments["logs"]).absolute(),
         )
@@ -84,7 +90,7 @@ class ActionModule(JobAction):
     def _wanted(self, plan: Plan | None, images: Images, arguments: dict[str, Any]) -> Image:
         if plan is None:
             return images.named(arguments["name"], arguments["microarchitecture"])
-        image = pinned(plan, images.catalogue, images.store).chosen.image
+        image = pinned(plan, images.catalogue, images.store, images.recipes).chosen.image
         if image is None:
             raise InputError("the plan's image cannot be had: make the plan again")
         return image

@@ -65,7 +65,12 @@ options:
     elements: path
     default: []
   catalogue:
-    description: Folders on the controller with a site's own images and recipes.
+    description: Folders on the controller with a site's own images and recipes, besides those of the plan.
+    type: list
+    elements: str
+    default: []
+  search_paths:
+    description: Folders on the controller in which relative catalogue folders are looked for, in order.
     type: list
     elements: path
     default: []
