@@ -54,6 +54,7 @@ def _facts(answer: Answer, target: Target | None, libraries: Collection[str] | N
         hostname=answer.line("host"),
         scheduler=scheduler.name if scheduler else None,
         scheduler_version=scheduler.version if scheduler else None,
+        wrapped=scheduler is not None and scheduler.wrapped,
         node=_node(host, partitions) if scheduler else host,
         partitions=partitions,
         glibc=parse_glibc(answer),
@@ -72,7 +73,7 @@ def _scheduler(answer: Answer, target: Target | None) -> Recognised | None:
     if target is not None and target.type == "machine":
         return None
     found = recognise(answer["sbatch"], answer["qsub"])
-    if found is None or (target is not None and target.type != found.name):
+    if found is None or (target is not None and target.type != found.name and not found.wrapped):
         return found
     for query in _QUERIES[found.name]:
         if code := answer.codes.get(query, 0):

@@ -141,6 +141,8 @@ class Facts(Model):
     """Name of the host that answered (a login node for a cluster)."""
     scheduler: Literal["slurm", "torque", "openpbs"] | None = None
     scheduler_version: Line | None = None
+    wrapped: bool = False
+    """Slurm's wrappers stand in for Torque's commands."""
     node: Node = Node()
     """Hardware of the host that answered; for a cluster the default partition's nodes."""
     partitions: list[Partition] = []

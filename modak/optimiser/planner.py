@@ -9,7 +9,6 @@ import modak
 from modak.catalogue.catalogue import DATA, Catalogue, load_catalogue
 from modak.catalogue.names import accelerator_name
 from modak.errors import InfeasibleError
-from modak.model.base import SchedulerName
 from modak.model.deployment import Deployment
 from modak.model.measurement import Measurement, Ratio
 from modak.model.plan import Candidate, Image, Plan, Ranked, Rejected, Resources, Source, Versions, sha256_of
@@ -21,7 +20,7 @@ from modak.optimiser.knowledge import Knowledge
 from modak.optimiser.modelled import Modelled, usable_model
 from modak.optimiser.options import Option, Place
 from modak.optimiser.places import Places, places_of
-from modak.optimiser.resources import check_scheduler, node_of, partition_of, resources_of
+from modak.optimiser.resources import node_of, partition_of, resources_of, scheduler_of
 from modak.optimiser.scale import Scale, scale_of
 from modak.performance.matching import Work
 from modak.performance.records import Measurements, load_measurements
@@ -45,13 +44,14 @@ def make_plan(
     """
     catalogue = catalogue or load_catalogue()
     measurements = measurements or load_measurements()
+    scheduler = scheduler_of(deployment, facts)
     outcome = _decided(deployment, facts, catalogue, measurements, model)
     decision = outcome.decision
     builder = _Builder(deployment, outcome.places, sources, catalogue, outcome.resources)
     return Plan(
         created=now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         name=deployment.job.name or deployment.application.name,
-        scheduler=_scheduler(deployment),
+        scheduler=scheduler,
         application=deployment.application,
         target=deployment.target,
         request=deployment.request,
@@ -95,7 +95,6 @@ class _Outcome:
 def _decided(
     deployment: Deployment, facts: Facts, catalogue: Catalogue, measurements: Measurements, model: Path | None
 ) -> _Outcome:
-    check_scheduler(deployment, facts)
     check_names(catalogue, deployment)
     partition = partition_of(deployment, facts)
     node = node_of(deployment, facts, partition)
@@ -125,11 +124,6 @@ def inputs_of(deployment: Deployment, sources: Sequence[Source]) -> str:
 
 def _last_if_many(rejected: Rejected) -> tuple[bool, str]:
     return (" other " in rejected.name, rejected.name)
-
-
-def _scheduler(deployment: Deployment) -> SchedulerName:
-    kind = deployment.target.type
-    return "process" if kind == "machine" else kind
 
 
 def _images_in(records: Sequence[Measurement | Ratio]) -> frozenset[str]:

@@ -4,6 +4,7 @@ import difflib
 import math
 
 from modak.errors import InfeasibleError, InputError, TargetError
+from modak.model.base import SchedulerName
 from modak.model.deployment import Deployment
 from modak.model.plan import Resources
 from modak.model.target import Facts, Node, Partition
@@ -59,11 +60,18 @@ def node_of(deployment: Deployment, facts: Facts, partition: Partition | None) -
     return node if told is None else node.model_copy(update=_fields(told, dict.fromkeys(told.model_fields_set)))
 
 
-def check_scheduler(deployment: Deployment, facts: Facts) -> None:
-    """Raise TargetError when the target was looked at and has another scheduler than the user says, or none."""
+def scheduler_of(deployment: Deployment, facts: Facts) -> SchedulerName:
+    """Return the scheduler that takes the job: the user's, or Slurm where Torque's commands are its wrappers.
+
+    Raise TargetError when the target was looked at and has another scheduler than the user says, or none.
+    """
     wanted = deployment.target.type
-    if wanted == "machine" or facts.hostname is None or facts.scheduler == wanted:
-        return
+    if wanted == "machine":
+        return "process"
+    if facts.hostname is None or facts.scheduler == wanted:
+        return wanted
+    if facts.scheduler == "slurm" and facts.wrapped:
+        return facts.scheduler
     found = f"{facts.scheduler} was found" if facts.scheduler else "no scheduler's commands were found"
     raise TargetError(
         f"the target {deployment.target.name} is said to be of type {wanted}, but {found} on {facts.hostname}"

@@ -131,6 +131,22 @@ def test_four_ranks_on_two_nodes(cluster_site: ClusterSite, on_cluster: Document
     assert sorted(line.split(" on ")[1] for line in lines) == ["c1", "c1", "c2", "c2"]
 
 
+def test_slurm_behind_torques_commands_is_driven_as_slurm(
+    cluster: Cluster, cluster_site: ClusterSite, on_cluster: Document
+) -> None:
+    """A user who knows the site's qsub says torque; the wrappers would lose options, the array's among them."""
+    assert cluster.ssh("qsub --version 2>&1 | head -n 1") == "Unknown option: version\n"
+    document = on_cluster("echo $MODAK_TASK of $SLURM_JOB_NUM_NODES", target={"type": "torque"}, array="1-3", nodes=2)
+    shown = deploy(cluster_site, document, "--check", "--diff")
+    assert "#SBATCH --array=1-3" in shown.text, shown.text
+    ended = cluster_site.play("deploy")
+    assert ended.code == 0, ended.text
+    assert "(slurm)" in ended.text
+    logs = sorted(path.read_text() for path in cluster_site.results.glob("*/output.log.*"))
+    assert logs == [f"{number} of 2\n" * 2 for number in (1, 2, 3)]
+    assert len(jobs_of(cluster, document)) == 3
+
+
 def test_gpus_are_reserved(cluster_site: ClusterSite, on_cluster: Document) -> None:
     ended = deploy(cluster_site, on_cluster('echo "$CUDA_VISIBLE_DEVICES"', gpus=2))
     assert ended.code == 0, ended.text

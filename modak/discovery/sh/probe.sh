@@ -129,7 +129,10 @@ if [ "$1" != machine ]; then
   ask sbatch sbatch --version
   ask qsub qsub --version
 fi
-case $1 in slurm | any)
+kind=$1
+# Where there is sbatch, Torque's commands are Slurm's wrappers.
+case $kind in torque | openpbs) ! have sbatch || kind=slurm ;; esac
+case $kind in slurm | any)
   query sinfo sinfo --noheader --exact --format='%P|%a|%l|%D|%t|%c|%m|%G|%f'
   part here
   # Partitions with a node that runs on this very host, as on a cluster of one machine.
@@ -141,7 +144,7 @@ case $1 in slurm | any)
   fi
   ;;
 esac
-case $1 in torque | openpbs | any)
+case $kind in torque | openpbs | any)
   if have qsub && ! have sbatch; then
     query nodes pbsnodes -a
     query queues qstat -Q -f

@@ -32,7 +32,7 @@ def check(plan: Plan, expect: dict[str, Any]) -> None:
         match key:
             case "chosen":
                 assert plan.chosen.name == value, plan.reason
-            case "default" | "gain":
+            case "default" | "gain" | "scheduler":
                 assert getattr(plan, key) == value
             case "basis":
                 assert plan.prediction.basis == value
