@@ -9,39 +9,13 @@ from modak.blueprint.references import Scope, requirements_of, target_of
 from modak.blueprint.service import Service, Type, inside
 from modak.blueprint.spot import Fault, Spot
 from modak.blueprint.values import check_properties, missing
-from modak.documents.faults import nearest, shown
-
-_KEYS = (
-    "type",
-    "description",
-    "metadata",
-    "properties",
-    "attributes",
-    "requirements",
-    "capabilities",
-    "interfaces",
-    "artifacts",
-)
-_REFUSED = {
-    "directives": "xOpera takes no 'directives'",
-    "node_filter": "xOpera takes no 'node_filter'",
-    "copy": "xOpera takes no 'copy'",
-}
+from modak.documents.faults import nearest
 
 
 def check_templates(service: Service) -> Iterator[Fault]:
     """Check all node templates."""
     for template in service.templates().values():
-        if not isinstance(template.value, dict):
-            yield template.fault(f"must be a mapping with the key 'type', not {shown(template.value)}")
-            continue
-        for spot in template.items():
-            if spot.name in _REFUSED:
-                yield spot.fault(_REFUSED[spot.name])
-            elif spot.name not in _KEYS:
-                yield spot.fault(f"unknown key{nearest(spot.name, _KEYS)}")
         if "type" not in template.value:
-            yield template.fault("the key 'type' is missing")
             continue
         found = service.type_of(template)
         if found is None:
@@ -86,12 +60,6 @@ def _capabilities(service: Service, template: Spot, found: Type) -> Iterator[Fau
 def _requirements(service: Service, template: Spot, found: Type) -> Iterator[Fault]:
     known = service.types.collected(found, "requirements")
     given = template.get("requirements")
-    if given and not isinstance(given.value, list):
-        yield given.fault("must be a list, each entry with the name of one requirement")
-        return
-    for item in given.items() if given else ():
-        if not isinstance(item.value, dict) or len(item.value) != 1:
-            yield item.fault("must have the name of one requirement and the node template that meets it")
     counted: Counter[str] = Counter()
     for spot in requirements_of(template):
         if spot.name not in known:
@@ -166,8 +134,7 @@ def _artifacts(service: Service, template: Spot, found: Type) -> Iterator[Fault]
     names: dict[str, str] = dict.fromkeys(_playbooks(service, found), "a playbook of its type")
     for spot in template.below("artifacts"):
         file = spot.get("file") if isinstance(spot.value, dict) else spot
-        if file is None or not isinstance(file.value, str) or not file.value:
-            yield spot.fault("must have the key 'file' with the name of a file")
+        if file is None:
             continue
         yield from _artifact_type(service, spot, file)
         path, problem = inside(spot.document.path.parent / file.value, service.folder)
@@ -183,7 +150,6 @@ def _artifacts(service: Service, template: Spot, found: Type) -> Iterator[Fault]
 def _artifact_type(service: Service, spot: Spot, file: Spot) -> Iterator[Fault]:
     kind = spot.value.get("type") if isinstance(spot.value, dict) else "tosca.artifacts.File"
     if kind is None:
-        yield spot.fault("the key 'type' is missing")
         return
     found = service.types.find("artifact_types", kind)
     if found is None:
@@ -221,9 +187,6 @@ def implementation_files(operation: Spot) -> Iterator[Spot]:
 def check_implementation(service: Service, operation: Spot) -> Iterator[Fault]:
     """Check that the files that carry out an operation are there."""
     for file in implementation_files(operation):
-        if not isinstance(file.value, str):
-            yield file.fault(f"must be the name of a playbook, not {shown(file.value)}")
-            continue
         _, problem = inside(file.document.path.parent / file.value, service.folder)
         if problem:
             yield file.fault(f"the playbook '{file.value}' {problem}")
@@ -235,10 +198,6 @@ def _interfaces(service: Service, template: Spot, found: Type) -> Iterator[Fault
         if interface.name not in known:
             yield interface.fault(f"unknown interface{nearest(interface.name, list(known))}")
             continue
-        for spot in interface.items():
-            if spot.name not in ("type", "description", "inputs", "operations"):
-                hint = ": put it below the key 'operations'" if spot.name in known[interface.name] else ""
-                yield spot.fault(f"unknown key{hint or nearest(spot.name, ['inputs', 'operations'])}")
         for operation in interface.below("operations"):
             if operation.name not in known[interface.name]:
                 operations = sorted(known[interface.name])

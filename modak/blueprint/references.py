@@ -23,6 +23,9 @@ class Scope:
         """Yield what is wrong with the call at ``spot``, which must give a ``wanted``; any type will do when empty."""
         ((function, argument),) = spot.value.items()
         call = spot.at(function)
+        if function not in ("concat", "join", "token") and not _is_path(argument):
+            yield call.fault(f"must be a name or a list of names, not {shown(argument)}")
+            return
         match function:
             case "get_input":
                 yield from self._input(call, wanted)
@@ -33,6 +36,7 @@ class Scope:
             case "concat":
                 yield from self._parts(call, call if isinstance(argument, list) else None, "a list of texts")
             case "join":
+                yield spot.fault("tosca-parser knows no join: write concat")
                 whole = isinstance(argument, list) and 1 <= len(argument) <= 2 and isinstance(argument[0], list)
                 yield from self._parts(call, call.at(0) if whole else None, "a list of texts and a delimiter")
             case "token":
@@ -41,11 +45,9 @@ class Scope:
             yield spot.fault(f"the function {function} gives text, but the type here is {wanted}")
 
     def _input(self, call: Spot, wanted: str) -> Iterator[Fault]:
-        name = call.value[0] if isinstance(call.value, list) and call.value else call.value
+        name = call.value[0] if isinstance(call.value, list) else call.value
         inputs = {spot.name: spot.value for spot in self.service.root.below("topology_template", "inputs")}
-        if not isinstance(name, str):
-            yield call.fault(f"must name an input, not {shown(name)}")
-        elif name not in inputs:
+        if name not in inputs:
             yield call.fault(f"there is no input '{name}'{nearest(name, list(inputs))}")
         elif wanted and isinstance(inputs[name], dict):
             given = type_name(inputs[name])
@@ -132,6 +134,11 @@ class Scope:
                     yield call.at(0).fault("xOpera takes no function inside token")
             case _:
                 yield call.fault("must be a list of a text, the characters that part it, and a number")
+
+
+def _is_path(argument: Any) -> bool:
+    parts = argument if isinstance(argument, list) else [argument]
+    return bool(parts) and all(isinstance(part, str) for part in parts)
 
 
 def host_of(service: Service, template: Spot | None) -> Spot | None:

@@ -10,34 +10,11 @@ from modak.blueprint.typedefs import check_definition, check_type_name
 from modak.blueprint.values import check_properties, check_value, is_function, missing
 from modak.documents.faults import nearest, shown
 
-_SECTIONS = (
-    "description",
-    "inputs",
-    "node_templates",
-    "relationship_templates",
-    "groups",
-    "policies",
-    "outputs",
-)
-_REFUSED = ("workflows", "substitution_mappings")
-_OF_INPUT = (
-    "type",
-    "description",
-    "required",
-    "default",
-    "value",
-    "constraints",
-    "entry_schema",
-    "key_schema",
-    "status",
-)
-_OF_OUTPUT = ("description", "value", "type")
-
 
 def check_topology(service: Service, given: Mapping[str, Any] | None) -> Iterator[Fault]:
     """Check all of a topology but its node templates; ``given`` are the inputs of a file, or None without one."""
     topology = service.topology
-    if topology is None or not isinstance(topology.value, dict):
+    if topology is None:
         return
     yield from _inputs(service, given)
     yield from _outputs(service)
@@ -53,19 +30,6 @@ def check_structure(service: Service) -> Iterator[Fault]:
         if not any(nearest(spot.name, ["topology_template"]) for spot in service.root.items()):
             yield service.root.fault("the key 'topology_template' is missing: there is nothing to deploy")
         return
-    if not isinstance(topology.value, dict):
-        service.is_whole = False
-        return
-    for spot in topology.items():
-        if spot.name in _REFUSED:
-            yield spot.fault(f"xOpera takes no '{spot.name}'")
-        elif spot.name not in _SECTIONS:
-            yield spot.fault(f"unknown section{nearest(spot.name, _SECTIONS)}")
-        elif spot.name == "policies":
-            if not isinstance(spot.value, list):
-                yield spot.fault("must be a list, each entry with one policy")
-        elif spot.name != "description" and not isinstance(spot.value, dict):
-            yield spot.fault(f"must be a mapping, not {shown(spot.value)}")
     if not service.templates():
         service.is_whole = False
         misspelt = any(nearest(spot.name, ["node_templates"]) for spot in topology.items())
@@ -77,8 +41,11 @@ def check_structure(service: Service) -> Iterator[Fault]:
 def _inputs(service: Service, given: Mapping[str, Any] | None) -> Iterator[Fault]:
     declared = {spot.name: spot for spot in service.root.below("topology_template", "inputs")}
     for spot in declared.values():
-        yield from check_definition(service, spot, _OF_INPUT)
-        if given is None or not isinstance(spot.value, dict):
+        yield from check_definition(service, spot)
+        default = spot.get("default")
+        if default and is_function(default.value):
+            yield default.fault("no function may stand here")
+        if given is None:
             continue
         if spot.name in given:
             # The value is told at the declaration's line: the file of inputs has no lines here.
@@ -95,16 +62,10 @@ def _inputs(service: Service, given: Mapping[str, Any] | None) -> Iterator[Fault
 def _outputs(service: Service) -> Iterator[Fault]:
     scope = Scope(service)
     for spot in service.root.below("topology_template", "outputs"):
-        if not isinstance(spot.value, dict):
-            yield spot.fault("must be a mapping with the key 'value'")
-            continue
-        for key in spot.value:
-            if key not in _OF_OUTPUT:
-                yield spot.at(key).fault(f"unknown key{nearest(key, _OF_OUTPUT)}")
         value = spot.get("value")
-        if value is None:
-            yield spot.fault("the key 'value' is missing")
-        elif is_function(value.value):
+        if value and value.value in (None, "", [], {}):
+            yield value.fault("must not be empty")
+        elif value and is_function(value.value):
             yield from scope(value, "")
 
 
@@ -129,11 +90,7 @@ def _groups_and_policies(service: Service) -> Iterator[Fault]:
         if found and (given := spot.get("properties")):
             definitions = service.types.collected(found, "properties")
             yield from check_properties(given, definitions, service.types, Scope(service))
-    policies = service.topology.get("policies") if service.topology else None
-    for item in policies.items() if policies and isinstance(policies.value, list) else ():
-        if not isinstance(item.value, dict) or len(item.value) != 1:
-            yield item.fault("must have the name of one policy")
-            continue
+    for item in service.root.below("topology_template", "policies"):
         spot = item.at(next(iter(item.value)))
         found = yield from check_type_name(service, spot, "policy_types")
         yield from _members(spot, "targets", [*templates, *(group.name for group in groups)])

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from modak.blueprint.shapes import check_shape
 from modak.blueprint.spot import Fault, Spot
 from modak.documents.faults import nearest, shown
 from modak.documents.reading import Document, read_document
@@ -23,17 +24,6 @@ KINDS = {
     "relationship_types": "relationship type",
 }
 """Sections that define types, and what one is called."""
-SECTIONS = (
-    "tosca_definitions_version",
-    "namespace",
-    "metadata",
-    "description",
-    "dsl_definitions",
-    "repositories",
-    "imports",
-    *KINDS,
-    "topology_template",
-)
 _PREFIXES = {
     "tosca.artifacts.": "artifact_types",
     "tosca.capabilities.": "capability_types",
@@ -158,7 +148,7 @@ class Service:
     """The blueprint and all files that it imports, as paths below its folder."""
     faults: list[Fault] = field(default_factory=list)
     is_whole: bool = True
-    """All imports could be read, and there is a topology with node templates: what is named can be looked for."""
+    """All is of the right kind, all imports could be read, and there are node templates: one can look into it."""
 
     @property
     def folder(self) -> Path:
@@ -199,10 +189,10 @@ def load(path: Path) -> Service:
 def _read(root: Spot, folder: Path, own: dict[tuple[str, str], Type], files: list[Path], faults: list[Fault]) -> bool:
     """Add a file's types and those of its imports; return whether all imports could be read."""
     files.append(root.document.path)
-    faults.extend(_header(root))
+    shapes = list(check_shape(root))
+    faults += [*_header(root), *(shape.fault for shape in shapes)]
+    is_whole = not any(shape.is_fatal for shape in shapes)
     _add_types(root, own, faults)
-    imports = root.get("imports")
-    is_whole = imports is None or isinstance(imports.value, list)
     for spot in root.below("imports") if is_whole else ():
         imported = _resolve(spot, folder, faults)
         if imported in files:
@@ -244,22 +234,12 @@ def _header(root: Spot) -> Iterator[Fault]:
         yield root.fault(f"the key 'tosca_definitions_version' is missing: write {VERSION}")
     elif version.value != VERSION:
         yield version.fault(f"must be {VERSION}, not {shown(version.value)}")
-    for spot in root.items():
-        if spot.name not in SECTIONS:
-            yield spot.fault(f"unknown section{nearest(spot.name, SECTIONS)}")
-        elif (spot.name in KINDS or spot.name == "topology_template") and not _is_map(spot):
-            yield spot.fault(f"must be a mapping, not {shown(spot.value)}")
-        elif spot.name == "imports" and not isinstance(spot.value, list):
-            yield spot.fault(f"must be a list of files, not {shown(spot.value)}")
 
 
 def _resolve(spot: Spot, folder: Path, faults: list[Fault]) -> Path | None:
     """Return the path of an import, in its plain form, or None with a fault added."""
     name = spot.value.get("file") if isinstance(spot.value, dict) else spot.value
-    if isinstance(spot.value, dict) and "namespace_prefix" in spot.value:
-        faults.append(spot.fault("tosca-parser and Unfurl fail on a 'namespace_prefix': leave it out"))
-    if not isinstance(name, str) or not name:
-        faults.append(spot.fault("an import must be the name of a file"))
+    if not isinstance(name, str):
         return None
     path, problem = inside(spot.document.path.parent / name, folder)
     if problem:

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -50,5 +51,6 @@ def _second_opinion(service: Service, inputs: Mapping[str, Any] | None) -> list[
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             ToscaTemplate(str(path.absolute()), parsed_params=dict(inputs or {}))
     except Exception as error:  # it raises whatever its code happens to stumble over
-        return [service.root.fault(f"tosca-parser refuses it: {' '.join(str(error).split())}")]
+        reason = re.sub(r"^The input .* error\(s\):|\bFile \S+, line .*", "", " ".join(str(error).split())).strip()
+        return [service.root.fault(f"tosca-parser refuses it: {reason}")]
     return []

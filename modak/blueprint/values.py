@@ -65,13 +65,18 @@ def check_value(
             yield spot.fault("no function may stand here")
         elif depth > 1:
             yield spot.fault("xOpera evaluates functions in a property or one level below it, but not here")
+        elif depth and isinstance(definition, dict) and definition.get("constraints"):
+            yield spot.fault(
+                "tosca-parser takes no function here, where the type has a constraint: give an input above"
+            )
         else:
             yield from of_function(spot, "" if depth else wanted)
         return
     faults = list(_typed(spot, wanted, definition, types, of_function, depth))
     yield from faults
     if not faults and isinstance(definition, dict):
-        yield from check_constraints(spot, definition.get("constraints") or [], wanted)
+        base = primitive_of(wanted, types) or wanted
+        yield from check_constraints(spot, definition.get("constraints") or [], base)
 
 
 def _typed(
@@ -87,7 +92,7 @@ def _typed(
             yield spot.fault(f"must be an amount with one of the units {', '.join(UNITS[wanted])}, not {shown(value)}")
     elif wanted in ("list", "map"):
         yield from _collection(spot, wanted, definition, types, of_function, depth)
-    elif base := _primitive_base(wanted, types):
+    elif base := primitive_of(wanted, types):
         yield from _typed(spot, base, definition, types, of_function, depth)
     elif found := types.find("data_types", wanted):
         definitions = types.collected(found, "properties")
@@ -120,7 +125,7 @@ def _collection(
             yield from check_value(inner, entry, types, of_function, depth + 1)
 
 
-def _primitive_base(name: str, types: Types) -> str | None:
+def primitive_of(name: str, types: Types) -> str | None:
     """Return the primitive type that a data type derives from, or None."""
     for found in types.lineage(types.find("data_types", name)):
         base = found.definition.get("derived_from")
@@ -174,7 +179,7 @@ def check_constraints(spot: Spot, constraints: Any, wanted: str, what: str = "")
     for clause in constraints if isinstance(constraints, list) else []:
         if isinstance(clause, dict) and len(clause) == 1:
             ((keyword, limit),) = clause.items()
-            if limit_fault(keyword, limit):
+            if limit_fault(keyword, limit, wanted):
                 continue
             words = _CONSTRAINTS.get(keyword, _fine)(_comparable(spot.value, wanted), _comparable(limit, wanted))
             if words:
@@ -193,18 +198,30 @@ def _limits(keyword: str, limit: Any) -> str:
     return ", ".join(str(v) or "nothing" for v in limit) if isinstance(limit, list) else str(limit)
 
 
-def limit_fault(keyword: str, limit: Any) -> str | None:
-    """Return what is wrong with a constraint's own value, or None."""
-    if keyword == "valid_values" and not isinstance(limit, list):
-        return "wants a list"
-    if keyword == "in_range" and not (isinstance(limit, list) and len(limit) == 2):
-        return "wants a list of the lowest and the highest"
+def limit_fault(keyword: str, limit: Any, wanted: str) -> str | None:
+    """Return what is wrong with the value of a constraint on a ``wanted``, or None."""
     if keyword == "pattern":
         try:
             re.compile(limit)
         except (re.error, TypeError):
             return "wants a regular expression"
+    elif keyword == "valid_values":
+        return None if isinstance(limit, list) else "wants a list"
+    elif keyword in ("length", "min_length", "max_length"):
+        return None if isinstance(limit, int) and limit >= 0 else "wants a whole number"
+    elif keyword == "in_range":
+        whole = isinstance(limit, list) and len(limit) == 2
+        if not whole or not all(v == "UNBOUNDED" or _can_compare(v, wanted) for v in limit):
+            return "wants a list of the lowest and the highest"
+    elif keyword != "equal" and not _can_compare(limit, wanted):
+        return f"wants a value of type {wanted}"
     return None
+
+
+def _can_compare(limit: Any, wanted: str) -> bool:
+    if wanted in UNITS:
+        return amount(limit, wanted) is not None
+    return _is_number(limit) if wanted in ("integer", "float") else isinstance(limit, str)
 
 
 def _comparable(value: Any, wanted: str) -> Any:
