@@ -31,6 +31,8 @@ class Patience:
     """How long a cancelled job may take to leave the queue."""
     remind: float = 600.0
     """After how long a state that has not changed is told again."""
+    linger: float = 30.0
+    """How much of a pause between two questions the target may wait through itself, looking for the jobs' records."""
     pause: float = 1.0
     """Between two tries of the same step."""
     sleep: Callable[[float], None] = time.sleep

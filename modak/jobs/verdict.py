@@ -30,6 +30,12 @@ _WHY: Mapping[JobState, str] = {
 }
 
 
+def ends_of(job: Job) -> int:
+    """Return how many records of an end the job writes: one, or one for each task of an array."""
+    array = options.array(job.spec, job.scheduler.name)
+    return len(array.indices()) if array else 1
+
+
 def exit_of(job: Job, records: Records) -> ExitRecord | None:
     """Return how the job ended by its own word; for an array the worst end, once all tasks have ended."""
     if job.spec.options.array is None:

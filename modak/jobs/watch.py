@@ -8,7 +8,7 @@ from modak.jobs import folder, verdict
 from modak.jobs.folder import Records
 from modak.jobs.job import Job
 from modak.jobs.record import ExitRecord
-from modak.jobs.remote import call
+from modak.jobs.remote import STEP_LIMIT, call
 from modak.jobs.settings import Patience, Reporter
 from modak.model.job import ENDS, JobResult
 from modak.schedulers.base import QueueState
@@ -16,6 +16,10 @@ from modak.transport.base import Completed, Transport
 from modak.transport.local import encode
 
 _GROWTH = 1.5
+_NAP, _LONG_NAP, _LONG = 0.3, 1.0, 10
+"""Seconds between two looks at the jobs' records on the target, where it lingers for less than ``_LONG`` and else."""
+_NAP_PER_JOB = 0.02
+"""Least seconds between two looks for each job that is looked for."""
 _HELD_BACK = 4096
 """Bytes of output without a line end that are kept for the next time."""
 
@@ -82,17 +86,25 @@ class Watch:
             left = None if deadline is None else deadline - clock()
             if left is not None and left <= 0:
                 raise JobError(_unfinished(waiting, timeout or 0))
-            self._patience.sleep(pause if left is None else min(pause, left))
+            span = pause if left is None else min(pause, left)
+            over = self._over(waiting)
+            linger = 0 if over else int(min(span, self._patience.linger))
+            self._patience.sleep(span - linger)
             pause = min(pause * _GROWTH, polling.maximum)
-            if not (waiting := self.ask()):
+            if not (waiting := self.ask(linger)):
                 return self.results()
+            if self._over(waiting) and not over:
+                pause = min(self._patience.pause, pause)  # What is missing is the scheduler's word alone.
 
-    def ask(self) -> list[_Watched]:
-        """Ask once, tell the reporter what has changed, and return the jobs that have not ended."""
+    def ask(self, linger: int = 0) -> list[_Watched]:
+        """Ask once, tell the reporter what has changed, and return the jobs that have not ended.
+
+        The target itself waits for up to ``linger`` seconds, until all jobs have written down their end.
+        """
         waiting = [watched for watched in self._all if watched.end is None]
         if not waiting:
             return []
-        reply = self._reply(waiting)
+        reply = self._reply(waiting, linger)
         self._note_silence(reply)
         if reply is not None:
             for watched, parts in zip(waiting, reply.parts, strict=True):
@@ -104,13 +116,22 @@ class Watch:
         unseen = QueueState("queued", reason="it has just been submitted")
         return [verdict.result(item.job, item.end or item.state or unseen, item.records) for item in self._all]
 
-    def _reply(self, waiting: Sequence[_Watched]) -> _Reply | None:
+    def _over(self, waiting: Sequence[_Watched]) -> bool:
+        """Return whether all jobs have written down their end, as far as is known."""
+        return all(len(watched.records.exits) >= verdict.ends_of(watched.job) for watched in waiting)
+
+    def _reply(self, waiting: Sequence[_Watched], linger: int) -> _Reply | None:
         """Return the answer, or None when the target was silent."""
         scheduler = waiting[0].job.scheduler
         ids = [watched.job.id for watched in waiting]
-        lines = [f"{item.job.spec.directory}\n{item.job.spec.output}\n{item.offset}\n" for item in waiting]
+        lines = [
+            f"{item.job.spec.directory}\n{item.job.spec.output}\n{item.offset}\n{verdict.ends_of(item.job)}\n"
+            for item in waiting
+        ]
+        nap = max(_NAP if linger < _LONG else _LONG_NAP, len(waiting) * _NAP_PER_JOB)
+        arguments = [scheduler.status_command(ids), str(linger), f"{nap:g}"]
         try:
-            answer = call(self._transport, "poll", [scheduler.status_command(ids)], stdin=encode("".join(lines)))
+            answer = call(self._transport, "poll", arguments, stdin=encode("".join(lines)), limit=linger + STEP_LIMIT)
         except TargetError as error:
             self._last_error = str(error)
             return None

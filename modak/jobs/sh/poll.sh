@@ -1,15 +1,37 @@
 # shellcheck shell=sh
-# poll STATUS: what the scheduler says, and each job's own records. Standard input has three lines for each job: its
-# folder, the file that its output goes to, and from which byte on that is wanted, with 0 for none of it.
+# poll STATUS LINGER NAP: what the scheduler says, and each job's own records. Standard input has four lines for each
+# job: its folder, the file that its output goes to, from which byte on that is wanted, with 0 for none of it, and how
+# many records of an end it writes.
+#
+# Before that it waits for LINGER seconds, in naps of NAP, until every job has written down its end: so an end is seen
+# when it comes, and the scheduler is asked no more often.
 
-status=$1
+status=$1 linger=$2 nap=$3
+jobs=$(cat)
+
+ended() {
+  while IFS= read -r dir && IFS= read -r output && IFS= read -r offset && IFS= read -r ends; do
+    set -- "$dir"/state/exit*
+    [ -e "$1" ] && [ "$#" -ge "$ends" ] || return 1
+  done <<JOBS
+$jobs
+JOBS
+}
+
+rest() { sleep "$nap" 2>/dev/null || sleep 1; }
+
+if [ "$linger" -gt 0 ]; then
+  until=$(($(date +%s) + linger))
+  while ! ended && [ "$(date +%s)" -lt "$until" ]; do rest; done
+  ! ended || rest # the scheduler learns of it a little later
+fi
 part status
 sh -c "$status" </dev/null
 code=$?
 part code
 printf '%d' "$code"
 job=0
-while IFS= read -r dir && IFS= read -r output && IFS= read -r offset; do
+while IFS= read -r dir && IFS= read -r output && IFS= read -r offset && IFS= read -r ends; do
   part "job.$job"
   job=$((job + 1))
   records "$dir"
@@ -17,5 +39,7 @@ while IFS= read -r dir && IFS= read -r output && IFS= read -r offset; do
     part output
     tail -c "+$offset" "$output" | dd bs=65536 count=1 2>/dev/null
   fi
-done
+done <<JOBS
+$jobs
+JOBS
 part end

@@ -1,5 +1,6 @@
 """Waiting: every end told apart, silence outlived, nothing asked too often."""
 
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -66,7 +67,7 @@ class Stage:
         return self.jobs.wait([self.present])[0]
 
     def become(self, state: str, record: str | None = None):  # type: ignore[no-untyped-def]
-        return lambda: self.queue.become("1", state, record)
+        return lambda: self.queue.become(self.present.job.id, state, record)
 
 
 def nothing() -> None:
@@ -211,3 +212,53 @@ def test_array_ends_when_all_its_tasks_have(queue: FakeQueue, tmp_path: Path, ha
 
     result = stage.watch(end(0, "code=0\n"), end(2, "code=4\n"), forget)
     assert (result.state, result.exit_code) == ("failed", 4)
+
+
+def lingering(queue: FakeQueue, tmp_path: Path, hasty: Patience, **job: str) -> tuple[Stage, Counting, Path]:
+    """Return a job whose target waits itself for an hour at a time, and the folder of its records."""
+    transport = Counting()
+    stage = Stage(queue, tmp_path, replace(hasty, linger=3600), transport)
+    polling = Polling(first=3600.0, maximum=3600.0)
+    stage.plan = plan(["true"], tmp_path / "space", name="lingering", scheduler="slurm", polling=polling, job=job)
+    stage.present = stage.jobs.present(stage.plan)
+    transport.trips = 0
+    return stage, transport, Path(stage.present.job.spec.directory) / "state"
+
+
+def later(seconds: float, act) -> threading.Timer:  # type: ignore[no-untyped-def]
+    timer = threading.Timer(seconds, act)
+    timer.start()
+    return timer
+
+
+def test_target_that_lingers_answers_when_the_job_ends(queue: FakeQueue, tmp_path: Path, hasty: Patience) -> None:
+    stage, transport, _state = lingering(queue, tmp_path, hasty)
+    timer = later(0.5, lambda: queue.become(stage.present.job.id, "completed 0", COMPLETED))
+    assert stage.watch().state == "completed"
+    timer.join()
+    assert (transport.trips, stage.pauses) == (1, [0.0])
+
+
+def test_target_lingers_until_the_last_task_of_an_array(queue: FakeQueue, tmp_path: Path, hasty: Patience) -> None:
+    stage, transport, state = lingering(queue, tmp_path, hasty, array="1-3")
+
+    def end() -> None:
+        queue.become(stage.present.job.id, "completed 0")
+        for task in (2, 3, 1):
+            (state / f"exit.{task}").write_text("code=0\n")
+
+    timer = later(0.3, end)
+    assert stage.watch().state == "completed"
+    timer.join()
+    assert transport.trips == 1
+
+
+def test_queue_that_is_slow_to_let_a_job_go_is_asked_again_soon(
+    queue: FakeQueue, tmp_path: Path, hasty: Patience
+) -> None:
+    stage, transport, _state = lingering(queue, tmp_path, replace(hasty, finishing=60.0))
+    timer = later(0.3, lambda: queue.become(stage.present.job.id, "running", COMPLETED))
+    assert stage.watch(nothing, nothing, stage.become("completed 0")).state == "completed"
+    timer.join()
+    assert stage.pauses == [0.0, 0.02, 0.03]
+    assert transport.trips == 3
