@@ -161,6 +161,7 @@ class _Writer:
     def _script(self, template: str) -> str:
         # Values come from the catalogue's own data; the recipe's model lets no shell characters into them.
         environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)  # noqa: S701
+        environment.filters["quote"] = quote
         source = self.recipe.source
         text = environment.from_string(template).render(
             programs=self.recipe.programs,
@@ -169,7 +170,7 @@ class _Writer:
             values=self.recipe.values,
             accelerator=self.entry.accelerator,
             toolkit=self.entry.toolkit,
-            flags=quote(self.flags.text if self.flags else ""),
+            flags=self.flags.text if self.flags else "",
             bazel_flags=self.flags.bazel if self.flags else "",
         )
         return f"#!/bin/sh\nset -eu\n{text.rstrip()}\n"

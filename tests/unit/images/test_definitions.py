@@ -120,7 +120,7 @@ def test_flags_reach_every_build_system() -> None:
     assert "CFLAGS='-march=x86-64-v3 -mtune=generic' CXXFLAGS='-march=x86-64-v3 -mtune=generic' cmake" in cmake
     assert "-DUSE_LLVM=" in cmake
     pip = define(IMAGES["numexpr-2.14-src-cpu"], IMAGES).files["build.sh"]
-    assert "export CFLAGS='-march=x86-64-v3 -mtune=generic'" in pip
+    assert "export CFLAGS='-O3 -march=x86-64-v3 -mtune=generic'" in pip
 
 
 def test_an_image_is_made_over_for_a_processor_or_the_nearest_that_its_compiler_knows() -> None:
