@@ -43,13 +43,18 @@ class Containers:
     certificate: Path
     password_file: Path
     registry_log: Path
+    tools: Path
 
     @classmethod
     def up(cls) -> "Containers":
         """Start them, unless they run, and return them."""
         settings = yaml.safe_load((Path(ask("up")) / "settings.yml").read_text())
-        settings.pop("tools")
         return cls(**{k: Path(v) if isinstance(v, str) and v.startswith("/") else v for k, v in settings.items()})
+
+    @property
+    def apptainer(self) -> Path:
+        """Folder of the program; every user can run it."""
+        return self.tools / "apptainer" / "usr" / "bin"
 
     @property
     def registry(self) -> str:
