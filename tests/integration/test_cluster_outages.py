@@ -109,10 +109,10 @@ def test_slurmctld_is_away_when_the_job_is_submitted(
 ) -> None:
     document = on_cluster("echo done")
     cluster_site.write(document)
-    with cluster.slow_sbatch(before=1), cluster_site.start("deploy") as running:
-        running.wait_for(lambda: cluster.submissions() > 0)
+    with cluster.slow_sbatch(before=2), cluster_site.start("deploy") as running:
+        running.wait_for(lambda: "sbatch" in cluster.run("login", "ps", "-e", "-o", "args="))
         with cluster.without_scheduler():
-            time.sleep(4)
+            time.sleep(5)
         ended = running.end(90)
     assert ended.code == 0, ended.text
     assert len(jobs_of(cluster, document)) == 1

@@ -4,7 +4,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,26 +80,32 @@ class Cluster(Rig):
             control("daemon", "start", "sshd:login")
 
     @contextmanager
-    def slow_sbatch(self, *, before: float = 0, after: float = 0, said: str | None = None) -> Iterator[None]:
-        """Put a slow sbatch before Slurm's own on the login node, which fails with the words ``said`` where given."""
-        submissions, program = self.folder / "bin" / "submissions", self.folder / "bin" / "sbatch"
-        submissions.touch()
-        submissions.chmod(0o666)
-        failing = "" if said is None else f"echo {shlex.quote(said)} >&2\nexit 1\n"
-        program.write_text(
-            f'#!/bin/sh\necho "$$" >>{submissions}\nsleep {before}\n'
-            f'answer=$(/usr/bin/sbatch "$@")\ncode=$?\nsleep {after}\n{failing}echo "$answer"\nexit "$code"\n'
-        )
-        program.chmod(0o755)
+    def instead(self, program: str, script: str) -> Iterator[None]:
+        """Put a shell script before one of Slurm's programs on the login node; ``$real`` is the program."""
+        file = self.folder / "bin" / program
+        file.write_text(f"#!/bin/sh\nreal=/usr/bin/{program}\n{script}")
+        file.chmod(0o755)
         try:
             yield
         finally:
-            program.unlink()
-            submissions.unlink()
+            file.unlink()
 
-    def submissions(self) -> int:
-        """Return how often the slow sbatch was begun."""
-        return len((self.folder / "bin" / "submissions").read_text().splitlines())
+    @contextmanager
+    def counted(self, program: str) -> Iterator[Callable[[], int]]:
+        """Count how often one of Slurm's programs does its work on the login node; yields what returns the number."""
+        log = self.folder / "bin" / f"{program}.calls"
+        log.write_text("")
+        log.chmod(0o666)
+        asked = f'[ "$1" = --version ] || echo >>{log}\nexec "$real" "$@"\n'
+        with self.instead(program, asked):
+            yield lambda: len(log.read_bytes())
+
+    @contextmanager
+    def slow_sbatch(self, *, before: float = 0, after: float = 0, said: str | None = None) -> Iterator[None]:
+        """Slow sbatch down, and let it fail with the words ``said`` where given, though it has made the job."""
+        end = 'echo "$answer"; exit "$code"' if said is None else f"echo {shlex.quote(said)} >&2; exit 1"
+        with self.instead("sbatch", f'sleep {before}\nanswer=$("$real" "$@")\ncode=$?\nsleep {after}\n{end}\n'):
+            yield
 
     def connections(self) -> list[str]:
         """Return the numbers, on the login node, of the processes that serve the user's connections."""

@@ -1,0 +1,76 @@
+"""What jobs cost the login node: ssh sessions and commands of its scheduler. Times are shown by ``pytest -rP``."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from cluster import Cluster
+from jobplans import plan
+from modak.model.plan import Plan
+from modak.model.target import Polling
+from sites import ClusterSite, Ended
+
+Document = Callable[..., dict[str, Any]]
+MANY = int(os.environ.get("MODAK_MANY_JOBS", "16"))
+
+
+def test_one_job_from_its_description_to_its_results(
+    cluster: Cluster, cluster_site: ClusterSite, on_cluster: Document
+) -> None:
+    document = on_cluster("sleep 5; echo done")
+    del document["target"]["polling"]
+    cluster_site.write(document)
+    before = len(cluster.sessions())
+    began = time.monotonic()
+    with cluster.counted("squeue") as squeues, cluster.counted("sbatch") as sbatches:
+        ended = cluster_site.play("deploy")
+        seconds = time.monotonic() - began
+        sessions = len(cluster.sessions()) - before
+        print(f"a job of 5 s: {seconds:.1f} s, {sessions} ssh sessions, {squeues()} squeue, {sbatches()} sbatch")
+        assert ended.code == 0, ended.text
+        assert sessions < 12
+        assert sbatches() == 1
+        assert squeues() < 8
+
+
+def play(site: ClusterSite, *tasks: dict[str, Any]) -> Ended:
+    book = [{"hosts": "login", "gather_facts": False, "tasks": list(tasks)}]
+    (site.folder / "play.yml").write_text(yaml.safe_dump(book))
+    with site.started(site.words("ansible-playbook", "play.yml")) as running:
+        return running.end(900)
+
+
+def plans(name: str, count: int) -> list[dict[str, Any]]:
+    def one(number: int) -> Plan:
+        return plan(
+            ["sh", "-c", f"sleep 6; echo {name} >out"], Path("~/.modak"), name=f"many-{number}", scheduler="slurm",
+            polling=Polling(first=1.0, maximum=10.0), outputs=["out"], job={"memory": 64 << 20},
+        )  # fmt: skip
+
+    return [one(number).model_dump(mode="json", by_alias=True) for number in range(count)]
+
+
+def test_many_jobs_are_watched_by_the_questions_of_one(cluster: Cluster, cluster_site: ClusterSite) -> None:
+    many = plans(cluster_site.folder.name, MANY)
+    submit = {"modak.deploy.batch_job": {"plan": "{{ item }}", "wait": False}, "loop": many}
+    submit["loop_control"] = {"label": "{{ item.name }}"}
+    with cluster.counted("squeue") as squeues, cluster.counted("sbatch") as sbatches:
+        before, began = len(cluster.sessions()), time.monotonic()
+        submitted = play(cluster_site, submit)
+        assert submitted.code == 0, submitted.text
+        between, asked, middle = len(cluster.sessions()), squeues(), time.monotonic()
+        waited = play(cluster_site, {"modak.deploy.batch_job_wait": {"plans": many}})
+        assert waited.code == 0, waited.text
+        print(
+            f"{MANY} jobs: submitted in {middle - began:.0f} s by {between - before} ssh sessions, {asked} squeue, "
+            f"{sbatches()} sbatch; waited for and brought in {time.monotonic() - middle:.0f} s by "
+            f"{len(cluster.sessions()) - between} sessions, {squeues() - asked} squeue"
+        )
+        assert sbatches() == MANY
+        assert asked <= 2 * MANY
+        assert squeues() - asked < max(MANY / 2, 8)
+    assert len(list(cluster_site.results.glob("many-*/out"))) == MANY
