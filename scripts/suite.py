@@ -19,7 +19,7 @@ BIN = Path(sys.executable).parent
 SLURM = str(TOP / "tests" / "real" / "slurm.sh")
 CLUSTER = str(TOP / "tests" / "real" / "cluster.sh")
 CANNOT = 77
-PYTEST = ["pytest", "-rs", "--no-header", "--durations=15"]
+PYTEST = ["pytest", "-rfEs", "--no-header", "--durations=15"]
 
 
 @dataclass
@@ -32,10 +32,13 @@ class Step:
     quick: bool = False
     apart: bool = False
     """Only when it is named: it takes long, and another tier."""
+    real: bool = False
+    """Its tests wait for daemons: those that fail are named and tried once more, with the others out of the way."""
     seconds: float = 0.0
     passed: int = 0
     failed: int = 0
     skipped: list[str] = field(default_factory=list)
+    tried_again: list[str] = field(default_factory=list)
 
     @property
     def log(self) -> Path:
@@ -54,7 +57,7 @@ def steps() -> list[Step]:
         Step("ansible-test", ["scripts/ansible_test_sanity.sh"]),
         Step("real-slurm", [SLURM, "up"]),
         Step("real-cluster", [CLUSTER, "up"]),
-        Step("integration", [*PYTEST, "-n", "2", "--dist", "loadgroup", "tests/integration"], tests=True),
+        Step("integration", [*PYTEST, "-n", "2", "--dist", "loadgroup", "tests/integration"], tests=True, real=True),
         Step("molecule-machine", ["molecule", "test", "--scenario-name", "machine", "--destroy", "never"]),
         Step("containers", [*PYTEST, "tests/containers"], tests=True, apart=True),
         Step("molecule-slurm", ["scripts/molecule_slurm.sh"]),
@@ -76,11 +79,21 @@ def environment() -> dict[str, str]:
 
 def run(step: Step) -> None:
     print(f"{step.name} ...", end=" ", flush=True)
+    execute(step, step.command, step.log)
+    if step.real and step.failed:
+        passed, log = step.passed, step.log.read_text(errors="replace")
+        step.tried_again = [line for line in log.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+        print(f"{step.name}, what failed once more ...", end=" ", flush=True)
+        execute(step, [*step.command, "-n", "0", "--last-failed"], step.log.with_suffix(".again.log"))
+        step.passed += passed
+
+
+def execute(step: Step, command: list[str], log: Path) -> None:
     began = time.monotonic()
-    with step.log.open("wb") as output:
-        done = subprocess.run(step.command, cwd=TOP, env=environment(), stdout=output, stderr=subprocess.STDOUT)
-    step.seconds = time.monotonic() - began
-    count(step, done.returncode, step.log.read_text(errors="replace"))
+    with log.open("wb") as output:
+        done = subprocess.run(command, cwd=TOP, env=environment(), stdout=output, stderr=subprocess.STDOUT)
+    step.seconds += time.monotonic() - began
+    count(step, done.returncode, log.read_text(errors="replace"))
 
 
 def count(step: Step, code: int, text: str) -> None:
@@ -139,6 +152,9 @@ def main(names: list[str]) -> int:
     skipped = [f"  {step.name}: {reason}" for step in todo for reason in step.skipped]
     if skipped:
         print("Skipped:", *skipped, sep="\n")
+    again = [f"  {line[:300]}" for step in todo for line in step.tried_again]
+    if again:
+        print("Tried a second time:", *again, sep="\n")
     passed, failed = sum(step.passed for step in todo), sum(step.failed for step in todo)
     print(f"{passed} passed, {failed} failed, {len(skipped)} skipped in {time.monotonic() - began:.0f} s")
     return 1 if failed else 0
