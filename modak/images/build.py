@@ -76,7 +76,7 @@ def make_build(
     (folder / "build.sh").write_text(_script(), encoding="utf-8")
     sources = [_source(path, folder) for path in sorted(folder.rglob("*")) if path.is_file()]
     size = sum(item.source.size for item in sources)
-    bottom = parse(chain[0].entry.reference or "library/scratch")
+    bottom = parse(chain[0].entry.origin or chain[0].entry.reference or "library/scratch")
     words = [
         "sh",
         "build.sh",

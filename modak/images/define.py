@@ -67,7 +67,7 @@ def define(entry: ImageEntry, images: Mapping[str, ImageEntry], recipes: Recipes
     """
     recipes = recipes or load_recipes()
     recipe = recipes.get(entry.name)
-    if recipe is None and entry.source != "hub" and entry.reference is None:
+    if recipe is None and entry.reference is None:
         raise InputError(f"there is no recipe to build the image '{entry.name}' by")
     base = _base(entry, images, recipes)
     flags = None
@@ -219,10 +219,10 @@ class _Writer:
 
         settings = {"_arch": _MACHINES[self.entry.architecture], "_distro": self._distribution(), "_docker_env": False}
         if self.base is None:
-            reference = str(parse(self.entry.reference or ""))
-            if self.entry.digest:
-                reference = str(parse(self.entry.reference or "").pinned(self.entry.digest))
-            yield baseimage(image=reference.removeprefix("docker://"), **settings)
+            reference = parse(self.entry.origin or self.entry.reference or "")
+            if self.entry.digest is not None:
+                reference = reference.pinned(self.entry.digest)
+            yield baseimage(image=str(reference).removeprefix("docker://"), **settings)
         elif form == "apptainer":
             yield baseimage(image=f"{self.base.stem}.sif", _bootstrap="localimage", **settings)
         else:

@@ -107,10 +107,10 @@ def _bases(entry: ImageEntry, images: Mapping[str, ImageEntry]) -> list[tuple[st
 
 
 def _with_digest(entry: ImageEntry) -> ImageEntry:
-    """Return a pulled base with the digest that its reference stands for now, if nobody has written it down."""
-    if entry.base is not None or entry.reference is None or entry.digest is not None:
+    """Return an entry with the digest that its origin stands for now, if nobody has written it down."""
+    if entry.origin is None or (origin := parse(entry.origin)).digest is not None:
         return entry
-    return entry.model_copy(update={"digest": resolve(parse(entry.reference), entry.architecture).digest})
+    return entry.model_copy(update={"origin": str(resolve(origin, entry.architecture).reference)})
 
 
 def microarchitecture_of(plan: Plan) -> str | None:

@@ -34,6 +34,8 @@ class ImageEntry(Model):
     """The framework's version."""
     reference: Line | None = None
     """Where it is pulled from: ``docker://``, ``oras://``, ``library://`` or a file; absent for one that is built."""
+    origin: Line | None = None
+    """The ``docker://`` reference that a base is built on."""
     digest: Digest | None = None
     """What the reference stood for when it was resolved; absent where nobody has resolved it yet."""
     base: Name | None = None
@@ -76,6 +78,10 @@ class ImageEntry(Model):
             raise ValueError(f"an image of source '{self.source}' needs the 'base' that it is built on")
         if self.source == "opt-build" and self.microarchitecture is None:
             raise ValueError("an image of source 'opt-build' needs the 'microarchitecture' that it is compiled for")
+        if self.origin is not None and (self.base is not None or self.reference is not None):
+            raise ValueError(
+                "an image has one of 'reference', 'origin' and 'base': it is pulled, or built on something"
+            )
         if self.accelerator is None and (self.toolkit is not None or self.driver is not None):
             raise ValueError("'toolkit' and 'driver' need an 'accelerator'")
         return self

@@ -2,16 +2,22 @@
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from containers import FAST, SCRIPT, Containers, UserTransport
+from modak.catalogue.catalogue import load_catalogue
+from modak.images.ensure import Images, Wish
 from modak.images.reference import parse
 from modak.images.registry import resolve
 from modak.images.store import ImageStore
+from modak.jobs.control import Jobs
+from modak.jobs.settings import Patience
+from modak.model.image import ImageEntry
 from modak.model.plan import Image
+from modak.model.target import Polling, Target
 
 
 @pytest.fixture(scope="session")
@@ -57,3 +63,41 @@ def artefact(parts: Containers, sif: Path) -> Image:
     reference = f"oras://{parts.registry}/sif/debian:12"
     parts.run("apptainer", "push", "--no-https", str(sif), reference)
     return Image(reference=reference, digest=resolve(parse(reference)).digest)
+
+
+@pytest.fixture(scope="session")
+def catalogue(parts: Containers) -> Mapping[str, ImageEntry]:
+    """The catalogue, with the base from the tests' registry."""
+    images = dict(load_catalogue().images)
+    base = {"origin": f"docker://{parts.registry}/library/debian:12"}
+    return {**images, "debian12-cpu": images["debian12-cpu"].model_copy(update=base)}
+
+
+@pytest.fixture(scope="session")
+def workspace(parts: Containers) -> Path:
+    path = parts.home / "workspace"
+    return path if path.exists() else parts.folder("workspace")
+
+
+@pytest.fixture(scope="session")
+def target(workspace: Path) -> Target:
+    return Target(name="here", workspace=str(workspace), polling=Polling(first=0.5, maximum=2.0))
+
+
+@pytest.fixture(scope="session")
+def jobs(parts: Containers) -> Jobs:
+    return Jobs(UserTransport(parts), patience=Patience(settle=2.0))
+
+
+@pytest.fixture(scope="session")
+def built_image(
+    parts: Containers, jobs: Jobs, target: Target, workspace: Path, catalogue: Mapping[str, ImageEntry]
+) -> Callable[[str], Path]:
+    """Return what builds an image of the catalogue with Apptainer, once, and tells where it lies."""
+    store = ImageStore(UserTransport(parts), str(workspace / "images"))
+    images = Images(store, jobs, target, catalogue, logs=workspace / "logs")
+
+    def build(name: str) -> Path:
+        return Path(images.present(images.named(name), Wish("apptainer", "lz4")).path)
+
+    return build

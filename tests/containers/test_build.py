@@ -9,44 +9,19 @@ from pathlib import Path
 import pytest
 
 from containers import Containers, UserTransport
-from modak.catalogue.catalogue import load_catalogue
 from modak.errors import JobError
 from modak.images.build import Build, make_build, run_build
 from modak.images.pin import definition_for
 from modak.images.store import ImageStore
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
 from modak.model.image import ImageEntry
-from modak.model.target import Polling, Target
+from modak.model.target import Target
 
 PIP, SRC = "numexpr-2.14-pip-cpu", "numexpr-2.14-src-cpu"
 WORK = """
 import numexpr, sys
 print(numexpr.__version__, float(numexpr.evaluate("2 * 21")), "site" if "/opt/modak/" in numexpr.__file__ else "?")
 """
-
-
-@pytest.fixture(scope="session")
-def catalogue(parts: Containers) -> Mapping[str, ImageEntry]:
-    """The catalogue, with the base from the tests' registry."""
-    images = dict(load_catalogue().images)
-    base = {"reference": f"docker://{parts.registry}/library/debian:12"}
-    return {**images, "debian12-cpu": images["debian12-cpu"].model_copy(update=base)}
-
-
-@pytest.fixture(scope="session")
-def workspace(parts: Containers) -> Path:
-    return parts.folder("workspace")
-
-
-@pytest.fixture(scope="session")
-def target(workspace: Path) -> Target:
-    return Target(name="here", workspace=str(workspace), polling=Polling(first=0.5, maximum=2.0))
-
-
-@pytest.fixture(scope="session")
-def jobs(parts: Containers) -> Jobs:
-    return Jobs(UserTransport(parts), patience=Patience(settle=2.0))
 
 
 @pytest.fixture(scope="session")

@@ -32,7 +32,7 @@ def site(parts: Containers, tmp_path_factory: pytest.TempPathFactory) -> Path:
 images:
   - name: debian12-cpu
     source: base
-    reference: docker://{parts.registry}/library/debian:12
+    origin: docker://{parts.registry}/library/debian:12
     distribution: debian12
     python: "3.11.2"
     glibc: "2.36"

@@ -1,6 +1,6 @@
 """A container on the real Slurm over ssh: planned from what the login node tells, checked there, run by srun."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -41,12 +41,16 @@ def login(real_slurm: Rig, parts: Containers) -> Iterator[SshTransport]:
             profile.write_text(before)
 
 
-@pytest.fixture
-def python_sif(parts: Containers, sif: Path) -> Path:
+@pytest.fixture(scope="session")
+def mpich_sif(parts: Containers, built_image: Callable[[str], Path]) -> Path:
+    """An image with MPICH, where every user can read it."""
+    return built_image("debian12-mpich")
+
+
+@pytest.fixture(scope="session")
+def python_sif(built_image: Callable[[str], Path]) -> Path:
     """The base system with Python, where every user can read it."""
-    found = sorted((parts.home / "workspace" / "images").glob("debian12-cpu-*.sif"))
-    assert found, "test_build.py makes it"
-    return found[0]
+    return built_image("debian12-cpu")
 
 
 def plan_for(parts: Containers, image: Path, folder: Path, transport: SshTransport, **job: object) -> Plan:
@@ -112,3 +116,63 @@ def test_nothing_is_submitted_when_the_image_was_changed(
     finally:
         copy.unlink()
         jobs.absent(plan)
+
+
+HELLO = """
+#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char **argv) {
+  int rank, size, sum, length;
+  char host[MPI_MAX_PROCESSOR_NAME], name[64];
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Get_processor_name(host, &length);
+  MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  snprintf(name, sizeof name, "mpi-%d.txt", rank);
+  FILE *out = fopen(name, "w");
+  fprintf(out, "%d of %d, sum %d\\n", rank, size, sum);
+  fclose(out);
+  return MPI_Finalize();
+}
+"""
+
+
+def test_mpi_ranks_inside_find_each_other(
+    parts: Containers, login: SshTransport, mpich_sif: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "hello.c").write_text(HELLO)
+    document = {
+        "application": {
+            "name": "mpi-in-apptainer", "type": "hpc", "image": str(mpich_sif), "inputs": ["hello.c"],
+            "executable": "sh",
+            "arguments": ["-c", "mpicc -o /tmp/hello.$SLURM_PROCID hello.c && exec /tmp/hello.$SLURM_PROCID"],
+            "outputs": [f"mpi-{rank}.txt" for rank in range(4)],
+            "environment": {"UCX_TLS": "tcp,self"},
+        },
+        "target": {
+            "name": "rig", "type": "slurm", "host": "slurm-login", "mpi_type": "pmi2",
+            "polling": {"first": 0.5, "maximum": 2.0},
+        },
+        "request": {"runtimes": ["apptainer"]},
+        "job": {
+            "wall_time": "5m", "nodes": 2, "ranks": 4, "ranks_per_node": 2, "mpi_launcher": "srun",
+            "pre_execution": f"export PATH={parts.apptainer}:$PATH",
+        },
+    }  # fmt: skip
+    deployment = parse_deployment(document, origin="the test")
+    plan = plan_deployment(deployment, login, search=[tmp_path], now=datetime.now(UTC))
+    plan = with_image(plan, login, search=[tmp_path])
+    jobs = Jobs(login)
+    jobs.absent(plan)
+    present = jobs.present(
+        plan, find_sources(plan.application, [tmp_path]),
+        realise=lambda directory: realise(login, plan, directory) and None,
+    )  # fmt: skip
+    (result,) = jobs.wait([present], timeout=120)
+    jobs.bring(present.job, result, tmp_path / "results")
+    folder = tmp_path / "results" / plan.name
+    assert result.state == "completed", (folder / "output.log").read_text()
+    said = [(folder / f"mpi-{rank}.txt").read_text() for rank in range(4)]
+    assert said == [f"{rank} of 4, sum 6\n" for rank in range(4)]
+    jobs.absent(plan)

@@ -28,7 +28,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append(str(reference))
         if "gone" in reference.registry:
             raise TargetError(f"the registry {reference.registry} cannot be reached: no answer in time")
-        return SimpleNamespace(digest=DIGEST)
+        return SimpleNamespace(digest=DIGEST, reference=reference.pinned(DIGEST))
 
     monkeypatch.setattr(modak.images.pin, "resolve", resolve)
     return seen
