@@ -134,7 +134,7 @@ def _oci_run(plan: Plan, image: str, binds: list[str], flags: list[str]) -> list
         "run",
         "--rm",
         "--network=host",
-        "--ipc=host",
+        "--volume=/dev/shm:/dev/shm",  # ranks share memory there; --ipc=host would need /dev/mqueue too
         "--security-opt=label=disable",
         "--entrypoint=",
         *flags,

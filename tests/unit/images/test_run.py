@@ -66,7 +66,7 @@ def test_podman(make_plan: Callable[..., Plan]) -> None:
         "run",
         "--rm",
         "--network=host",
-        "--ipc=host",
+        "--volume=/dev/shm:/dev/shm",
         "--security-opt=label=disable",
         "--entrypoint=",
         "--user=0:0",
