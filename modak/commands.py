@@ -60,14 +60,13 @@ def write_plan(
     if sites:
         raise InputError("--site describes targets of the JSON job model, and this is no document of it")
     deployment = load_deployment(*documents)
-    target = deployment.target
     with ExitStack() as stack:
         plan = plan_deployment(
             deployment,
-            _transport(target, config, stack),
+            lambda target: _transport(target, config, stack),
             search=_folders(search, documents),
             now=_now(),
-            default_python=sys.executable if target.host is None else None,
+            default_python=sys.executable,
         )
     if output is not None:
         _write(output, plan.to_json())

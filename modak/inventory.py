@@ -11,9 +11,10 @@ from modak.model.target import Target
 
 
 class _Section(Model):
-    """The one section of a document that matters here."""
+    """The sections of a document that matter here."""
 
     target: Target
+    other_targets: list[Target] = []
 
 
 def load_targets(path: Path, inputs: Mapping[str, Any] | None = None) -> list[Target]:
@@ -26,25 +27,27 @@ def load_targets(path: Path, inputs: Mapping[str, Any] | None = None) -> list[Ta
         raise InputError(f"{path}: the document must be a mapping with the key 'target'")
     if "tosca_definitions_version" in document.data:
         return _of_blueprint(path, inputs or {})
-    return [_of_document(document)]
+    return _of_document(document)
 
 
-def _of_document(document: Document) -> Target:
+def _of_document(document: Document) -> list[Target]:
     if document.data.get("target") is None:
         raise InputError(f"{document.path}: the document has no section 'target'")
-    section = {"target": document.data["target"]}
-    return check(_Section, section, origin=str(document.path), locate=document.locate).target
+    sections = {name: document.data[name] for name in _Section.model_fields if name in document.data}
+    checked = check(_Section, sections, origin=str(document.path), locate=document.locate)
+    return [checked.target, *checked.other_targets]
 
 
 def _of_blueprint(path: Path, inputs: Mapping[str, Any]) -> list[Target]:
-    from modak.blueprint.deployments import document_of, jobs
+    from modak.blueprint.deployments import document_of, jobs, other_targets
     from modak.blueprint.service import load
 
     service = load(path)
     found: dict[str, Target] = {}
-    for template, target in jobs(service):
-        section = {"target": document_of(service, inputs, template, target)["target"]}
-        found.setdefault(target.name, check(_Section, section, origin=f"{path}: {target.name}").target)
+    for template, host in jobs(service):
+        for target in (host, *(other for _, other in other_targets(service, template))):
+            section = {"target": document_of(service, inputs, template, target)["target"]}
+            found.setdefault(target.name, check(_Section, section, origin=f"{path}: {target.name}").target)
     if not found:
         raise InputError(f"{path}: the blueprint has no job on a target")
     return list(found.values())

@@ -1,7 +1,7 @@
 """From a description to its Plan: find the user's files, ask the target about itself, decide, keep what still holds."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -9,11 +9,13 @@ from modak.catalogue.catalogue import Catalogue
 from modak.catalogue.site import catalogue_for
 from modak.discovery import parse_probe, probe_script
 from modak.documents import check, find_sources, read_text
-from modak.errors import InputError, TargetError
+from modak.errors import InfeasibleError, InputError, TargetError
 from modak.model.deployment import Deployment
-from modak.model.plan import Plan
-from modak.model.target import Facts
-from modak.optimiser import keep, make_plan
+from modak.model.plan import Plan, Source
+from modak.model.target import Facts, Target
+from modak.optimiser import choose_target, keep, make_plan
+from modak.optimiser.planner import inputs_of
+from modak.optimiser.targets import Refused, refuse, weigh
 from modak.performance.places import model_folder
 from modak.performance.records import available_measurements
 from modak.transport.base import Transport
@@ -60,20 +62,69 @@ def _python3(python: str) -> str:
 
 def plan_deployment(
     deployment: Deployment,
+    transport: Transport | Callable[[Target], Transport],
+    *,
+    search: Sequence[Path],
+    now: datetime,
+    default_python: str | None = None,
+) -> Plan:
+    """Return the Plan of a deployment, on the best of its targets; relative paths are looked for in ``search``.
+
+    ``transport`` leads to the target, or gives the way to each of several. ``default_python`` is the application's
+    Python on this machine, where it is a target and names none. TargetError when one of the targets cannot be asked.
+    """
+    found = [source.source for source in find_sources(deployment.application, search)]
+    outcomes: list[Plan | Refused] = []
+    for target in deployment.targets:
+        way = transport(target) if callable(transport) else transport
+        alone = deployment.on(target)
+        try:
+            outcomes.append(_planned(alone, found, way, search, now, default_python))
+        except InfeasibleError as error:
+            if len(deployment.targets) == 1:
+                raise
+            outcomes.append(Refused(target, str(error), inputs_of(alone, found)))
+    return choose_target(outcomes)
+
+
+def reconsider(
+    plan: Plan,
+    target: Target,
     transport: Transport,
     *,
     search: Sequence[Path],
     now: datetime,
     default_python: str | None = None,
 ) -> Plan:
-    """Return the Plan of a deployment; relative paths are looked for in the folders of ``search``."""
-    sources = find_sources(deployment.application, search)
+    """Return the better of a Plan and the Plan of the same application on another target; each tells of the other.
+
+    InputError when the Plan knows another target of this name.
+    """
+    if target.name in (plan.target.name, *(other.target.name for other in plan.other_targets)):
+        raise InputError(f"two targets have the name '{target.name}': give each its own")
+    alone = Deployment(application=plan.application, target=target, request=plan.request, job=plan.job)
+    try:
+        return weigh(plan, _planned(alone, plan.sources, transport, search, now, default_python))
+    except InfeasibleError as error:
+        return refuse(plan, Refused(target, str(error), inputs_of(alone, plan.sources)))
+
+
+def _planned(
+    deployment: Deployment,
+    sources: Sequence[Source],
+    transport: Transport,
+    search: Sequence[Path],
+    now: datetime,
+    default_python: str | None,
+) -> Plan:
+    """Return the Plan of a deployment on its one target."""
     catalogue = catalogue_for(deployment.request.catalogue, search)
-    facts = discover(deployment, transport, default_python=default_python, libraries=_libraries(catalogue))
+    python = default_python if deployment.target.host is None else None
+    facts = discover(deployment, transport, default_python=python, libraries=_libraries(catalogue))
     return make_plan(
         deployment,
         facts,
-        [source.source for source in sources],
+        sources,
         now=now,
         catalogue=catalogue,
         measurements=available_measurements(),

@@ -19,7 +19,7 @@ from modak.model.base import Model
 from modak.model.deployment import Deployment
 
 JOB, TARGET = "job", "target"
-"""Names of the two node templates."""
+"""Names of the node templates of the job and its host; other targets are ``target_2`` and so on."""
 _OUTPUTS = {
     "job_id": "The job's id.",
     "job_state": "State of the job.",
@@ -73,17 +73,19 @@ def compose(deployment: Deployment, artifacts: Sequence[str] = ()) -> dict[str, 
     }
     if artifacts:
         template["artifacts"] = {f"file_{number}": _artifact(path) for number, path in enumerate(artifacts, 1)}
+    others = {f"{TARGET}_{number}": target for number, target in enumerate(deployment.other_targets, 2)}
+    requirements = [{"host": TARGET}, *({"other_target": name} for name in others)]
     return {
         "tosca_definitions_version": VERSION,
         "description": f"The application {application.name} on the target {deployment.target.name}.",
         "imports": [f"{library.FOLDER}/{library.NAME}"],
         "topology_template": {
             "node_templates": {
-                TARGET: {
-                    "type": OF_TARGET_TYPE[deployment.target.type],
-                    "properties": properties_of(deployment.target, "type"),
+                **{
+                    name: {"type": OF_TARGET_TYPE[target.type], "properties": properties_of(target, "type")}
+                    for name, target in {TARGET: deployment.target, **others}.items()
                 },
-                JOB: template | {"requirements": [{"host": TARGET}]},
+                JOB: template | {"requirements": requirements},
             },
             "outputs": {
                 name: {"description": text, "value": {"get_attribute": [JOB, name]}} for name, text in _OUTPUTS.items()

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from modak.blueprint.library import RENAMED, application_properties, target_properties
-from modak.blueprint.references import host_of
+from modak.blueprint.references import host_of, requirements_of, target_of
 from modak.blueprint.service import Service
 from modak.blueprint.spot import Fault, Spot
 from modak.blueprint.translate import documents
@@ -100,6 +100,15 @@ def jobs(service: Service) -> Iterator[tuple[Spot, Spot]]:
             yield template, target
 
 
+def other_targets(service: Service, template: Spot) -> Iterator[tuple[Spot, Spot]]:
+    """Yield each requirement of a job that names another target that would do, with that target's node template."""
+    templates = service.templates()
+    for requirement in requirements_of(template):
+        other = templates.get(target_of(requirement) or "") if requirement.name == "other_target" else None
+        if other is not None:
+            yield requirement, other
+
+
 def document_of(service: Service, inputs: Mapping[str, Any], template: Spot, target: Spot) -> dict[str, Any]:
     """Return the deployment document that a job of the blueprint stands for."""
     resolver = Resolver(service, inputs)
@@ -108,24 +117,35 @@ def document_of(service: Service, inputs: Mapping[str, Any], template: Spot, tar
     application = {name: value for name, value in own.items() if name in known}
     names = {shown: field for field, shown in RENAMED.items()}
     described = {names.get(k, k): v for k, v in where.items() if k in ("type", *target_properties())}
+    if target != host_of(service, template):
+        described["tosca_name"] = target.name
     return documents({**application, "tosca_name": template.name}, described, own.get("request"), own.get("job"))
 
 
 def check_deployments(service: Service, inputs: Mapping[str, Any]) -> Iterator[Fault]:
     """Check every job of the blueprint against the models, and that its files are among its artifacts."""
-    for template, target in jobs(service):
-        try:
-            document = document_of(service, inputs, template, target)
-            Deployment.model_validate(document)
-        except InputError as error:
-            place, _, sentence = str(error).partition(": ")
-            yield _spot(template, target, _location(place)).fault(sentence)
-            continue
-        except ValidationError as error:
-            yield from _told(error, template, target)
-            continue
-        if not template.value.get("properties", {}).get("input_folders"):
-            yield from _files(service, document, template)
+    for template, host in jobs(service):
+        names: set[str] = set()
+        for requirement, target in [(host, host), *other_targets(service, template)]:
+            found = _checked(service, inputs, template, target)
+            yield from found if isinstance(found, list) else ()
+            if isinstance(found, Deployment):
+                if found.target.name in names:
+                    yield requirement.fault(f"two targets have the name '{found.target.name}': give each its own")
+                names.add(found.target.name)
+        if names and not template.value.get("properties", {}).get("input_folders"):
+            yield from _files(service, document_of(service, inputs, template, host), template)
+
+
+def _checked(service: Service, inputs: Mapping[str, Any], template: Spot, target: Spot) -> Deployment | list[Fault]:
+    """Return the deployment of a job on a target, or what is wrong with it."""
+    try:
+        return Deployment.model_validate(document_of(service, inputs, template, target))
+    except InputError as error:
+        place, _, sentence = str(error).partition(": ")
+        return [_spot(template, target, _location(place)).fault(sentence)]
+    except ValidationError as error:
+        return list(_told(error, template, target))
 
 
 def _told(error: ValidationError, template: Spot, target: Spot) -> Iterator[Fault]:

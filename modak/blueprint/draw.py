@@ -59,7 +59,13 @@ def picture(service: Service, inputs: Mapping[str, Any] | None = None) -> Pictur
     return Picture(path.stem, boxes, edges, _layers(boxes, edges))
 
 
-_LABELS = {"host": "runs on", "feed": "needs results of", "dependency": "after", "image": "uses"}
+_LABELS = {
+    "host": "runs on",
+    "other_target": "may run on",
+    "feed": "needs results of",
+    "dependency": "after",
+    "image": "uses",
+}
 
 
 def _box(service: Service, resolver: Resolver, name: str) -> Box:

@@ -137,9 +137,9 @@ def application_inputs() -> dict[str, Any]:
     } | _inputs(application_properties(), "SELF")
 
 
-def target_inputs() -> dict[str, Any]:
-    """Return what an operation is told of the target that hosts its node."""
-    return {"type": {"get_property": ["HOST", "type"]}} | _inputs(target_properties(), "HOST")
+def target_inputs(of: str = "HOST") -> dict[str, Any]:
+    """Return what an operation is told of a target: the one that hosts its node, or its relationship's ``TARGET``."""
+    return {"type": {"get_property": [of, "type"]}} | _inputs(target_properties(), of)
 
 
 PARTS: dict[str, Callable[[], dict[str, Any]]] = {
@@ -148,6 +148,9 @@ PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "properties of a target": target_properties,
     "inputs from an application": application_inputs,
     "inputs from a target": target_inputs,
+    "inputs from another target": lambda: (
+        {"tosca_name": {"get_attribute": ["TARGET", "tosca_name"]}} | target_inputs("TARGET")
+    ),
 }
 
 

@@ -49,8 +49,8 @@ def documents(
     described["name"] = described.get("name") or application.get("tosca_name")
     if measured := _document(Workload, workload, ""):
         described["workload"] = measured
-    where = _document(Target, target, "")
-    where.setdefault("name", where.get("type"))
+    where = _document(Target, {k: v for k, v in target.items() if k != "tosca_name"}, "")
+    where.setdefault("name", target.get("tosca_name") or where.get("type"))
     return {
         "application": {k: v for k, v in described.items() if v is not None},
         "target": where,
@@ -126,6 +126,7 @@ def attributes(plan: Mapping[str, Any], job: Mapping[str, Any] | None = None) ->
     uses_python = plan["application"].get("script") is not None
     told: dict[str, Any] = {
         "plan": dict(plan),
+        "target": plan["target"]["name"],
         "chosen": chosen["name"],
         "runtime": chosen["runtime"],
         "image": (chosen.get("image") or {}).get("reference") or "",

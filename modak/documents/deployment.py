@@ -38,7 +38,7 @@ def load_deployment(path: Path, *more: Path) -> Deployment:
         return (holders or documents)[-1].locate(location)
 
     file = check(_File, data, origin=str(path), locate=locate)
-    return Deployment(application=file.application, target=file.target, request=file.request, job=file.job)
+    return Deployment(**{name: getattr(file, name) for name in Deployment.model_fields})
 
 
 def parse_deployment(data: Mapping[str, Any], *, origin: str, locate: Locate | None = None) -> Deployment:

@@ -1,5 +1,7 @@
 """The document that a user writes: application, target, request and job options in one."""
 
+from pydantic import model_validator
+
 from modak.model.application import Application
 from modak.model.base import Model
 from modak.model.request import JobOptions, Request
@@ -7,16 +9,34 @@ from modak.model.target import Target
 
 
 class Deployment(Model):
-    """One application for one target."""
+    """One application for one target, or for the best of several."""
 
     application: Application
     """What is run."""
     target: Target = Target(name="localhost")
     """Where it is run; this machine when absent."""
+    other_targets: list[Target] = []
+    """Targets that would do as well; the Plan leaves ``target`` where the application is surely faster elsewhere."""
     request: Request = Request()
     """What is wanted of the optimiser."""
     job: JobOptions = JobOptions()
     """Options of the job itself."""
+
+    @model_validator(mode="after")
+    def _targets_differ(self) -> "Deployment":
+        names = [target.name for target in self.targets]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"two targets have the name '{twice}': give each its own")
+        return self
+
+    @property
+    def targets(self) -> list[Target]:
+        """All targets that the Plan may choose, the one that needs no reason first."""
+        return [self.target, *self.other_targets]
+
+    def on(self, target: Target) -> "Deployment":
+        """Return the same deployment on this target alone."""
+        return self.model_copy(update={"target": target, "other_targets": []})
 
     @property
     def run_name(self) -> str:

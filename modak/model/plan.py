@@ -128,6 +128,19 @@ class Rejected(Model):
     reason: Text
 
 
+class Elsewhere(Model):
+    """A target that was asked for and not taken, and why."""
+
+    target: Target
+    candidate: Candidate | None = None
+    """What would have run there; nothing where the application cannot run there."""
+    prediction: Prediction | None = None
+    reason: Text
+    """One clause: what the comparison came to, or why the application cannot run there."""
+    inputs: Sha256
+    """Hash of what was asked of this target."""
+
+
 class Versions(Model):
     """What decided."""
 
@@ -162,9 +175,15 @@ class Plan(Model):
     alternatives: list[Ranked] = []
     """All feasible candidates but the chosen, best first."""
     rejected: list[Rejected] = []
+    other_targets: list[Elsewhere] = []
+    """The targets that were asked for besides, and why the application does not run there."""
     versions: Versions
     inputs: Sha256
-    """Hash of what was asked: application, target, request, job, sources."""
+    """Hash of what was asked of this target: application, target, request, job, sources."""
+
+    def questions(self) -> frozenset[str]:
+        """Return the hashes of what was asked of all targets."""
+        return frozenset([self.inputs, *(other.inputs for other in self.other_targets)])
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of what the job does: two Plans with the same one would run the same job."""

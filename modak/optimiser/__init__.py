@@ -2,5 +2,6 @@
 
 from modak.optimiser.keeping import keep
 from modak.optimiser.planner import make_plan
+from modak.optimiser.targets import choose_target
 
-__all__ = ["keep", "make_plan"]
+__all__ = ["choose_target", "keep", "make_plan"]

@@ -7,12 +7,15 @@ def keep(new: Plan, old: Plan) -> Plan:
     """Return ``old`` where the same was asked of the same catalogue and its choice still stands; ``new`` otherwise.
 
     The choice stands when the new Plan lists the very same candidate, be it as an alternative. The digest that its
-    image's reference once stood for stays, whatever it stands for now.
+    image's reference once stood for stays, whatever it stands for now. Of several targets the old one stays where the
+    same candidate would still be taken there.
     """
-    same = (
-        new.inputs == old.inputs and new.scheduler == old.scheduler and new.versions.catalogue == old.versions.catalogue
-    )
-    possible = [new.chosen, *(ranked.candidate for ranked in new.alternatives)]
+    same = new.questions() == old.questions() and new.versions.catalogue == old.versions.catalogue
+    if new.target == old.target:
+        same = same and new.scheduler == old.scheduler
+        possible = [new.chosen, *(ranked.candidate for ranked in new.alternatives)]
+    else:
+        possible = [e.candidate for e in new.other_targets if e.target == old.target and e.candidate is not None]
     return old if same and any(_is_choice(old.chosen, candidate) for candidate in possible) else new
 
 

@@ -6,7 +6,7 @@ import math
 from modak.errors import InfeasibleError, InputError, TargetError
 from modak.model.base import SchedulerName
 from modak.model.deployment import Deployment
-from modak.model.plan import Resources
+from modak.model.plan import Plan, Resources
 from modak.model.target import Facts, Node, Partition
 
 
@@ -58,6 +58,12 @@ def node_of(deployment: Deployment, facts: Facts, partition: Partition | None) -
         node = (facts.node if partition.default else Node()).model_copy(update=known)
     told = deployment.target.node
     return node if told is None else node.model_copy(update=_fields(told, dict.fromkeys(told.model_fields_set)))
+
+
+def price_of(plan: Plan) -> float | None:
+    """Return the price of a node that a Plan reserves for an hour; None where it has none."""
+    asked = Deployment(application=plan.application, target=plan.target, request=plan.request, job=plan.job)
+    return node_of(asked, plan.facts, partition_of(asked, plan.facts)).price
 
 
 def scheduler_of(deployment: Deployment, facts: Facts) -> SchedulerName:

@@ -18,6 +18,8 @@ def render(plan: Plan, *, explain: bool = False) -> str:
     lines = [*_head(plan), "", *_candidates(plan, explain)]
     if explain:
         lines += [*_levers(plan), *_evidence(plan)]
+    if plan.other_targets:
+        lines += ["", "Other targets:", *_elsewhere(plan)]
     if plan.rejected:
         lines += ["", "Not considered further:", *_rejected(plan, explain)]
     if explain:
@@ -126,6 +128,12 @@ def _aligned(rows: Sequence[tuple[str, str, str, str, str]]) -> list[str]:
             name = ""
         lines.append(f"{name:<{widths[0]}}  {tail}".rstrip())
     return lines
+
+
+def _elsewhere(plan: Plan) -> Iterator[str]:
+    for other in plan.other_targets:
+        name = f", {other.candidate.name}" if other.candidate else ""
+        yield from _wrapped(f"{other.target.name}{name}: {other.reason}", "  ", "      ")
 
 
 def _levers(plan: Plan) -> list[str]:

@@ -33,6 +33,10 @@ class ActionModule(ModakAction):
         sections = {name: plain(arguments[name]) for name in SECTIONS if arguments[name] is not None}
         if not sections.get("application"):
             raise InputError(_no_application(arguments["variables"]))
+        if "other_targets" in arguments["variables"]:
+            raise InputError(
+                "other_targets: this playbook deploys on one target; ask 'modak plan' or use a blueprint for several"
+            )
         host = _host_of(sections.get("target"))
         known = host in task_vars.get("groups", {}).get("all", [])
         if known:

@@ -15,11 +15,13 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_
 from ansible_collections.modak.deploy.plugins.plugin_utils.transport import AnsibleTransport
 
 try:
-    from modak.documents import parse_deployment, plain
+    from modak.documents import check, parse_deployment, plain
+    from modak.errors import InputError
     from modak.model.deployment import Deployment
     from modak.model.plan import Plan
+    from modak.model.target import Target
     from modak.optimiser.table import render
-    from modak.planning import keep_plan, kept_plan, plan_deployment, still_holds, with_image
+    from modak.planning import keep_plan, kept_plan, plan_deployment, reconsider, still_holds, with_image
 except ImportError:
     pass  # ModakAction says so before anything here is used
 
@@ -30,10 +32,12 @@ class ActionModule(ModakAction):
     """modak.deploy.optimise."""
 
     ARGUMENTS = {
-        "application": {"type": "dict", "required": True},
+        "application": {"type": "dict"},
         "target": {"type": "dict"},
         "request": {"type": "dict"},
         "job": {"type": "dict"},
+        "plan": {"type": "dict"},
+        "part": {"type": "bool", "default": False},
         "search_paths": {"type": "list", "elements": "path", "default": []},
         "results": {"type": "path"},
         "force": {"type": "bool", "default": False},
@@ -42,6 +46,10 @@ class ActionModule(ModakAction):
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        if arguments["plan"] is not None:
+            return self._elsewhere(arguments, task_vars)
+        if arguments["application"] is None:
+            raise InputError("missing required arguments: application")
         sections = {name: plain(arguments[name]) for name in SECTIONS if arguments[name] is not None}
         deployment = parse_deployment(sections, origin="the variables")
         results = Path(arguments["results"]).absolute() if arguments["results"] else None
@@ -49,13 +57,40 @@ class ActionModule(ModakAction):
         if arguments["deployed"] and kept is not None:
             return _returned(kept, changed=False)
         plan = self._plan(deployment, kept, arguments, task_vars)
-        table = render(plan)
+        return self._kept(plan, kept, None if arguments["deployed"] else results, arguments)
+
+    def _kept(self, plan: Plan, kept: Plan | None, results: Path | None, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Show the Plan, and keep it unless it is a part of what is kept already."""
         if arguments["show"]:
-            show(table)
+            show(render(plan))
         changed = False
-        if results and not arguments["deployed"]:
+        is_known = arguments["part"] and kept is not None and plan.questions() < kept.questions()
+        if results and not is_known:
             changed = plan != kept if self._task.check_mode else keep_plan(plan, results)
         return _returned(plan, changed=changed)
+
+    def _elsewhere(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Return the better of the Plan that was given and one for the task's host."""
+        if arguments["target"] is None or arguments["application"] is not None:
+            raise InputError("with 'plan' the option 'target' is wanted, and 'application' stands in the Plan")
+        given = check(Plan, plain(arguments["plan"]), origin="plan")
+        target = check(Target, plain(arguments["target"]), origin="target")
+        results = Path(arguments["results"]).absolute() if arguments["results"] else None
+        kept = kept_plan(results, given.name) if results and not arguments["force"] else None
+        search = search_folders(arguments["search_paths"], task_vars)
+        transport = AnsibleTransport(self, str(task_vars.get("inventory_hostname", target.name)))
+        both = reconsider(
+            given,
+            target,
+            transport,
+            search=search,
+            now=datetime.now(timezone.utc),
+            default_python=task_vars.get("ansible_playbook_python"),
+        )
+        plan = still_holds(both, kept)
+        if plan.target == target:
+            plan = with_image(plan, transport, search=search)
+        return self._kept(plan, kept, results, arguments)
 
     def _plan(
         self, deployment: Deployment, kept: Plan | None, arguments: dict[str, Any], task_vars: dict[str, Any]

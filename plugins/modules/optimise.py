@@ -17,9 +17,8 @@ description:
 author: the modak authors (@modak)
 options:
   application:
-    description: What is run, the section C(application) of a deployment document.
+    description: What is run, the section C(application) of a deployment document; required unless O(plan) is given.
     type: dict
-    required: true
   target:
     description: Where it is run, the section C(target); this machine when absent.
     type: dict
@@ -29,6 +28,15 @@ options:
   job:
     description: Options of the job, the section C(job).
     type: dict
+  plan:
+    description:
+      - A Plan for another target. What it plans is planned for O(target), on the task's host, as well.
+      - The better Plan is returned, and tells of the other one. It is kept in O(results).
+    type: dict
+  part:
+    description: The task's host is one of several targets, so that a Plan for more of them stays in O(results).
+    type: bool
+    default: false
   search_paths:
     description:
       - Folders in which relative paths of the application are looked for first.

@@ -1,5 +1,6 @@
 """xOpera on the blueprints: deploy, outputs, undeploy, resume, update; on this machine and on a real Slurm over ssh."""
 
+import json
 import os
 import secrets
 import signal
@@ -13,6 +14,10 @@ import pytest
 import yaml
 
 from modak.blueprint.package import write_csar
+from modak.discovery import parse_probe, probe_script
+from modak.performance.records import read_records
+from modak.performance.store import Store
+from modak.transport.local import LocalTransport
 from orchestrator import BLUEPRINTS, Orchestrator, connection
 from rig import Rig
 
@@ -105,6 +110,57 @@ def test_digits_on_slurm(tmp_path: Path, environment: dict[str, str], real_slurm
     assert outputs["interpreter"] == keras_python
     assert real_slurm.jobs()[outputs["job_id"]] == ("digits", "COMPLETED")
     assert opera.run("undeploy").code == 0
+
+
+def measured_on_slurm(folder: Path, seconds: float) -> str:
+    """Return the address of a store in which digits took so long on a node of the rig, which is this machine."""
+    here = parse_probe(LocalTransport().run(probe_script(None)).stdout, None).node
+    record = {
+        "schema": "modak.measurement/1",
+        "type": "ai_training",
+        "framework": "keras",
+        "workload": {"model": "mnist-cnn", "unit": "epoch", "units": 1},
+        "configuration": {"levers": ["keras-tensorflow"]},
+        "hardware": {"microarchitecture": here.microarchitecture, "cpu_model": here.cpu_model, "cores": 8},
+        "provenance": {"source": "test_opera.py", "date": "2026-01-01", "method": "invented"},
+        "runs": [{"total": seconds + n / 1000} for n in range(5)],
+    }
+    (folder / "records.jsonl").write_text(json.dumps(record) + "\n")
+    store = Store(f"sqlite:///{folder}/store.sqlite")
+    assert store.add(read_records(folder / "records.jsonl")) == (1, 0)
+    return f"sqlite:///{folder}/store.sqlite"
+
+
+def test_the_plan_takes_the_faster_of_two_targets(
+    tmp_path: Path, environment: dict[str, str], real_slurm: Rig, keras_python: str
+) -> None:
+    """Nothing speaks for Slurm, until it was measured there: then an update moves the job."""
+    opera = Orchestrator(tmp_path, dict(environment), BLUEPRINTS / "digits-two-targets.yaml")
+    workspace = tmp_path / "workspace"
+    given = {
+        "machine_python": sys.executable,
+        "machine_workspace": str(workspace),
+        "python": keras_python,
+        **connection(real_slurm),
+    }
+    opera.environment["MODAK_MEASUREMENTS"] = f"sqlite:///{tmp_path}/none.sqlite"
+    opera.inputs(epochs=2, **given)
+    deployed = opera.deploy(timeout=300)
+    assert deployed.code == 0, deployed.text
+    assert (opera.outputs()["target"], opera.outputs()["state"]) == ("machine", "completed")
+    opera.environment["MODAK_MEASUREMENTS"] = measured_on_slurm(tmp_path, 0.5)
+    opera.inputs(epochs=1, **given)
+    updated = opera.run("update", "-i", "inputs.yaml", str(opera.blueprint), timeout=300)
+    assert updated.code == 0, updated.text
+    outputs = opera.outputs()
+    assert (outputs["target"], outputs["state"], outputs["interpreter"]) == ("cluster", "completed", keras_python)
+    assert real_slurm.jobs()[outputs["job_id"]] == ("digits", "COMPLETED")
+    (other,) = json.loads((Path(outputs["results_path"]) / "plan.json").read_text())["other_targets"]
+    assert other["target"]["name"] == "machine"
+    assert folders(workspace) == [], "the job of before is gone"
+    undeployed = opera.run("undeploy")
+    assert undeployed.code == 0, undeployed.text
+    assert not list((real_slurm.home / ".modak" / "runs").glob("digits-*"))
 
 
 def test_a_workflow_passes_results_on(tmp_path: Path, environment: dict[str, str]) -> None:

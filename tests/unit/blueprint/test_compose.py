@@ -15,7 +15,7 @@ from toscaparser.tosca_template import ToscaTemplate
 
 from modak.blueprint import library
 from modak.blueprint.compose import JOB, TARGET, as_yaml, compose, write_blueprint
-from modak.blueprint.deployments import document_of, jobs
+from modak.blueprint.deployments import document_of, jobs, other_targets
 from modak.blueprint.fields import Schema, schema_of
 from modak.blueprint.library import RENAMED, application_properties, target_properties
 from modak.blueprint.service import load
@@ -90,6 +90,7 @@ def deployments(draw: st.DrawFn) -> Deployment:
     data = {
         "application": draw(models(Application)),
         "target": draw(models(Target)),
+        "other_targets": draw(st.lists(models(Target), max_size=2)),
         "request": draw(models(Request)),
         "job": draw(models(JobOptions)),
     }
@@ -115,18 +116,20 @@ def folder() -> Any:
 
 
 def as_tosca_parser_reads_it(path: Path) -> dict[str, Any]:
-    """Return the deployment document that tosca-parser's view of the two node templates stands for."""
+    """Return the deployment document that tosca-parser's view of the node templates stands for."""
     told: dict[str, dict[str, Any]] = {}
     for node in ToscaTemplate(str(path)).nodetemplates:
         told[node.name] = {prop.name: prop.value for prop in node.get_properties_objects()}
-    job, target = told[JOB], told[TARGET]
+    job = told[JOB]
     fields = {shown: field for field, shown in RENAMED.items()}
-    return documents(
-        {k: job[k] for k in ("type", *application_properties())} | {"tosca_name": JOB},
-        {fields.get(k, k): target[k] for k in ("type", *target_properties())},
-        job["request"],
-        job["job"],
-    )
+    application = {k: job[k] for k in ("type", *application_properties())} | {"tosca_name": JOB}
+
+    def sections(name: str) -> dict[str, Any]:
+        target = {fields.get(k, k): told[name][k] for k in ("type", *target_properties())}
+        return documents(application, target, job["request"], job["job"])
+
+    others = [sections(name)["target"] for name in sorted(told) if name.startswith(f"{TARGET}_")]
+    return {**sections(TARGET), "other_targets": others}
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
@@ -139,8 +142,10 @@ def test_round_trip(folder: Path, deployment: Deployment) -> None:
         assume(False)
     assert Deployment.model_validate(as_tosca_parser_reads_it(path)) == deployment
     service = load(path)
-    templates = service.templates()
-    assert Deployment.model_validate(document_of(service, {}, templates[JOB], templates[TARGET])) == deployment
+    ((template, target),) = jobs(service)
+    document = document_of(service, {}, template, target)
+    others = [document_of(service, {}, template, other)["target"] for _, other in other_targets(service, template)]
+    assert Deployment.model_validate({**document, "other_targets": others}) == deployment
 
 
 def test_workload_is_whole(folder: Path) -> None:

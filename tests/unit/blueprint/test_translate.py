@@ -141,6 +141,7 @@ JOB = {"id": 17, "state": "completed", "seconds": 11.0, "results": "/r/digits", 
 def test_attributes_of_a_plan() -> None:
     assert attributes(PLAN) == {
         "plan": PLAN,
+        "target": "slurm",
         "chosen": "keras-tensorflow",
         "runtime": "native",
         "image": "",

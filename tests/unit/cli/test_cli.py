@@ -93,6 +93,21 @@ def test_sections_of_a_later_document_replace_those_before(folder: Path, capsys:
     assert (plan["name"], plan["target"]["name"], plan["application"]["name"]) == ("other", "elsewhere", "hello")
 
 
+def test_a_plan_over_several_targets_tells_why_not_the_others(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = "{name: small, node: {cores: 1}}"
+    (folder / "more.yml").write_text(f"other_targets: [{{name: twin}}, {small}]\njob: {{cores_per_rank: 2}}\n")
+    code, out, err = run(capsys, "plan", "deploy.yml", "more.yml", "--json")
+    assert (code, err) == (0, "")
+    told = {other["target"]["name"]: other["reason"] for other in json.loads(out)["other_targets"]}
+    assert told.keys() == {"twin", "small"}
+    assert told["twin"].startswith("no time is known on ")
+    assert told["small"].endswith("need 2 cores, and a node of the target small has 1")
+    (folder / "small.yml").write_text(f"target: {small}\nother_targets: [{small.replace('small', 'tiny')}]\n")
+    code, _, err = run(capsys, "plan", "deploy.yml", "more.yml", "small.yml")
+    assert code == 3
+    assert err.startswith("no target can do what was asked: on small: ")
+
+
 def test_files_are_looked_for_where_told_and_beside_the_documents(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,102 @@
+"""The choice among targets: each has its own Plan, and the better one takes the other in."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from modak.errors import InfeasibleError
+from modak.model.plan import Elsewhere, Plan
+from modak.model.target import Target
+from modak.optimiser.resources import price_of
+from modak.performance.statistics import Interval
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A target that cannot do what was asked, and why."""
+
+    target: Target
+    reason: str
+    inputs: str
+    """Hash of what was asked of it."""
+
+
+def choose_target(outcomes: Sequence[Plan | Refused]) -> Plan:
+    """Return the Plan of the best target, which tells why of each other one; the first needs no reason.
+
+    A later target is taken where its whole interval lies below that of the best before: in seconds, or in costs where
+    the objective is cost. The order of targets therefore matters only where nothing sure can be told. InfeasibleError
+    when all refuse.
+    """
+    if len(outcomes) == 1 and isinstance(outcomes[0], Plan):
+        return outcomes[0]
+    plans = [outcome for outcome in outcomes if isinstance(outcome, Plan)]
+    if not plans:
+        told = "; ".join(f"on {o.target.name}: {o.reason}" for o in outcomes if isinstance(o, Refused))
+        raise InfeasibleError(f"no target can do what was asked: {told}")
+    refused = [outcome for outcome in outcomes if isinstance(outcome, Refused)]
+    return reduce(refuse, refused, reduce(weigh, plans))
+
+
+def weigh(plan: Plan, other: Plan) -> Plan:
+    """Return the better of two Plans for one application, with the other one among its ``other_targets``."""
+    here, there = _least(plan), _least(other)
+    names = plan.target.name, other.target.name
+    if here is None or there is None:
+        why = f"no time is known on {names[0] if here is None else names[1]}, so that the two cannot be compared"
+        return _joined(plan, other, why, moved=False)
+    if here.unit != there.unit:
+        why = f"a node has a price on one of {names[0]} and {names[1]} only, so that costs cannot be compared"
+        return _joined(plan, other, why, moved=False)
+    verb = "take" if here.unit == "s" else "cost"
+    told = f"it is predicted to {verb} {there.words} on {names[1]} against {here.words} on {names[0]}"
+    if there.amount.high < here.amount.low:
+        return _joined(other, plan, told, moved=True)
+    doubt = ", but these intervals meet" if there.amount.value < here.amount.value else ""
+    return _joined(plan, other, told + doubt, moved=False)
+
+
+def refuse(plan: Plan, refused: Refused) -> Plan:
+    """Return the Plan with a target among its ``other_targets`` that cannot do what was asked."""
+    elsewhere = Elsewhere(target=refused.target, reason=refused.reason, inputs=refused.inputs)
+    return plan.model_copy(update={"other_targets": [*plan.other_targets, elsewhere]})
+
+
+def _joined(taken: Plan, left: Plan, why: str, *, moved: bool) -> Plan:
+    elsewhere = Elsewhere(
+        target=left.target, candidate=left.chosen, prediction=left.prediction, reason=why, inputs=left.inputs
+    )
+    first, second = (left, taken) if moved else (taken, left)
+    update: dict[str, object] = {"other_targets": [*first.other_targets, *second.other_targets, elsewhere]}
+    if moved:
+        update["reason"] = f"{taken.reason}; {why}"
+    return taken.model_copy(update=update)
+
+
+@dataclass(frozen=True)
+class _Amount:
+    """What is to be made least, with its unit."""
+
+    amount: Interval
+    unit: str
+
+    @property
+    def words(self) -> str:
+        amount = self.amount
+        return f"{amount.value:.4g} {self.unit}".strip() + f" ({amount.low:.3g} to {amount.high:.3g})"
+
+
+def _least(plan: Plan) -> _Amount | None:
+    """Return seconds, or costs where the objective is cost; None where no absolute figure is known."""
+    prediction = plan.prediction
+    if prediction.seconds is None:
+        return None
+    ends = prediction.low, prediction.high
+    low, high = (prediction.seconds if end is None else end for end in ends)
+    seconds = Interval(prediction.seconds, low, high)
+    if plan.request.objective != "cost":
+        return _Amount(seconds, "s")
+    price = price_of(plan)
+    factor = plan.chosen.resources.nodes * (price or 1.0) / 3600
+    costs = Interval(seconds.value * factor, seconds.low * factor, seconds.high * factor)
+    return _Amount(costs, "" if price else "node-hours")
