@@ -73,6 +73,7 @@ def digits(
         results = tmp_path_factory.mktemp("results")
         images = Images(store, jobs, plan.target, catalogue, logs=results)
         images.present(plan.chosen.image, Wish(runtime, "lz4" if runtime != "podman" else None))  # type: ignore[arg-type]
+        jobs.absent(plan)
         present = jobs.present(
             plan,
             find_sources(plan.application, [DIGITS]),
