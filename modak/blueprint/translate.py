@@ -49,14 +49,18 @@ def documents(
     described["name"] = described.get("name") or application.get("tosca_name")
     if measured := _document(Workload, workload, ""):
         described["workload"] = measured
-    where = _document(Target, {k: v for k, v in target.items() if k != "tosca_name"}, "")
-    where.setdefault("name", target.get("tosca_name") or where.get("type"))
     return {
         "application": {k: v for k, v in described.items() if v is not None},
-        "target": where,
         "request": _document(Request, request or {}, "request."),
-        "job": _document(JobOptions, job or {}, "job."),
+        **image_documents(target, job),
     }
+
+
+def image_documents(target: Mapping[str, Any], job: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the sections ``target`` and ``job`` for what the operations of ``modak.nodes.ContainerImage`` are told."""
+    where = _document(Target, {k: v for k, v in target.items() if k != "tosca_name"}, "")
+    where.setdefault("name", target.get("tosca_name") or where.get("type"))
+    return {"target": where, "job": _document(JobOptions, job or {}, "job.")}
 
 
 def _split(application: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,6 +1,6 @@
 """Documents that users write: reading with line numbers, checking with one sentence for every fault, their files."""
 
-from modak.documents.deployment import load_deployment, parse_deployment
+from modak.documents.deployment import load_deployment, parse_deployment, parse_place
 from modak.documents.faults import check
 from modak.documents.plain import plain
 from modak.documents.reading import Document, Locate, Outline, read_document, read_outline, read_text
@@ -15,6 +15,7 @@ __all__ = [
     "find_sources",
     "load_deployment",
     "parse_deployment",
+    "parse_place",
     "plain",
     "read_document",
     "read_outline",

@@ -9,7 +9,7 @@ from modak.documents.plain import plain
 from modak.documents.reading import Locate, Location, read_document
 from modak.errors import InputError
 from modak.model.base import Line
-from modak.model.deployment import Deployment
+from modak.model.deployment import Deployment, Place
 
 
 class _File(Deployment):
@@ -52,6 +52,15 @@ def parse_deployment(data: Mapping[str, Any], *, origin: str, locate: Locate | N
         raise InputError(f"{origin}: {error}") from None
     _check_mapping(values, origin)
     return check(Deployment, values, origin=origin, locate=locate)
+
+
+def parse_place(data: Mapping[str, Any], *, origin: str, locate: Locate | None = None) -> Place:
+    """Return where something is brought to that is no application; see ``parse_deployment``."""
+    try:
+        values = plain(data)
+    except InputError as error:
+        raise InputError(f"{origin}: {error}") from None
+    return check(Place, values, origin=origin, locate=locate)
 
 
 def _check_mapping(data: Any, origin: str) -> None:

@@ -1,5 +1,6 @@
 """An image as a state: present on a target, pulled or built once and checked; or absent."""
 
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -76,11 +77,16 @@ class Images:
         self.follow = False
         """Whether the reporter of ``jobs`` gets a build's log as it grows."""
 
-    def named(self, name: str, microarchitecture: str | None = None) -> Image:
-        """Return a catalogue entry, a reference or a file on the target as a pinned image."""
+    def named(self, name: str, microarchitecture: str | None = None, digest: str | None = None) -> Image:
+        """Return a catalogue entry, a reference or a file on the target as a pinned image.
+
+        With ``digest``, what it stood for at some time, nobody is asked what it stands for now.
+        """
+        if digest is not None and not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
+            raise InputError(f"the digest '{digest}' of the image '{name}' is not 'sha256:' and 64 hexadecimal digits")
         entry = self.catalogue.get(name)
         if entry is not None and entry.reference is None:
-            digest = definition_for(name, self.catalogue, microarchitecture, self.recipes).digest
+            digest = digest or definition_for(name, self.catalogue, microarchitecture, self.recipes).digest
             return Image(
                 reference=f"build://{name}",
                 digest=digest,
@@ -91,8 +97,8 @@ class Images:
             )
         reference = parse((entry.reference if entry else None) or name)
         if reference.scheme == "file":
-            return Image(reference=str(reference), digest=self.store.digest_of(reference.repository))
-        pinned = (entry.digest if entry else None) or reference.digest
+            return Image(reference=str(reference), digest=digest or self.store.digest_of(reference.repository))
+        pinned = digest or (entry.digest if entry else None) or reference.digest
         if entry is None:
             return Image(reference=name, digest=pinned or resolve(reference).digest)
         return Image(

@@ -8,6 +8,15 @@ from modak.model.request import JobOptions, Request
 from modak.model.target import Target
 
 
+class Place(Model):
+    """A target, and options of what is submitted there to bring or build an image."""
+
+    target: Target = Target(name="localhost")
+    """Where it is brought; this machine when absent."""
+    job: JobOptions = JobOptions()
+    """Options of a build's job."""
+
+
 class Deployment(Model):
     """One application for one target, or for the best of several."""
 

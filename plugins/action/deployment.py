@@ -13,7 +13,7 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.hosts import LOCAL, h
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import locator
 
 try:
-    from modak.documents import parse_deployment, plain
+    from modak.documents import parse_deployment, parse_place, plain
     from modak.errors import InputError
 except ImportError:
     pass  # ModakAction says so before anything here is used
@@ -26,12 +26,13 @@ class ActionModule(ModakAction):
 
     ARGUMENTS = {
         **{section: {"type": "raw"} for section in SECTIONS},
+        "image": {"type": "str"},
         "variables": {"type": "list", "elements": "str", "default": []},
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         sections = {name: plain(arguments[name]) for name in SECTIONS if arguments[name] is not None}
-        if not sections.get("application"):
+        if not sections.get("application") and arguments["image"] is None:
             raise InputError(_no_application(arguments["variables"]))
         if "other_targets" in arguments["variables"]:
             raise InputError(
@@ -41,7 +42,8 @@ class ActionModule(ModakAction):
         known = host in task_vars.get("groups", {}).get("all", [])
         if known:
             sections["target"] = {**_site(host, task_vars), **sections["target"]}
-        deployment = parse_deployment(sections, origin="the variables", locate=locator(SECTIONS))
+        parse = parse_deployment if arguments["image"] is None else parse_place
+        deployment = parse(sections, origin="the variables", locate=locator(SECTIONS))
         return {
             "changed": False,
             "deployment": deployment.model_dump(mode="json"),

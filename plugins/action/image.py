@@ -34,6 +34,7 @@ class ActionModule(JobAction):
     ARGUMENTS = {
         "plan": {"type": "dict"},
         "name": {"type": "str"},
+        "digest": {"type": "str"},
         "target": {"type": "dict"},
         "job": {"type": "dict"},
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
@@ -89,7 +90,7 @@ class ActionModule(JobAction):
 
     def _wanted(self, plan: Plan | None, images: Images, arguments: dict[str, Any]) -> Image:
         if plan is None:
-            return images.named(arguments["name"], arguments["microarchitecture"])
+            return images.named(arguments["name"], arguments["microarchitecture"], arguments["digest"])
         image = pinned(plan, images.catalogue, images.store, images.recipes).chosen.image
         if image is None:
             raise InputError("the plan's image cannot be had: make the plan again")

@@ -11,7 +11,7 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 try:
-    from modak.blueprint.translate import documents
+    from modak.blueprint.translate import documents, image_documents
     from modak.documents import plain
     from modak.errors import ModakError
 
@@ -30,15 +30,14 @@ author: the modak authors (@modak)
 options:
   _input:
     description:
-      - What the operations of the node type C(modak.nodes.Job) are told, with the keys O(_input.tosca_application),
-        O(_input.tosca_target), O(_input.tosca_request) and O(_input.tosca_job).
+      - What the operations of the node types C(modak.nodes.Job) and C(modak.nodes.ContainerImage) are told, with the
+        keys O(_input.tosca_application), O(_input.tosca_target), O(_input.tosca_request) and O(_input.tosca_job).
     type: dict
     required: true
     suboptions:
       tosca_application:
-        description: Properties of the application.
+        description: Properties of the application; an image has none.
         type: dict
-        required: true
       tosca_target:
         description: Properties of the target that hosts it.
         type: dict
@@ -64,7 +63,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The sections C(application), C(target), C(request) and C(job).
+  description: The sections C(application), C(target), C(request) and C(job); for an image C(target) and C(job).
   type: dict
   sample: {"application": {"name": "digits", "script": "train.py"}}
 """
@@ -78,6 +77,8 @@ def from_tosca(node: Mapping[str, Any]) -> dict[str, Any]:
         )
     told = plain(node)
     try:
+        if "tosca_application" not in told:
+            return image_documents(told["tosca_target"], told.get("tosca_job"))
         return documents(
             told["tosca_application"], told["tosca_target"], told.get("tosca_request"), told.get("tosca_job")
         )

@@ -19,8 +19,12 @@ description:
 author: the modak authors (@modak)
 options:
   application:
-    description: What is run. It is required; one that is missing fails with a sentence that says so.
+    description:
+      - What is run. One that is missing fails with a sentence that says so, unless O(image) is given.
     type: raw
+  image:
+    description: The container image that is brought to the target, where no application is run.
+    type: str
   target:
     description: Where it is run.
     type: raw

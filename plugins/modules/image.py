@@ -31,6 +31,11 @@ options:
       - A name of the catalogue, a reference (C(docker://), C(oras://), C(library://)), or the absolute path of a file
         on the target, where there is no plan.
     type: str
+  digest:
+    description:
+      - What the image stood for when it was brought, as RV(image.digest) tells. With it nobody is asked what the name
+        stands for now, so that V(absent) removes what was brought.
+    type: str
   target:
     description: The target as in a deployment's document, where there is no plan; a plain machine when absent.
     type: dict

@@ -1,5 +1,7 @@
 """The real parts, and the images that the tests start from."""
 
+import base64
+import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +20,7 @@ from modak.jobs.settings import Patience
 from modak.model.image import ImageEntry
 from modak.model.plan import Image
 from modak.model.target import Polling, Target
+from rig import Rig
 
 
 @pytest.fixture(scope="session")
@@ -74,6 +77,24 @@ def catalogue(parts: Containers) -> Mapping[str, ImageEntry]:
 
 
 @pytest.fixture(scope="session")
+def site(parts: Containers, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site's catalogue, which has the base from its own registry."""
+    folder = tmp_path_factory.mktemp("catalogue")
+    (folder / "images.yaml").write_text(
+        f"""version: 1
+images:
+  - name: debian12-cpu
+    source: base
+    origin: docker://{parts.registry}/library/debian:12
+    distribution: debian12
+    python: "3.11.2"
+    glibc: "2.36"
+"""
+    )
+    return folder
+
+
+@pytest.fixture(scope="session")
 def workspace(parts: Containers) -> Path:
     path = parts.home / "workspace"
     return path if path.exists() else parts.folder("workspace")
@@ -101,3 +122,27 @@ def built_image(
         return Path(images.present(images.named(name), Wish("apptainer", "lz4")).path)
 
     return build
+
+
+@pytest.fixture
+def rig_with_runtimes(real_slurm: Rig, parts: Containers) -> Iterator[Rig]:
+    """The real Slurm, whose user has the container runtimes when he logs in."""
+    profile = real_slurm.home / ".bashrc"
+    before = profile.read_text() if profile.exists() else None
+    profile.write_text(parts.settings)
+    try:
+        yield real_slurm
+    finally:
+        if before is None:
+            profile.unlink()
+        else:
+            profile.write_text(before)
+
+
+@pytest.fixture(scope="session")
+def login_file(parts: Containers, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with the login for the registry that asks for one, as podman keeps it."""
+    path = tmp_path_factory.mktemp("login") / "auth.json"
+    text = base64.b64encode(f"{parts.login.user}:{parts.login.password}".encode()).decode()
+    path.write_text(json.dumps({"auths": {parts.secure: {"auth": text}}}))
+    return path

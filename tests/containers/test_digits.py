@@ -1,12 +1,15 @@
 """The digits job in each container runtime, from the description to its metrics: planned, built, checked, run."""
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from containers import Containers, UserTransport
+from endings import assert_unchanged
 from modak.documents import find_sources, parse_deployment
 from modak.images.ensure import Images, Wish
 from modak.images.place import locate
@@ -16,29 +19,12 @@ from modak.jobs.settings import Patience
 from modak.model.job import JobResult
 from modak.model.plan import Plan
 from modak.planning import catalogue_for, plan_deployment, with_image
-from rig import TOP
+from rig import TOP, Rig
+from sites import Site
 
 DIGITS = TOP / "examples" / "digits"
 KERAS = "keras-3.15-pip-cpu"
 EPOCHS = 2
-
-
-@pytest.fixture(scope="session")
-def site(parts: Containers, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A site's catalogue, which has the base from its own registry."""
-    folder = tmp_path_factory.mktemp("catalogue")
-    (folder / "images.yaml").write_text(
-        f"""version: 1
-images:
-  - name: debian12-cpu
-    source: base
-    origin: docker://{parts.registry}/library/debian:12
-    distribution: debian12
-    python: "3.11.2"
-    glibc: "2.36"
-"""
-    )
-    return folder
 
 
 @pytest.fixture(scope="session")
@@ -88,6 +74,7 @@ def digits(
 
 
 def accurate(result: JobResult) -> bool:
+    print("digits:", result.metrics)
     return result.metrics is not None and 0.8 < result.metrics["accuracy"] <= 1
 
 
@@ -114,18 +101,64 @@ def test_in_podman(published: tuple[Plan, JobResult, str]) -> None:
 
 def test_in_charliecloud(
     parts: Containers, published: tuple[Plan, JobResult, str], digits: Callable[..., tuple[Plan, JobResult]],
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, login_file: Path,
 ) -> None:  # fmt: skip
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(parts.certificate))
-    _keep_login(parts, tmp_path / "auth.json", monkeypatch)
+    monkeypatch.setenv("REGISTRY_AUTH_FILE", str(login_file))
     _, result = digits("charliecloud", published[2], {"REQUESTS_CA_BUNDLE": str(parts.certificate)})
     assert accurate(result)
 
 
-def _keep_login(parts: Containers, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import base64
-    import json
+@pytest.fixture(scope="session")
+def references(
+    parts: Containers, built_image: Callable[[str], Path], published: tuple[Plan, JobResult, str]
+) -> dict[str, str]:
+    """The image with Keras in the registries, by runtime."""
+    oras = f"oras://{parts.registry}/sif/keras:3.15"
+    parts.run("apptainer", "push", "--no-https", str(built_image("keras-3.15-pip-cpu")), oras)
+    return {
+        "apptainer": oras,
+        "podman": published[2].replace(parts.secure, parts.registry),
+        "charliecloud": published[2],
+    }
 
-    text = base64.b64encode(f"{parts.login.user}:{parts.login.password}".encode()).decode()
-    path.write_text(json.dumps({"auths": {parts.secure: {"auth": text}}}))
-    monkeypatch.setenv("REGISTRY_AUTH_FILE", str(path))
+
+@pytest.mark.parametrize("runtime", ["apptainer", "podman", "charliecloud"])
+def test_on_slurm_from_a_registry(
+    runtime: str, parts: Containers, references: dict[str, str], rig_with_runtimes: Rig,
+    environment: dict[str, str], login_file: Path, tmp_path: Path,
+) -> None:  # fmt: skip
+    settings = {"REGISTRY_AUTH_FILE": str(login_file), "REQUESTS_CA_BUNDLE": str(parts.certificate)}
+    site = Site(tmp_path, {**environment, **settings}, rig_with_runtimes.inventory)
+    site.write(_document(f"digits-{runtime}", runtime, references[runtime], parts.settings))
+    ended = site.play("deploy", timeout=600)
+    assert ended.code == 0, ended.text
+    (metrics,) = [json.loads(path.read_text()) for path in site.results.rglob("metrics.json")]
+    print(f"digits on Slurm in {runtime}: accuracy {metrics['accuracy']:.3f}")
+    assert 0.8 < metrics["accuracy"] <= 1
+    (plan,) = [json.loads(path.read_text()) for path in site.results.rglob("plan.json")]
+    assert plan["chosen"]["runtime"] == runtime
+    assert plan["chosen"]["image"]["digest"].startswith("sha256:")
+    assert_unchanged(site.play("deploy"))
+    undeployed = site.play("undeploy")
+    assert undeployed.code == 0, undeployed.text
+
+
+def _document(name: str, runtime: str, image: str, before: str) -> dict[str, Any]:
+    return {
+        "application": {
+            "name": name,
+            "script": str(DIGITS / "train.py"),
+            "arguments": ["--epochs", "2"],
+            "outputs": ["metrics.json"],
+            "metrics": "metrics.json",
+            "framework": {"name": "keras", "version": ">=3"},
+            "image": image,
+        },
+        "target": {
+            "name": "rig", "type": "slurm", "host": "slurm-login", "python": "/usr/bin/python3",
+            "polling": {"first": 0.5, "maximum": 2.0},
+        },
+        "request": {"runtimes": [runtime]},
+        "job": {"wall_time": "10m", "nodes": 1, "threads": 2, "pre_execution": before},
+    }  # fmt: skip

@@ -26,19 +26,10 @@ Path(f"rank-{known['SLURM_PROCID']}.json").write_text(json.dumps({"inside": insi
 
 
 @pytest.fixture
-def login(real_slurm: Rig, parts: Containers) -> Iterator[SshTransport]:
-    """The login node, whose user has Apptainer on the PATH; jobs get theirs from what they do first."""
-    profile = real_slurm.home / ".bashrc"
-    before = profile.read_text() if profile.exists() else None
-    profile.write_text(f"export PATH={parts.apptainer}:$PATH\n")
-    try:
-        with SshTransport("slurm-login", config=real_slurm.ssh_config) as transport:
-            yield transport
-    finally:
-        if before is None:
-            profile.unlink()
-        else:
-            profile.write_text(before)
+def login(rig_with_runtimes: Rig) -> Iterator[SshTransport]:
+    """The login node; jobs get Apptainer by what they do first."""
+    with SshTransport("slurm-login", config=rig_with_runtimes.ssh_config) as transport:
+        yield transport
 
 
 @pytest.fixture(scope="session")

@@ -57,6 +57,17 @@ class Containers:
         return self.tools / "apptainer" / "usr" / "bin"
 
     @property
+    def settings(self) -> str:
+        """Lines of shell that give any user the runtimes, and what podman needs on this machine."""
+        variables = {
+            "PATH": f"{self.apptainer}:$PATH",
+            "CONTAINERS_CONF": self.home.parent / "containers.conf",
+            "XDG_RUNTIME_DIR": "$HOME/run",
+            "REQUESTS_CA_BUNDLE": self.certificate,
+        }
+        return "mkdir -p -m 700 $HOME/run\n" + "".join(f"export {k}={v}\n" for k, v in variables.items())
+
+    @property
     def registry(self) -> str:
         """Host and port of the one that speaks HTTP."""
         return f"127.0.0.1:{self.port}"

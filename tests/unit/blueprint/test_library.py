@@ -1,6 +1,7 @@
 """The type library says what the models say, describes everything, and is read by tosca-parser."""
 
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,17 @@ def test_a_job_has_the_fields_of_application_and_workload() -> None:
     given = set(load("applications.yaml")["node_types"]["modak.nodes.Job"]["properties"])
     described = set(Application.model_fields) - {"workload"} | set(Workload.model_fields)
     assert given == described | {"request", "job", "input_folders", "results", "wait", "timeout"}
+
+
+def test_an_image_has_the_options_of_its_module() -> None:
+    module = runpy.run_path(str(library.folder().parents[2] / "plugins" / "modules" / "image.py"))
+    options = yaml.safe_load(module["DOCUMENTATION"])["options"]
+    given = load("images.yaml")["node_types"]["modak.nodes.ContainerImage"]["properties"]
+    elsewhere = {"plan", "name", "digest", "target", "state", "keys", "search_paths", "logs"}
+    assert set(given) == set(options) - elsewhere | {"image", "remove", "results"}
+    for name in ("runtime", "compression"):
+        (constraint,) = given[name]["constraints"]
+        assert [value for value in constraint["valid_values"] if value] == options[name]["choices"]
 
 
 @pytest.mark.parametrize("kind", ["Machine", "SlurmCluster", "TorqueCluster", "PBSCluster"])

@@ -87,7 +87,7 @@ def shell_of(definition: Definition) -> Iterator[tuple[str, str]]:
 
 def test_shellcheck_finds_nothing_in_any_section(definition: Definition) -> None:
     program = shutil.which("shellcheck")
-    assert program, "shellcheck is needed: apt-get install shellcheck"
+    assert program, "shellcheck is needed: make setup installs it"
     for name, text in shell_of(definition):
         # SC1090: which files of variables a base has is known only in it.
         done = subprocess.run([program, "-s", "sh", "-e", "SC1090", "-"], input=text, capture_output=True, text=True)
