@@ -35,7 +35,7 @@ _DESCRIPTIONS = {
     "private_key": "SSH private key file on the orchestrator's machine; SSH's own choice when empty.",
     "known_hosts": "File of known host keys on the orchestrator's machine, in place of the user's own; host keys are "
     "always checked.",
-    "image_keys": "Public keys in PEM files on the orchestrator's machine: an image runs only with a signature by one "
+    "image_keys": "Public keys, PEM or PGP, on the orchestrator's machine: an image runs only with a signature by one "
     "of them, where given.",
 }
 _REGION = re.compile(

@@ -113,7 +113,8 @@ def verify(
     runtime: Runtime = "apptainer",
     microarchitecture: Microarchitecture = None,
     key: Annotated[
-        list[Path] | None, typer.Option("--key", metavar="PEM", help="It must be signed with one of these public keys.")
+        list[Path] | None,
+        typer.Option("--key", metavar="FILE", help="It must be signed with one of these public keys."),
     ] = None,
     images: Images = None,
     catalogue: Catalogue = None,

@@ -32,7 +32,7 @@ class Wish:
     microarchitecture: str | None = None
     """What a source build is compiled for, where the image does not say it by its digest."""
     keys: Sequence[str] = ()
-    """Texts of public keys in PEM form: one of them must have signed the image."""
+    """Texts of public keys, PEM or PGP: one of them must have signed the image."""
     holder: str = ""
     """Folder of the job that needs it."""
     network: bool = False

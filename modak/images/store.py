@@ -21,6 +21,8 @@ from modak.transport.base import Transport
 _UNPACKED = 5
 """Bytes on disk per byte of a registry's layers: layers, what is in them, and the image made of it, for a while."""
 _LIBRARY = ("lock", "store")
+_KEYS = ("PUBLIC KEY", "PGP PUBLIC KEY BLOCK")
+"""What the first line of a public key says, in PEM form and of PGP in ASCII."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +168,8 @@ class ImageStore:
 
         ``source`` is a SIF's path for an ``oras://`` reference, or a name in podman's or docker's store.
         """
+        if runtime == "charliecloud":
+            raise InputError("charliecloud cannot push its image files: push with apptainer or podman")
         files = runtime in ("apptainer", "singularity")
         if reference.scheme != ("oras" if files else "docker") or reference.digest is not None:
             form = "oras://HOST/NAME:TAG" if files else "docker://HOST/NAME:TAG"
@@ -203,15 +207,15 @@ class ImageStore:
 
 
 def read_keys(paths: Sequence[str]) -> list[str]:
-    """Return the PEM texts of the public keys in files on the controller; InputError for what is none."""
+    """Return the texts of the public keys, PEM or PGP, in files on the controller; InputError for what is none."""
     keys = []
     for path in paths:
         try:
             text = Path(path).expanduser().read_text(encoding="ascii")
         except (OSError, UnicodeDecodeError):
             raise InputError(f"the public key {path} cannot be read") from None
-        if "PRIVATE" in text or "-----BEGIN PUBLIC KEY-----" not in text:
-            raise InputError(f"{path} is not a public key in PEM form ('-----BEGIN PUBLIC KEY-----')")
+        if "PRIVATE" in text or not any(f"-----BEGIN {kind}-----" in text for kind in _KEYS):
+            raise InputError(f"{path} is not a public key: it should begin with '-----BEGIN {' or '.join(_KEYS)}-----'")
         keys.append(text.strip())
     return keys
 

@@ -96,7 +96,7 @@ class Target(Model):
     images: Line | None = None
     """Folder on the target for container images, shared by its nodes; ``images`` in the workspace when absent."""
     image_keys: list[Line] = []
-    """Public keys in PEM files on the controller: an image runs only with a signature by one of them, where given."""
+    """Public keys, PEM or PGP, in files on the controller: an image runs only with a signature by one of them."""
     binds: list[Line] = []
     """Folders of the target that containers see at the same path, besides the home and the job's folder."""
     node: Node | None = None

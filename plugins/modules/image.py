@@ -65,7 +65,7 @@ options:
     description: What a source build is compiled for, by archspec's name, where there is no plan.
     type: str
   keys:
-    description: Files of public keys in PEM form on the controller. The image must carry a signature by one of them.
+    description: Files of public keys, PEM or PGP, on the controller. The image must carry a signature by one of them.
     type: list
     elements: path
     default: []

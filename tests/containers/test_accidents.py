@@ -87,6 +87,31 @@ def test_a_signature_by_another_key_is_refused(store: ImageStore, signed: Image,
         store.check(signed, "apptainer", read_keys([f"{keys}/other.pub"]))
 
 
+def test_a_pgp_signature_is_checked_by_the_demanded_key_alone(
+    parts: Containers, store: ImageStore, sif: Path, images: Path
+) -> None:
+    rings = {name: parts.folder(f"ring-{name}") for name in ("site", "other")}
+    for name, ring in rings.items():
+        ring.chmod(0o700)
+        new = ["--name", name, "--email", f"{name}@example.org", "--comment", "x", "--password", "", "--push=false"]
+        key = ["env", f"APPTAINER_KEYSDIR={ring}", "apptainer", "key"]
+        parts.run(*key, "newpair", *new)
+        parts.run(*key, "export", "--armor", f"{ring}/public.asc", stdin="0\n")
+    path = images / "pgp.sif"
+    shutil.copy(sif, path)
+    parts.own(path)
+    unsigned = Image(reference=str(path), digest=store.digest_of(str(path)))
+    site, other = ([str(ring / "public.asc")] for ring in rings.values())
+    with pytest.raises(TargetError, match=r"no valid signature by the key that is demanded: .*signature"):
+        store.check(unsigned, "apptainer", read_keys(site))
+    parts.run("env", f"APPTAINER_KEYSDIR={rings['site']}", "apptainer", "sign", str(path))
+    signed = Image(reference=str(path), digest=store.digest_of(str(path)))
+    assert store.check(signed, "apptainer", read_keys(site)).signed
+    assert store.check(signed, "apptainer", read_keys(other + site)).signed
+    with pytest.raises(TargetError, match="no valid signature"):
+        store.check(signed, "apptainer", read_keys(other))
+
+
 def test_a_tampered_image_with_a_forged_record_fails_its_signature(
     store: ImageStore, signed: Image, keys: Path
 ) -> None:

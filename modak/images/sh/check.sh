@@ -1,5 +1,23 @@
 # shellcheck shell=sh
-# check PATH TOOL [KEY]...: what an image file is, and whether it is signed with one of the keys (PEM texts).
+# check PATH TOOL [KEY]...: what an image file is, and whether it is signed with one of the keys, each the text of a
+# public key in PEM form or of a PGP one.
+
+by_pem() { # KEY
+  printf '%s\n' "$1" >"$keys/key.pem"
+  "$tool" verify --all --key "$keys/key.pem" "$path" 2>&1
+}
+
+by_pgp() { # KEY: a keyring of its own has this key alone, and what the machine's keyring has does not count
+  export APPTAINER_KEYSDIR="$keys/ring" SINGULARITY_KEYSDIR="$keys/ring" SINGULARITY_SYPGPDIR="$keys/ring"
+  rm -rf "$keys/ring"
+  mkdir -m 700 "$keys/ring"
+  printf '%s\n' "$1" >"$keys/key.asc"
+  "$tool" key import "$keys/key.asc" 2>&1 </dev/null || return
+  said=$("$tool" verify --all --local "$path" 2>&1)
+  code=$?
+  printf '%s\n' "$said"
+  case $said in *"[LOCAL]"*) return "$code" ;; *) return 1 ;; esac
+}
 
 path=$1 tool=$2
 shift 2
@@ -21,9 +39,8 @@ apptainer | singularity)
   number=0
   for key in "$@"; do
     number=$((number + 1))
-    printf '%s\n' "$key" >"$keys/key.pem"
     part "signature.$number"
-    "$tool" verify --all --key "$keys/key.pem" "$path" 2>&1
+    case $key in *"BEGIN PGP PUBLIC KEY BLOCK"*) by_pgp "$key" ;; *) by_pem "$key" ;; esac
     printf '\ncode %d' $?
   done ;;
 esac
