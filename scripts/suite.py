@@ -60,6 +60,8 @@ def steps() -> list[Step]:
         Step("integration", [*PYTEST, "-n", "2", "--dist", "loadgroup", "tests/integration"], tests=True, real=True),
         Step("molecule-machine", ["molecule", "test", "--scenario-name", "machine", "--destroy", "never"]),
         Step("containers", [*PYTEST, "tests/containers"], tests=True, apart=True),
+        Step("soak-machine", ["python", "tests/soak/kill_rounds.py"], apart=True),
+        Step("soak-cluster", ["python", "tests/soak/cluster_rounds.py"], apart=True),
         Step("molecule-slurm", ["scripts/molecule_slurm.sh"]),
     ]
 

@@ -116,6 +116,11 @@ class Cluster(Rig):
         """Kill all that runs on the client, as a power cut would."""
         self.run("client", "sh", "-c", "kill -KILL -1; true")
 
+    def kill_user(self, host: str) -> None:
+        """Kill all of the user's processes on a host."""
+        user = (self.folder / "etc" / "user").read_text().strip()
+        self.run(host, "sh", "-c", f"pkill -KILL -u {user}; true")
+
 
 def control(*words: str) -> str:
     """Run the cluster's script and return what it printed; skip the test where the machine cannot have the cluster."""
