@@ -18,6 +18,7 @@ PATTERNS = {
     r"^[^\x00\r\n]*$": "one line of text",
     r"^[^\x00]*$": "text without NUL",
     r"^[A-Za-z_][A-Za-z0-9_]*$": "a name of letters, digits and '_' that does not start with a digit",
+    r"^(/[^\x00\r\n]*|\$[A-Za-z_][A-Za-z0-9_]*)$": "an absolute path, or a variable such as $TMPDIR",
     r"^[0-9a-f]{64}$": "a SHA-256 of 64 hexadecimal digits",
     r"^sha256:[0-9a-f]{64}$": "a digest such as sha256: and 64 hexadecimal digits",
     r"^\d+(-\d+(:\d+)?)?(,\d+(-\d+(:\d+)?)?)*(%\d+)?$": "a job array such as 1,2,3 or 0-9 or 0-99:10%4",

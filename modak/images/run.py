@@ -13,8 +13,8 @@ from modak.images.place import argument
 from modak.model.base import RuntimeName
 from modak.model.plan import Plan
 
-CHARLIECLOUD_MOUNT = "/mnt/0"
-"""A mount point that every Charliecloud image has: read-only images get no new ones."""
+CHARLIECLOUD_MOUNT, CHARLIECLOUD_SCRATCH = "/mnt/0", "/mnt/1"
+"""Mount points that every Charliecloud image has: read-only images get no new ones."""
 
 _INSIDE = {"PYTHONNOUSERSITE": "1"}
 """The home is seen inside, and the user's own Python packages there belong to another Python."""
@@ -28,13 +28,14 @@ def wrap(
     images: str,
     image: str | None = None,
     passed: Sequence[str] = (),
+    work: str | None = None,
 ) -> list[str]:
     """Return ``argv`` as it runs on one rank inside the chosen image, unchanged when the runtime is native.
 
     ``directory`` is the job's folder and ``images`` the image folder, both absolute on the target; ``image`` is what
-    the runtime is given where it is not the file that the image folder keeps, and ``passed`` are more variables
-    that go inside. What the job script exports for the Plan, the scheduler and MPI passes in by name; everything else
-    of the host stays outside.
+    the runtime is given where it is not the file that the image folder keeps, ``passed`` are more variables that go
+    inside, and ``work`` is the working directory where it is not ``work`` in the job's folder. What the job script
+    exports for the Plan, the scheduler and MPI passes in by name; everything else of the host stays outside.
     The preloaded libraries are the image's, so the job script must not set LD_PRELOAD for a container.
     """
     chosen = plan.chosen
@@ -44,10 +45,11 @@ def wrap(
         raise InputError(f"candidate '{chosen.name}' runs with {chosen.runtime} but names no image")
     names = {*plan.application.environment, *plan.job.environment, *chosen.environment, *passed}
     image = argument(chosen.image, chosen.runtime, images) if image is None else image
-    binds = [directory, *plan.target.binds]
+    binds = [directory, *([] if work is None else [work]), *plan.target.binds]
     for path in binds:
         _check_bind(path, chosen.runtime)
-    return [*_enter(chosen.runtime, names), *_RUNTIMES[chosen.runtime](plan, image, binds), *argv]
+    command = _RUNTIMES[chosen.runtime](plan, image, binds, work)
+    return [*_enter(chosen.runtime, names), *command, *argv]
 
 
 def environment_pattern(names: set[str]) -> str:
@@ -101,35 +103,35 @@ def _accelerator(plan: Plan) -> str:
     return (plan.chosen.image.accelerator if plan.chosen.image else None) or ""
 
 
-def _apptainer(plan: Plan, image: str, binds: list[str]) -> list[str]:
+def _apptainer(plan: Plan, image: str, binds: list[str], work: str | None) -> list[str]:
     return [
         plan.chosen.runtime,
         "exec",
         "--cleanenv",
         *{"nvidia": ["--nv"], "amd": ["--rocm"]}.get(_accelerator(plan), []),
         *(f"--bind={path}" for path in binds),
-        f"--pwd={_work(binds[0])}",
+        f"--pwd={work or _work(binds[0])}",
         *(f"--env={variable}" for variable in _variables(plan)),
         image,
     ]
 
 
-def _podman(plan: Plan, image: str, binds: list[str]) -> list[str]:
+def _podman(plan: Plan, image: str, binds: list[str], work: str | None) -> list[str]:
     # Root inside a rootless container is the user outside, so files keep their owner without a copy of every layer.
     gpu = {
         "nvidia": ["--device=nvidia.com/gpu=all"],
         "amd": ["--device=/dev/kfd", "--device=/dev/dri", "--group-add=keep-groups"],
     }
     flags = ["--user=0:0", "--pull=never", "--ulimit=host", *gpu.get(_accelerator(plan), [])]
-    return ["podman", *_oci_run(plan, image, binds, flags)]
+    return ["podman", *_oci_run(plan, image, binds, work, flags)]
 
 
-def _docker(plan: Plan, image: str, binds: list[str]) -> list[str]:
+def _docker(plan: Plan, image: str, binds: list[str], work: str | None) -> list[str]:
     gpu = {"nvidia": ["--gpus=all"], "amd": ["--device=/dev/kfd", "--device=/dev/dri", "--group-add=video"]}
-    return ["docker", *_oci_run(plan, image, binds, ["--pull=never", *gpu.get(_accelerator(plan), [])])]
+    return ["docker", *_oci_run(plan, image, binds, work, ["--pull=never", *gpu.get(_accelerator(plan), [])])]
 
 
-def _oci_run(plan: Plan, image: str, binds: list[str], flags: list[str]) -> list[str]:
+def _oci_run(plan: Plan, image: str, binds: list[str], work: str | None, flags: list[str]) -> list[str]:
     return [
         "run",
         "--rm",
@@ -139,29 +141,29 @@ def _oci_run(plan: Plan, image: str, binds: list[str], flags: list[str]) -> list
         "--entrypoint=",
         *flags,
         *(f"--volume={path}:{path}" for path in binds),
-        f"--workdir={_work(binds[0])}",
+        f"--workdir={work or _work(binds[0])}",
         "--env=HOME=/tmp",
         *(f"--env={variable}" for variable in _variables(plan)),
         image,
     ]
 
 
-def _charliecloud(plan: Plan, image: str, binds: list[str]) -> list[str]:
+def _charliecloud(plan: Plan, image: str, binds: list[str], work: str | None) -> list[str]:
     if _accelerator(plan):
         raise InputError("charliecloud does not show GPUs to an image by itself: use apptainer or podman for it")
+    own = {binds[0]: CHARLIECLOUD_MOUNT, **({} if work is None else {work: CHARLIECLOUD_SCRATCH})}
     return [
         "ch-run",
         "--set-env",
-        f"--bind={binds[0]}:{CHARLIECLOUD_MOUNT}",
-        *(f"--bind={path}" for path in binds[1:]),
-        f"--cd={_work(CHARLIECLOUD_MOUNT)}",
+        *(f"--bind={path}:{own[path]}" if path in own else f"--bind={path}" for path in binds),
+        f"--cd={_work(CHARLIECLOUD_MOUNT) if work is None else CHARLIECLOUD_SCRATCH}",
         *(f"--set-env={variable}" for variable in _variables(plan)),
         image,
         "--",
     ]
 
 
-_RUNTIMES: dict[RuntimeName, Callable[[Plan, str, list[str]], list[str]]] = {
+_RUNTIMES: dict[RuntimeName, Callable[[Plan, str, list[str], str | None], list[str]]] = {
     "apptainer": _apptainer,
     "singularity": _apptainer,
     "podman": _podman,

@@ -4,17 +4,21 @@ import posixpath
 from collections.abc import Mapping
 from pathlib import Path
 
-from jinja2 import StrictUndefined, TemplateError
+from jinja2 import StrictUndefined, TemplateError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from modak import shell
 from modak.errors import InputError
+from modak.jobs.bringing import declared
 from modak.model.plan import Plan
 from modak.schedulers.base import JobSpec, Scheduler
 from modak.schedulers.process import GRACE
 
 # Shells refuse to set some of these and are led astray by the rest.
 _RESERVED = frozenset({"BASHOPTS", "BASH_VERSINFO", "EUID", "IFS", "PPID", "SHELLOPTS", "UID", "_"})
+_STAND_IN = "/modak-work/"
+"""With the Plan's tag, stands for the scratch folder, which is known where the job runs only: no text of the user's
+can hold the tag."""
 _TEMPLATE = Path("roles", "batch_job", "templates", "job.sh.j2")
 
 
@@ -31,11 +35,12 @@ def render(spec: JobSpec, plan: Plan, scheduler: Scheduler, template: str | None
     """Return the whole text of the job's script.
 
     ``template`` is the text of a Jinja template; the role's own when None. What reaches it is quoted shell words
-    (``directory``, ``output``, ``error``, ``pre_execution``, ``post_execution``, the values of ``environment``, and
-    ``modules``, ``preload``), shell commands (``prepare``, ``launch``), header lines (``directives``), names of
-    variables (``id_variable``, ``task_variable``, ``host_variable``), ``name`` and ``tag``, which are harmless as they
-    are, and numbers and booleans. A site's own must run ``launch`` in ``work/`` below ``directory`` and put lines
-    ``code=`` and ``state=`` in ``state/exit`` at the end, as the role's does.
+    (``directory``, ``output``, ``error``, ``pre_execution``, ``post_execution``, ``scratch``, the values of
+    ``environment``, and ``modules``, ``preload``, ``outputs``), shell commands (``prepare``, ``launch``), header lines
+    (``directives``), names of variables (``id_variable``, ``task_variable``, ``host_variable``, ``scratch_variable``),
+    ``name`` and ``tag``, which are harmless as they are, and numbers and booleans. A site's own must run ``launch`` in
+    ``work/`` below ``directory`` (in a copy of it below ``scratch``, where there is one, named by ``$modak_work``) and
+    put lines ``code=`` and ``state=`` in ``state/exit`` at the end, as the role's does.
     Raise InputError where an option cannot be honoured by the scheduler or the template is faulty.
     """
     if not plan.chosen.argv:
@@ -64,9 +69,12 @@ def render(spec: JobSpec, plan: Plan, scheduler: Scheduler, template: str | None
         "pre_execution": optional_word(spec.options.pre_execution),
         "post_execution": optional_word(spec.options.post_execution),
         "prepare": scheduler.prepare(spec),
-        "launch": portable(scheduler.launch(spec, _in_image(plan, spec.directory))),
+        "launch": _launch(plan, spec, scheduler),
+        **_scratch(plan, spec),
     }
     values["uses_carriage_return"] = "modak_cr" in repr(values)
+    if template is not None:
+        _check_template(template, values)
     return fill(default_template() if template is None else template, values)
 
 
@@ -95,6 +103,23 @@ def merged_environment(plan: Plan, spec: JobSpec) -> Mapping[str, str]:
     return merged
 
 
+def _launch(plan: Plan, spec: JobSpec, scheduler: Scheduler) -> str:
+    launch = portable(scheduler.launch(spec, _in_image(plan, spec.directory)))
+    return launch.replace(_STAND_IN + plan.tag(), '"$modak_work"')
+
+
+def _scratch(plan: Plan, spec: JobSpec) -> dict[str, object]:
+    """Return what the template must know of the scratch folder."""
+    place = spec.options.scratch or ""
+    variable = place.removeprefix("$") if place.startswith("$") else None
+    return {
+        "scratch": f'"${{{variable}-}}"' if variable else optional_word(place),
+        "scratch_variable": variable,
+        "outputs": [word(path) for path in declared(plan)],
+        "in_container": plan.chosen.runtime != "native",
+    }
+
+
 def _in_image(plan: Plan, directory: str) -> list[str]:
     """Return the application's command line as it runs in the chosen image; the plain one where there is none."""
     if plan.chosen.runtime == "native":
@@ -103,7 +128,8 @@ def _in_image(plan: Plan, directory: str) -> list[str]:
     from modak.images.run import wrap
 
     workspace = posixpath.dirname(posixpath.dirname(directory))
-    return wrap(plan, plan.chosen.argv, directory=directory, images=folder(plan.target, workspace))
+    work = None if plan.job.scratch is None else _STAND_IN + plan.tag()
+    return wrap(plan, plan.chosen.argv, directory=directory, images=folder(plan.target, workspace), work=work)
 
 
 def fill(template: str, values: Mapping[str, object]) -> str:
@@ -115,6 +141,17 @@ def fill(template: str, values: Mapping[str, object]) -> str:
     except TemplateError as error:
         line = getattr(error, "lineno", None)
         raise InputError(f"the job template cannot be filled{f' (line {line})' if line else ''}: {error}") from None
+
+
+def _check_template(template: str, values: Mapping[str, object]) -> None:
+    """Refuse a site's template that would leave out what the user has asked for."""
+    try:
+        used = meta.find_undeclared_variables(ImmutableSandboxedEnvironment().parse(template))
+    except TemplateError:
+        return  # it is told, with its line, when it is filled
+    for key in ("modules", "pre_execution", "post_execution", "scratch"):
+        if values[key] and key not in used:
+            raise InputError(f"job.{key} cannot be honoured by this job template: it has no '{key}' in it")
 
 
 def word(value: str) -> str:

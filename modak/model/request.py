@@ -45,6 +45,7 @@ JobArray = Annotated[str, StringConstraints(pattern=r"^\d+(-\d+(:\d+)?)?(,\d+(-\
 Dependency = Annotated[
     str, StringConstraints(pattern=r"^(after|afterok|afternotok|afterany):[A-Za-z0-9_.\[\]-]+(:[A-Za-z0-9_.\[\]-]+)*$")
 ]
+Scratch = Annotated[str, StringConstraints(pattern=r"^(/[^\x00\r\n]*|\$[A-Za-z_][A-Za-z0-9_]*)$")]
 
 
 class JobOptions(Model):
@@ -100,6 +101,9 @@ class JobOptions(Model):
     """Events that cause mail."""
     export_environment: bool = False
     """Pass the submitter's whole environment on."""
+    scratch: Scratch | None = None
+    """Folder on the node's own disk, or ``$NAME`` for the one that a variable of the job names: the application runs on
+    a copy of its working directory there, and its outputs come back to the job's folder however it ends."""
     environment: dict[VariableName, Text] = {}
     """Environment variables of the whole job, by name."""
     modules: list[Line] = []

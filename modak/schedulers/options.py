@@ -56,6 +56,13 @@ def check_paths(job: JobSpec, scheduler: str) -> None:
             raise refused(scheduler, key, f"'{name.lstrip('/')}' holds the pattern '{found[0]}'", hint)
 
 
+def check_scratch(job: JobSpec, scheduler: str) -> None:
+    """Refuse a scratch folder for several nodes: each would have its own, and none would see the others' files."""
+    if job.options.scratch is not None and job.resources.nodes > 1:
+        why = f"it is on one node's own disk and the job has {job.resources.nodes} nodes"
+        raise refused(scheduler, "job.scratch", why, "leave 'scratch' out or reserve one node")
+
+
 def check_mail(job: JobSpec, scheduler: str) -> None:
     """Refuse an address without events, which nobody would ever write to."""
     options = job.options

@@ -73,6 +73,7 @@ class PBS(Scheduler):
     def _options(self, job: JobSpec) -> Iterator[str]:
         o = job.options
         opt.check_paths(job, self._words)
+        opt.check_scratch(job, self._words)
         opt.check_mail(job, self._words)
         hint = "choose a workspace without blanks and special characters"
         opt.checked(self._words, "target.workspace", job.directory, _FOLDER, hint)

@@ -50,6 +50,7 @@ class Slurm(Scheduler):
     def _options(self, job: JobSpec) -> Iterator[str]:
         o = job.options
         opt.check_paths(job, _WORDS)
+        opt.check_scratch(job, _WORDS)
         opt.check_mail(job, _WORDS)
         yield f"job-name={opt.check_name(job, _WORDS)}"
         yield f"comment={opt.check_tag(job.tag)}"

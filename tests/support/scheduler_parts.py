@@ -56,9 +56,10 @@ def make(
     resources: dict[str, Any] | None = None,
     environment: dict[str, str] | None = None,
     candidate: dict[str, Any] | None = None,
+    application: dict[str, Any] | None = None,
     tag: str = TAG,
 ) -> Part:
-    """Return a job; ``job``, ``target``, ``resources`` and ``candidate`` are fields of the models."""
+    """Return a job; ``job``, ``target``, ``resources``, ``candidate`` and ``application`` are fields of the models."""
     options = JobOptions(**{"name": "digits", **(job or {})})
     where = Target(name="here", type="machine" if scheduler == "process" else scheduler, **(target or {}))
     shape = Resources(**(resources or {}))
@@ -67,7 +68,9 @@ def make(
         created="2026-01-01T00:00:00Z",
         name=options.name or "digits",
         scheduler=scheduler,
-        application=Application(name="digits", executable=argv[0], environment=environment or {}),
+        application=Application(
+            name="digits", executable=argv[0], environment=environment or {}, **(application or {})
+        ),
         target=where,
         request=Request(),
         job=options,

@@ -19,6 +19,7 @@
 modak_cr=$(printf '\r')
 modak_directory=/home/user/.modak/runs/digits-0123456789abcdef
 modak_state=$modak_directory/state
+modak_work=$modak_directory/work
 modak_path=$PATH
 modak_task=
 modak_suffix=${modak_task:+.$modak_task}
@@ -86,6 +87,19 @@ modak_fail() { # SENTENCE
   exit 1
 }
 
+modak_await() { # PID: sets modak_code to its exit code
+  while :; do # a signal ends wait early
+    wait "$1"
+    modak_code=$?
+    kill -0 "$1" 2>/dev/null || break
+  done
+  if [ "$modak_code" -gt 128 ]; then # it may have ended together with the signal: then its own code is still to be had
+    wait "$1" 2>/dev/null
+    modak_again=$?
+    [ "$modak_again" = 127 ] || modak_code=$modak_again
+  fi
+}
+
 modak_began=$(modak_now)
 rm -f "$modak_state/exit$modak_suffix" "$modak_state/run$modak_suffix" "$modak_state/timeout$modak_suffix"
 trap 'modak_on_signal 15' TERM
@@ -135,7 +149,7 @@ modak_preload() { # LIBRARY ...: adds to LD_PRELOAD what is on this node
 }
 
 (
-  cd "$modak_directory/work" || modak_fail "the working directory $modak_directory/work is not there"
+  cd "$modak_work" || modak_fail "the working directory $modak_work is not there"
   export FIRST='two'"$modak_cr"'
 lines'
   export KERAS_BACKEND=jax
@@ -149,21 +163,19 @@ export STAGE=/tmp/$USER' | modak_keep pre_execution
   # shellcheck disable=SC1090
   . "$modak_state/pre_execution$modak_suffix"
   set +e
-  cd "$modak_directory/work" || modak_fail "the working directory $modak_directory/work is not there"
+  cd "$modak_work" || modak_fail "the working directory $modak_work is not there"
   awk 'seen[$0]++ % 1 == 0' "$PBS_NODEFILE" >"$modak_state/hosts$modak_suffix"
   modak_stopped=
+  modak_app=
+  trap 'modak_stopped=1; [ -z "$modak_app" ] || kill -s TERM "$modak_app" 2>/dev/null' TERM
   modak_note start "$(modak_now)" | modak_keep run
   (
     modak_preload libtcmalloc_minimal.so.4
     exec mpirun -n 4 -machinefile "$modak_state/hosts$modak_suffix" ./train --epochs 12
   ) &
   modak_app=$!
-  trap 'modak_stopped=1; kill -s TERM "$modak_app" 2>/dev/null' TERM
-  while :; do
-    wait "$modak_app"
-    modak_code=$?
-    kill -0 "$modak_app" 2>/dev/null || break
-  done
+  [ -z "$modak_stopped" ] || kill -s TERM "$modak_app" 2>/dev/null # it came before there was anything to stop
+  modak_await "$modak_app"
   modak_note end "$(modak_now)" >>"$modak_state/run$modak_suffix"
   trap - TERM
   if [ -z "$modak_stopped" ]; then
@@ -179,11 +191,7 @@ export STAGE=/tmp/$USER' | modak_keep pre_execution
 modak_body=$!
 [ -z "$modak_signal" ] || kill -s TERM "$modak_body" 2>/dev/null # it came before there was anything to stop
 
-while :; do
-  wait "$modak_body"
-  modak_code=$?
-  kill -0 "$modak_body" 2>/dev/null || break
-done
+modak_await "$modak_body"
 if [ -n "$modak_signal" ]; then
   modak_record "$(modak_end_state)" "$modak_code"
 elif [ "$modak_code" != 0 ]; then

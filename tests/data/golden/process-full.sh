@@ -7,6 +7,7 @@
 modak_cr=$(printf '\r')
 modak_directory=/home/user/.modak/runs/digits-0123456789abcdef
 modak_state=$modak_directory/state
+modak_work=$modak_directory/work
 modak_path=$PATH
 modak_task=
 modak_suffix=${modak_task:+.$modak_task}
@@ -74,6 +75,19 @@ modak_fail() { # SENTENCE
   exit 1
 }
 
+modak_await() { # PID: sets modak_code to its exit code
+  while :; do # a signal ends wait early
+    wait "$1"
+    modak_code=$?
+    kill -0 "$1" 2>/dev/null || break
+  done
+  if [ "$modak_code" -gt 128 ]; then # it may have ended together with the signal: then its own code is still to be had
+    wait "$1" 2>/dev/null
+    modak_again=$?
+    [ "$modak_again" = 127 ] || modak_code=$modak_again
+  fi
+}
+
 modak_began=$(modak_now)
 rm -f "$modak_state/exit$modak_suffix" "$modak_state/run$modak_suffix" "$modak_state/timeout$modak_suffix"
 trap 'modak_on_signal 15' TERM
@@ -123,7 +137,7 @@ modak_preload() { # LIBRARY ...: adds to LD_PRELOAD what is on this node
 }
 
 (
-  cd "$modak_directory/work" || modak_fail "the working directory $modak_directory/work is not there"
+  cd "$modak_work" || modak_fail "the working directory $modak_work is not there"
   export FIRST='two'"$modak_cr"'
 lines'
   export KERAS_BACKEND=jax
@@ -137,20 +151,18 @@ export STAGE=/tmp/$USER' | modak_keep pre_execution
   # shellcheck disable=SC1090
   . "$modak_state/pre_execution$modak_suffix"
   set +e
-  cd "$modak_directory/work" || modak_fail "the working directory $modak_directory/work is not there"
+  cd "$modak_work" || modak_fail "the working directory $modak_work is not there"
   modak_stopped=
+  modak_app=
+  trap 'modak_stopped=1; [ -z "$modak_app" ] || kill -s TERM "$modak_app" 2>/dev/null' TERM
   modak_note start "$(modak_now)" | modak_keep run
   (
     modak_preload libtcmalloc_minimal.so.4
     exec mpirun -n 4 ./train --epochs 12
   ) &
   modak_app=$!
-  trap 'modak_stopped=1; kill -s TERM "$modak_app" 2>/dev/null' TERM
-  while :; do
-    wait "$modak_app"
-    modak_code=$?
-    kill -0 "$modak_app" 2>/dev/null || break
-  done
+  [ -z "$modak_stopped" ] || kill -s TERM "$modak_app" 2>/dev/null # it came before there was anything to stop
+  modak_await "$modak_app"
   modak_note end "$(modak_now)" >>"$modak_state/run$modak_suffix"
   trap - TERM
   if [ -z "$modak_stopped" ]; then
@@ -182,11 +194,7 @@ modak_body=$!
 ) </dev/null &
 modak_watch=$!
 
-while :; do
-  wait "$modak_body"
-  modak_code=$?
-  kill -0 "$modak_body" 2>/dev/null || break
-done
+modak_await "$modak_body"
 kill "$modak_watch" 2>/dev/null
 if [ -n "$modak_signal" ]; then
   modak_record "$(modak_end_state)" "$modak_code"

@@ -18,6 +18,7 @@
 
 modak_directory=/home/user/.modak/runs/digits-0123456789abcdef
 modak_state=$modak_directory/state
+modak_work=$modak_directory/work
 modak_path=$PATH
 modak_task=${SLURM_ARRAY_TASK_ID:-}
 modak_suffix=${modak_task:+.$modak_task}
@@ -85,6 +86,19 @@ modak_fail() { # SENTENCE
   exit 1
 }
 
+modak_await() { # PID: sets modak_code to its exit code
+  while :; do # a signal ends wait early
+    wait "$1"
+    modak_code=$?
+    kill -0 "$1" 2>/dev/null || break
+  done
+  if [ "$modak_code" -gt 128 ]; then # it may have ended together with the signal: then its own code is still to be had
+    wait "$1" 2>/dev/null
+    modak_again=$?
+    [ "$modak_again" = 127 ] || modak_code=$modak_again
+  fi
+}
+
 modak_began=$(modak_now)
 rm -f "$modak_state/exit$modak_suffix" "$modak_state/run$modak_suffix" "$modak_state/timeout$modak_suffix"
 trap 'modak_on_signal 15' TERM
@@ -95,31 +109,26 @@ printf 'tag=%s\nstart=%s\njob=%s\nhost=%s\n' modak-0123456789abcdef "$modak_bega
 exec >/home/user/.modak/runs/digits-0123456789abcdef/output.log"$modak_suffix" 2>&1
 
 (
-  cd "$modak_directory/work" || modak_fail "the working directory $modak_directory/work is not there"
+  cd "$modak_work" || modak_fail "the working directory $modak_work is not there"
   export MODAK_TASK="$modak_task"
   export MODAK_TAG=modak-0123456789abcdef
+  modak_stopped=
+  modak_app=
+  trap 'modak_stopped=1; [ -z "$modak_app" ] || kill -s TERM "$modak_app" 2>/dev/null' TERM
   modak_note start "$(modak_now)" | modak_keep run
   (
     exec ./train --epochs 12
   ) &
   modak_app=$!
-  trap 'kill -s TERM "$modak_app" 2>/dev/null' TERM
-  while :; do
-    wait "$modak_app"
-    modak_code=$?
-    kill -0 "$modak_app" 2>/dev/null || break
-  done
+  [ -z "$modak_stopped" ] || kill -s TERM "$modak_app" 2>/dev/null # it came before there was anything to stop
+  modak_await "$modak_app"
   modak_note end "$(modak_now)" >>"$modak_state/run$modak_suffix"
   exit "$modak_code"
 ) </dev/null &
 modak_body=$!
 [ -z "$modak_signal" ] || kill -s TERM "$modak_body" 2>/dev/null # it came before there was anything to stop
 
-while :; do
-  wait "$modak_body"
-  modak_code=$?
-  kill -0 "$modak_body" 2>/dev/null || break
-done
+modak_await "$modak_body"
 if [ -n "$modak_signal" ]; then
   modak_record "$(modak_end_state)" "$modak_code"
 elif [ "$modak_code" != 0 ]; then

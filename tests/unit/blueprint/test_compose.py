@@ -42,6 +42,7 @@ OF_FIELD: dict[str, st.SearchStrategy[Any]] = {
     "version": st.sampled_from(["2", "2.1", ">=2.1,<3", "!=2.10"]),
     "driver": st.sampled_from(["535", "550.54.15"]),
     "gpu_spelling": st.sampled_from(["gres=gpu:a100:{count}", "gpus={count}"]),
+    "scratch": st.sampled_from(["/local", "$TMPDIR", "/a b"]),
     "array": st.sampled_from(["1", "0-9", "1,3-7:2%4"]),
     "dependency": st.lists(st.sampled_from(["afterok:12", "after:3[]:4.host"]), min_size=1, max_size=2),
     "image": st.sampled_from(["docker://keras:3", "library://a/b:1"]),

@@ -103,6 +103,19 @@ def test_charliecloud(make_plan: Callable[..., Plan]) -> None:
         run_of(make_plan({"runtime": "charliecloud", "image": image("nvidia")}))
 
 
+@pytest.mark.parametrize(
+    ("runtime", "words"),
+    [
+        ("apptainer", {"--bind=/jobs/one", "--bind=/local/x", "--pwd=/local/x"}),
+        ("podman", {"--volume=/jobs/one:/jobs/one", "--volume=/local/x:/local/x", "--workdir=/local/x"}),
+        ("charliecloud", {"--bind=/jobs/one:/mnt/0", "--bind=/local/x:/mnt/1", "--cd=/mnt/1"}),
+    ],
+)
+def test_another_working_directory_is_shown_too(make_plan: Callable[..., Plan], runtime: str, words: set[str]) -> None:
+    line = wrap(make_plan({"runtime": runtime}), ARGV, directory="/jobs/one", images="/images", work="/local/x")
+    assert words <= set(line)
+
+
 @pytest.mark.parametrize("path", ["/a,b", "/a:b", "/a/../b", "relative", "/a\nb"])
 def test_paths_that_a_runtime_would_split_are_refused(make_plan: Callable[..., Plan], path: str) -> None:
     with pytest.raises(InputError, match="cannot be shown to a container"):

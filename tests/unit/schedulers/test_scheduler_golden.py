@@ -10,7 +10,7 @@ import pytest
 
 from modak.errors import InputError
 from modak.jobs.script import default_template
-from scheduler_parts import DATA, make, shells
+from scheduler_parts import DATA, ZERO, make, shells
 
 JOBS: dict[str, dict[str, Any]] = {
     "plain": {"job": {"wall_time": "30m"}},
@@ -29,6 +29,11 @@ JOBS: dict[str, dict[str, Any]] = {
         "resources": {"nodes": 1, "ranks": 4, "ranks_per_node": 4, "threads": 2, "gpus": 1},
         "environment": {"FIRST": "two\r\nlines"},
         "candidate": {"preload": ["libtcmalloc_minimal.so.4"], "environment": {"KERAS_BACKEND": "jax"}},
+    },
+    "scratch": {
+        "job": {"scratch": "$TMPDIR", "post_execution": "tar -cf model.tar model"},
+        "application": {"outputs": ["model.tar", "a b"], "metrics": "metrics.json"},
+        "candidate": {"runtime": "apptainer", "image": {"reference": "docker://busybox:1", "digest": "sha256:" + ZERO}},
     },
     "array": {"job": {"array": "0-9%2", "dependency": ["afterok:12"]}},
 }  # fmt: skip
@@ -110,6 +115,15 @@ def test_a_faulty_template_is_refused(template: str, sentence: str) -> None:
     with pytest.raises(InputError) as refusal:
         make("slurm").script(template)
     assert str(refusal.value).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("modules", ["gcc/12"]), ("pre_execution", "true"), ("post_execution", "true"), ("scratch", "/local")],
+)
+def test_a_template_that_leaves_out_what_is_asked_for_is_refused(key: str, value: object) -> None:
+    with pytest.raises(InputError, match=rf"^job\.{key} cannot be honoured by this job template"):
+        make("slurm", job={key: value}).script("{{ launch }}")
 
 
 def test_a_template_with_dos_line_ends_gives_a_script_without() -> None:

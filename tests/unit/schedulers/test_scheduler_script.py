@@ -12,27 +12,11 @@ from typing import Any
 import pytest
 
 from modak.errors import InputError
-from modak.jobs.record import parse_exit, parse_start
+from modak.jobs.record import parse_start
 from scheduler_parts import TAG, Part, make, shells
+from scriptruns import record, run, text_of, wait_for
 
 Maker = Callable[..., tuple[Path, Part]]
-
-
-def run(folder: Path, shell: list[str], environment: dict[str, str] | None = None) -> int:
-    return subprocess.run(
-        [*shell, str(folder / "job.sh"), TAG],
-        env={**os.environ, **(environment or {})},
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        timeout=60,
-        start_new_session=True,
-    ).returncode
-
-
-def record(folder: Path, task: str = "") -> Any:
-    found = parse_exit((folder / "state" / f"exit{task}").read_text())
-    assert found is not None
-    return found
 
 
 @pytest.fixture(params=shells(), ids=" ".join)
@@ -143,18 +127,11 @@ def test_each_task_of_an_array_has_its_own_files(job_folder: Maker, shell: list[
     assert (record(folder, ".2").state, record(folder, ".2").host) == ("failed", "n2")
 
 
-def wait_for(condition: Callable[[], Any]) -> None:
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end, "it did not happen within 30 s"
-        time.sleep(0.02)
-
-
 def test_a_signal_is_recorded_at_once_and_reaches_the_application(job_folder: Maker, shell: list[str]) -> None:
     program = "trap 'echo got it; exit 5' TERM; echo ready; while :; do sleep 0.1; done"
     folder, _ = job_folder("process", "sh", "-c", program, job={"post_execution": "echo never"})
     process = subprocess.Popen([*shell, str(folder / "job.sh"), TAG], start_new_session=True)
-    wait_for(lambda: "ready" in _text(folder / "output.log"))
+    wait_for(lambda: "ready" in text_of(folder / "output.log"))
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) != 0
     assert "got it\n" in (folder / "output.log").read_text()
@@ -166,7 +143,7 @@ def test_a_signal_is_recorded_at_once_and_reaches_the_application(job_folder: Ma
 def test_a_deaf_application_is_recorded_before_the_kill(job_folder: Maker, shell: list[str]) -> None:
     folder, _ = job_folder("slurm", "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done")
     process = subprocess.Popen([*shell, str(folder / "job.sh"), TAG], start_new_session=True)
-    wait_for(lambda: "ready" in _text(folder / "output.log"))
+    wait_for(lambda: "ready" in text_of(folder / "output.log"))
     os.killpg(process.pid, signal.SIGTERM)
     wait_for((folder / "state" / "exit").exists)
     os.killpg(process.pid, signal.SIGKILL)
@@ -184,7 +161,7 @@ def test_the_wall_time_is_kept_on_a_plain_machine(job_folder: Maker, shell: list
 def test_a_term_after_the_wall_time_is_a_timeout_on_a_scheduler(job_folder: Maker, shell: list[str]) -> None:
     folder, _ = job_folder("torque", "sh", "-c", "echo ready; sleep 600", job={"wall_time": 2})
     process = subprocess.Popen([*shell, str(folder / "job.sh"), TAG], start_new_session=True)
-    wait_for(lambda: "ready" in _text(folder / "output.log"))
+    wait_for(lambda: "ready" in text_of(folder / "output.log"))
     time.sleep(2)
     os.killpg(process.pid, signal.SIGTERM)
     process.wait(30)
@@ -303,10 +280,6 @@ def test_what_cannot_be_run_is_refused(more: dict[str, Any], sentence: str) -> N
     with pytest.raises((InputError, ValueError)) as refusal:
         make("process", **more).script()
     assert sentence in str(refusal.value) or "string_pattern_mismatch" in str(refusal.value)
-
-
-def _text(file: Path) -> str:
-    return file.read_text() if file.exists() else ""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")

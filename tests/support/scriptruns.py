@@ -1,0 +1,43 @@
+"""Job scripts run by a shell, and what they leave behind."""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from modak.jobs.record import parse_exit
+from scheduler_parts import TAG
+
+
+def run(folder: Path, shell: list[str], environment: dict[str, str] | None = None) -> int:
+    """Run the job's script to its end, and return its exit code."""
+    return subprocess.run(
+        [*shell, str(folder / "job.sh"), TAG],
+        env={**os.environ, **(environment or {})},
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+        start_new_session=True,
+    ).returncode
+
+
+def record(folder: Path, task: str = "") -> Any:
+    """Return what the script wrote down of its end."""
+    found = parse_exit((folder / "state" / f"exit{task}").read_text())
+    assert found is not None
+    return found
+
+
+def wait_for(condition: Callable[[], Any]) -> None:
+    """Return as soon as the condition holds."""
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end, "it did not happen within 30 s"
+        time.sleep(0.02)
+
+
+def text_of(file: Path) -> str:
+    """Return what is in the file, nothing where it is not there yet."""
+    return file.read_text() if file.exists() else ""
