@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 
 from modak.errors import JobError, TargetError
 from modak.jobs import folder, verdict
@@ -129,13 +130,15 @@ class Watch:
             for item in waiting
         ]
         nap = max(_NAP if linger < _LONG else _LONG_NAP, len(waiting) * _NAP_PER_JOB)
-        arguments = [scheduler.status_command(ids), str(linger), f"{nap:g}"]
+        arguments = [scheduler.status_command(ids), str(linger), f"{nap:g}", str(ceil(linger / nap))]
         try:
             answer = call(self._transport, "poll", arguments, stdin=encode("".join(lines)), limit=linger + STEP_LIMIT)
+            parts = list(answer.groups("job."))
+            if len(parts) != len(waiting):
+                raise TargetError(f"the target tells of {len(parts)} of {len(waiting)} jobs: {answer.stderr.strip()}")
         except TargetError as error:
             self._last_error = str(error)
             return None
-        parts = list(answer.groups("job."))
         done = Completed(int(answer.text("code")), answer.text("status"), answer.stderr)
         try:
             return _Reply(scheduler.parse_status(done, ids), parts)

@@ -1,12 +1,12 @@
 # shellcheck shell=sh
-# poll STATUS LINGER NAP: what the scheduler says, and each job's own records. Standard input has four lines for each
+# poll STATUS LINGER NAP NAPS: what the scheduler says, and each job's own records. Standard input has four lines for each
 # job: its folder, the file that its output goes to, from which byte on that is wanted, with 0 for none of it, and how
 # many records of an end it writes.
 #
-# Before that it waits for LINGER seconds, in naps of NAP, until every job has written down its end: so an end is seen
-# when it comes, and the scheduler is asked no more often.
+# Before that it waits for LINGER seconds, in at most NAPS naps of NAP seconds, until every job has written down its end:
+# so an end is seen when it comes, and the scheduler is asked no more often.
 
-status=$1 linger=$2 nap=$3
+status=$1 linger=$2 nap=$3 naps=$4
 jobs=$(cat)
 
 ended() {
@@ -21,8 +21,11 @@ JOBS
 rest() { sleep "$nap" 2>/dev/null || sleep 1; }
 
 if [ "$linger" -gt 0 ]; then
-  until=$(($(date +%s) + linger))
-  while ! ended && [ "$(date +%s)" -lt "$until" ]; do rest; done
+  over=$(($(date +%s) + linger))
+  while ! ended && [ "$naps" -gt 0 ] && [ "$(date +%s)" -lt "$over" ]; do # a clock may be set back
+    rest
+    naps=$((naps - 1))
+  done
   ! ended || rest # the scheduler learns of it a little later
 fi
 part status

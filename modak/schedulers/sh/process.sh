@@ -4,7 +4,7 @@
 
 fields_of() { # PID: its state and what follows in /proc/PID/stat, blanks and brackets in its name left behind
   { read -r line <"/proc/$1/stat"; } 2>/dev/null || return 1
-  line=${line##*) }
+  line=${line##*\) }
   case $line in Z* | X*) return 1 ;; esac
   printf '%s\n' "$line"
 }

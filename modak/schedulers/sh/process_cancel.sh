@@ -59,7 +59,7 @@ tell_groups() { # NUMBER: all at once, so that no process can start another one 
 }
 
 # When this subshell started is now, by the clock that processes are dated with.
-now=$(read -r line </proc/self/stat 2>/dev/null && echo "${line##*) }" | cut -d ' ' -f 20)
+now=$(read -r line </proc/self/stat 2>/dev/null && echo "${line##*\) }" | cut -d ' ' -f 20)
 tell_groups 15
 round=0
 while [ "$round" -lt "$grace" ]; do

@@ -233,7 +233,8 @@ def later(seconds: float, act) -> threading.Timer:  # type: ignore[no-untyped-de
 
 def test_target_that_lingers_answers_when_the_job_ends(queue: FakeQueue, tmp_path: Path, hasty: Patience) -> None:
     stage, transport, _state = lingering(queue, tmp_path, hasty)
-    timer = later(0.5, lambda: queue.become(stage.present.job.id, "completed 0", COMPLETED))
+    number = stage.present.job.id
+    timer = later(0.5, lambda: [queue.become(number, "completed 0", record) for record in (None, COMPLETED)])
     assert stage.watch().state == "completed"
     timer.join()
     assert (transport.trips, stage.pauses) == (1, [0.0])
