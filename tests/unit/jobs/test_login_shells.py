@@ -19,7 +19,6 @@ from modak.transport.base import Completed
 from modak.transport.local import LocalTransport
 from scheduler_parts import shells
 
-
 ALL = shells() + [["ksh93"] for _ in filter(None, [shutil.which("ksh93")])]
 """Those of the nodes, and one that is the ``sh`` of some old login nodes."""
 
