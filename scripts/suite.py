@@ -18,6 +18,7 @@ LOGS = TOP / ".build" / "logs"
 BIN = Path(sys.executable).parent
 SLURM = str(TOP / "tests" / "real" / "slurm.sh")
 CLUSTER = str(TOP / "tests" / "real" / "cluster.sh")
+PROGRAMS = str(TOP / "tests" / "real" / "programs.sh")
 CANNOT = 77
 PYTEST = ["pytest", "-rfEs", "--no-header", "--durations=15"]
 
@@ -51,6 +52,7 @@ def steps() -> list[Step]:
         Step("ruff-format", ["ruff", "format", "--check"], quick=True),
         Step("mypy", ["mypy"], quick=True),
         Step("yamllint", ["yamllint", "--strict", "."], quick=True),
+        Step("programs", [PROGRAMS]),
         Step("unit", [*PYTEST, "-n", "auto", "tests/unit"], tests=True, quick=True),
         Step("changelog", ["antsibull-changelog", "lint"]),
         Step("ansible-lint", ["ansible-lint"]),

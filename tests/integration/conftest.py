@@ -14,6 +14,7 @@ from sites import ClusterSite, Site
 PARTS = ("real_slurm", "cluster")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep tests of one real part in one worker: some of them stop its daemons. Others stay together by module."""
     for item in items:

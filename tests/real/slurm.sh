@@ -5,8 +5,8 @@ set -euo pipefail
 shopt -s inherit_errexit
 NAME=slurm
 NODES="n1 n2 n3 n4"
-PROGRAMS="munged slurmctld slurmd sbatch squeue sinfo scontrol scancel srun sshd ssh ssh-keygen ps mpicc.mpich gcc rsync shellcheck"
-PACKAGES=(munge slurm-wlm slurm-client openssh-server openssh-client procps mpich libmpich-dev gcc libc6-dev rsync shellcheck)
+PROGRAMS="munged slurmctld slurmd sbatch squeue sinfo scontrol scancel srun sshd ssh ssh-keygen ps mpicc.mpich gcc rsync"
+PACKAGES=(munge slurm-wlm slurm-client openssh-server openssh-client procps mpich libmpich-dev gcc libc6-dev rsync)
 # shellcheck source=tests/real/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

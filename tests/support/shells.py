@@ -1,6 +1,9 @@
 """A login to this machine that rsync can use as it uses ssh."""
 
+import shutil
 from pathlib import Path
+
+import pytest
 
 from modak.transport.local import LocalTransport
 from modak.transport.rsync import RemoteShell
@@ -11,6 +14,9 @@ printf '%s\\n' "$*" >>"{log}"
 shift
 PATH={path} exec sh -c "$*"
 """
+
+
+needs_rsync = pytest.mark.skipif(shutil.which("rsync") is None, reason="rsync is not installed")
 
 
 class Reached(LocalTransport):

@@ -11,7 +11,9 @@ from modak.errors import TargetError
 from modak.jobs import bringing, files
 from modak.jobs.control import Jobs
 from modak.jobs.settings import Patience
-from shells import Reached
+from shells import Reached, needs_rsync
+
+pytestmark = needs_rsync
 
 
 @pytest.fixture(autouse=True)

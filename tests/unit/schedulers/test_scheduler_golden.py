@@ -1,7 +1,6 @@
 """The exact text of scripts; shellcheck reads them all. ``MODAK_GOLDEN=write pytest`` writes them anew."""
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -65,7 +64,6 @@ def test_script_is_as_it_was(scheduler: str, name: str) -> None:
     assert script == golden.read_text()
 
 
-@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
 @pytest.mark.parametrize(("scheduler", "name"), CASES)
 def test_shellcheck_finds_nothing(scheduler: str, name: str) -> None:
     # SC2016: what would expand outside of the quotes is literal on purpose.
@@ -82,7 +80,6 @@ def test_every_shell_reads_it(shell: list[str]) -> None:
         assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
 def test_shellcheck_finds_nothing_in_the_steps() -> None:
     folder = Path(__file__).parents[3] / "modak" / "schedulers" / "sh"
     before = {"process": "process", "torque_find": "pbs_find", "openpbs_find": "pbs_find"}

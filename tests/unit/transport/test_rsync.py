@@ -9,7 +9,9 @@ from modak.errors import TargetError
 from modak.transport.local import LocalTransport
 from modak.transport.rsync import PARTIAL, Rsync, rsync_over
 from modak.transport.ssh import SshTransport
-from shells import Reached
+from shells import Reached, needs_rsync
+
+pytestmark = needs_rsync
 
 NAME = "a b 'c' $(id) *.bin"
 DATA = os.urandom(300_000)
