@@ -56,7 +56,7 @@ print(json.dumps(found))
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("table", type=Path, help="workloads and lever sets, such as benchmarks/digits.yaml")
-    parser.add_argument("output", type=Path, help="records are written here after each round")
+    parser.add_argument("output", type=Path, help="records are written here after each run")
     parser.add_argument("--python", default="python3", help="Python with Keras and its backends")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
@@ -116,7 +116,7 @@ Runs = dict[tuple[int, int], list[Run]]
 
 
 def measure(args: argparse.Namespace, table: dict[str, Any]) -> Iterator[Runs]:
-    """Yield all runs so far after each round."""
+    """Yield all runs so far after each one."""
     catalogue = load_catalogue()
     jobs, sets = table["workloads"], table["sets"]
     shuffle = random.Random(args.seed)  # noqa: S311 - an order, not a secret
@@ -130,17 +130,19 @@ def measure(args: argparse.Namespace, table: dict[str, Any]) -> Iterator[Runs]:
                 runs[job, levers].append(run.model_copy(update={"block": block}))
                 what = f"{jobs[job]['workload']['model']} {'+'.join(sets[levers])}"
                 print(f"round {block + 1}/{args.rounds}  {run.total:8.2f} s  {what}", flush=True)
-            yield runs
+                yield runs
 
 
-def records(args: argparse.Namespace, table: dict[str, Any], runs: Runs) -> Iterator[Measurement]:
+def records(
+    args: argparse.Namespace, table: dict[str, Any], runs: Runs, software: dict[str, str]
+) -> Iterator[Measurement]:
     """Yield the records of what has run."""
-    ask = [args.python, "-c", ASK_VERSIONS, json.dumps(PACKAGES)]
-    software = json.loads(subprocess.run(ask, capture_output=True, text=True, check=True).stdout)
     cpu = args.clock == "cpu"
     machine, today = hardware(1 if cpu else os.cpu_count()), datetime.now(UTC).date().isoformat()
     what = "processor time on one core that it was held on" if cpu else "wall time"
     for (job, levers), values in runs.items():
+        if not values:
+            continue
         method = (
             f"{table['workloads'][job]['script']} as a whole process, {what}; {len(values)} rounds, in each of which "
             f"every configuration ran once in random order, on {platform.system()} {platform.release()}."
@@ -160,8 +162,11 @@ def records(args: argparse.Namespace, table: dict[str, Any], runs: Runs) -> Iter
 def main() -> None:
     args = parse_arguments()
     table = yaml.safe_load(args.table.read_text())
+    ask = [args.python, "-c", ASK_VERSIONS, json.dumps(PACKAGES)]
+    software = json.loads(subprocess.run(ask, capture_output=True, text=True, check=True).stdout)
     for runs in measure(args, table):
-        args.output.write_text("".join(sorted(to_line(record) for record in records(args, table, runs))))
+        lines = sorted(to_line(record) for record in records(args, table, runs, software))
+        args.output.write_text("".join(lines))
 
 
 if __name__ == "__main__":
