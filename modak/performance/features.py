@@ -14,11 +14,14 @@ from modak.catalogue.names import accelerator_name, processor_name
 from modak.model.application import Workload
 from modak.model.measurement import Configuration, Hardware
 
-VERSION = 1
+VERSION = 2
 """Of the features; a model fitted with others is not used."""
 _TRAINING = 3.0
 """Operations of a training step over those of the forward pass."""
+_USUAL = math.log(1e10)
+"""Operations of one unit from which interactions count: a name's own effect is that on such work."""
 _MIX = ("convolution", "dense", "attention", "recurrent")
+_CHANGES = (("engine", ("runs:",)), ("image", ("container", "source build")), ("compiler", ("compiler:",)))
 Features = dict[str, float]
 
 
@@ -60,7 +63,8 @@ def features(case: Case, catalogue: Catalogue) -> Features | None:
     }
     for operator in _MIX:
         found[f"mix:{operator}"] = known.mix.get(operator, 0.0) if known else 0.0  # type: ignore[call-overload]
-    found.update(_names(case, catalogue, size, gpu))
+    convolution = found["mix:convolution"] - 0.5 if known and known.mix else 0.0
+    found.update(_names(case, catalogue, size, gpu, convolution))
     return found
 
 
@@ -93,7 +97,8 @@ def _machine(hardware: Hardware, catalogue: Catalogue) -> tuple[float, float] | 
     return unit.fp32 * frequency * 1e9 * cores, bandwidth * 1e9
 
 
-def _names(case: Case, catalogue: Catalogue, size: float, gpu: float) -> Features:
+def _names(case: Case, catalogue: Catalogue, size: float, gpu: float, convolution: float) -> Features:
+    """Return what the names stand for, and their interactions; a lower precision speeds up convolutions most."""
     configuration = case.configuration
     found: Features = {}
     levers = [catalogue.levers[name] for name in configuration.levers if name in catalogue.levers]
@@ -104,17 +109,27 @@ def _names(case: Case, catalogue: Catalogue, size: float, gpu: float) -> Feature
     for compiler in sorted(str(name) for name in compilers):
         found[f"compiler:{compiler}"] = 1.0
         found[f"compiler:{compiler} on gpu"] = gpu
-        found[f"compiler:{compiler} x flops"] = size
+        found[f"compiler:{compiler} x flops"] = size - _USUAL
     for name in configuration.levers:
         lever = catalogue.levers.get(name)
         if lever is None or not lever.runs:
             found[f"lever:{name}"] = 1.0
             if lever is not None and lever.numerics == "relaxed":
-                found[f"lever:{name} x flops"] = size
+                found[f"lever:{name} x flops"] = size - _USUAL
+                found[f"lever:{name} x convolution"] = convolution
     found["container"] = float(configuration.runtime != "native")
     image = catalogue.images.get(configuration.image or "")
     found["source build"] = float(image is not None and image.source == "opt-build")
     return found
+
+
+def change(one: Features, other: Features) -> str:
+    """Return in what two configurations of the same work differ, the weightiest thing alone."""
+    names = {name for name in {*one, *other} if one.get(name, 0.0) != other.get(name, 0.0)}
+    for word, prefixes in _CHANGES:
+        if any(name.startswith(prefixes) for name in names):
+            return word
+    return "levers"
 
 
 def vector(found: Features, names: Sequence[str]) -> list[float]:

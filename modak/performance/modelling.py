@@ -30,39 +30,55 @@ def report(description: Description) -> str:
     missing = [phase for phase in ("start", "compile", "steady") if phase not in description.phases]
     if missing:
         lines.append(f"not modelled, for want of three workloads: {', '.join(missing)}")
-    lines.append("")
-    width = max(len(held.workload) for held in description.held)
-    lines.append(f"{'held out':<{width}}  records   MAPE  coverage  regret  of the default")
-    lines += [_line(held, width) for held in description.held]
-    lines.append(_line(_mean(description.held), width))
-    lines.append("")
+    lines += ["", *held_lines(description.held), ""]
+    ratios = ", ".join(f"{_factor(width)} ({name})" for name, width in description.half_width_ratio.items())
     lines.append(
-        f"at {description.level:.0%} a time lies within a factor of {_factor(description.half_width)} of the predicted "
-        "one, "
-        f"the ratio of two within {_factor(description.half_width_ratio)}"
+        f"at {description.level:.0%} a time lies within a factor of {_factor(description.half_width)} of what is told,"
     )
+    lines.append(f"and the ratio of two within {ratios}")
     lines.append(f"measurements {description.data[:16]}, catalogue {description.catalogue[:16]}")
     return "\n".join(lines) + "\n"
 
 
-def _line(held: Held, width: int) -> str:
-    coverage = "-" if held.coverage is None else f"{held.coverage:.0%}"
-    regret = "-" if held.regret is None else f"{held.regret:.0%}"
-    default = "-" if held.regret_default is None else f"{held.regret_default:.0%}"
-    return f"{held.workload:<{width}}  {held.records:>7}  {held.error:>5.0%}  {coverage:>8}  {regret:>6}  {default:>14}"
+def held_lines(held: Sequence[Held]) -> list[str]:
+    """Return the evaluation as a table: workloads by length, and the mean of each length's kind."""
+    rows: list[tuple[str, ...]] = [("held out", "units", "told", "MAPE", "coverage", "decision", "model", "default")]
+    rows += [_cells(one) for one in [*held, mean_of(held)]]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = [
+        "  ".join(
+            cell.ljust(w) if n == 0 else cell.rjust(w) for n, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+    return [" " * (sum(widths[:5]) + 10) + "regret of", *lines]
 
 
-def _mean(held: Sequence[Held]) -> Held:
+def _cells(held: Held) -> tuple[str, ...]:
+    shares = (held.error, held.coverage, held.regret, held.regret_model, held.regret_default)
+    units = str(held.units) if held.workload != MEAN else ""
+    return (held.workload, units, f"{held.told}/{held.records}", *("-" if s is None else f"{s:.0%}" for s in shares))
+
+
+MEAN = "mean"
+
+
+def mean_of(held: Sequence[Held]) -> Held:
+    """Return the means over workloads and lengths, of what is known."""
+
     def mean(values: Sequence[float | None]) -> float | None:
         known = [value for value in values if value is not None]
         return statistics.fmean(known) if known else None
 
     return Held(
-        workload="mean",
+        workload=MEAN,
+        units=1,
         records=sum(h.records for h in held),
-        error=statistics.fmean(h.error for h in held),
+        told=sum(h.told for h in held),
+        error=mean([h.error for h in held]),
         coverage=mean([h.coverage for h in held]),
         regret=mean([h.regret for h in held]),
+        regret_model=mean([h.regret_model for h in held]),
         regret_default=mean([h.regret_default for h in held]),
     )
 

@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from modak.errors import InputError
-from modak.model.base import Line, Model, NonNegative, Positive, Sha256
-from modak.performance.features import VERSION, Features, unknown, vector
+from modak.model.base import Line, Model, Name, NonNegative, Positive, Sha256
+from modak.performance.features import VERSION, Features, change, unknown, vector
 from modak.performance.statistics import Interval
 
 Phase = Literal["start", "compile", "steady"]
@@ -22,18 +22,29 @@ FLOOR = 1e-3
 """Seconds below which a phase is not told from nothing."""
 
 
+ANY = "any"
+"""The key of the half width of ratios whatever differs."""
+Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
 class Held(Model):
     """How one workload was predicted by a model that was fitted without it."""
 
     workload: Line
+    units: Positive
+    """Length of the runs: the measured one, or a longer one that its phases give."""
     records: Positive
-    error: float = Field(ge=0, allow_inf_nan=False)
+    told: NonNegative
+    """Records among them of which the model could tell at all."""
+    error: Finite | None = None
     """Mean absolute relative error of the whole time."""
     coverage: float | None = Field(default=None, ge=0, le=1)
     """Share of the times that lay inside their interval; None where the others are too few for one."""
-    regret: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    """Time of the configuration that the model would choose over that of the fastest, less 1; None without a choice."""
-    regret_default: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    regret: Finite | None = None
+    """Time of what modak would choose over that of the fastest, less 1; None without a choice."""
+    regret_model: Finite | None = None
+    """The same for the least predicted time."""
+    regret_default: Finite | None = None
     """The same for the default."""
 
 
@@ -47,16 +58,22 @@ class PhaseModel(Model):
     sha256: Sha256
     """Of the ONNX file."""
     records: Positive
-    error: float = Field(ge=0, allow_inf_nan=False)
+    error: Finite
     """Mean absolute error of the logarithm, each workload held out in turn."""
-    error_other: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    error_other: Finite | None = None
     """The same for the kind that was not taken."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if missing := sorted({*self.features, "training"} - set(self.ranges)):
+            raise ValueError(f"the ranges lack '{missing[0]}'")
+        return self
 
 
 class Description(Model):
     """What is known of a fitted model."""
 
-    schema_: Literal["modak.model/1"] = Field(default="modak.model/1", alias="schema")
+    schema_: Literal["modak.model/2"] = Field(default="modak.model/2", alias="schema")
     features_version: NonNegative
     data: Sha256
     """Version of the measurements that it was fitted with."""
@@ -64,11 +81,17 @@ class Description(Model):
     phases: dict[Phase, PhaseModel]
     level: float = Field(gt=0, lt=1)
     """Share of the times that an interval is meant to hold."""
-    half_width: float = Field(ge=0, allow_inf_nan=False)
+    half_width: Finite
     """Of the interval around the logarithm of the whole time."""
-    half_width_ratio: float = Field(ge=0, allow_inf_nan=False)
-    """Of the interval around the logarithm of the ratio of two configurations."""
+    half_width_ratio: dict[Name, Finite]
+    """Of the interval around the logarithm of the ratio of two configurations, by what they differ in."""
     held: list[Held]
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if ANY not in self.half_width_ratio:
+            raise ValueError(f"half_width_ratio lacks '{ANY}'")
+        return self
 
 
 class TimeModel:
@@ -118,32 +141,52 @@ class TimeModel:
 
     def refusal(self, found: Features) -> str | None:
         """Return why nothing can be told of a case; None when it can."""
-        for part in self.description.phases.values():
+        for part in self._applying(found).values():
             if reason := unknown(found, part.features, part.ranges):
                 return reason
         return None
+
+    def _applying(self, found: Features) -> Mapping[Phase, PhaseModel]:
+        """Return the phases that a run has: a call of a trained network was never seen to have a start of its own."""
+        phases = self.description.phases
+        return {phase: part for phase, part in phases.items() if _applies(part, found)}
 
     def phases(self, found: Features) -> dict[Phase, float]:
         """Return the predicted seconds of start, compilation and one unit."""
         import numpy
 
         seconds: dict[Phase, float] = {}
-        for phase, session in self._sessions.items():
+        for phase in self._applying(found):
+            session = self._sessions[phase]
             row = numpy.array([vector(found, self.description.phases[phase].features)], dtype=numpy.float32)
             (result,) = session.run(None, {session.get_inputs()[0].name: row})
-            seconds[phase] = max(0.0, math.exp(float(result.reshape(-1)[0])) - FLOOR)
+            seconds[phase] = seconds_of(float(result.reshape(-1)[0]))
         return seconds
 
     def total(self, found: Features, units: int) -> Interval:
         """Return the whole seconds of ``units`` units with their interval."""
-        parts = self.phases(found)
-        value = parts.get("start", 0.0) + parts.get("compile", 0.0) + units * parts["steady"]
-        return around(value, self.description.half_width)
+        return around(whole(self.phases(found), units), self.description.half_width)
 
     def ratio(self, one: Features, other: Features, units: int) -> Interval:
         """Return the time of ``one`` over the time of ``other``: what both have in common falls out."""
         value = self.total(one, units).value / self.total(other, units).value
-        return around(value, self.description.half_width_ratio)
+        widths = self.description.half_width_ratio
+        return around(value, widths.get(change(one, other), widths[ANY]))
+
+
+def _applies(part: PhaseModel, found: Features) -> bool:
+    low, high = part.ranges["training"]
+    return low <= found["training"] <= high
+
+
+def seconds_of(logarithm: float) -> float:
+    """Return the seconds whose logarithm was learned."""
+    return max(0.0, math.exp(logarithm) - FLOOR)
+
+
+def whole(parts: Mapping[Phase, float], units: int) -> float:
+    """Return the seconds of a run of ``units`` by its phases."""
+    return max(parts.get("start", 0.0) + parts.get("compile", 0.0) + units * parts["steady"], FLOOR)
 
 
 def around(value: float, half_width: float) -> Interval:

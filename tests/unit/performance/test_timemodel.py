@@ -1,6 +1,7 @@
 """The time model: what it learns from times that follow a law, what it says of itself, and what it refuses."""
 
 import json
+import statistics
 
 import pytest
 from typer.testing import CliRunner
@@ -11,9 +12,12 @@ from modak.errors import InputError
 from modak.model.application import Workload
 from modak.model.measurement import Configuration, Hardware
 from modak.performance.cli import model as commands
-from modak.performance.features import Case, features
-from modak.performance.fitting import fit, quantile, rows_of
-from modak.performance.timemodel import TimeModel, read_description, write_model
+from modak.performance.estimators import Row
+from modak.performance.evaluating import Told, decided, fastest, quantile
+from modak.performance.features import Case, change, features
+from modak.performance.fitting import fit, rows_of
+from modak.performance.records import Table
+from modak.performance.timemodel import ANY, TimeModel, read_description, write_model
 
 
 @pytest.fixture(scope="module")
@@ -52,10 +56,63 @@ def test_a_law_is_learned_and_carried_to_a_workload_never_seen(folder):
 def test_what_it_says_of_itself_was_held_out(fitted):
     table, model = fitted
     held = model.description.held
-    assert [h.workload for h in held] == [f"net-{n}" for n in range(8)]
-    assert sum(h.records for h in held) == len(table.records)
-    assert 0.75 <= sum(h.coverage for h in held) / len(held) <= 1
+    assert [(h.workload, h.units) for h in held] == [(f"net-{n}", units) for n in range(8) for units in (4, 100)]
+    assert sum(h.records for h in held) == 2 * len(table.records)
+    assert any(h.told == h.records for h in held)
+    assert 0.75 <= statistics.fmean(h.coverage for h in held if h.coverage is not None) <= 1
+    assert all(h.regret <= h.regret_default + 1e-9 for h in held)
     assert sum(h.regret for h in held) < sum(h.regret_default for h in held)
+
+
+def test_what_is_far_from_the_others_is_not_told_and_the_default_stays(fitted):
+    table, _ = fitted
+    far = [r.model_copy(update={"workload": r.workload.model_copy(update={"model": "far", "flops_per_sample": 1e14})})
+           for r in table.records if r.workload.model == "net-0"]  # fmt: skip
+    both = Table([*table.records, *far])
+    held = [h for h in fit(both.records, both.version, load_catalogue()).description.held if h.workload == "far"]
+    assert all((h.told, h.error, h.coverage) == (0, None, None) for h in held)
+    assert all(h.regret == h.regret_default == h.regret_model for h in held)
+
+
+def told_of(default, *others):
+    """Return one setting; each is the measured seconds, the told ones, and the levers that are on."""
+    rows = [(True, default), *((False, other) for other in others)]
+    return [
+        Told(Row("w", "s", is_default, dict.fromkeys(names, 1.0), 1, {"steady": measured}, measured), 1, seconds)
+        for is_default, (measured, seconds, *names) in rows
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "decision", "model"),
+    [
+        ([(4.0, 4.0), (2.0, 2.0, "lever:a")], 0.0, 0.0),
+        ([(4.0, 4.0), (2.0, 3.9, "lever:a")], 1.0, 0.0),
+        ([(4.0, 4.0), (8.0, 3.9, "lever:a")], 0.0, 1.0),
+        ([(4.0, 4.0), (2.0, 2.0, "runs:jax")], 1.0, 0.0),
+        ([(4.0, 4.0), (2.0, None, "lever:a")], 1.0, 1.0),
+        ([(4.0, None), (2.0, 2.0, "lever:a")], 1.0, 0.0),
+    ],
+)
+def test_regret_of_the_decision_and_of_the_bare_model(rows, decision, model):
+    group = told_of(*rows)
+    best = min(one.measured for one in group)
+    widths = {ANY: 1.0, "levers": 0.2}
+    assert decided(group, widths).measured / best - 1 == pytest.approx(decision)
+    assert fastest(group).measured / best - 1 == pytest.approx(model)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "word"),
+    [
+        ({"runs:tensorflow": 1.0}, {"runs:jax": 1.0, "lever:a": 1.0}, "engine"),
+        ({"lever:a": 1.0}, {"compiler:xla": 1.0, "compiler:xla x flops": -2.0, "lever:xla": 1.0}, "compiler"),
+        ({"container": 0.0}, {"container": 1.0, "lever:a": 1.0}, "image"),
+        ({"lever:a": 1.0, "flops": 3.0}, {"lever:a x flops": 1.0, "flops": 3.0}, "levers"),
+    ],
+)
+def test_what_two_configurations_differ_in(one, other, word):
+    assert change(one, other) == change(other, one) == word
 
 
 def test_the_same_measurements_give_the_same_model(fitted):
@@ -146,8 +203,10 @@ def test_features_that_do_not_fit_are_refused(folder):
         (lambda data: data.update(features_version=99), "was fitted with features of version 99"),
         (lambda data: data.update(half_width=-1), "half_width: must be at least 0"),
         (lambda data: data.update(colour="red"), "unknown key 'colour'"),
-        (lambda data: data.update(schema="modak.model/9"), "schema: must be 'modak.model/1'"),
+        (lambda data: data.update(schema="modak.model/9"), "schema: must be 'modak.model/2'"),
         (lambda data: data.pop("data"), "the key 'data' is missing"),
+        (lambda data: data["half_width_ratio"].pop("any"), "half_width_ratio lacks 'any'"),
+        (lambda data: data["phases"]["steady"]["ranges"].pop("flops"), "the ranges lack 'flops'"),
     ],
 )
 def test_a_bad_description_is_refused_with_its_place(folder, change, words):
