@@ -1,7 +1,7 @@
 """Users and documents of the integration tests."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,19 @@ from sites import ClusterSite, Site
 PARTS = ("real_slurm", "cluster")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
     """Keep tests of one real part in one worker: some of them stop its daemons. Others stay together by module."""
     for item in items:
         if Path(__file__).parent in item.path.parents and not item.get_closest_marker("xdist_group"):
             names = getattr(item, "fixturenames", ())
             part = next((part for part in PARTS if part in names), item.path.stem)
             item.add_marker(pytest.mark.xdist_group(part))
+    yield
+    if config.getoption("loadgroup", False) and not all("@" in item.nodeid for item in items):
+        raise pytest.UsageError(
+            "pytest-xdist has not understood the groups of tests: they would take parts away from others"
+        )
 
 
 @pytest.fixture
