@@ -218,9 +218,13 @@ def _number(text: str) -> str:
 
 def _facts(lines: Sequence[str]) -> Iterator[tuple[str, str, QueueState]]:
     """Yield (job, task or empty, state) for every line that tells of a job; later lines know more."""
+    users: dict[str, str] = {}
     for line in lines:
         if line.startswith("sacct|"):
-            yield from from_accounting(line)
+            yield from from_accounting(line, users)
+        elif line.startswith("user|"):
+            _, number, name = line.split("|", 2)
+            users[number] = name
         elif line.startswith("JobId="):
             yield from from_record(line)
         else:
@@ -235,7 +239,7 @@ def _merged(old: QueueState | None, new: QueueState) -> QueueState:
         state=old.state if old.state == "dependency_never_satisfied" else new.state,
         exit_code=old.exit_code if new.exit_code is None else new.exit_code,
         signal=old.signal if new.signal is None else new.signal,
-        reason=new.reason or old.reason,
+        reason=old.reason if old.state == "dependency_never_satisfied" else new.reason or old.reason,
         elapsed=old.elapsed if new.elapsed is None else new.elapsed,
         limit=old.limit if new.limit is None else new.limit,
         nodes=new.nodes or old.nodes,

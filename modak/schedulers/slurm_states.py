@@ -97,8 +97,11 @@ _RECORD = {
 }
 
 
-def from_accounting(line: str) -> Iterator[tuple[str, str, QueueState]]:
-    """Yield what a line of sacct (after ``sacct|``: id, state, exit code, elapsed, limit, nodes, reason) tells."""
+def from_accounting(line: str, users: Mapping[str, str]) -> Iterator[tuple[str, str, QueueState]]:
+    """Yield what a line of sacct (after ``sacct|``: id, state, exit code, elapsed, limit, nodes, reason) tells.
+
+    ``users`` are the names of users by their number; one who cancelled a job is named by the number where it has none.
+    """
     parts = line.split("|", 7)
     if len(parts) < 8:
         return
@@ -107,7 +110,7 @@ def from_accounting(line: str) -> Iterator[tuple[str, str, QueueState]]:
     if word not in STATES:
         return
     if by:
-        reason = f"cancelled by user id {by}"
+        reason = f"cancelled by {users.get(by) or f'user id {by}'}"
     state = _state(word, reason, code=code, elapsed=elapsed, limit=limit, nodes=nodes)
     for task in _tasks(number):
         yield number.partition("_")[0], task, state

@@ -7,6 +7,11 @@ NAME=cluster
 HOSTS="switch client login head c1 c2"
 PROGRAMS="munged slurmctld slurmd sbatch scontrol scancel sshd ssh ssh-keygen ip nsenter unshare setpriv mmdebstrap mpicc.mpich gcc"
 PACKAGES=(munge slurm-wlm slurm-client openssh-server openssh-client iproute2 util-linux mmdebstrap mpich libmpich-dev gcc libc6-dev)
+ACCOUNTING=${MODAK_REAL_ACCOUNTING:+yes} # slurmdbd, with a MariaDB behind it
+if [ -n "$ACCOUNTING" ]; then
+  PROGRAMS="$PROGRAMS slurmdbd mariadbd mariadb-install-db"
+  PACKAGES+=(slurmdbd mariadb-server)
+fi
 # shellcheck source=tests/real/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd / # where every host can go
@@ -69,7 +74,7 @@ address_of() { case $1 in client) echo 10.77.0.10 ;; login) echo 10.77.0.11 ;; h
 
 fill_in() { # TEMPLATE
   sed -e "s|@DIR@|$DIR|g" -e "s|@USER@|$USER_NAME|g" -e "s|@MIN_JOB_AGE@|$MIN_JOB_AGE|g" \
-    -e "s|@TRACKING@|$TRACKING|g" -e "s|@TASKS@|$TASKS|g" -e "s|@SUDO@|$SUDO${SUDO:+ --preserve-env}|g" "$HERE/templates/cluster/$1.in"
+    -e "s|@ACCOUNTING@|${ACCOUNTING:+slurmdbd}|g;s|accounting_storage/\$|accounting_storage/none|" -e "s|@TRACKING@|$TRACKING|g" -e "s|@TASKS@|$TASKS|g" -e "s|@SUDO@|$SUDO${SUDO:+ --preserve-env}|g" "$HERE/templates/cluster/$1.in"
 }
 
 # Slurm limits memory by control groups of the first version; for the second it wants systemd.
@@ -101,6 +106,7 @@ make_folder() {
   for host in $HOSTS; do
     [ -z "$(address_of "$host")" ] || echo "$(address_of "$host") $host"
   done | cat <(echo '127.0.0.1 localhost') - | as_root tee "$DIR/etc/hosts" >/dev/null
+  [ -z "$ACCOUNTING" ] || fill_in slurmdbd.conf | as_root install -m 600 /dev/stdin "$DIR/etc/slurm/slurmdbd.conf"
   for file in slurm.conf cgroup.conf gres.conf; do fill_in $file | as_root tee "$DIR/etc/slurm/$file" >/dev/null; done
   fill_in sshd_config | as_root tee "$DIR/etc/sshd_config" >/dev/null
   fill_in inventory.yml | as_root tee "$DIR/inventory.yml" >/dev/null
@@ -176,7 +182,7 @@ start_hosts() {
 
 # --- daemons -----------------------------------------------------------------------------------------------------
 
-DAEMONS="munged:head slurmctld:head slurmd:c1 slurmd:c2 sshd:login sshd:head sshd:c1 sshd:c2"
+DAEMONS="munged:head ${ACCOUNTING:+mariadbd:head slurmdbd:head }slurmctld:head slurmd:c1 slurmd:c2 sshd:login sshd:head sshd:c1 sshd:c2"
 
 daemon_runs() { # DAEMON:HOST
   # shellcheck disable=SC2016 # for the inner shell
@@ -190,6 +196,18 @@ start_daemon() { # DAEMON:HOST
     munged)
       inside head munged --key-file="$DIR/keys/munge.key" --socket="$DIR/run/munge.socket" --pid-file="$DIR/run/munged.head.pid" \
         --log-file="$DIR/log/munged.log" --seed-file="$DIR/run/munged.seed" --num-threads=2 ;;
+    mariadbd) # nobody but the head node's own processes reaches it
+      as_root mkdir -p "$DIR/database"
+      logged mariadb-install-db inside head mariadb-install-db --no-defaults --user=root --datadir="$DIR/database" --skip-test-db
+      # shellcheck disable=SC2016 # for the inner shell
+      inside head sh -c '
+        setsid mariadbd --no-defaults --user=root --datadir="$1/database" --bind-address=127.0.0.1 --skip-grant-tables \
+          --socket="$1/run/mariadbd.socket" --pid-file="$1/run/mariadbd.head.pid" --skip-log-bin >"$1/log/mariadbd.log" 2>&1 </dev/null &
+        until [ -S "$1/run/mariadbd.socket" ] || ! kill -0 "$!"; do sleep 0.1; done' sh "$DIR" ;;
+    slurmdbd)
+      inside head slurmdbd
+      for _ in $(seq 100); do ! inside head sacctmgr -i add cluster namespaces >/dev/null 2>&1 || return 0; sleep 0.1; done
+      fail "slurmdbd takes no cluster; its log is $DIR/log/slurmdbd.log" ;;
     slurmctld) inside head slurmctld ;;
     slurmd) inside "$host" slurmd -N "$host" ;;
     sshd)

@@ -24,6 +24,11 @@ $(printf '%s\n' "$list" | awk -F'|' -v ids="$1" -v alive="$2" '
     for (i = 1; i <= count; i++) if (!(asked[i] in seen)) print "gone", asked[i]
   }')
 LIST
-[ -z "$ask" ] || sacct --noheader --parsable2 --allocations --jobs="$ask" \
-  --format=JobID,State,ExitCode,Elapsed,Timelimit,NodeList,Reason 2>/dev/null | sed 's/^/sacct|/'
+[ -n "$ask" ] || exit 0
+told=$(sacct --noheader --parsable2 --allocations --jobs="$ask" \
+  --format=JobID,State,ExitCode,Elapsed,Timelimit,NodeList,Reason 2>/dev/null)
+for user in $(printf '%s\n' "$told" | sed -n 's/^[^|]*|[A-Z_]* by \([0-9][0-9]*\)|.*/\1/p' | sort -u); do
+  printf 'user|%s|%s\n' "$user" "$(getent passwd "$user" 2>/dev/null | cut -d : -f 1)"
+done
+[ -z "$told" ] || printf '%s\n' "$told" | sed 's/^/sacct|/'
 exit 0

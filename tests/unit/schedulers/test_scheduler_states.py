@@ -1,5 +1,8 @@
 """What the schedulers print, and which state of a job that is."""
 
+import os
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,6 +45,21 @@ def test_every_state_that_a_scheduler_can_tell_has_a_row(scheduler: str) -> None
     told = {case["state"] for case in CASES if case["scheduler"] == scheduler and case.get("state")}
     cannot: set[JobState] = {"lost"} if scheduler == "slurm" else {"lost", "preempted"}
     assert told == set(JobState.__args__) - cannot  # type: ignore[attr-defined]
+
+
+def test_the_status_command_asks_for_the_name_of_who_cancelled(tmp_path: Path) -> None:
+    for program, said in (("squeue", "echo 'Invalid job id specified' >&2; exit 1"), ("sacct", "cat <<'X'\n{}\nX")):
+        line = "7|CANCELLED by 0|0:0|00:00:02|UNLIMITED|n1|None\n8|CANCELLED by 4000000000|0:0|0|UNLIMITED|n1|None"
+        (tmp_path / program).write_text(f"#!/bin/sh\n{said.format(line)}\n")
+        (tmp_path / program).chmod(0o755)
+    slurm = registry.get("slurm")
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["sh", "-c", slurm.status_command(["7", "8"])], env=environment, capture_output=True, text=True
+    )
+    found = slurm.parse_status(Completed(done.returncode, done.stdout, done.stderr), ["7", "8"])
+    reasons = [found[job].reason for job in ("7", "8")]
+    assert reasons == ["cancelled by root", "cancelled by user id 4000000000"]
 
 
 def test_all_captured_jobs_are_told_apart_in_one_answer() -> None:
