@@ -10,6 +10,7 @@ from typing import Any
 from modak.catalogue.site import catalogue_for
 from modak.documents import check
 from modak.documents.reading import Locate
+from modak.dsl.layout import stated_efficiency
 from modak.dsl.model import JobBody, JobDocument, without_blanks
 from modak.dsl.names import in_its_words
 from modak.dsl.script import build_script, image_of, job_script
@@ -113,7 +114,7 @@ def _completed(
         application["container_runtime"] = image
     resources = plan.chosen.resources
     # A stated efficiency is that at the limits: they stay then.
-    limited = job.application.minimal_efficiency is not None
+    limited = job.application.minimal_efficiency is not None and stated_efficiency(job) is not None
     if not limited and (resources.ranks > 1 or application.get("mpi_ranks")):
         application["mpi_ranks"] = resources.ranks
     if not limited and application.get("threads") and plan.job.threads is None and resources.threads:

@@ -72,6 +72,13 @@ def _ranks(job: JobBody, nodes: int, cores: int | None) -> int:
     return ranks
 
 
+def stated_efficiency(job: JobBody) -> float | None:
+    """Return the efficiency at the limits that the document states; without one, measurements must tell it."""
+    hpc = job.optimisation.hpc if job.optimisation else None
+    sections = (hpc.mpi, hpc.openmp) if hpc else ()
+    return next((s.scaling_efficiency for s in sections if s is not None and s.scaling_efficiency is not None), None)
+
+
 def _efficient(job: JobBody, ranks: int, threads: int | None) -> tuple[int, int | None]:
     """Return ranks and threads that keep the least efficiency, by Amdahl's law through the one that was stated.
 
@@ -81,14 +88,8 @@ def _efficient(job: JobBody, ranks: int, threads: int | None) -> tuple[int, int 
     cores = ranks * (threads or 1)
     if least is None or cores == 1:
         return ranks, threads
-    hpc = job.optimisation.hpc if job.optimisation else None
-    stated = hpc and ((hpc.mpi and hpc.mpi.scaling_efficiency) or (hpc.openmp and hpc.openmp.scaling_efficiency))
-    if not stated:
-        raise InputError(
-            f"application.minimal_efficiency: nothing is known of how the application scales, so {least:g} cannot be "
-            f"promised on {cores} cores: give scaling_efficiency, the efficiency there, or leave it out"
-        )
-    if stated >= least:
+    stated = stated_efficiency(job)
+    if stated is None or stated >= least:
         return ranks, threads
     serial = (1 / stated - 1) / (cores - 1)
     most = math.floor(1 + (1 / least - 1) / serial)

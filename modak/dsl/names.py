@@ -33,6 +33,8 @@ PLACES = {
     "application.image": "application.container_runtime",
     "application.framework": "optimisation.app_type-ai_training",
     "request.runtimes": "application.container_runtime",
+    "request.minimal_efficiency": "application.minimal_efficiency",
+    "workload.parallel_share": "scaling_efficiency, the efficiency there",
 }
 """Keys of a deployment and those of the job model that become them."""
 _PLACE = re.compile(rf"(?<![\w.-])({'|'.join(map(re.escape, sorted(PLACES, key=len, reverse=True)))})(?![\w-])")

@@ -10,7 +10,7 @@ from modak.catalogue.catalogue import Catalogue
 from modak.documents import check
 from modak.dsl.features import check_honoured, check_sections, features_of, names_of
 from modak.dsl.images import Narrowed, mpi_image, permitted, reference_of
-from modak.dsl.layout import Layout, layout_of
+from modak.dsl.layout import Layout, layout_of, stated_efficiency
 from modak.dsl.model import JobBody
 from modak.dsl.options import copied, joined, options_of
 from modak.dsl.site import RUNTIMES, Site, Sites, any_site, path_of, scripts_for, site_of
@@ -185,6 +185,7 @@ def _workload(job: JobBody, features: Mapping[str, Any]) -> dict[str, Any]:
     tag, dataset = job.application.app_tag, features.get("basedata")
     found = {
         "model": tag.lower() if tag and job.optimisation else None,
+        "unit": None if job.optimisation and job.optimisation.training else "run",
         "dataset": dataset.lower() if dataset else None,
         "samples": features.get("count"),
         "layers": features.get("layers"),
@@ -215,6 +216,9 @@ def _request(job: JobBody, catalogue: Catalogue, contained: bool) -> dict[str, A
         required.append(levers[0])
     if xla is False:
         request["forbid_levers"] = levers
+    least = job.application.minimal_efficiency
+    if least is not None and stated_efficiency(job) is None:
+        request |= {"objective": "efficiency", "minimal_efficiency": least}
     return {**request, "require_levers": required}
 
 

@@ -37,17 +37,17 @@ def scale_of(
 
     With objective ``time`` more ranks stay unless fewer are faster by more than the interval of the prediction; with
     ``cost`` the fewest node-seconds count; with ``efficiency`` the most ranks that keep the efficiency asked for.
-    InfeasibleError when not even one rank does within the limits.
+    InfeasibleError when not even one rank does within the limits, or an efficiency cannot be told.
     """
     if asked.ranks * (asked.threads or 1) == 1 or (deployment.application.type != "hpc" and asked.ranks == 1):
         return None
     fitted = _model(deployment, work, records)
+    objective, least = deployment.request.objective, deployment.request.minimal_efficiency
     if fitted is None:
-        return None
+        return _unknown(objective, least, asked)
     model, basis = fitted
     layouts = [(_point(r, work), r) for r in _layouts(asked)]
     wanted = _point(asked, work)
-    objective, least = deployment.request.objective, deployment.request.minimal_efficiency
     limit = deployment.job.wall_time
     if limit is not None and basis != "rule":
         layouts = [pair for pair in layouts if model.seconds(pair[0]) <= limit]
@@ -67,6 +67,25 @@ def scale_of(
             point, chosen = wanted, asked
         words = f"{_ranks(chosen, asked)} are the fastest by {_law(model)}"
     return Scale(chosen, basis, words, None if basis == "rule" else model.interval(point))
+
+
+def _unknown(objective: str, least: float | None, asked: Resources) -> Scale | None:
+    """An efficiency that nobody can tell is no promise to make."""
+    if objective == "efficiency" or least is not None:
+        key = "request.objective: efficiency" if least is None else f"request.minimal_efficiency: {least:g}"
+        raise InfeasibleError(
+            f"{key} cannot be promised on {_cores(asked)}, for nothing is known of how the application scales: give "
+            "workload.parallel_share, or import measurements of at least four runs in three layouts"
+        )
+    if objective == "cost":
+        return Scale(
+            asked, "none", "the layout stays as asked for: nothing is known of how the application scales", None
+        )
+    return None
+
+
+def _cores(asked: Resources) -> str:
+    return f"{asked.ranks * (asked.threads or 1)} cores"
 
 
 def _efficient(

@@ -17,6 +17,8 @@ from modak.dsl.answer import answer
 from modak.dsl.recognise import is_job_document
 from modak.dsl.site import Sites, load_sites
 from modak.errors import InputError
+from modak.model.measurement import Measurement
+from modak.performance.records import Table
 
 DOCUMENTS = ("training", "solver")
 
@@ -44,6 +46,27 @@ def test_documented_example_has_its_scripts(name: str) -> None:
         if os.environ.get("MODAK_GOLDEN") == "write":
             golden.write_text(script)
         assert script == golden.read_text()
+
+
+def test_an_efficiency_that_was_measured_needs_no_stated_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [
+        Measurement.model_validate(
+            {
+                "type": "hpc",
+                "workload": {"model": "solver_uc", "unit": "run"},
+                "hardware": {},
+                "configuration": {"nodes": 1, "ranks": ranks},
+                "runs": [{"total": 10.0 + 90.0 / ranks}],
+                "provenance": {"source": "a law", "date": "2026-01-01", "method": "computed"},
+            }
+        )
+        for ranks in (1, 2, 4, 8)
+    ]
+    monkeypatch.setattr("modak.dsl.answer.available_measurements", lambda: Table(records))
+    done = answered(document("hpc", {"application/minimal_efficiency": 0.8}))
+    assert done.document["job"]["application"]["mpi_ranks"] == 3
+    assert "#SBATCH --ntasks=3" in done.job_script
+    assert answered(done.document).document["job"]["application"]["mpi_ranks"] == 3
 
 
 @pytest.mark.parametrize("name", [f"{name}-{stage}" for name in DOCUMENTS for stage in ("job", "build")])
