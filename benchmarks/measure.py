@@ -139,13 +139,14 @@ def records(
     """Yield the records of what has run."""
     cpu = args.clock == "cpu"
     machine, today = hardware(1 if cpu else os.cpu_count()), datetime.now(UTC).date().isoformat()
-    what = "processor time on one core that it was held on" if cpu else "wall time"
+    system = f"{platform.system()} {platform.release().partition('-')[0]}"
+    what = "processor time on one core that it was held on, beside other work (see load)" if cpu else "wall time"
     for (job, levers), values in runs.items():
         if not values:
             continue
         method = (
             f"{table['workloads'][job]['script']} as a whole process, {what}; {len(values)} rounds, in each of which "
-            f"every configuration ran once in random order, on {platform.system()} {platform.release()}."
+            f"every configuration ran once in random order, on {system}."
         )
         yield Measurement(
             type="ai_training",

@@ -1,18 +1,26 @@
-"""Write the table of the digits measurements into README.md; --check tells whether it is current."""
+"""Write the tables of evidence into README.md: the digits measurements, and what the time model is worth.
 
+--check tells whether they are current; --print shows the second one alone.
+"""
+
+import re
 import statistics
 import sys
 from pathlib import Path
 
+from modak.catalogue import load_catalogue
 from modak.catalogue.catalogue import DATA
 from modak.model.measurement import Measurement, Run
-from modak.performance.records import read_records
+from modak.performance.fitting import fit
+from modak.performance.modelling import held_table
+from modak.performance.records import load_measurements, read_records
 
 README = Path(__file__).resolve().parent.parent / "README.md"
 DIGITS = DATA / "measurements" / "digits-amd-epyc-2-cores.jsonl"
-BEGIN, END = "<!-- measurements: begin -->\n", "<!-- measurements: end -->"
 EPOCHS = 12
 DEFAULT = ("keras-tensorflow",)
+TOLERANCE = 2
+"""Percentage points by which another machine's libraries may round the evaluation otherwise."""
 
 
 def seconds(run: Run) -> float:
@@ -20,24 +28,52 @@ def seconds(run: Run) -> float:
     return (run.start or 0.0) + (run.first or 0.0) + (EPOCHS - 1) * statistics.median(run.later)
 
 
-def table() -> str:
+def measurements() -> str:
     records = [record for record in read_records(DIGITS) if isinstance(record, Measurement)]
     totals = {tuple(r.configuration.levers): statistics.median(map(seconds, r.runs)) for r in records}
     rows = [
-        f"| {' + '.join(levers)} | {total:.1f} | {totals[DEFAULT] / total:.2f} |"
+        (" + ".join(levers), f"{total:.1f}", f"{totals[DEFAULT] / total:.2f}")
         for levers, total in sorted(totals.items(), key=lambda pair: pair[1])
     ]
-    return "\n".join(["| levers | seconds | times as fast as the default |", "|---|---|---|", *rows]) + "\n"
+    return markdown([("levers", "seconds", "times as fast as the default"), *rows])
+
+
+def evaluation() -> str:
+    table = load_measurements()
+    return markdown(held_table(fit(table.all_records(), table.version, load_catalogue()).description.held))
+
+
+def markdown(rows: list[tuple[str, ...]]) -> str:
+    head, *rest = [f"| {' | '.join(cells)} |" for cells in rows]
+    return "\n".join([head, "|" + "---|" * len(rows[0]), *rest]) + "\n"
+
+
+def alike(one: str, other: str) -> bool:
+    """Tell whether two texts differ at most in percentages, and in these by no more than TOLERANCE."""
+    share = re.compile(r"(\d+)%")
+    pairs = zip(share.findall(one), share.findall(other), strict=False)
+    return share.sub("%", one) == share.sub("%", other) and all(abs(int(a) - int(b)) <= TOLERANCE for a, b in pairs)
+
+
+def between(text: str, name: str) -> tuple[str, str, str]:
+    """Return what stands before, between and after the marks of ``name``."""
+    head, begin, rest = text.partition(f"<!-- {name}: begin -->\n")
+    old, end, tail = rest.partition(f"<!-- {name}: end -->")
+    return head + begin, old, end + tail
 
 
 def main() -> int:
+    if "--print" in sys.argv[1:]:
+        print(evaluation(), end="")
+        return 0
     text = README.read_text()
-    head, rest = text.split(BEGIN)
-    _old, tail = rest.split(END)
-    current = f"{head}{BEGIN}{table()}{END}{tail}"
+    for name, table in (("measurements", measurements()), ("evaluation", evaluation())):
+        head, old, tail = between(text, name)
+        if not alike(old, table):
+            text = f"{head}{table}{tail}"
     if "--check" not in sys.argv[1:]:
-        README.write_text(current)
-    elif current != text:
+        README.write_text(text)
+    elif text != README.read_text():
         print("README.md differs from the measurements: run python scripts/evidence.py", file=sys.stderr)
         return 1
     return 0

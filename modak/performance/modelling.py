@@ -40,18 +40,18 @@ def report(description: Description) -> str:
     return "\n".join(lines) + "\n"
 
 
+def held_table(held: Sequence[Held]) -> list[tuple[str, ...]]:
+    """Return the evaluation, its head first and the means last."""
+    regrets = ("regret of modak's decision", "of the model's word", "of the default")
+    head = ("held out", "units", "told", "MAPE", "coverage", *regrets)
+    return [head, *(_cells(one) for one in [*held, mean_of(held)])]
+
+
 def held_lines(held: Sequence[Held]) -> list[str]:
-    """Return the evaluation as a table: workloads by length, and the mean of each length's kind."""
-    rows: list[tuple[str, ...]] = [("held out", "units", "told", "MAPE", "coverage", "decision", "model", "default")]
-    rows += [_cells(one) for one in [*held, mean_of(held)]]
+    """Return the evaluation as lines of text."""
+    rows = held_table(held)
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = [
-        "  ".join(
-            cell.ljust(w) if n == 0 else cell.rjust(w) for n, (cell, w) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
-    return [" " * (sum(widths[:5]) + 10) + "regret of", *lines]
+    return ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
 
 
 def _cells(held: Held) -> tuple[str, ...]:
