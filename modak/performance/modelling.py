@@ -8,7 +8,7 @@ from modak.catalogue.catalogue import load_catalogue
 from modak.errors import InputError
 from modak.performance.fitting import Fit, fit
 from modak.performance.records import available_measurements
-from modak.performance.timemodel import Description, Held
+from modak.performance.timemodel import PHASES, Description, Held
 
 
 def fit_now() -> Fit:
@@ -24,10 +24,10 @@ def fit_now() -> Fit:
 def report(description: Description) -> str:
     """Return what is known of a model as a table."""
     lines = ["phase    kind      records  features  error of log time, workload held out (of the other kind)"]
-    for phase, part in description.phases.items():
+    for phase, part in sorted(description.phases.items(), key=lambda pair: PHASES.index(pair[0])):
         other = f" ({part.error_other:.2f})" if part.error_other is not None else ""
         lines.append(f"{phase:<8} {part.kind:<9} {part.records:>7}  {len(part.features):>8}  {part.error:.2f}{other}")
-    missing = [phase for phase in ("start", "compile", "steady") if phase not in description.phases]
+    missing = [phase for phase in PHASES if phase not in description.phases]
     if missing:
         lines.append(f"not modelled, for want of three workloads: {', '.join(missing)}")
     lines += ["", *held_lines(description.held), ""]
