@@ -8,6 +8,7 @@ from xml.sax.saxutils import escape, quoteattr
 from modak.blueprint.deployments import JOB, TARGET, Resolver
 from modak.blueprint.references import requirements_of, target_of
 from modak.blueprint.service import Service
+from modak.blueprint.sodalite_types import JOB as SODALITE_JOB
 
 WIDTH, HEIGHT, GAP, MARGIN, LINE, LANE = 230, 84, 64, 24, 17, 16
 _COLOURS = {"job": ("#eef4ff", "#2f5fa7"), "target": ("#eefaf0", "#2e7d4f"), "other": ("#f6f6f6", "#666666")}
@@ -72,7 +73,7 @@ def _box(service: Service, resolver: Resolver, name: str) -> Box:
     template = service.templates()[name]
     found = service.type_of(template)
     kind = "other"
-    if found and service.types.derives("node_types", found.name, JOB):
+    if found and any(service.types.derives("node_types", found.name, job) for job in (JOB, SODALITE_JOB)):
         kind = "job"
     elif found and service.types.derives("node_types", found.name, TARGET):
         kind = "target"

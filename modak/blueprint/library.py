@@ -13,7 +13,9 @@ from typing import Any
 
 import yaml
 
+from modak.blueprint import sodalite_types as sodalite
 from modak.blueprint.fields import PREFIX, data_type_property, node_property, schema_of
+from modak.documents import read_document
 from modak.errors import InputError, ModakError
 from modak.model.application import Application, Workload
 from modak.model.base import Model
@@ -142,6 +144,20 @@ def target_inputs(of: str = "HOST") -> dict[str, Any]:
     return {"type": {"get_property": [of, "type"]}} | _inputs(target_properties(), of)
 
 
+def job_attributes() -> dict[str, Any]:
+    """Return the attributes of ``modak.nodes.Job``, for other types that stand for a job."""
+    document = read_document(folder() / "types" / "applications.yaml")
+    found: dict[str, Any] = document.data["node_types"]["modak.nodes.Job"]["attributes"]
+    return found
+
+
+def manager_inputs() -> dict[str, Any]:
+    """Return what an operation is told of the workload manager that hosts its node."""
+    own = {name: {"get_property": ["HOST", name]} for name in sodalite.MANAGER}
+    general = {k: v for k, v in target_inputs().items() if k != "type"}
+    return {"public_address": {"get_attribute": ["HOST", "public_address"]}} | own | general
+
+
 PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "data types": data_types,
     "properties of an application": application_properties,
@@ -151,6 +167,12 @@ PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "inputs from another target": lambda: (
         {"tosca_name": {"get_attribute": ["TARGET", "tosca_name"]}} | target_inputs("TARGET")
     ),
+    "attributes of a job": job_attributes,
+    "outputs of a job": lambda: {name: ["SOURCE", name] for name in job_attributes()},
+    "inputs from a SODALITE application": lambda: sodalite.told(*sodalite.APPLICATION),
+    "inputs from a SODALITE runtime": lambda: sodalite.told(*sodalite.RUNTIME),
+    "inputs from a SODALITE execution": lambda: sodalite.told(*sodalite.EXECUTION),
+    "inputs from a SODALITE workload manager": manager_inputs,
 }
 
 

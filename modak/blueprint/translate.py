@@ -58,9 +58,14 @@ def documents(
 
 def image_documents(target: Mapping[str, Any], job: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the sections ``target`` and ``job`` for what the operations of ``modak.nodes.ContainerImage`` are told."""
+    return {"target": target_section(target), "job": _document(JobOptions, job or {}, "job.")}
+
+
+def target_section(target: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the section ``target`` for the properties of a node; its template's name, or its type, names it."""
     where = _document(Target, {k: v for k, v in target.items() if k != "tosca_name"}, "")
     where.setdefault("name", target.get("tosca_name") or where.get("type"))
-    return {"target": where, "job": _document(JobOptions, job or {}, "job.")}
+    return where
 
 
 def _split(application: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -11,6 +11,7 @@ from modak.blueprint.deployments import check_deployments
 from modak.blueprint.nodes import check_templates
 from modak.blueprint.sections import check_structure, check_topology
 from modak.blueprint.service import Service, load
+from modak.blueprint.sodalite_check import check_jobs
 from modak.blueprint.spot import Fault
 from modak.blueprint.typedefs import check_types
 from modak.documents.reading import read_document
@@ -28,7 +29,7 @@ def validate(path: Path, inputs: Mapping[str, Any] | None = None) -> list[Fault]
     if service.is_whole:
         faults += [*check_types(service), *check_topology(service, inputs), *check_templates(service)]
     if not faults:
-        faults = list(check_deployments(service, inputs or {}))
+        faults = [*check_deployments(service, inputs or {}), *check_jobs(service, inputs or {})]
     if not faults:
         faults = _second_opinion(service, inputs)
     return sorted(set(faults), key=lambda fault: (fault.file != str(path), fault))

@@ -11,6 +11,7 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 try:
+    from modak.blueprint.sodalite import sections
     from modak.blueprint.translate import documents, image_documents
     from modak.documents import plain
     from modak.errors import ModakError
@@ -48,6 +49,15 @@ options:
       tosca_job:
         description: Options of the job.
         type: dict
+      tosca_sodalite:
+        description: In place of those, the properties of the parts of a job with SODALITE's node types.
+        type: dict
+      tosca_name:
+        description: Name of the template of such a job.
+        type: str
+      tosca_manager:
+        description: Properties of the workload manager that hosts it.
+        type: dict
 """
 
 EXAMPLES = r"""
@@ -63,7 +73,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The sections C(application), C(target), C(request) and C(job); for an image C(target) and C(job).
+    from modak.blueprint.sodalite import sections
+    from modak.blueprint.translate import documents, image_documents
   type: dict
   sample: {"application": {"name": "digits", "script": "train.py"}}
 """
@@ -79,6 +90,8 @@ def from_tosca(node: Mapping[str, Any]) -> dict[str, Any]:
     try:
         if "tosca_application" not in told:
             return image_documents(told["tosca_target"], told.get("tosca_job"))
+        if told.get("tosca_sodalite"):
+            return sections({**told["tosca_sodalite"], "tosca_name": told["tosca_name"]}, told["tosca_manager"])
         return documents(
             told["tosca_application"], told["tosca_target"], told.get("tosca_request"), told.get("tosca_job")
         )

@@ -3,6 +3,7 @@
 import json
 import os
 import secrets
+import shutil
 import signal
 import sys
 import time
@@ -161,6 +162,28 @@ def test_the_plan_takes_the_faster_of_two_targets(
     undeployed = opera.run("undeploy")
     assert undeployed.code == 0, undeployed.text
     assert not list((real_slurm.home / ".modak" / "runs").glob("digits-*"))
+
+
+def test_node_types_of_sodalite(tmp_path: Path, environment: dict[str, str], real_slurm: Rig) -> None:
+    """A ready script with what only a template language would take for its own, and a job after its end."""
+    shutil.copytree(BLUEPRINTS / "modak", tmp_path / "b" / "modak")
+    text = (BLUEPRINTS / "sodalite-slurm.yaml").read_text()
+    assert "echo 42 >" in text
+    (tmp_path / "b" / "s.yaml").write_text(text.replace("echo 42 >", "A=(1 2); echo '{{ 6 * 7 }}' ${#A[@]} >"))
+    opera = Orchestrator(tmp_path, environment, tmp_path / "b" / "s.yaml")
+    way = connection(real_slurm)
+    given = {"frontend-address": way["host"], "frontend-key": way["private_key"]}
+    opera.inputs(**given, **{name: way[name] for name in ("user", "port", "known_hosts")})
+    deployed = opera.deploy()
+    assert deployed.code == 0, deployed.text
+    outputs = opera.outputs()
+    assert outputs["state"] == "completed"
+    assert (Path(outputs["results_path"]) / "answer.txt").read_text() == "{{ 6 * 7 }} 2\n"
+    assert real_slurm.jobs()[outputs["job_id"]] == ("solve", "COMPLETED")
+    undeployed = opera.run("undeploy")
+    assert undeployed.code == 0, undeployed.text
+    left = [path.name for path in folders(real_slurm.home / ".modak")]
+    assert not [name for name in left if name.startswith(("prepare-", "solve-"))]
 
 
 def test_a_workflow_passes_results_on(tmp_path: Path, environment: dict[str, str]) -> None:

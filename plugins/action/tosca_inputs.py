@@ -1,0 +1,49 @@
+# Copyright (c) 2026, the modak authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Take the variables that an orchestrator sets as they are, so that nothing in them is taken for a template."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.modak.deploy.plugins.plugin_utils.action import ModakAction
+
+try:
+    from modak.documents import plain
+    from modak.errors import InputError
+except ImportError:
+    pass  # ModakAction says so before anything here is used
+
+DEFAULTS: dict[str, Any] = {
+    "tosca_application": {},
+    "tosca_target": {},
+    "tosca_request": {},
+    "tosca_job": {},
+    "tosca_image": {},
+    "tosca_sodalite": {},
+    "tosca_manager": {},
+    "tosca_name": "",
+    "tosca_files": {},
+    "tosca_input_folders": [],
+    "tosca_results": "~/.modak/results",
+    "tosca_wait": True,
+    "tosca_timeout": 0,
+    "tosca_plan": {},
+    "tosca_told": {},
+    "tosca_application_told": {},
+    "tosca_runtime_told": {},
+    "tosca_environment": {},
+}
+"""What an orchestrator may say, and what holds where it does not."""
+
+
+class ActionModule(ModakAction):
+    """modak.deploy.tosca_inputs."""
+
+    def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        given = {name: plain(task_vars.get(name, default)) for name, default in DEFAULTS.items()}
+        for name, default in DEFAULTS.items():
+            if type(given[name]) is not type(default):
+                raise InputError(f"{name}: must be of the type {type(default).__name__}, not {given[name]!r}")
+        return {"changed": False, "given": given}
