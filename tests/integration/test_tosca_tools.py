@@ -1,13 +1,20 @@
-"""Every blueprint is accepted by tosca-parser, xOpera, Unfurl and Puccini, each as it is on the package index."""
+"""Every blueprint is accepted by tosca-parser, xOpera, Unfurl and Puccini, each as it is on the package index.
 
+Unfurl deploys with the library's overlay.
+"""
+
+import json
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
-from orchestrator import BLUEPRINTS
-from tosca_tools import NEEDS, make, validate
+from orchestrator import BLUEPRINTS, TINY_BLUEPRINT, connection
+from rig import Rig
+from sites import TINY
+from tosca_tools import NEEDS, make, unfurl, validate
 
 TOOLS = ["tosca-parser", "opera", "unfurl", "puccini"]
 
@@ -35,3 +42,28 @@ def test_the_tool_is_asked_at_all(tool: str, tmp_path: Path) -> None:
     faulty = tmp_path / "b" / "digits-machine.yaml"
     faulty.write_text(faulty.read_text().replace("modak.nodes.application.AITraining", "modak.nodes.Nonsense"))
     assert not validate(tool, faulty).accepted
+
+
+@pytest.mark.parametrize("tool", ["unfurl"], indirect=True)
+def test_unfurl_deploys(tool: str, tmp_path: Path, environment: dict[str, str], real_slurm: Rig) -> None:
+    """The blueprint is the one that xOpera deploys; the ensemble adds the overlay."""
+    shutil.copytree(BLUEPRINTS / "modak", tmp_path / "modak")
+    shutil.copy(TINY, tmp_path)
+    text = TINY_BLUEPRINT.read_text().replace("modak.nodes.target.Machine", "modak.nodes.target.SlurmCluster")
+    (tmp_path / "tiny.yaml").write_text(text)
+    inputs = {"name": "by-unfurl", "arguments": ["--numbers=4"], "results": str(tmp_path / "results")}
+    service = {"+include": "tiny.yaml", "decorators": {"+include": "modak/unfurl/decorators.yaml"}}
+    spec = {"inputs": {**inputs, **connection(real_slurm)}, "service_template": service}
+    head = {"apiVersion": "unfurl/v1alpha1"}
+    project = {"kind": "Project", "ensembles": [{"file": "ensemble.yaml", "default": True}], "environments": {}}
+    (tmp_path / "unfurl.yaml").write_text(yaml.safe_dump({**head, **project}))
+    (tmp_path / "ensemble.yaml").write_text(yaml.safe_dump({**head, "kind": "Ensemble", "spec": spec}))
+    deployed = unfurl(tmp_path, environment, "deploy", "--approve", "--jobexitcode", "error", "ensemble.yaml")
+    assert deployed.code == 0, deployed.text
+    outputs = yaml.safe_load((tmp_path / "ensemble.yaml").read_text())["status"]["outputs"]
+    assert (outputs["state"], json.loads(outputs["metrics"]["sum"])) == ("completed", 14)
+    assert real_slurm.jobs()[outputs["job_id"]] == ("by-unfurl", "COMPLETED")
+    assert (Path(outputs["results_path"]) / "metrics.json").exists()
+    undeployed = unfurl(tmp_path, environment, "undeploy", "--approve", "--jobexitcode", "error", "ensemble.yaml")
+    assert undeployed.code == 0, undeployed.text
+    assert not list((real_slurm.home / ".modak" / "runs").glob("by-unfurl-*"))

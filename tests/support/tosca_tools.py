@@ -4,10 +4,12 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from rig import TOP
+from sites import Ended
 
 ENVIRONMENTS = TOP / ".build" / "tosca"
 NEEDS = {
@@ -67,3 +69,13 @@ def validate(tool: str, blueprint: Path) -> Verdict:
         except subprocess.TimeoutExpired:
             return Verdict(False, HANGS)
     return Verdict(done.returncode == 0, done.stdout + done.stderr)
+
+
+def unfurl(folder: Path, environment: Mapping[str, str], *words: str) -> Ended:
+    """Run a command of Unfurl's in a folder, to its end; the Ansible of the playbooks is that of ``environment``."""
+    done = subprocess.run(
+        [ENVIRONMENTS / "unfurl/bin/unfurl", "--no-version-check", "--home", "", *words],
+        cwd=folder, capture_output=True, text=True, timeout=180, stdin=subprocess.DEVNULL,
+        env={**environment, "UNFURL_NORUNTIME": "1", "PYTHONWARNINGS": "ignore"},
+    )  # fmt: skip
+    return Ended(done.returncode, done.stdout + done.stderr)
