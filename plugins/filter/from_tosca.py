@@ -73,8 +73,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-    from modak.blueprint.sodalite import sections
-    from modak.blueprint.translate import documents, image_documents
+  description:
+    - The sections C(application), C(target), C(request) and C(job).
+    - For SODALITE's node types also C(files), the texts of files that the job needs, by name.
   type: dict
   sample: {"application": {"name": "digits", "script": "train.py"}}
 """

@@ -114,7 +114,8 @@ def test_everything_is_described(path: Path) -> None:
 def test_tosca_parser_reads_it(path: Path) -> None:
     template = ToscaTemplate(str(path))
     roots = [node.type_definition.parent_type for node in template.nodetemplates]
-    assert {root.type for root in roots} <= {"modak.nodes.Job", "modak.nodes.Target", "tosca.nodes.Root"}
+    execution = "sodalite.nodes.batch.Container.BatchExecution"
+    assert {root.type for root in roots} <= {"modak.nodes.Job", "modak.nodes.Target", "tosca.nodes.Root", execution}
 
 
 def test_tosca_parser_reads_the_library_alone() -> None:

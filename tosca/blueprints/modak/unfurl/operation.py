@@ -43,7 +43,8 @@ class Operation(Configurator):
             (folder / "inputs.json").write_text(json.dumps(_inputs(task)))
             done = subprocess.run(
                 [_program(), "-e", f"@{folder}/inputs.json", str(folder / f"{task.configSpec.operation}.yml")],
-                cwd=folder, env=_environment(task.environ), capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                cwd=folder, env=_environment(task.environ), capture_output=True, text=True, check=False,
+                stdin=subprocess.DEVNULL,
             )  # fmt: skip
         told = _told(done.stdout)
         reason = told.pop("error", None)
