@@ -7,13 +7,14 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+import rig
 from modak.blueprint.package import write_csar
 from modak.discovery import parse_probe, probe_script
 from modak.performance.records import read_records
@@ -73,13 +74,13 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def assert_trained(outputs: dict[str, Any], results: Path) -> None:
+def assert_trained(outputs: dict[str, Any], results: Path, accuracy: float = 0.5) -> None:
     assert outputs.keys() == OUTPUTS
     assert outputs["job_id"]
     assert (outputs["state"], outputs["runtime"], outputs["image"]) == ("completed", "native", "")
     assert outputs["predicted_seconds"] > 0
     assert outputs["measured_seconds"] > 0
-    assert outputs["accuracy"] > 0.5
+    assert outputs["accuracy"] > accuracy
     assert Path(outputs["results_path"]).is_relative_to(results)
     assert (Path(outputs["results_path"]) / "metrics.json").exists()
 
@@ -111,6 +112,32 @@ def test_digits_on_slurm(tmp_path: Path, environment: dict[str, str], real_slurm
     assert outputs["interpreter"] == keras_python
     assert real_slurm.jobs()[outputs["job_id"]] == ("digits", "COMPLETED")
     assert opera.run("undeploy").code == 0
+
+
+@pytest.fixture
+def torque(real_slurm: Rig) -> Iterator[Rig]:
+    """The real Slurm, whose user finds its wrappers for Torque's commands on the path."""
+    folder = rig.ask("torque").splitlines()[-1]
+    perl = real_slurm.ssh(f"cd {folder} && find . -name Slurm.pm").strip().removeprefix("./").removesuffix("/Slurm.pm")
+    real_slurm.ssh(f"echo 'export PATH={folder}/usr/bin:$PATH PERL5LIB={folder}/{perl}' >.bashrc")
+    yield real_slurm
+    real_slurm.ssh("rm .bashrc")
+
+
+def test_digits_on_torque(tmp_path: Path, environment: dict[str, str], torque: Rig, keras_python: str) -> None:
+    assert "Unknown option: version" in torque.ssh("qsub --version 2>&1 || true")
+    opera = Orchestrator(tmp_path, environment, BLUEPRINTS / "digits-torque.yaml")
+    opera.inputs(python=keras_python, queue="cpu", epochs=1, **connection(torque))
+    deployed = opera.deploy(timeout=300)
+    assert deployed.code == 0, deployed.text
+    outputs = opera.outputs()
+    assert_trained(outputs, opera.results, 0.3)
+    plan = json.loads((Path(outputs["results_path"]) / "plan.json").read_text())
+    assert (plan["target"]["type"], plan["facts"]["wrapped"], plan["scheduler"]) == ("torque", True, "slurm")
+    assert torque.jobs()[outputs["job_id"]] == ("digits", "COMPLETED")
+    undeployed = opera.run("undeploy")
+    assert undeployed.code == 0, undeployed.text
+    assert not list((torque.home / ".modak" / "runs").glob("digits-*"))
 
 
 def measured_on_slurm(folder: Path, seconds: float) -> str:

@@ -207,6 +207,20 @@ describe_site() { # what the inventory tells of the host as a target
   echo "$python"
 }
 
+torque_commands() { # Slurm's wrappers for Torque's commands, apart: this machine's own users have none
+  local folder file
+  need_root
+  is_whole || fail "start it first: $0 up"
+  folder=$DIR/torque
+  if [ ! -x "$folder/usr/bin/qsub" ]; then
+    command -v apt-get >/dev/null || cannot "no apt-get to fetch slurm-wlm-torque with"
+    as_root mkdir -p "$folder"
+    (cd "$folder" && logged apt-torque as_root apt-get -q download slurm-wlm-torque libslurm-perl)
+    for file in "$folder"/*.deb; do as_root dpkg -x "$file" "$folder"; done
+  fi
+  echo "$folder"
+}
+
 mkdir -p "$BUILD"
 exec 9>"$BUILD/real.lock"
 case ${1:-} in
@@ -215,5 +229,6 @@ case ${1:-} in
   status) status 9>&- ;;
   install) flock 9; need_root; install_packages 9>&- ;;
   python) flock 9; describe_site 9>&- ;;
-  *) echo "usage: $0 up | down | status | install | python" >&2; exit 2 ;;
+  torque) flock 9; torque_commands 9>&- ;;
+  *) echo "usage: $0 up | down | status | install | python | torque" >&2; exit 2 ;;
 esac
