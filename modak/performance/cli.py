@@ -52,13 +52,10 @@ def record(
 ) -> None:
     """Add what deployed jobs took to the store, so that the next Plan knows it."""
     from modak.catalogue.catalogue import load_catalogue
-    from modak.performance.recording import record_of
-    from modak.performance.store import Store as Opened
+    from modak.performance.recording import add_results
 
-    records = [record_of(folder, load_catalogue(), first=first, later=later) for folder in folders]
-    opened = Opened(store)
-    new, known = opened.add(records)
-    typer.echo(f"{new} new, {known} known already, in {opened.name}")
+    new, known, name = add_results(folders, load_catalogue(), store, first=first, later=later)
+    typer.echo(f"{new} new, {known} known already, in {name}")
 
 
 @measurements.command()

@@ -18,6 +18,11 @@ def default_path() -> Path:
     return data_folder() / "measurements.sqlite"
 
 
+def store_in_use() -> str | None:
+    """Return the address of the store that records are added to; None for the default file, there or not."""
+    return os.environ.get(STORE_VARIABLE) or None
+
+
 def store_address() -> str | None:
     """Return the address of the store that is in use: the variable's, or the default file's where it is there."""
     told = os.environ.get(STORE_VARIABLE)

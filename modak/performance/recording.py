@@ -1,7 +1,7 @@
 """From a job that ran to a measurement: what was deployed is what the next Plan learns from."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,10 +20,35 @@ from modak.model.plan import Plan
 from modak.optimiser.resources import node_of, partition_of
 
 PLAN, JOB = "plan.json", "job.json"
+FIRST, LATER = "first_epoch_seconds", "later_epoch_seconds"
+"""Keys of the metrics under which an application usually tells its units' seconds."""
 T = TypeVar("T", bound=BaseModel)
 
 
-def record_of(folder: Path, catalogue: Catalogue, *, first: str, later: str) -> Measurement:
+def add_results(
+    folders: Sequence[Path], catalogue: Catalogue, store: str | None = None, *, first: str = FIRST, later: str = LATER
+) -> tuple[int, int, str]:
+    """Add the measurements of the jobs whose results lie in ``folders`` to the ``store``; see ``record_of``.
+
+    Return how many were new, how many it had already, and the store's name.
+    """
+    from modak.performance.store import Store
+
+    records = [record_of(folder, catalogue, first=first, later=later) for folder in folders]
+    opened = Store(store)
+    try:
+        return (*opened.add(records), opened.name)
+    finally:
+        opened.close()
+
+
+def check_recordable(plan: Plan, origin: str) -> None:
+    """Raise InputError for a Plan whose job can be no measurement."""
+    if plan.application.workload.model is None:
+        raise InputError(f"{origin}: application.workload.model is missing, by which measurements are found")
+
+
+def record_of(folder: Path, catalogue: Catalogue, *, first: str = FIRST, later: str = LATER) -> Measurement:
     """Return the measurement of the job whose results lie in ``folder``.
 
     ``first`` and ``later`` are the keys of the metrics under which the application tells the seconds of its first unit
@@ -35,8 +60,7 @@ def record_of(folder: Path, catalogue: Catalogue, *, first: str, later: str) -> 
         raise InputError(f"{folder}: {JOB} is of another job than {PLAN}: {job.tag}, not {plan.tag()}")
     if job.state != "completed" or job.seconds is None:
         raise InputError(f"{folder / JOB}: a measurement needs a job that completed, and this one is {job.state}")
-    if plan.application.workload.model is None:
-        raise InputError(f"{folder / PLAN}: application.workload.model is missing, by which measurements are found")
+    check_recordable(plan, str(folder / PLAN))
     chosen, resources = plan.chosen, plan.chosen.resources
     when = datetime.fromtimestamp(job.started or job.submitted or 0, UTC)
     return Measurement(

@@ -12,12 +12,16 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction,
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
 
 try:
+    from modak.catalogue.site import catalogue_for
     from modak.documents import find_sources
     from modak.errors import InputError
     from modak.images.store import realise
     from modak.jobs.control import Present, Preview
     from modak.jobs.verdict import sentence
+    from modak.model.job import JobResult
     from modak.model.plan import Plan
+    from modak.performance.places import store_in_use
+    from modak.performance.recording import add_results, check_recordable
 except ImportError:
     pass  # ModakAction says so before anything here is used
 
@@ -34,6 +38,7 @@ class ActionModule(JobAction):
         "follow": {"type": "bool", "default": False},
         "search_paths": {"type": "list", "elements": "path", "default": []},
         "results": {"type": "path", "default": "results"},
+        "record": {"type": "bool", "default": False},
         "template": {"type": "path"},
     }
 
@@ -62,6 +67,8 @@ class ActionModule(JobAction):
         return {"changed": submits, "job": job, "script": preview.script, "diff": _diff(preview.script, submits)}
 
     def _run(self, plan: Plan, template: str | None, arguments: dict[str, Any], search: list[Path]) -> dict[str, Any]:
+        if arguments["record"]:
+            _check_recording(plan, wait=arguments["wait"])
         sources = find_sources(plan.application, search)
         if arguments["state"] == "restarted":
             # What cannot be submitted must not cost the job that is there.
@@ -80,9 +87,22 @@ class ActionModule(JobAction):
         returned |= {"changed": present.made or brought.changed, "job": brought.result.model_dump(mode="json")}
         self.reporter.end(brought.result)
         if brought.result.state == "completed":
-            return returned
+            return {**returned, "recorded": _record(plan, brought.result, search)} if arguments["record"] else returned
         del returned["script"]  # Ansible prints all that a failed task returns.
         return {**returned, "failed": True, "msg": sentence(brought.result)}
+
+
+def _check_recording(plan: Plan, *, wait: bool) -> None:
+    """Raise InputError, before anything is submitted, for what can be no measurement in the end."""
+    check_recordable(plan, "record")
+    if not wait:
+        raise InputError("record: a job that is not waited for has no end to record: wait, or leave it out")
+
+
+def _record(plan: Plan, result: JobResult, search: list[Path]) -> int:
+    """Add what the job took to the store of measurements; return 1 where it was not known, 0 where it was."""
+    new, _, _ = add_results([Path(str(result.results))], catalogue_for(plan.request.catalogue, search), store_in_use())
+    return new
 
 
 def _text(path: str | None) -> str | None:

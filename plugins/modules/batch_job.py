@@ -59,6 +59,13 @@ options:
       - Files that are there already and have not changed are not brought again.
     type: path
     default: results
+  record:
+    description:
+      - Add what the completed job took to the measurements of the user who runs the play. The next plan knows it then.
+      - A job that is there already is added once. Whether it is new does not count as a change.
+      - The store is the address in the environment variable E(MODAK_MEASUREMENTS), or a file in the user's data folder.
+    type: bool
+    default: false
   template:
     description: Jinja template of the job script on the controller, in place of the one of the role batch_job.
     type: path
@@ -104,6 +111,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+recorded:
+  description: How many measurements were new.
+  returned: with O(record), when the job completed
+  type: int
+  sample: 1
 job:
   description: What became of the job; null when it is absent.
   returned: success, and when the job ended badly

@@ -13,6 +13,7 @@ import yaml
 from jobplans import plan
 from modak.model.plan import Plan
 from modak.model.target import Polling
+from modak.performance.store import Store
 from outages import drop_sessions, without_login
 from rig import Rig
 
@@ -114,6 +115,25 @@ def test_not_waiting_and_asking_later(here: User, shell: Callable[..., Plan]) ->
     assert asked["job"]["id"] == waited["job"]["id"] == submitted["job"]["id"]
     assert asked["job"]["state"] == waited["job"]["state"] == "completed"
     assert waited["job"]["results"] == str(here.folder / "results" / deployed.name)
+
+
+def test_what_a_job_took_is_recorded_once(here: User, shell: Callable[..., Plan]) -> None:
+    here.environment = {**here.environment, "XDG_DATA_HOME": str(here.folder / "data")}
+    nameless = shell(f"echo run >>{here.folder}/trace")
+    code, text = here.play([batch_job(nameless, record=True)])
+    assert code != 0
+    assert "application.workload.model is missing, by which measurements are found" in sentence_in(text)
+    code, text = here.play([batch_job(shell("true", workload={"model": "probe"}), record=True, wait=False)])
+    assert "a job that is not waited for has no end to record" in sentence_in(text)
+    assert not (here.folder / "space").exists()
+    named = shell(f"echo run >>{here.folder}/trace", workload={"model": "probe"})
+    code, text = here.play([batch_job(named, record=True), batch_job(named, record=True), batch_job(named)])
+    assert code == 0, text
+    told = [(returned["changed"], returned.get("recorded")) for returned in here.returned()]
+    assert told == [(True, 1), (False, 0), (False, None)]
+    assert (here.folder / "trace").read_text() == "run\n"
+    (kept,) = Store(f"sqlite:///{here.folder}/data/modak/measurements.sqlite").of_workload("probe")
+    assert kept.provenance.source.startswith("job ")
 
 
 def test_output_is_shown_while_it_is_written(here: User, shell: Callable[..., Plan]) -> None:
