@@ -2,6 +2,7 @@
 
 import json
 import re
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,12 +33,18 @@ def deploy(site: ClusterSite, document: dict[str, Any], *arguments: str) -> Ende
 def over_time(cluster: Cluster, environment: dict[str, str]) -> Iterator[ClusterSite]:
     """A user whose job will be over its time limit, which Slurm counts in minutes; the last test comes back to it."""
     site = ClusterSite(cluster, environment)
-    line = "echo begun; trap 'echo asked to end; exit 1' TERM; sleep 300 & wait"
+    line = "echo begun | tee out; trap 'echo asked to end | tee -a out; exit 1' TERM; sleep 300 & wait"
     site.write(
         {
-            "application": {"name": "over-time", "type": "hpc", "executable": "sh", "arguments": ["-c", line]},
+            "application": {
+                "name": "over-time",
+                "type": "hpc",
+                "executable": "sh",
+                "arguments": ["-c", line],
+                "outputs": ["out"],
+            },
             "target": {"name": "cluster", "type": "slurm", "host": "login"},
-            "job": {"wall_time": "1m"},
+            "job": {"wall_time": "1m", "scratch": "/tmp"},
         }
     )
     ended = site.play("deploy", "-e", "wait=false")
@@ -170,6 +177,52 @@ def test_cancelled_from_outside(cluster: Cluster, cluster_site: ClusterSite, on_
         one_sentence(running.end(20), "cancelled", job)
 
 
+@pytest.fixture
+def local(cluster: Cluster) -> str:
+    """A folder on the disk of c1 alone."""
+    folder = f"/tmp/{secrets.token_hex(8)}"
+    cluster.run("c1", "mkdir", "--mode=1777", folder)
+    return folder
+
+
+def test_a_scratch_folder_on_the_nodes_own_disk(
+    cluster: Cluster, cluster_site: ClusterSite, on_cluster: Document, local: str
+) -> None:
+    line = "mkdir d; (pwd; uname -n; ls) >'d/where it ran'; echo lost >other"
+    document = on_cluster(
+        line, scratch="$LOCAL", environment={"LOCAL": local}, pre_execution="echo >before", node_list="c1"
+    )
+    document["application"]["outputs"] = ["d"]
+    ended = deploy(cluster_site, document)
+    assert ended.code == 0, ended.text
+    (where,) = cluster_site.results.glob("*/d/where it ran")
+    folder, node, *files = where.read_text().splitlines()
+    assert folder.startswith(f"{local}/modak.")
+    assert (node, files) == ("c1", ["before", "d"])
+    assert cluster.run("c1", "ls", "-A", local) == ""
+    assert cluster.ssh(f"ls .modak/runs/{document['application']['name']}-*/work") == "d\n"
+
+
+def test_what_a_cancelled_job_wrote_in_its_scratch_folder(
+    cluster: Cluster, cluster_site: ClusterSite, on_cluster: Document, local: str
+) -> None:
+    line = "trap 'echo last >>out; exit 1' TERM; echo first >out; sleep 300 & wait"
+    document = on_cluster(line, scratch=local, node_list="c1")
+    document["application"]["outputs"] = ["out"]
+    cluster_site.write(document)
+    with cluster_site.start("deploy") as running:
+        (job,) = running.wait_for(lambda: jobs_of(cluster, document, "RUNNING"))
+        running.wait_for(lambda: "first" in cluster.run("c1", "sh", "-c", f"cat {local}/modak.*/out || true"))
+        cluster.run("head", "scancel", job)
+        one_sentence(running.end(60), "cancelled", job)
+    assert output(cluster_site, "out") == "first\nlast\n"
+    assert cluster.run("c1", "ls", "-A", local) == ""
+
+
+def test_a_scratch_folder_for_two_nodes_is_refused(cluster_site: ClusterSite, on_cluster: Document) -> None:
+    one_sentence(deploy(cluster_site, on_cluster("true", scratch="/tmp", nodes=2)), "job.scratch", "2 nodes")
+
+
 def test_out_of_memory(cluster: Cluster, cluster_site: ClusterSite, on_cluster: Document) -> None:
     why = cluster.folder / "etc" / "no-memory-limits"
     if why.exists():
@@ -195,4 +248,4 @@ def test_what_the_host_key_does_not_prove_is_not_trusted(
 def test_over_its_time_limit(over_time: ClusterSite) -> None:
     ended = over_time.play("deploy")
     one_sentence(ended, "ended as timeout", "wall time")
-    assert output(over_time) == "begun\nasked to end\n"
+    assert output(over_time) == output(over_time, "out") == "begun\nasked to end\n"

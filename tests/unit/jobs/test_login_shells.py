@@ -47,8 +47,11 @@ def login(request: pytest.FixtureRequest, tmp_path: Path) -> Login:
 
 def test_a_plain_machine(login: Login, tmp_path: Path, hasty: Patience) -> None:
     program = "echo 'line one'; mkdir d; echo \"it's\" >'d/a b'; echo '{\"x\": 1}' >m.json"
-    polling = Polling(first=2.0, maximum=2.0)
-    it = plan(["sh", "-c", program], tmp_path / "space", polling=polling, outputs=["d"], metrics="m.json")
+    (local := tmp_path / "local").mkdir()
+    it = plan(
+        ["sh", "-c", program], tmp_path / "space", polling=Polling(first=2.0, maximum=2.0), outputs=["d"],
+        metrics="m.json", job={"scratch": str(local)},
+    )  # fmt: skip
     jobs = Jobs(login, patience=replace(hasty, linger=30.0, settle=1.0))
     present = jobs.present(it)
     assert not jobs.present(it).made
@@ -57,6 +60,7 @@ def test_a_plain_machine(login: Login, tmp_path: Path, hasty: Patience) -> None:
     brought = jobs.bring(present.job, result, tmp_path / "results")
     assert brought.result.metrics == {"x": 1}
     assert (tmp_path / "results" / "probe" / "d" / "a b").read_text() == "it's\n"
+    assert not list(local.iterdir())
     assert jobs.absent(it)
     assert not (tmp_path / "space" / "runs").exists()
 

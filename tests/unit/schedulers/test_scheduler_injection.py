@@ -237,3 +237,35 @@ def test_shell_of_the_users_own_cannot_break_out_of_its_step(value: str) -> None
     script = render(part.spec, part.plan, part.scheduler)
     done = subprocess.run(["/bin/sh", "-n"], input=encode(script), capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@settings(SETTINGS, max_examples=80)
+@given(folder=mixed, output=mixed)
+def test_a_scratch_folder_and_what_comes_back_from_it_are_taken_literally(folder: str, output: str) -> None:
+    with tempfile.TemporaryDirectory() as top:
+        canary, directory = Path(top, "canary"), Path(top, "job")
+        place = f"{top}/{folder.replace('/', '_').replace(chr(0), '_')[:60]}_"
+        try:
+            part = make(
+                "process", ("./writer", f"-{output}"), directory=str(directory), job={"scratch": place},
+                application={"outputs": [f"-{output}"]},
+            )  # fmt: skip
+            script = part.script()
+        except (ValidationError, InputError) as refusal:
+            assert named(refusal) & {"scratch", "outputs", "argv", "a NUL character"}, str(refusal)
+            return
+        for path in (Path(place), directory / "work", directory / "state"):
+            path.mkdir(parents=True)
+        written = directory / "work" / f"-{output}"
+        if output.endswith("/") or any(len(os.fsencode(name)) > 240 for name in written.parts):
+            return
+        (directory / "work" / "writer").write_text('#!/bin/sh\nmkdir -p "./${1%/*}" && rmdir "./$1"\necho x >"./$1"\n')
+        (directory / "work" / "writer").chmod(0o755)
+        (directory / "job.sh").write_bytes(encode(script))
+        environment = {**os.environ, "CANARY": str(canary)}
+        done = subprocess.run(["/bin/sh", str(directory / "job.sh")], env=environment, cwd=top, capture_output=True)
+        log = (directory / "output.log").read_text(errors="replace")
+        assert not canary.exists(), script
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b""), log
+        assert written.read_text() == "x\n"
+        assert not list(Path(place).iterdir())
