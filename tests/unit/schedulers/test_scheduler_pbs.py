@@ -115,6 +115,16 @@ def test_a_job_over_its_wall_time(cluster: Cluster) -> None:
     assert "state=timeout" in job.text("state/exit")
 
 
+def test_a_job_over_its_wall_time_brings_back_what_it_wrote_elsewhere(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.set(kill_delay=20)
+    (local := tmp_path / "local").mkdir()
+    options = {"wall_time": 1, "scratch": str(local)}
+    job = cluster.submit("sh", "-c", "echo x >out; sleep 600", job=options, application={"outputs": ["out"]})
+    assert job.end().state == "timeout"
+    assert job.text("work/out") == "x\n"
+    assert not list(local.iterdir())
+
+
 def test_an_array(cluster: Cluster) -> None:
     job = cluster.submit("sh", "-c", 'echo "task $MODAK_TASK"; exit "$MODAK_TASK"', job={"array": "0-2%2"})
     assert job.id.endswith("[].fake")
