@@ -21,7 +21,8 @@ import json, os, sys
 from pathlib import Path
 known = {name: os.environ.get(name) for name in ("SLURM_JOB_ID", "SLURM_PROCID", "ASKED_FOR", "PYTHONPATH")}
 inside = Path("/.singularity.d").is_dir()
-Path(f"rank-{known['SLURM_PROCID']}.json").write_text(json.dumps({"inside": inside, "argv": sys.argv[1:], **known}))
+told = {"inside": inside, "work": os.getcwd(), "argv": sys.argv[1:], **known}
+Path(f"rank-{known['SLURM_PROCID']}.json").write_text(json.dumps(told))
 """
 
 
@@ -61,12 +62,16 @@ def plan_for(parts: Containers, image: Path, folder: Path, transport: SshTranspo
     return with_image(plan, transport, search=[folder])
 
 
+@pytest.mark.parametrize("scratch", [False, True])
 def test_ranks_run_in_the_image_with_what_slurm_and_the_plan_give_them(
-    parts: Containers, login: SshTransport, python_sif: Path, tmp_path: Path
+    parts: Containers, login: SshTransport, real_slurm: Rig, python_sif: Path, tmp_path: Path, scratch: bool
 ) -> None:
     import json
 
-    plan = plan_for(parts, python_sif, tmp_path, login, nodes=2, ranks=2, ranks_per_node=1)
+    local = real_slurm.home / "local disk" if scratch else None
+    real_slurm.ssh("mkdir -p 'local disk'")
+    place = {"scratch": str(local)} if scratch else {"nodes": 2, "ranks_per_node": 1}
+    plan = plan_for(parts, python_sif, tmp_path, login, ranks=2, **place)
     assert plan.chosen.runtime == "apptainer"
     jobs = Jobs(login)
     jobs.absent(plan)
@@ -83,6 +88,8 @@ def test_ranks_run_in_the_image_with_what_slurm_and_the_plan_give_them(
     assert all(rank["inside"] and rank["SLURM_JOB_ID"] == brought.id for rank in ranks)
     assert all(rank["ASKED_FOR"] == 'x "y" $(id) `id`, z' and rank["PYTHONPATH"] is None for rank in ranks)
     assert all(rank["argv"] == ["a b", "$(id)", "'"] for rank in ranks)
+    assert all(rank["work"].startswith(f"{local or brought.directory}/") for rank in ranks)
+    assert local is None or not list(local.iterdir())
     jobs.absent(plan)
 
 

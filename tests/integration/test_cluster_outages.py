@@ -1,7 +1,9 @@
 """Parts of the cluster go away while a playbook waits for its job, or while it submits it."""
 
+import secrets
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,15 +17,23 @@ Document = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def waiting_for(cluster: Cluster, cluster_site: ClusterSite, on_cluster: Document) -> Callable[..., None]:
-    """Return the function that does something to the cluster while a playbook waits for a job of six seconds."""
+    """Return the function that does something to the cluster while a playbook waits for a job.
 
-    def carry_out(outage: Callable[[], None], *words: str) -> None:
-        document = on_cluster("sleep 6; echo done")
+    What is done gets a file, with which the job ends; where it makes none, the job ends after it.
+    """
+
+    def carry_out(outage: Callable[[Path], None], *words: str) -> None:
+        go = cluster.folder / "work" / f"go.{secrets.token_hex(8)}"
+        document = on_cluster(f"until [ -e {go} ]; do sleep 0.2; done; echo done")
         cluster_site.write(document)
+        runs = cluster.folder / "home" / ".modak" / "runs"
         with cluster_site.start("deploy") as running:
             (job,) = running.wait_for(lambda: jobs_of(cluster, document, "RUNNING"))
-            time.sleep(1)
-            outage()
+            running.wait_for(lambda: list(runs.glob(f"{document['application']['name']}-*/state/id")))
+            before = len(cluster.sessions())
+            running.wait_for(lambda: len(cluster.sessions()) > before)  # it asks for the job
+            outage(go)
+            go.touch()
             ended = running.end(90)
         assert ended.code == 0, ended.text
         for word in words:
@@ -39,8 +49,9 @@ def waiting_for(cluster: Cluster, cluster_site: ClusterSite, on_cluster: Documen
 def test_slurmctld_is_restarted(cluster: Cluster, waiting_for: Callable[..., None]) -> None:
     """It comes back when the job has ended."""
 
-    def restart() -> None:
+    def restart(go: Path) -> None:
         with cluster.without_scheduler():
+            go.touch()
             time.sleep(6)
 
     waiting_for(restart)
@@ -49,7 +60,7 @@ def test_slurmctld_is_restarted(cluster: Cluster, waiting_for: Callable[..., Non
 def test_the_connection_is_dropped(cluster: Cluster, waiting_for: Callable[..., None]) -> None:
     """The server's processes of the connection are killed, those of a question under way too."""
 
-    def drop() -> None:
+    def drop(_go: Path) -> None:
         for _ in range(20):
             for pid in cluster.connections():
                 cluster.run("login", "sh", "-c", f"kill -KILL {pid} || true")
@@ -59,8 +70,9 @@ def test_the_connection_is_dropped(cluster: Cluster, waiting_for: Callable[..., 
 
 
 def test_the_network_is_away(cluster: Cluster, waiting_for: Callable[..., None]) -> None:
-    def unplug() -> None:
+    def unplug(go: Path) -> None:
         with cluster.without_network():
+            go.touch()
             time.sleep(8)
 
     waiting_for(unplug)
@@ -69,7 +81,7 @@ def test_the_network_is_away(cluster: Cluster, waiting_for: Callable[..., None])
 def test_the_login_nodes_sshd_is_away(cluster: Cluster, waiting_for: Callable[..., None]) -> None:
     """Connections are refused, and those that there were are gone."""
 
-    def away() -> None:
+    def away(_go: Path) -> None:
         with cluster.without_login():
             time.sleep(5)
 
