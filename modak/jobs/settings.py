@@ -17,6 +17,8 @@ class Patience:
 
     outage: float = 900.0
     """How long target or scheduler may stay silent while a job runs."""
+    answer: float = 60.0
+    """How long target and scheduler may take for one answer; twice as long after each time that they took longer."""
     submission: float = 120.0
     """How long to try again while another controller holds the job's lock or the scheduler does not answer."""
     settle: float = 10.0

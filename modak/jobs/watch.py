@@ -65,6 +65,7 @@ class Watch:
         self._all = [_Watched(job, offset=int(follow)) for job in jobs]
         self._silent_since: float | None = None
         self._last_error = ""
+        self._limit = patience.answer
 
     def wait(self, *, timeout: float | None = None, at_once: bool = False) -> list[JobResult]:
         """Return how the jobs ended, in their order.
@@ -131,13 +132,16 @@ class Watch:
         ]
         nap = max(_NAP if linger < _LONG else _LONG_NAP, len(waiting) * _NAP_PER_JOB)
         arguments = [scheduler.status_command(ids), str(linger), f"{nap:g}", str(ceil(linger / nap))]
+        limit, begun = linger + self._limit, self._patience.clock()
         try:
-            answer = call(self._transport, "poll", arguments, stdin=encode("".join(lines)), limit=linger + STEP_LIMIT)
+            answer = call(self._transport, "poll", arguments, stdin=encode("".join(lines)), limit=limit)
             parts = list(answer.groups("job."))
             if len(parts) != len(waiting):
                 raise TargetError(f"the target tells of {len(parts)} of {len(waiting)} jobs: {answer.stderr.strip()}")
         except TargetError as error:
             self._last_error = str(error)
+            if self._patience.clock() - begun >= limit:  # gone without a word, or slow
+                self._limit = min(2 * self._limit, STEP_LIMIT)
             return None
         done = Completed(int(answer.text("code")), answer.text("status"), answer.stderr)
         try:

@@ -4,6 +4,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -18,6 +19,7 @@ from modak.jobs.settings import Patience
 from modak.model.job import ENDS, JobResult
 from modak.model.target import Polling
 from modak.schedulers.base import QueueState
+from modak.transport.base import Completed
 from modak.transport.local import LocalTransport
 from transports import Counting, Notes, Unplugged
 
@@ -47,6 +49,7 @@ class Stage:
 
     def __init__(self, queue: FakeQueue, tmp_path: Path, patience: Patience, transport: LocalTransport) -> None:
         self.queue = queue
+        self.waits = False
         self.notes = Notes()
         self.acts: list = []
         self.pauses: list[float] = []
@@ -187,6 +190,27 @@ def test_network_down_for_a_while(queue: FakeQueue, tmp_path: Path, hasty: Patie
         "no word of the job, asking again for up to 1 s: the network is down",
         "the target answers again",
     ]
+
+
+def test_connection_that_hangs_is_given_up_soon_and_a_slow_queue_is_given_time(
+    queue: FakeQueue, tmp_path: Path, hasty: Patience
+) -> None:
+    """Four questions get no answer in time."""
+    now, limits = [0.0], []
+
+    class Hanging(LocalTransport):
+        def run(self, command: str, *, stdin: bytes | None = None, timeout: float | None = None) -> Completed:
+            if stage.waits and len(limits) < 4:
+                limits.append(timeout)
+                now[0] += timeout or 0
+                raise TargetError("here did not answer in time")
+            return super().run(command, stdin=stdin, timeout=timeout)
+
+    stage = SimpleNamespace(waits=False)
+    stage = Stage(queue, tmp_path, replace(hasty, outage=900.0, clock=lambda: now[0]), Hanging())
+    stage.waits = True
+    assert stage.watch(*[nothing] * 4, stage.become("completed 0", COMPLETED)).state == "completed"
+    assert limits == [60.0, 120.0, 240.0, 300.0]
 
 
 def test_one_question_is_one_round_trip(queue: FakeQueue, tmp_path: Path, hasty: Patience) -> None:
