@@ -46,16 +46,24 @@ def decide(choice: Choice, knowledge: Knowledge, deployment: Deployment, price: 
         if reason := _over_limit(prediction, deployment, knowledge.evidence.work.nodes, price):
             rejected.append(Rejected(name=option.name, reason=reason))
             del predictions[option]
-    if not predictions:
-        told = "; ".join(f"{r.name}: {r.reason}" for r in rejected)
-        raise InfeasibleError(f"no candidate keeps to the limits: {told}")
     if choice.base in predictions:
         chosen, why = _against_base(choice, knowledge, predictions)
     else:
-        chosen = min(predictions, key=lambda option: _order(option, predictions[option]))
+        chosen = _fastest(predictions, rejected)
         why = f"{choice.base.name} does not keep to the limits, and {chosen.name} is the fastest that does"
     ordered = dict(sorted(predictions.items(), key=lambda item: _order(*item)))
     return Decision(chosen, why, ordered, rejected)
+
+
+def _fastest(predictions: dict[Option, Prediction], rejected: list[Rejected]) -> Option:
+    """Return the fastest option whose seconds are known; InfeasibleError where nothing is known to keep the limits."""
+    known = [option for option, prediction in predictions.items() if prediction.seconds is not None]
+    if known:
+        return min(known, key=lambda option: _order(option, predictions[option]))
+    told = [f"{r.name}: {r.reason}" for r in rejected]
+    if predictions:
+        told.append(f"of {len(predictions)} others, such as {next(iter(predictions)).name}, no time can be told")
+    raise InfeasibleError(f"no candidate keeps to the limits: {'; '.join(told)}")
 
 
 def _over_limit(prediction: Prediction, deployment: Deployment, nodes: int, price: float | None) -> str | None:

@@ -143,4 +143,5 @@ def _check_limits(deployment: Deployment, where: str, node: Node, partition: Par
 
 
 def _gib(size: int) -> str:
-    return f"{size / 1024**3:.3g} GiB"
+    amount = size / 1024**3
+    return f"{amount:.3g} GiB" if amount < 1000 else f"{amount:.0f} GiB"
