@@ -32,11 +32,11 @@ class Rig:
         """The unprivileged user's home, on the login node and on every node."""
         return self.folder / "home"
 
-    def ssh(self, command: str) -> str:
+    def ssh(self, command: str, stdin: str = "") -> str:
         """Run a command on the login node, as the user, and return what it printed; raise when it fails."""
         done = subprocess.run(
             ["ssh", "-F", self.ssh_config, "slurm-login", command],
-            capture_output=True, text=True, check=True, timeout=60, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, check=True, timeout=60, input=stdin,
         )  # fmt: skip
         return done.stdout
 

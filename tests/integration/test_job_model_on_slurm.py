@@ -1,0 +1,104 @@
+"""The job model's own scripts, as a user submits them by hand to the real Slurm."""
+
+import functools
+import hashlib
+import http.server
+import io
+import json
+import secrets
+import subprocess
+import tarfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from modak import cli
+from rig import Rig
+
+SOLVER = '#!/bin/sh\necho "rank $SLURM_PROCID of $SLURM_NTASKS: $*"\n'
+SITE = {
+    "version": 1,
+    "infrastructures": [
+        {
+            "name": "rig",
+            "scheduler": "slurm",
+            "partitions": {
+                "cpu": {
+                    "nnodes": 4,
+                    "default": True,
+                    "node": {"ncpus": 1, "cpu": {"arch": "x86_64", "ncores": 2}, "memory": "1 GiB"},
+                }
+            },
+            "storage": {"file:///tmp": {"storage_class": "default-common"}},
+        }
+    ],
+    "scripts": [
+        {
+            "name": "stage-out",
+            "conditions": {"infrastructure": {"name": "rig", "storage_class": "default-common"}},
+            "data": {"stage": "post", "raw": 'echo "stored in $STORAGE"'},
+        }
+    ],
+}
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Iterator[str]:
+    """Serve the solver's source; yields its address, pinned to its content."""
+    data = SOLVER.encode()
+    with tarfile.open(tmp_path / "solver.tar.gz", "w:gz") as made:
+        entry = tarfile.TarInfo("solver/solve.sh.in")
+        entry.size = len(data)
+        made.addfile(entry, io.BytesIO(data))
+    digest = hashlib.sha256((tmp_path / "solver.tar.gz").read_bytes()).hexdigest()
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/solver.tar.gz#sha256={digest}"
+        server.shutdown()
+        thread.join()
+
+
+def document(archive: str, **options: Any) -> dict[str, Any]:
+    return {
+        "job": {
+            "job_options": {
+                "job_name": "solver", "node_count": 2, "process_count_per_node": 2, "wall_time_limit": "0:05:00 ",
+                "standard_output_file": "out put.txt", "copy_environment": False, **options,
+            },
+            "application": {
+                "app_tag": "solver", "app_type": "hpc", "executable": "solver/solve.sh",
+                "arguments": "'a  b' \"$WORD\"", "mpi_ranks": 4, "storage_class_pref": "default-common",
+                "pre-execution": "export WORD=before", "post-execution": "echo after",
+                "build": {"src": archive, "build_command": "cp solve.sh.in solve.sh && chmod +x solve.sh"},
+            },
+            "target": {"name": "rig"},
+        }
+    }  # fmt: skip
+
+
+def test_the_scripts_of_a_document_run_as_they_are(tmp_path: Path, archive: str, real_slurm: Rig) -> None:
+    (tmp_path / "sites.yaml").write_text(yaml.safe_dump(SITE))
+    (tmp_path / "job.json").write_text(json.dumps(document(archive)))
+    with pytest.raises(SystemExit) as ended:
+        cli.main(
+            ["plan", str(tmp_path / "job.json"), "--site", str(tmp_path / "sites.yaml"), "-o", str(tmp_path / "m")]
+        )
+    assert not ended.value.code
+    job = json.loads((tmp_path / "m" / "job.json").read_text())["job"]
+    folder = f"job-model-{secrets.token_hex(4)}"
+    real_slurm.ssh(f"mkdir {folder}")
+    for name in ("build", "job"):
+        real_slurm.ssh(f"cat >{folder}/{name}.sh", job[f"{name}_content"])
+    real_slurm.ssh(f"cd {folder} && sbatch --wait build.sh && sbatch --wait job.sh")
+    lines = (real_slurm.home / folder / "out put.txt").read_text().splitlines()
+    assert sorted(lines[:4]) == [f"rank {number} of 4: a  b before" for number in range(4)]
+    assert lines[4:] == ["after", "stored in /tmp"]
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        real_slurm.ssh(f"cd {folder} && printf '#!/bin/sh\\nexit 3\\n' >solver/solve.sh && sbatch --wait job.sh")
+    assert failed.value.returncode == 3
