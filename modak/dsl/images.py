@@ -1,7 +1,7 @@
 """Which images a document permits: a catalogue with those that do not fit taken out, each for a reason."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from modak.catalogue.catalogue import Catalogue
@@ -17,9 +17,11 @@ from modak.optimiser.conditions import satisfies
 class Narrowed(Catalogue):
     """A catalogue with some of another's images."""
 
-    def __init__(self, whole: Catalogue, images: Mapping[str, ImageEntry]) -> None:
+    def __init__(self, whole: Catalogue, images: Mapping[str, ImageEntry], unbuilt: Sequence[str] = ()) -> None:
         super().__init__(whole.sources)
         self._permitted = images
+        self.unbuilt = unbuilt
+        """Images compiled for their processor that would do, had anybody built them."""
 
     @cached_property
     def images(self) -> Mapping[str, ImageEntry]:
@@ -66,7 +68,21 @@ def permitted(catalogue: Catalogue, job: JobBody) -> Narrowed:
             f"optimisation: of the catalogue's images none of {framework} will do ({told or 'it has none'}): name an "
             "image by container_runtime, or describe the site's own in its catalogue"
         )
-    return Narrowed(catalogue, kept)
+    return Narrowed(catalogue, kept, [entry.name for entry in catalogue.images.values() if _is_unbuilt(entry, job)])
+
+
+def _is_unbuilt(entry: ImageEntry, job: JobBody) -> bool:
+    optimisation = job.optimisation
+    training = optimisation.training if optimisation and optimisation.enable_opt_build else None
+    if training is None or entry.source != "opt-build" or entry.reference is not None:
+        return False
+    section = getattr(training, training.config.ai_framework, None)
+    version = section.version if section is not None else None
+    return (
+        entry.framework == training.config.ai_framework
+        and (version is None or satisfies(entry.version, version))
+        and (entry.accelerator is not None) == bool(job.job_options.request_gpus)
+    )
 
 
 def _holding(images: Mapping[str, ImageEntry], framework: str) -> bool:

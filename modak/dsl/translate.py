@@ -66,7 +66,8 @@ def translate(job: JobBody, sites: Sites, catalogue: Catalogue, *, origin: str) 
     deployment = check(Deployment, data, origin=origin)
     _check_mpi(job, site, application)
     _, passed = copied(job.job_options.copy_environment_variable)
-    return Translation(deployment, site.facts, narrowed, passed, site, _assumed(site, layout, contained))
+    assumed = [*_assumed(site, layout, contained), *_unbuilt(narrowed)]
+    return Translation(deployment, site.facts, narrowed, passed, site, assumed)
 
 
 def _name(job: JobBody) -> str:
@@ -220,6 +221,17 @@ def _request(job: JobBody, catalogue: Catalogue, contained: bool) -> dict[str, A
     if least is not None and stated_efficiency(job) is None:
         request |= {"objective": "efficiency", "minimal_efficiency": least}
     return {**request, "require_levers": required}
+
+
+def _unbuilt(catalogue: Narrowed) -> list[str]:
+    """Say what keeps ``enable_opt_build`` from its purpose: a script can start no image that nobody has built."""
+    if not catalogue.unbuilt:
+        return []
+    names = ", ".join(catalogue.unbuilt)
+    return [
+        f"enable_opt_build: compiled for their processor are {names}, and not built yet: build one by 'modak image "
+        "build' and give its reference in the site's catalogue"
+    ]
 
 
 def _assumed(site: Site, layout: Layout, contained: bool) -> list[str]:

@@ -69,6 +69,13 @@ def test_an_efficiency_that_was_measured_needs_no_stated_one(monkeypatch: pytest
     assert answered(done.document).document["job"]["application"]["mpi_ranks"] == 3
 
 
+def test_an_image_that_nobody_built_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    site = str(DATA / "sites.yaml")
+    code, _, err = run(capsys, "plan", str(DATA / "training.json"), "--site", site)
+    assert code == 0
+    assert "enable_opt_build: compiled for their processor are tensorflow-2.1-src-gpu, and not built yet" in err
+
+
 @pytest.mark.parametrize("name", [f"{name}-{stage}" for name in DOCUMENTS for stage in ("job", "build")])
 def test_shellcheck_finds_nothing(name: str) -> None:
     # SC2016: what would expand outside of the quotes is literal on purpose.
