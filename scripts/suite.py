@@ -19,6 +19,7 @@ BIN = Path(sys.executable).parent
 SLURM = str(TOP / "tests" / "real" / "slurm.sh")
 CLUSTER = str(TOP / "tests" / "real" / "cluster.sh")
 PROGRAMS = str(TOP / "tests" / "real" / "programs.sh")
+CONTAINERS = str(TOP / "tests" / "real" / "containers.sh")
 CANNOT = 77
 PYTEST = ["pytest", "-rfEs", "--no-header", "--durations=15"]
 
@@ -61,6 +62,8 @@ def steps() -> list[Step]:
         Step("real-cluster", [CLUSTER, "up"]),
         Step("integration", [*PYTEST, "-n", "2", "--dist", "loadgroup", "tests/integration"], tests=True, real=True),
         Step("molecule-machine", ["molecule", "test", "--scenario-name", "machine", "--destroy", "never"]),
+        Step("real-containers", [CONTAINERS, "up"]),
+        Step("containers-quick", [*PYTEST, "-m", "smoke", "tests/containers"], tests=True, real=True),
         Step("containers", [*PYTEST, "tests/containers"], tests=True, apart=True),
         Step("soak-machine", ["python", "tests/soak/kill_rounds.py"], apart=True),
         Step("soak-cluster", ["python", "tests/soak/cluster_rounds.py"], apart=True),
@@ -145,7 +148,8 @@ def chosen(names: list[str]) -> list[Step]:
 def main(names: list[str]) -> int:
     todo = chosen(names)
     LOGS.mkdir(parents=True, exist_ok=True)
-    to_stop = [part for part in (SLURM, CLUSTER) if any(step.command[0] == part for step in todo) and not is_up(part)]
+    parts = [part for part in (SLURM, CLUSTER, CONTAINERS) if any(step.command[0] == part for step in todo)]
+    to_stop = [part for part in parts if not is_up(part)]
     began = time.monotonic()
     try:
         for step in todo:

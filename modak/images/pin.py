@@ -33,10 +33,15 @@ def pinned(
             return plan.model_copy(update={"chosen": chosen})
         except (TargetError, InputError) as error:
             if plan.application.image is not None or not plan.alternatives:
-                raise
+                raise _named(error, image) from None
             if isinstance(error, TargetError) and "cannot be reached" in str(error):
                 silent[parse(image.reference).registry] = error
             plan = _without_chosen(plan, str(error))
+
+
+def _named(error: TargetError | InputError, image: Image) -> TargetError | InputError:
+    name = image.entry or image.reference
+    return error if name in str(error) else type(error)(f"the image '{name}' cannot be had: {error}")
 
 
 def _without_chosen(plan: Plan, why: str) -> Plan:

@@ -29,8 +29,9 @@ install_apptainer() {
   echo "deb [signed-by=$KEYRING] $site sid main" | as_root tee "$work/sources.list" >/dev/null
   local apt=(apt-get -q -o "Dir::Etc::sourcelist=$work/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$work/lists"
     -o "Dir::Cache=$work/cache" -o APT::Sandbox::User=root)
-  logged apt-sid as_root "${apt[@]}" update
-  (cd "$work/debs" && logged apt-apptainer as_root "${apt[@]}" download apptainer libc6 libseccomp2 libsqlite3-0)
+  (logged apt-sid as_root "${apt[@]}" update) || cannot "the packages of Debian's unstable branch cannot be fetched"
+  (cd "$work/debs" && logged apt-apptainer as_root "${apt[@]}" download apptainer libc6 libseccomp2 libsqlite3-0) ||
+    cannot "Apptainer cannot be fetched from Debian's unstable branch"
   as_root dpkg -x "$work"/debs/apptainer_*.deb "$work/tree"
   for package in libc6 libseccomp2 libsqlite3-0; do as_root dpkg -x "$work/debs/${package}"_*.deb "$work/lib"; done
   as_root mkdir -p "$work/tree/libc" "$work/tree/usr/var/lib/apptainer/mnt/session"
@@ -47,7 +48,7 @@ install_apptainer() {
   as_root rm -rf "$tree"
   as_root mv "$work/tree" "$tree"
   as_root rm -rf "$work"
-  "$tree/usr/bin/apptainer" version >/dev/null || fail "Apptainer does not start from $tree"
+  "$tree/usr/bin/apptainer" version >/dev/null || cannot "the Apptainer of today's unstable branch does not start from $tree"
 }
 
 # What a site would pull as debian:12; the tests' registries have nothing else to start from.
