@@ -96,7 +96,7 @@ class ImageStore:
         if runtime not in SUFFIXES:
             return self._pull_to_store(reference, runtime, login or login_for(reference.registry))
         path = argument(image, runtime, self.images)
-        known = self._known(path, holder)
+        known = self.hold(path, holder)
         if known is not None:
             return known
         login = login or login_for(reference.registry)
@@ -120,8 +120,8 @@ class ImageStore:
         seconds = answer.text("pulled").strip()
         return _found(path, answer, seconds=int(seconds) if seconds else None)
 
-    def _known(self, path: str, holder: str) -> Found | None:
-        """Return the image where it is there already; its registry need not be there then."""
+    def hold(self, path: str, holder: str) -> Found | None:
+        """Write down that the job in the folder ``holder`` needs the image ``path``; return it where it is there."""
         answer = self._call("hold", [self.images, path.rpartition("/")[2], holder])
         return _found(path, answer) if answer.get("info") else None
 
@@ -232,8 +232,11 @@ def realise(transport: Transport, plan: Plan, directory: str, *, limit: float | 
     workspace = directory.rpartition("/")[0].rpartition("/")[0]
     store = ImageStore.of(transport, plan.target, workspace, limit=limit)
     found: Found | None = None
-    if pin(chosen.image).scheme not in ("file", "build"):
+    scheme = pin(chosen.image).scheme
+    if scheme not in ("file", "build"):
         found = store.pull(chosen.image, chosen.runtime, holder=directory)
+    elif scheme == "build" and chosen.runtime in SUFFIXES:
+        store.hold(argument(chosen.image, chosen.runtime, store.images), directory)
     checked = store.check(chosen.image, chosen.runtime, keys)
     if found is None:
         return checked

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from containers import Containers, UserTransport
-from modak.errors import JobError
+from modak.errors import JobError, TargetError
 from modak.images.build import Build, make_build, run_build
 from modak.images.pin import definition_for
 from modak.images.store import ImageStore
@@ -60,6 +60,19 @@ def test_the_same_definition_is_never_built_twice(built: Build, jobs: Jobs, stor
     result = run_build(built, jobs, tmp_path, timeout=120)
     assert result.state == "completed"
     assert (path.stat().st_ino, path.stat().st_mtime) == (before.st_ino, before.st_mtime)
+
+
+def test_a_built_image_stays_while_a_job_needs_it(parts: Containers, built: Build, store: ImageStore) -> None:
+    path = Path(store.check(built.image, "apptainer").path)
+    run = parts.folder("run-in-built")
+    (run / "state").mkdir()
+    parts.own(run)
+    store.hold(str(path), str(run))
+    assert f"needed by {run}" in {row.reason for row in store.collect(0, dry=True) if row.file == path.name}
+    with pytest.raises(TargetError, match=f"the image {path} is needed by the job in {run}: it stays"):
+        store.remove(str(path), "apptainer")
+    (run / "state" / "exit").touch()
+    assert [row.removed for row in store.collect(0, dry=True) if row.file == path.name] == [True]
 
 
 def test_an_image_compiled_for_a_processor_says_which_and_how(
