@@ -63,10 +63,13 @@ def place_of(
 
 def show(name: str, catalogue: Sequence[Path], *, as_json: bool) -> None:
     """Print what is known of an image, and what its registry says of it."""
+    from modak.images.ensure import check_name
     from modak.images.reference import parse
     from modak.images.registry import resolve
 
-    entry = _known(catalogue)[0].get(name)
+    known = _known(catalogue)[0]
+    check_name(name, known)
+    entry = known.get(name)
     told: dict[str, Any] = entry.model_dump(mode="json", exclude_defaults=True) if entry else {}
     if entry is not None and entry.reference is None:
         told |= {"reference": f"build://{name}", **_told_of_build(name, catalogue)}
@@ -100,17 +103,17 @@ def define(name: str, catalogue: Sequence[Path], target: str | None, output: Pat
 def build(name: str, place: Place, wish: "Wish", *, follow: bool) -> None:
     """Build an image on the target, and print what it is there."""
     place.images.follow = follow
-    image = place.images.named(name, wish.microarchitecture)
-    if not image.reference.startswith("build://"):
+    if not place.images.is_built(name):
         raise InputError(f"'{name}' is published by its project and not built here: modak image pull brings it")
+    image = place.images.named(name, wish.microarchitecture)
     _print_found(image, place.images.present(image, wish))
 
 
 def pull(name: str, place: Place, wish: "Wish") -> None:
     """Bring an image to the target, and print what it is there."""
-    image = place.images.named(name)
-    if image.reference.startswith("build://"):
+    if place.images.is_built(name):
         raise InputError(f"'{name}' is in no registry but built: modak image build makes it")
+    image = place.images.named(name)
     _print_found(image, place.images.present(image, wish))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from modak.documents.faults import nearest
 from modak.errors import InputError, TargetError
 from modak.images.build import COMPRESSIONS, make_build, run_build
 from modak.images.pin import definition_for
@@ -40,13 +41,21 @@ class Wish:
     timeout: float | None = None
     """Seconds to wait for a build."""
 
+    def __post_init__(self) -> None:
+        """Refuse a compression that is not known."""
+        if self.compression not in (None, *COMPRESSIONS):
+            raise InputError(f"compression '{self.compression}' is not known: it is one of {', '.join(COMPRESSIONS)}")
+
     @property
     def arguments(self) -> str:
         """Arguments for mksquashfs."""
-        name = self.compression or ("zstd" if self.runtime == "apptainer" else "gzip")
-        if name not in COMPRESSIONS:
-            raise InputError(f"compression '{name}' is not known: it is one of {', '.join(COMPRESSIONS)}")
-        return COMPRESSIONS[name]
+        return COMPRESSIONS[self.compression or ("zstd" if self.runtime == "apptainer" else "gzip")]
+
+
+def check_name(name: str, catalogue: Mapping[str, ImageEntry]) -> None:
+    """Raise InputError for a name without ':' and '/', which no reference is and which the catalogue does not have."""
+    if name not in catalogue and not re.search(r"[:/]", name):
+        raise InputError(f"the catalogue has no image '{name}'{nearest(name, list(catalogue))}")
 
 
 class Images:
@@ -77,6 +86,11 @@ class Images:
         self.follow = False
         """Whether the reporter of ``jobs`` gets a build's log as it grows."""
 
+    def is_built(self, name: str) -> bool:
+        """Tell whether ``name`` is an image of the catalogue that is built; InputError for a name that nobody knows."""
+        check_name(name, self.catalogue)
+        return name in self.catalogue and self.catalogue[name].reference is None
+
     def named(self, name: str, microarchitecture: str | None = None, digest: str | None = None) -> Image:
         """Return a catalogue entry, a reference or a file on the target as a pinned image.
 
@@ -95,6 +109,8 @@ class Images:
                 accelerator=entry.accelerator,
                 labels={"modak.digest": digest},
             )
+        if entry is None:
+            check_name(name, self.catalogue)
         reference = parse((entry.reference if entry else None) or name)
         if reference.scheme == "file":
             return Image(reference=str(reference), digest=digest or self.store.digest_of(reference.repository))

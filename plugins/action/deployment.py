@@ -19,6 +19,8 @@ except ImportError:
     pass  # ModakAction says so before anything here is used
 
 SECTIONS = ("application", "target", "request", "job")
+PLACE = ("target", "job")
+"""What is read where an image is brought and nothing is run."""
 
 
 class ActionModule(ModakAction):
@@ -31,7 +33,8 @@ class ActionModule(ModakAction):
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        sections = {name: plain(arguments[name]) for name in SECTIONS if arguments[name] is not None}
+        read = SECTIONS if arguments["image"] is None else PLACE
+        sections = {name: plain(arguments[name]) for name in read if arguments[name] is not None}
         if not sections.get("application") and arguments["image"] is None:
             raise InputError(_no_application(arguments["variables"]))
         if "other_targets" in arguments["variables"]:

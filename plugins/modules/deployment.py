@@ -23,7 +23,9 @@ options:
       - What is run. One that is missing fails with a sentence that says so, unless O(image) is given.
     type: raw
   image:
-    description: The container image that is brought to the target, where no application is run.
+    description:
+      - The container image that is brought to the target, where no application is run.
+      - Only O(target) and O(job) are read then.
     type: str
   target:
     description: Where it is run.

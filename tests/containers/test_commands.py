@@ -48,12 +48,20 @@ def watched(parts: Containers) -> Iterator[Watcher]:
 @pytest.fixture
 def settings(parts: Containers, login_file: Path) -> list[str]:
     """The user's environment: his login and the registry's certificate."""
+    if parts.run("sh", "-c", 'test -x "$0" || echo no', str(MODAK)):
+        pytest.skip(f"{parts.user} cannot run {MODAK}: this checkout lies in a folder that only its owner reads")
     kept = parts.folder("login") / "auth.json"
     kept.write_bytes(login_file.read_bytes())
     kept.chmod(0o600)
     parts.own(kept)
     names = ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE")
-    return ["env", f"REGISTRY_AUTH_FILE={kept}", "NO_COLOR=1", *(f"{n}={parts.certificate}" for n in names)]
+    return [
+        "env",
+        f"REGISTRY_AUTH_FILE={kept}",
+        "NO_COLOR=1",
+        f"PYTHONPATH={TOP}",
+        *(f"{n}={parts.certificate}" for n in names),
+    ]
 
 
 def test_push_pull_verify_and_tidy_up_with_a_login_that_nobody_sees(
@@ -104,16 +112,17 @@ def test_podman_pushes_and_pulls_with_the_login(parts: Containers, settings: lis
 
 def test_the_definition_is_written_for_both_builders(parts: Containers, settings: list[str]) -> None:
     folder = parts.folder("defined")
-    said = parts.run(*settings, str(MODAK), "image", "define", "numexpr-2.14-src-cpu", "-m", "zen4", "-o", str(folder))
+    said = parts.run(*settings, str(MODAK), "image", "define", "numexpr-2.14-src-cpu", "-m", "zen3", "-o", str(folder))
     assert {"image.def", "Containerfile", "build.sh", "requirements.txt"} <= {path.name for path in folder.iterdir()}
     assert str(folder) in said
-    assert "-march=znver4" in (folder / "build.sh").read_text()
+    assert "-march=znver3" in (folder / "build.sh").read_text()
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["inspect", "no-such-image"], "no-such-image"),
+        (["inspect", "keras-3.15-pip-cpuu"], "did you mean 'keras-3.15-pip-cpu'"),
+        (["pull", "no-such-image"], "the catalogue has no image 'no-such-image'"),
         (["build", "tensorflow-2.1-hub-cpu"], "modak image pull brings it"),
         (["pull", "numexpr-2.14-pip-cpu"], "modak image build makes it"),
         (["push", "/nowhere.sif", "docker://127.0.0.1/x:1"], "write oras://HOST/NAME:TAG"),
