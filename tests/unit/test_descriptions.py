@@ -28,7 +28,8 @@ def test_the_schema_describes_its_fields(model):
 def test_the_description_is_the_docstring_below_the_field():
     describe(Plan)
     assert (
-        Plan.model_fields["inputs"].description == "Hash of what was asked: application, target, request, job, sources."
+        Plan.model_fields["inputs"].description
+        == "Hash of what was asked of this target: application, target, request, job, sources."
     )
     properties = Plan.model_json_schema()["$defs"]["Prediction"]["properties"]
     assert properties["steady"]["description"] == "Seconds per unit."
