@@ -9,6 +9,7 @@ from typing import Any
 
 from modak.blueprint.deployments import check_deployments
 from modak.blueprint.nodes import check_templates
+from modak.blueprint.rules import check_rules
 from modak.blueprint.sections import check_structure, check_topology
 from modak.blueprint.service import Service, load
 from modak.blueprint.sodalite_check import check_jobs
@@ -29,7 +30,11 @@ def validate(path: Path, inputs: Mapping[str, Any] | None = None) -> list[Fault]
     if service.is_whole:
         faults += [*check_types(service), *check_topology(service, inputs), *check_templates(service)]
     if not faults:
-        faults = [*check_deployments(service, inputs or {}), *check_jobs(service, inputs or {})]
+        faults = [
+            *check_deployments(service, inputs or {}),
+            *check_jobs(service, inputs or {}),
+            *check_rules(service, inputs or {}),
+        ]
     if not faults:
         faults = _second_opinion(service, inputs)
     return sorted(set(faults), key=lambda fault: (fault.file != str(path), fault))

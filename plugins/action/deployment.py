@@ -45,7 +45,10 @@ class ActionModule(ModakAction):
         known = host in task_vars.get("groups", {}).get("all", [])
         if known:
             sections["target"] = {**_site(host, task_vars), **sections["target"]}
-        parse = parse_deployment if arguments["image"] is None else parse_place
+        parse = parse_deployment
+        if arguments["image"] is not None:
+            parse = parse_place
+            sections = {name: value for name, value in sections.items() if value}  # the role's own default is {}
         deployment = parse(sections, origin="the variables", locate=locator(SECTIONS))
         return {
             "changed": False,
