@@ -85,9 +85,21 @@ def assert_trained(outputs: dict[str, Any], results: Path, accuracy: float = 0.5
     assert (Path(outputs["results_path"]) / "metrics.json").exists()
 
 
+def assert_updates(opera: Orchestrator, given: dict[str, Any], changed: str) -> dict[str, Any]:
+    """Check that an update with other inputs runs another job, and return its outputs; ``changed`` is an output."""
+    before = opera.outputs()[changed]
+    opera.inputs(**given)
+    updated = opera.run("update", "-i", "inputs.yaml", str(opera.blueprint), timeout=300)
+    assert updated.code == 0, updated.text
+    outputs = opera.outputs()
+    assert outputs[changed] != before
+    return outputs
+
+
 def test_digits_on_this_machine(tmp_path: Path, environment: dict[str, str]) -> None:
     opera = Orchestrator(tmp_path, environment, BLUEPRINTS / "digits-machine.yaml")
-    opera.inputs(python=sys.executable, workspace=str(tmp_path / "workspace"), epochs=2)
+    given = {"python": sys.executable, "workspace": str(tmp_path / "workspace")}
+    opera.inputs(epochs=2, **given)
     validated = opera.run("validate", "--executors", "-i", "inputs.yaml", str(opera.blueprint))
     assert validated.code == 0, validated.text
     deployed = opera.deploy(timeout=300)
@@ -96,6 +108,7 @@ def test_digits_on_this_machine(tmp_path: Path, environment: dict[str, str]) -> 
     assert_trained(outputs, opera.results)
     assert outputs["interpreter"] == sys.executable
     assert "already been deployed" in opera.deploy().text
+    assert assert_updates(opera, {"epochs": 1, **given}, "job_id")["state"] == "completed"
     undeployed = opera.run("undeploy")
     assert undeployed.code == 0, undeployed.text
     assert folders(tmp_path / "workspace") == []
@@ -104,14 +117,17 @@ def test_digits_on_this_machine(tmp_path: Path, environment: dict[str, str]) -> 
 
 def test_digits_on_slurm(tmp_path: Path, environment: dict[str, str], real_slurm: Rig, keras_python: str) -> None:
     opera = Orchestrator(tmp_path, environment, BLUEPRINTS / "digits-slurm.yaml")
-    opera.inputs(python=keras_python, partition="cpu", epochs=2, **connection(real_slurm))
+    given = {"python": keras_python, "partition": "cpu", **connection(real_slurm)}
+    opera.inputs(epochs=2, **given)
     deployed = opera.deploy(timeout=300)
     assert deployed.code == 0, deployed.text
     outputs = opera.outputs()
     assert_trained(outputs, opera.results)
     assert outputs["interpreter"] == keras_python
     assert real_slurm.jobs()[outputs["job_id"]] == ("digits", "COMPLETED")
+    assert assert_updates(opera, {"epochs": 1, **given}, "job_id")["state"] == "completed"
     assert opera.run("undeploy").code == 0
+    assert not list((real_slurm.home / ".modak" / "runs").glob("digits-*"))
 
 
 @pytest.fixture
@@ -127,7 +143,8 @@ def torque(real_slurm: Rig) -> Iterator[Rig]:
 def test_digits_on_torque(tmp_path: Path, environment: dict[str, str], torque: Rig, keras_python: str) -> None:
     assert "Unknown option: version" in torque.ssh("qsub --version 2>&1 || true")
     opera = Orchestrator(tmp_path, environment, BLUEPRINTS / "digits-torque.yaml")
-    opera.inputs(python=keras_python, queue="cpu", epochs=1, **connection(torque))
+    given = {"python": keras_python, "queue": "cpu", **connection(torque)}
+    opera.inputs(epochs=1, **given)
     deployed = opera.deploy(timeout=300)
     assert deployed.code == 0, deployed.text
     outputs = opera.outputs()
@@ -135,6 +152,7 @@ def test_digits_on_torque(tmp_path: Path, environment: dict[str, str], torque: R
     plan = json.loads((Path(outputs["results_path"]) / "plan.json").read_text())
     assert (plan["target"]["type"], plan["facts"]["wrapped"], plan["scheduler"]) == ("torque", True, "slurm")
     assert torque.jobs()[outputs["job_id"]] == ("digits", "COMPLETED")
+    assert assert_updates(opera, {"epochs": 2, **given}, "job_id")["state"] == "completed"
     undeployed = opera.run("undeploy")
     assert undeployed.code == 0, undeployed.text
     assert not list((torque.home / ".modak" / "runs").glob("digits-*"))
@@ -177,10 +195,7 @@ def test_the_plan_takes_the_faster_of_two_targets(
     assert deployed.code == 0, deployed.text
     assert (opera.outputs()["target"], opera.outputs()["state"]) == ("machine", "completed")
     opera.environment["MODAK_MEASUREMENTS"] = measured_on_slurm(tmp_path, 0.5)
-    opera.inputs(epochs=1, **given)
-    updated = opera.run("update", "-i", "inputs.yaml", str(opera.blueprint), timeout=300)
-    assert updated.code == 0, updated.text
-    outputs = opera.outputs()
+    outputs = assert_updates(opera, {"epochs": 1, **given}, "job_id")
     assert (outputs["target"], outputs["state"], outputs["interpreter"]) == ("cluster", "completed", keras_python)
     assert real_slurm.jobs()[outputs["job_id"]] == ("digits", "COMPLETED")
     (other,) = json.loads((Path(outputs["results_path"]) / "plan.json").read_text())["other_targets"]
@@ -215,12 +230,14 @@ def test_node_types_of_sodalite(tmp_path: Path, environment: dict[str, str], rea
 
 def test_a_workflow_passes_results_on(tmp_path: Path, environment: dict[str, str]) -> None:
     opera = Orchestrator(tmp_path, environment, BLUEPRINTS / "workflow-machine.yaml")
-    opera.inputs(python=sys.executable, workspace=str(tmp_path / "workspace"), epochs=2)
+    given = {"python": sys.executable, "workspace": str(tmp_path / "workspace")}
+    opera.inputs(epochs=3, **given)
     deployed = opera.deploy("--workers", "2", timeout=300)
     assert deployed.code == 0, deployed.text
     outputs = opera.outputs()
     assert outputs["best"]["best"] in ("short", "long")
     assert outputs["accuracy"] > 0.5
+    assert assert_updates(opera, {"epochs": 2, **given}, "long_seconds")["best"]["best"] in ("short", "long")
     undeployed = opera.run("undeploy", "--workers", "2")
     assert undeployed.code == 0, undeployed.text
     assert folders(tmp_path / "workspace") == []
@@ -228,7 +245,8 @@ def test_a_workflow_passes_results_on(tmp_path: Path, environment: dict[str, str
 
 def test_mpi_over_two_nodes(tmp_path: Path, environment: dict[str, str], real_slurm: Rig) -> None:
     opera = Orchestrator(tmp_path, environment, BLUEPRINTS / "mpi-slurm.yaml")
-    opera.inputs(mpi_type="pmi2", steps=1000000, **connection(real_slurm))
+    given = {"mpi_type": "pmi2", **connection(real_slurm)}
+    opera.inputs(steps=1000000, **given)
     deployed = opera.deploy()
     assert deployed.code == 0, deployed.text
     outputs = opera.outputs()
@@ -240,6 +258,7 @@ def test_mpi_over_two_nodes(tmp_path: Path, environment: dict[str, str], real_sl
     ]
     nodes = real_slurm.ssh(f"scontrol show job {outputs['job_id']}")
     assert "NumNodes=2" in nodes
+    assert assert_updates(opera, {"steps": 2000000, **given}, "job_id")["metrics"]["ranks"] == 4
     assert opera.run("undeploy").code == 0
 
 

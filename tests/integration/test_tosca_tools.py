@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from modak.blueprint.package import write_csar
 from orchestrator import BLUEPRINTS, TINY_BLUEPRINT, connection
 from rig import Rig
 from sites import TINY
@@ -34,6 +35,15 @@ def tool(request: pytest.FixtureRequest) -> str:
 @pytest.mark.parametrize("blueprint", sorted(BLUEPRINTS.glob("*.yaml")), ids=lambda path: path.stem)
 def test_the_tool_accepts(tool: str, blueprint: Path) -> None:
     verdict = validate(tool, blueprint)
+    assert verdict.accepted, verdict.text
+
+
+@pytest.mark.parametrize("tool", ["tosca-parser", "opera", "puccini"], indirect=True)
+@pytest.mark.parametrize("name", ["digits-two-targets", "sodalite-slurm"])
+def test_the_tool_takes_a_package(tool: str, name: str, tmp_path: Path) -> None:
+    """Unfurl reads none."""
+    write_csar(BLUEPRINTS / f"{name}.yaml", tmp_path / "b.csar")
+    verdict = validate(tool, tmp_path / "b.csar")
     assert verdict.accepted, verdict.text
 
 
