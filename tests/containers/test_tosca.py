@@ -17,7 +17,8 @@ def test_digits_in_a_container(
 ) -> None:
     opera = Orchestrator(tmp_path, environment, BLUEPRINTS / "digits-container.yaml")
     before = f"export PATH={parts.apptainer}:$PATH"
-    given = {"catalogue": [str(site)], "pre_execution": before, "compression": "lz4", **connection(rig_with_runtimes)}
+    given = {"catalogue": [str(site)], "pre_execution": before, "compression": "lz4", "remove": False}
+    given |= connection(rig_with_runtimes)
     opera.inputs(epochs=2, **given)
     deployed = opera.deploy(timeout=900)
     assert deployed.code == 0, deployed.text
@@ -33,7 +34,8 @@ def test_digits_in_a_container(
     assert again["job_id"] != outputs["job_id"]
     undeployed = opera.run("undeploy")
     assert undeployed.code == 0, undeployed.text
-    assert not list((rig_with_runtimes.home / ".modak" / "images").glob("*keras*"))
+    assert not list((rig_with_runtimes.home / ".modak" / "runs").glob("digits-*"))
+    assert list((rig_with_runtimes.home / ".modak" / "images").glob("keras-*.sif")), "it was to stay"
 
 
 def test_an_image_is_built_used_and_removed(
