@@ -184,6 +184,17 @@ def test_restarted_runs_again_but_not_with_a_fault(here: User, shell: Callable[.
         (lambda deployed: info(), "give either 'plan' or 'directory'"),
         (lambda deployed: info(directory="/nowhere"), "/nowhere is no job's folder"),
         (lambda deployed: {**batch_job(deployed), "become": True}, "become is not supported"),
+        (
+            lambda deployed: {
+                "modak.deploy.deployment": {"application": {"name": "x"}, "variables": ["other_targets"]}
+            },
+            "other_targets: this playbook deploys on one target",
+        ),
+        (lambda deployed: {"modak.deploy.optimise": {"plan": {}}}, "with 'plan' the option 'target' is wanted"),
+        (
+            lambda deployed: {"modak.deploy.tosca_inputs": {}, "vars": {"tosca_wait": "yes"}},
+            "tosca_wait: must be of the type bool, not 'yes'",
+        ),
     ],
 )
 def test_faults_are_one_sentence(here: User, shell: Callable[..., Plan], task: Any, words: str) -> None:
