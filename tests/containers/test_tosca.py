@@ -12,32 +12,6 @@ from sites import TINY
 BLUEPRINT = TOP / "tests" / "data" / "blueprints" / "image.yaml"
 
 
-def test_digits_in_a_container(
-    parts: Containers, rig_with_runtimes: Rig, site: Path, environment: dict[str, str], tmp_path: Path
-) -> None:
-    opera = Orchestrator(tmp_path, environment, BLUEPRINTS / "digits-container.yaml")
-    before = f"export PATH={parts.apptainer}:$PATH"
-    given = {"catalogue": [str(site)], "pre_execution": before, "compression": "lz4", "remove": False}
-    given |= connection(rig_with_runtimes)
-    opera.inputs(epochs=2, **given)
-    deployed = opera.deploy(timeout=900)
-    assert deployed.code == 0, deployed.text
-    outputs = opera.outputs()
-    assert (outputs["state"], outputs["runtime"]) == ("completed", "apptainer")
-    assert outputs["accuracy"] > 0.5
-    assert outputs["digest"]
-    opera.inputs(epochs=1, **given)
-    updated = opera.run("update", "-i", "inputs.yaml", str(opera.blueprint), timeout=900)
-    assert updated.code == 0, updated.text
-    again = opera.outputs()
-    assert (again["state"], again["digest"]) == ("completed", outputs["digest"])
-    assert again["job_id"] != outputs["job_id"]
-    undeployed = opera.run("undeploy")
-    assert undeployed.code == 0, undeployed.text
-    assert not list((rig_with_runtimes.home / ".modak" / "runs").glob("digits-*"))
-    assert list((rig_with_runtimes.home / ".modak" / "images").glob("keras-*.sif")), "it was to stay"
-
-
 def test_an_image_is_built_used_and_removed(
     parts: Containers, rig_with_runtimes: Rig, site: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -67,3 +41,30 @@ def test_an_image_is_built_used_and_removed(
     assert undeployed.code == 0, undeployed.text
     assert not path.exists()
     assert not path.with_name(path.name + ".info").exists()
+
+
+def test_digits_in_a_container(
+    parts: Containers, rig_with_runtimes: Rig, site: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    opera = Orchestrator(tmp_path, environment, BLUEPRINTS / "digits-container.yaml")
+    before = f"export PATH={parts.apptainer}:$PATH"
+    given = {"catalogue": [str(site)], "pre_execution": before, "compression": "lz4", "remove": False}
+    given |= connection(rig_with_runtimes)
+    opera.inputs(epochs=2, **given)
+    deployed = opera.deploy(timeout=900)
+    assert deployed.code == 0, deployed.text
+    outputs = opera.outputs()
+    assert (outputs["state"], outputs["runtime"]) == ("completed", "apptainer")
+    assert outputs["accuracy"] > 0.5
+    assert outputs["digest"]
+    opera.inputs(epochs=1, **given)
+    updated = opera.run("update", "-i", "inputs.yaml", str(opera.blueprint), timeout=900)
+    assert updated.code == 0, updated.text
+    again = opera.outputs()
+    assert (again["state"], again["digest"]) == ("completed", outputs["digest"])
+    assert again["job_id"] != outputs["job_id"]
+    undeployed = opera.run("undeploy")
+    assert undeployed.code == 0, undeployed.text
+    assert not list((rig_with_runtimes.home / ".modak" / "runs").glob("digits-*"))
+    assert list((rig_with_runtimes.home / ".modak" / "images").glob("keras-*.sif")), "it was to stay"
+    rig_with_runtimes.ssh("rm -rf .modak/images")
