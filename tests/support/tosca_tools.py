@@ -1,5 +1,6 @@
 """The other tools that read TOSCA, each in a virtual environment of its own."""
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -38,15 +39,21 @@ class Verdict:
 
 
 def make(tool: str) -> Path:
-    """Make the tool's virtual environment unless it is there; return its folder. CalledProcessError tells why not."""
+    """Make the tool's virtual environment unless it is there; return its folder. CalledProcessError tells why not.
+
+    Two workers of one test run may want it at once.
+    """
     folder = ENVIRONMENTS / tool
-    mark = folder / "ready"
-    if not mark.exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True, capture_output=True)
-        pip = [folder / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check"]
-        for need in NEEDS[tool]:
-            subprocess.run([*pip, need], check=True, capture_output=True, text=True)
-        mark.touch()
+    ENVIRONMENTS.mkdir(parents=True, exist_ok=True)
+    with (ENVIRONMENTS / f"{tool}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        mark = folder / "ready"
+        if not mark.exists():
+            subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True, capture_output=True)
+            pip = [folder / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check"]
+            for need in NEEDS[tool]:
+                subprocess.run([*pip, need], check=True, capture_output=True, text=True)
+            mark.touch()
     return folder
 
 
