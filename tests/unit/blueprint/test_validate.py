@@ -48,6 +48,27 @@ def test_each_fault_is_told_once_at_its_line(project: Path, case: dict[str, Any]
     assert told(blueprint) == [f"{blueprint}:{line}: {case['says']}".replace("DIR", str(project))]
 
 
+RULES = """\
+  groups:
+    all: {type: tosca.groups.Root, members: [train]}
+  policies:
+    - thrifty: {type: modak.policies.Optimisation, targets: [all], properties: {objective: cost, budget: 9.0}}
+    - narrow: {type: modak.policies.Scaling, targets: [train], properties: {minimum_nodes: 2, maximum_nodes: 2}}
+"""
+
+
+def test_jobs_that_keep_the_rules_have_no_fault(project: Path) -> None:
+    text = BASE.replace("  policies:\n", RULES, 1)
+    kept = text.replace("numerics: relaxed", "objective: cost\n          budget: 9.0")
+    (project / "kept.yaml").write_text(kept)
+    assert told(project / "kept.yaml") == []
+    (project / "broken.yaml").write_text(text)
+    assert [fault.partition("and ")[2] for fault in told(project / "broken.yaml")] == [
+        "the policy 'thrifty' wants cost",
+        "the policy 'thrifty' permits 9 at most",
+    ], "the rule of a group is one for its members"
+
+
 def test_all_faults_are_told_at_once_in_the_order_of_their_lines(project: Path) -> None:
     text = (
         BASE.replace("port: 22", "port: ssh")
