@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from modak.errors import InputError, TargetError
 from modak.images.credentials import Login, login_for
@@ -165,7 +166,7 @@ class _Registry:
         challenge = response.headers.get("WWW-Authenticate", "")
         response.close()
         if challenge.lower().startswith("bearer "):
-            self.token = self._fetch_token(challenge, url)
+            self.token = self._fetch_token(challenge)
             return self._send(url, headers)
         if self.login is None:
             raise InputError(f"the registry {self.reference.registry} asks for a login: log in with podman or docker")
@@ -176,10 +177,11 @@ class _Registry:
         login = (self.login.user, self.login.password) if basic and self.login else None
         return self.session.get(url, headers={**headers, **extra}, auth=login, timeout=_TIMEOUT, stream=True)
 
-    def _fetch_token(self, challenge: str, url: str) -> str:
+    def _fetch_token(self, challenge: str) -> str:
         fields = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
         realm = fields.pop("realm", "")
-        if not realm.startswith("https://") and not url.startswith("http://"):
+        scheme, host = urlsplit(realm)[:2]
+        if scheme != "https" and not (scheme == "http" and is_loopback(host)):
             raise TargetError(f"the registry {self.reference.registry} wants the login sent in the clear to '{realm}'")
         login = (self.login.user, self.login.password) if self.login else None
         response = self.session.get(realm, params=fields, auth=login, timeout=_TIMEOUT)

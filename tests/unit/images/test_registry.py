@@ -170,6 +170,12 @@ def test_a_login_that_is_not_accepted_is_said_so(server: Server) -> None:
         resolve(parse(f"docker://{server.host}/app:1"))
 
 
+def test_a_login_is_not_sent_in_the_clear_to_where_a_registry_points(server: Server) -> None:
+    server.answer = lambda *_: (401, {"WWW-Authenticate": 'Bearer realm="http://token.example.org/a"'}, b"")
+    with pytest.raises(TargetError, match=r"wants the login sent in the clear to 'http://token.example.org/a'"):
+        resolve(parse(f"docker://{server.host}/app:1"), login=Login("me", "secret"))
+
+
 def test_a_sif_of_a_registry_brings_its_hash(server: Server) -> None:
     layer = {"mediaType": "application/vnd.sylabs.sif.layer.v1.sif", "digest": "sha256:" + "a" * 64, "size": 7}
     server.put("1", {"layers": [layer]})
