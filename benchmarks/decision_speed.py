@@ -5,6 +5,7 @@ SQLite store) as the catalogue and the measurements grow, and of `modak plan` as
 """
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from modak.model.image import ImageEntry
 from modak.model.measurement import Measurement
 from modak.model.target import Facts
 from modak.optimiser import make_plan
-from modak.performance.records import Measurements, Table, load_measurements
+from modak.performance.records import Measurements, Table, load_measurements, to_line
 from modak.performance.store import Store
 
 TOP = Path(__file__).resolve().parent.parent
@@ -39,12 +40,40 @@ DEPLOYMENT = Deployment.model_validate(
     }
 )
 FACTS = Facts.model_validate({"hostname": "here", "runtimes": {"singularity": "3.4.1"}, "node": NODE})
+MEASURED = Deployment.model_validate(
+    {
+        "application": {
+            "name": "digits",
+            "script": "train.py",
+            "framework": {"name": "keras"},
+            "workload": {"model": "mnist-cnn", "dataset": "uci-digits", "units": 12, "samples": 1437, "batch": 128},
+        },
+        "target": {"name": "here"},
+        "request": {"numerics": "relaxed"},
+    }
+)
+"""A job of which every configuration was measured, on the machine of the shipped measurements."""
+THERE = Facts.model_validate(
+    {
+        "hostname": "here",
+        "glibc": "2.36",
+        "python": "/usr/bin/python3",
+        "packages": {"keras": "3.15.1", "tensorflow-cpu": "2.21.0", "jax": "0.10.2"},
+        "node": {
+            "cores": 2,
+            "cpu_model": "AMD EPYC",
+            "microarchitecture": "x86_64_v4",
+            "cpu_features": ["avx512_bf16"],
+        },
+    }
+)
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--images", type=int, nargs="*", default=[10, 1_000, 100_000])
     parser.add_argument("--measurements", type=int, nargs="*", default=[100, 10_000, 100_000])
+    parser.add_argument("--jobs", type=int, nargs="*", default=[0, 100, 1_000], help="records of the very workload")
     parser.add_argument("--rounds", type=int, default=51)
     parser.add_argument("--processes", type=int, default=11, help="whole processes; 0 for none")
     return parser.parse_args()
@@ -82,6 +111,18 @@ def measurements_of(count: int) -> list[Measurement]:
     return found
 
 
+def jobs_of(count: int) -> list[Measurement]:
+    """Return what ``count`` deployed jobs of the measured workload would have recorded."""
+    shipped = load_measurements().of_workload("mnist-cnn")
+    records = [record for record in shipped if isinstance(record, Measurement) and record.framework == "keras"]
+    found = []
+    for number in range(count):
+        record = records[number % len(records)]
+        provenance = record.provenance.model_copy(update={"source": f"job {number}"})
+        found.append(record.model_copy(update={"provenance": provenance, "runs": record.runs[:1]}))
+    return found
+
+
 def median(function: Callable[[], object], rounds: int) -> float:
     """Return the median milliseconds of ``function`` after one call that does not count."""
     function()
@@ -100,7 +141,7 @@ def decide(catalogue: Catalogue, measurements: Measurements) -> object:
 
 def report(what: str, milliseconds: float) -> None:
     """Print one line."""
-    print(f"{what:<36} {milliseconds:9.2f} ms", flush=True)
+    print(f"{what:<38} {milliseconds:9.2f} ms", flush=True)
 
 
 def main() -> None:
@@ -119,10 +160,27 @@ def main() -> None:
             store.add(records)
             report(f"{count} measurements in SQLite", median(partial(decide, catalogue, store), args.rounds))
             store.close()
+    for count in args.jobs:
+        table = Table([*shipped.all_records(), *jobs_of(count)])
+        job = partial(make_plan, MEASURED, THERE, [], now=NOW, catalogue=catalogue, measurements=table)
+        report(f"a measured job, {count} records more", median(job, args.rounds))
     if args.processes:
-        command = [sys.executable, "-m", "modak.cli", "plan", str(TOP / "examples" / "digits" / "deploy.yml"), "--json"]
-        whole = partial(subprocess.run, command, check=True, capture_output=True, cwd=TOP)
-        report("modak plan, a whole process", median(whole, args.processes))
+        whole_processes(args.processes)
+
+
+def whole_processes(rounds: int) -> None:
+    """Report `modak plan` as a user meets it: at first, with measurements of one's own, and with a fitted model."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "XDG_DATA_HOME": folder, "MODAK_MEASUREMENTS": ""}
+        modak = partial(subprocess.run, check=True, capture_output=True, cwd=TOP, env=environment)
+        words = [sys.executable, "-m", "modak.cli"]
+        plan = partial(modak, [*words, "plan", str(TOP / "examples" / "digits" / "deploy.yml"), "--json"])
+        report("modak plan, a whole process", median(plan, rounds))
+        (Path(folder) / "own.jsonl").write_text("".join(to_line(record) for record in measurements_of(100)))
+        modak([*words, "measurements", "import", f"{folder}/own.jsonl"])
+        report("the same with 100 records of one's own", median(plan, rounds))
+        modak([*words, "model", "fit"])
+        report("the same with a fitted model, too", median(plan, rounds))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from modak.model.measurement import Configuration, Measurement, Ratio
 from modak.optimiser.options import LeverSet, Option, Place
-from modak.performance.matching import Phases, Work, comparable, differences, phases_of, widening
+from modak.performance.matching import Phases, Work, comparable, cores_of, differences, phases_of, widening
 from modak.performance.statistics import (
     Interval,
     Moments,
@@ -32,22 +32,25 @@ class Sample:
     blocks: dict[int, float] = field(default_factory=dict)
     summaries: list[Moments] = field(default_factory=list)
     records: list[Measurement] = field(default_factory=list)
+    _moments: Moments | None = None
 
-    def add(self, record: Measurement, work: Work) -> None:
-        """Take the runs of ``record`` in."""
+    def add(self, record: Measurement, phases: Sequence[Phases]) -> None:
+        """Take the runs of ``record`` in, whose ``phases`` are scaled to the work at hand."""
         self.records.append(record)
-        for run in record.runs:
-            phases = phases_of(run, record, work)
-            self.phases.append(phases)
+        self._moments = None
+        self.phases += phases
+        for run, scaled in zip(record.runs, phases, strict=True):
             if run.block is not None:
-                self.blocks[run.block] = phases.total
+                self.blocks[run.block] = scaled.total
         if record.summary is not None:
             s = record.summary
             self.summaries.append(Moments.of_summary(s.mean, s.deviation, s.count))
 
     def moments(self) -> Moments:
         """Return the moments of the whole runs' seconds."""
-        return Moments.of_values([p.total for p in self.phases]) if self.phases else self.summaries[0]
+        if self._moments is None:
+            self._moments = Moments.of_values([p.total for p in self.phases]) if self.phases else self.summaries[0]
+        return self._moments
 
     def interval(self) -> Interval:
         """Return the seconds of the whole run with the interval of one more."""
@@ -133,14 +136,15 @@ class Evidence:
             self._take(record)
 
     def _take(self, record: Measurement | Ratio) -> None:
+        phases = [phases_of(r, record, self.work) for r in record.runs] if isinstance(record, Measurement) else []
         for place, shift in self._places_for(record):
             found = differences(record, self.work, _Packages(place)) | shift
             table = self.tables.setdefault(_setting(record, shift), Table(place_of(record)))
             option = place.option(tuple(record.configuration.levers))
             if isinstance(record, Measurement):
-                table.samples.setdefault(option, Sample(found)).add(record, self.work)
+                table.samples.setdefault(option, Sample(found)).add(record, phases)
                 if not found:
-                    self.direct.setdefault(option, Sample(found)).add(record, self.work)
+                    self.direct.setdefault(option, Sample(found)).add(record, phases)
             else:
                 self._take_ratio(record, table, option, found)
 
@@ -255,8 +259,7 @@ def place_of(record: Measurement | Ratio) -> str:
     hardware = record.hardware
     if hardware.accelerator:
         return f"{hardware.accelerators} x {hardware.accelerator}"
-    cores = f"{hardware.cores} cores of " if hardware.cores else ""
-    return f"{cores}{hardware.cpu_model or hardware.microarchitecture or 'an unnamed processor'}"
+    return f"{cores_of(hardware.cores)}{hardware.cpu_model or hardware.microarchitecture or 'an unnamed processor'}"
 
 
 class _Packages(Mapping[str, str]):

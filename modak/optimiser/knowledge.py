@@ -27,12 +27,19 @@ class Knowledge:
         self.evidence = evidence
         self.modelled = modelled
         self.scale = scale
+        self._compared: dict[tuple[Option, Option], Comparison | None] = {}
 
     def compare(self, one: Option, other: Option) -> Comparison | None:
         """Return time of ``one`` over time of ``other``.
 
         A model that knows less than a carried-over measurement does not take its place.
         """
+        pair = (one, other)
+        if pair not in self._compared:
+            self._compared[pair] = self._compare(one, other)
+        return self._compared[pair]
+
+    def _compare(self, one: Option, other: Option) -> Comparison | None:
         measured = self.evidence.compare(one, other)
         if measured is not None and measured.direct:
             return Comparison(measured.ratio, "measurement", f"measured on {measured.place}")

@@ -130,6 +130,11 @@ def widening(found: frozenset[str]) -> float:
     return math.prod(WIDENING[name] for name in sorted(found))
 
 
+def cores_of(number: int | None) -> str:
+    """Return ``8 cores of ``, to stand before a processor's name; nothing where the number is not known."""
+    return "" if number is None else f"{number} core{'s' if number > 1 else ''} of "
+
+
 @dataclass(frozen=True)
 class Phases:
     """Seconds of one run, scaled to the work at hand."""

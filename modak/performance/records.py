@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -104,6 +104,27 @@ def _faults(error: ValidationError, line: str, origin: str) -> list[str]:
     return [f"{origin}: {str(first['msg'])[0].lower()}{str(first['msg'])[1:]}"]
 
 
+def parse_rows(rows: Iterable[Sequence[Any]], name: str) -> list[tuple[int, Measurement | Ratio]]:
+    """Return the records of ``rows`` of id and document from the store ``name``, ordered by content.
+
+    InputError names one that does not hold water.
+    """
+    found = []
+    for number, document in sorted(rows, key=lambda row: str(row[1])):
+        try:
+            found.append((number, _ADAPTER.validate_json(document)))
+        except ValidationError as error:
+            fault = error.errors()[0]
+            place = ".".join(map(str, fault["loc"]))
+            raise InputError(f"measurement {number} of {name}: {place}: {fault['msg']}") from None
+    return found
+
+
+def version_of_sum(total: str) -> str:
+    """Return the version of a store by the sum of its records' digests."""
+    return hashlib.sha256(total.encode()).hexdigest()
+
+
 def load_measurements(files: Sequence[Path] = ()) -> Table:
     """Return the shipped measurements together with those of ``files``."""
     if not files:
@@ -141,6 +162,10 @@ def available_measurements() -> Measurements:
     address = store_address()
     if address is None:
         return load_measurements()
+    from modak.performance.sqlitefile import SqliteFile, can_read
+
+    if can_read(address):
+        return Together([load_measurements(), SqliteFile(address)])
     from modak.performance.store import Store
 
     return Together([load_measurements(), Store(address)])

@@ -32,6 +32,12 @@ def t975(degrees: float) -> float:
     return _T975[whole - 1] if whole <= len(_T975) else 1.96 + 2.5 / whole
 
 
+def variance(values: Sequence[float]) -> float:
+    """Return the variance of a sample of two or more; exact fractions, as in ``statistics``, are ten times slower."""
+    mean = math.fsum(values) / len(values)
+    return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+
+
 @dataclass(frozen=True)
 class Moments:
     """A sample of seconds by what the intervals need of it: size, mean and variance of the logarithms."""
@@ -45,7 +51,7 @@ class Moments:
     def of_values(cls, seconds: Sequence[float]) -> "Moments":
         """Return the moments of ``seconds``, at least one value and all above zero."""
         logs = [math.log(s) for s in seconds]
-        return cls(len(logs), statistics.fmean(logs), statistics.variance(logs) if len(logs) > 1 else None)
+        return cls(len(logs), statistics.fmean(logs), variance(logs) if len(logs) > 1 else None)
 
     @classmethod
     def of_summary(cls, mean: float, deviation: float | None, count: int | None) -> "Moments":
@@ -93,7 +99,7 @@ def paired_ratio_interval(baseline: Mapping[int, float], other: Mapping[int, flo
     if len(common) < 3:
         return None
     logs = [math.log(baseline[block] / other[block]) for block in common]
-    return _interval(statistics.fmean(logs), t975(len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs)))
+    return _interval(statistics.fmean(logs), t975(len(logs) - 1) * math.sqrt(variance(logs) / len(logs)))
 
 
 def _interval(centre: float, half: float) -> Interval:

@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import sqlalchemy as sa
-from pydantic import TypeAdapter, ValidationError
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from modak.errors import InputError
-from modak.model.measurement import Measurement, Ratio, Record
+from modak.model.measurement import Measurement, Ratio
+from modak.performance.matching import cores_of
 from modak.performance.places import default_path
-from modak.performance.records import to_line
+from modak.performance.records import parse_rows, to_line, version_of_sum
+from modak.performance.sqlitefile import LAYOUT
 
-_LAYOUT = "1"
 _MODULUS = 2**256
-_ADAPTER: TypeAdapter[Measurement | Ratio] = TypeAdapter(Record)
 _tables = sa.MetaData()
 _measurement = sa.Table(
     "modak_measurement",
@@ -129,10 +128,10 @@ class Store:
             layout = connection.scalar(sa.select(_state.c.value).where(_state.c.key == "layout"))
             if layout is None:
                 connection.execute(
-                    sa.insert(_state), [{"key": "layout", "value": _LAYOUT}, {"key": "sum", "value": "0"}]
+                    sa.insert(_state), [{"key": "layout", "value": LAYOUT}, {"key": "sum", "value": "0"}]
                 )
-            elif layout != _LAYOUT:
-                raise InputError(f"the measurement store {self.name} has layout {layout}, this modak knows {_LAYOUT}")
+            elif layout != LAYOUT:
+                raise InputError(f"the measurement store {self.name} has layout {layout}, this modak knows {LAYOUT}")
 
     @contextmanager
     def _begin(self) -> Iterator[sa.Connection]:
@@ -153,7 +152,7 @@ class Store:
         """SHA-256 of all that it holds, whatever the order it came in."""
         with self._begin() as connection:
             total = connection.scalar(sa.select(_state.c.value).where(_state.c.key == "sum"))
-        return hashlib.sha256(str(total).encode()).hexdigest()
+        return version_of_sum(str(total))
 
     def of_workload(self, model: str) -> Sequence[Measurement | Ratio]:
         """Return what is known of the workload named ``model``, in a stable order."""
@@ -167,16 +166,8 @@ class Store:
         """Return the records with their ids, ordered by content; InputError names one that does not hold water."""
         query = sa.select(_measurement.c.id, _measurement.c.document).where(*which.clauses())
         with self._begin() as connection:
-            rows = sorted(((row.id, row.document) for row in connection.execute(query)), key=lambda row: row[1])
-        found = []
-        for number, document in rows:
-            try:
-                found.append((number, _ADAPTER.validate_json(document)))
-            except ValidationError as error:
-                fault = error.errors()[0]
-                place = ".".join(map(str, fault["loc"]))
-                raise InputError(f"measurement {number} of {self.name}: {place}: {fault['msg']}") from None
-        return found
+            rows = [(row.id, row.document) for row in connection.execute(query)]
+        return parse_rows(rows, self.name)
 
     def rows(self, which: Filter) -> list[Row]:
         """Return what a list shows, ordered by id."""
@@ -187,8 +178,7 @@ class Store:
             Row(
                 id=row["id"],
                 workload=row["workload"],
-                where=row["accelerator"]
-                or f"{row['cores'] or '?'} cores of {row['cpu_model'] or row['microarchitecture']}",
+                where=row["accelerator"] or f"{cores_of(row['cores'])}{row['cpu_model'] or row['microarchitecture']}",
                 configuration=" ".join(w for w in (row["runtime"], row["image"], row["levers"]) if w),
                 date=row["date"],
                 source=row["source"],
@@ -230,7 +220,7 @@ class Store:
     @staticmethod
     def _lock(connection: sa.Connection) -> None:
         """Let one writer at a time pass: the sum must be that of the rows."""
-        connection.execute(sa.update(_state).where(_state.c.key == "layout").values(value=_LAYOUT))
+        connection.execute(sa.update(_state).where(_state.c.key == "layout").values(value=LAYOUT))
 
     @staticmethod
     def _shift(connection: sa.Connection, amount: int) -> None:

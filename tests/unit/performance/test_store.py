@@ -1,5 +1,8 @@
 """The measurement store on SQLite, and the commands over it."""
 
+import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +11,7 @@ from typer.testing import CliRunner
 from modak.errors import InputError
 from modak.performance.cli import measurements
 from modak.performance.records import SHIPPED, available_measurements, load_measurements
+from modak.performance.sqlitefile import SqliteFile, can_read
 from modak.performance.store import Store
 from stores import StoreContract
 
@@ -18,6 +22,46 @@ class TestSqlite(StoreContract):
     @pytest.fixture
     def address(self, tmp_path):
         return f"sqlite:///{tmp_path}/store.sqlite"
+
+    def test_the_reader_tells_the_same(self, address):
+        assert not can_read(address)
+        store = Store(address)
+        assert SqliteFile(address).all_records() == []
+        store.add(load_measurements().records)
+        reader = SqliteFile(address)
+        assert can_read(address)
+        assert reader.version == store.version
+        assert reader.all_records() == store.all_records()
+        assert reader.of_workload("alexnet") == store.of_workload("alexnet") != []
+        assert reader.of_workload("x' OR '1'='1") == []
+
+    def test_the_reader_refuses_what_the_store_refuses(self, address):
+        path = address.removeprefix("sqlite:///")
+        Store(address).add(load_measurements().of_workload("alexnet"))
+        with sqlite3.connect(path) as connection:
+            connection.execute("UPDATE modak_measurement SET document = replace(document, '\"mean\": ', '\"mean\": -')")
+        with pytest.raises(InputError, match=r"measurement \d of .*: .*mean"):
+            SqliteFile(address).of_workload("alexnet")
+        with sqlite3.connect(path) as connection:
+            connection.execute("UPDATE modak_state SET value = '9' WHERE key = 'layout'")
+        with pytest.raises(InputError, match="has layout 9, this modak knows 1"):
+            SqliteFile(address)
+
+    @pytest.mark.parametrize("content", [b"", b"no database at all, by no means"])
+    def test_another_file_is_left_to_the_store(self, address, content):
+        Path(address.removeprefix("sqlite:///")).write_bytes(content)
+        assert not can_read(address)
+
+
+def test_a_plan_with_a_store_starts_no_database_library(tmp_path):
+    Store().add(load_measurements().of_workload("alexnet"))
+    code = (
+        "import sys; from modak.performance.records import available_measurements as a; "
+        "m = a(); print(len(m.of_workload('alexnet')), m.version, 'sqlalchemy' in sys.modules)"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert (told[0], told[2]) == ("6", "False")
+    assert told[1] == available_measurements().version
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,73 @@
+"""The measurement store in an SQLite file, to read from.
+
+A plan asks it for its version and one workload. To start SQLAlchemy for that would take a third of the plan's time.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from modak.errors import InputError
+from modak.model.measurement import Measurement, Ratio
+from modak.performance.records import parse_rows, version_of_sum
+
+SCHEME = "sqlite:///"
+LAYOUT = "1"
+
+
+class SqliteFile:
+    """What ``modak.performance.store.Store`` tells of the file at ``address``, without any other of its powers."""
+
+    def __init__(self, address: str) -> None:
+        """Take the ``address``, which ``can_read`` has said yes to."""
+        self.name = address
+        self._file = Path(address.removeprefix(SCHEME)).absolute()
+        layout = self._ask("SELECT value FROM modak_state WHERE key = 'layout'")[0][0]
+        if layout != LAYOUT:
+            raise InputError(f"the measurement store {self.name} has layout {layout}, this modak knows {LAYOUT}")
+
+    @property
+    def version(self) -> str:
+        """SHA-256 of all that it holds, whatever the order it came in."""
+        return version_of_sum(str(self._ask("SELECT value FROM modak_state WHERE key = 'sum'")[0][0]))
+
+    def of_workload(self, model: str) -> Sequence[Measurement | Ratio]:
+        """Return what is known of the workload named ``model``, in a stable order."""
+        return self._records("SELECT id, document FROM modak_measurement WHERE workload = ?", model)
+
+    def all_records(self) -> Sequence[Measurement | Ratio]:
+        """Return everything, in a stable order."""
+        return self._records("SELECT id, document FROM modak_measurement")
+
+    def _records(self, query: str, *values: str) -> list[Measurement | Ratio]:
+        return [record for _, record in parse_rows(self._ask(query, *values), self.name)]
+
+    def _ask(self, query: str, *values: str) -> list[tuple[object, ...]]:
+        try:
+            with _opened(self._file) as connection:
+                return connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise InputError(f"the measurement store {self.name}: {error}") from None
+
+
+def can_read(address: str) -> bool:
+    """Tell whether ``address`` is that of a plain SQLite file which has the store's tables."""
+    path = Path(address.removeprefix(SCHEME))
+    if not address.startswith(SCHEME) or "?" in address or not path.is_file():
+        return False
+    try:
+        with _opened(path) as connection:
+            return len(connection.execute("SELECT name FROM sqlite_master WHERE name LIKE 'modak%'").fetchall()) > 0
+    except sqlite3.Error:
+        return False
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    connection = sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)
+    try:
+        yield connection
+    finally:
+        connection.close()
