@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from modak.catalogue.catalogue import Catalogue
 from modak.errors import InputError
@@ -10,15 +11,18 @@ from modak.model.plan import Rejected
 from modak.optimiser.options import Option, Place
 from modak.performance.features import Case, Features, features
 from modak.performance.matching import Work
+from modak.performance.places import MODEL_FILE
 from modak.performance.records import Measurements
 from modak.performance.statistics import Interval
-from modak.performance.timemodel import DESCRIPTION, Phase, TimeModel
+
+if TYPE_CHECKING:
+    from modak.performance.timemodel import Phase, TimeModel
 
 
 class Modelled:
     """Predictions of one model for one work at its places; each option is asked about once."""
 
-    def __init__(self, model: TimeModel, work: Work, places: Mapping[Option, Place], catalogue: Catalogue) -> None:
+    def __init__(self, model: "TimeModel", work: Work, places: Mapping[Option, Place], catalogue: Catalogue) -> None:
         self.model = model
         self._work = work
         self._places = places
@@ -58,7 +62,7 @@ class Modelled:
         )
         return Case(work.type, work.framework, work.workload, hardware, configuration)
 
-    def phases(self, option: Option) -> tuple[Interval, Mapping[Phase, float]] | None:
+    def phases(self, option: Option) -> tuple[Interval, Mapping["Phase", float]] | None:
         """Return the whole seconds with their interval, and those of the phases; None where it cannot tell."""
         found = self._features(option)
         if isinstance(found, str):
@@ -75,10 +79,12 @@ class Modelled:
 
 def usable_model(
     folder: Path | None, measurements: Measurements, catalogue: Catalogue
-) -> tuple[TimeModel | None, list[Rejected]]:
+) -> tuple["TimeModel | None", list[Rejected]]:
     """Return the model in ``folder``, and why it is not used where it is there and may not be."""
-    if folder is None or not (folder / DESCRIPTION).is_file():
+    if folder is None or not (folder / MODEL_FILE).is_file():
         return None, []
+    from modak.performance.timemodel import TimeModel
+
     try:
         model = TimeModel(folder)
     except InputError as error:

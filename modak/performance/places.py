@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+MODEL_FILE = "model.json"
+"""What is known of a fitted model, in its folder."""
 STORE_VARIABLE = "MODAK_MEASUREMENTS"
 """Environment variable with the address of the measurement store, such as postgresql://user@host/database."""
 

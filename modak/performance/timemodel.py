@@ -13,11 +13,12 @@ from pydantic import Field, ValidationError, model_validator
 from modak.errors import InputError
 from modak.model.base import Line, Model, Name, NonNegative, Positive, Sha256
 from modak.performance.features import VERSION, Features, change, unknown, vector
+from modak.performance.places import MODEL_FILE
 from modak.performance.statistics import Interval
 
 Phase = Literal["start", "compile", "steady"]
 PHASES: tuple[Phase, ...] = ("start", "compile", "steady")
-DESCRIPTION = "model.json"
+DESCRIPTION = MODEL_FILE
 FLOOR = 1e-3
 """Seconds below which a phase is not told from nothing."""
 
