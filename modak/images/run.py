@@ -111,9 +111,15 @@ def _apptainer(plan: Plan, image: str, binds: list[str], work: str | None) -> li
         *{"nvidia": ["--nv"], "amd": ["--rocm"]}.get(_accelerator(plan), []),
         *(f"--bind={path}" for path in binds),
         f"--pwd={work or _work(binds[0])}",
-        *(f"--env={variable}" for variable in _variables(plan)),
+        *([] if plan.chosen.runtime == "singularity" else [f"--env={variable}" for variable in _variables(plan)]),
         image,
     ]
+
+
+def _singularity(plan: Plan, image: str, binds: list[str], work: str | None) -> list[str]:
+    # Singularity has no --env before 3.6.
+    variables = [f"SINGULARITYENV_{variable}" for variable in _variables(plan)]
+    return ["env", *variables, *_apptainer(plan, image, binds, work)]
 
 
 def _podman(plan: Plan, image: str, binds: list[str], work: str | None) -> list[str]:
@@ -165,7 +171,7 @@ def _charliecloud(plan: Plan, image: str, binds: list[str], work: str | None) ->
 
 _RUNTIMES: dict[RuntimeName, Callable[[Plan, str, list[str], str | None], list[str]]] = {
     "apptainer": _apptainer,
-    "singularity": _apptainer,
+    "singularity": _singularity,
     "podman": _podman,
     "docker": _docker,
     "charliecloud": _charliecloud,

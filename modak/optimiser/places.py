@@ -20,6 +20,7 @@ from modak.model.target import Facts, Node
 from modak.optimiser.conditions import satisfies
 from modak.optimiser.images import fault_of, find
 from modak.optimiser.options import Place, place_words
+from modak.optimiser.runtimes import fault_of_runtime
 
 CONTAINERS: tuple[RuntimeName, ...] = ("apptainer", "singularity", "charliecloud", "podman", "docker")
 """In the order in which they are preferred where nothing else decides: those made for clusters first."""
@@ -121,7 +122,18 @@ class _Finder:
             reason = "they do not fit either, for reasons such as these"
             places.rejected.append(Rejected(name=f"{others} other images", reason=reason))
         for entry in self._used(fitting, measured, places):
-            places.feasible += [self._place(framework, engine, r, entry) for r in runtimes if _can(entry, r)]
+            for runtime in (r for r in runtimes if _can(entry, r)):
+                self._take(self._place(framework, engine, runtime, entry), entry, places)
+
+    def _take(self, place: Place, entry: ImageEntry, places: Places) -> None:
+        """Add a place to the feasible ones, unless its runtime cannot show the image what it needs."""
+        reason = None
+        if entry.accelerator is not None:
+            reason = fault_of_runtime(place.runtime, self.facts.runtimes[place.runtime], entry.accelerator)
+        if reason is None:
+            places.feasible.append(place)
+        else:
+            places.rejected.append(Rejected(name=place.option(()).name, reason=reason))
 
     def _groups(self, framework: Framework | None) -> list[Alike]:
         """Return the images that hold ``framework``, and the one that the user names."""
@@ -176,13 +188,16 @@ class _Finder:
         asked = self.deployment.request.runtimes or []
         for runtime in CONTAINERS:
             if runtime in self.facts.runtimes:
-                if reason := self._not_permitted(runtime):
+                if reason := self._not_permitted(runtime) or self._too_old(runtime):
                     places.rejected += [Rejected(name=runtime, reason=reason)] if engine is None else []
                 else:
                     yield runtime
             elif runtime in asked and engine is None:
                 reason = f"the request permits {runtime}, which was not found on {self.deployment.target.name}"
                 places.rejected.append(Rejected(name=runtime, reason=reason))
+
+    def _too_old(self, runtime: RuntimeName) -> str | None:
+        return fault_of_runtime(runtime, self.facts.runtimes[runtime], None)
 
     def _not_permitted(self, runtime: RuntimeName) -> str | None:
         for key, permitted in (

@@ -65,7 +65,7 @@ case $how in
     done ;;
 esac
 exec "$@"
-' modak-enter SINGULARITYENV_ '^((SLURM|PBS_|PMI|PRTE_|OMPI_|MPI|HYDI_|HYDRA_|I_MPI_|MV2_|UCX_|FI_|NCCL_|OMP_|GOMP_|KMP_|MKL_|OPENBLAS_|LC_)[A-Za-z0-9_]*|CUDA_MPS_LOG_DIRECTORY|CUDA_MPS_PIPE_DIRECTORY|CUDA_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|HIP_VISIBLE_DEVICES|LANG|MASTER_ADDR|MASTER_PORT|NVIDIA_VISIBLE_DEVICES|ROCR_VISIBLE_DEVICES|TERM|TF_CONFIG|TF_XLA_FLAGS|TZ|ZE_AFFINITY_MASK)$' singularity exec --cleanenv --nv --bind="$modak_work" --bind=/some/data --pwd="$modak_work" --env=PYTHONNOUSERSITE=1 docker://docker.io/tensorflow/tensorflow:2.1.0-gpu-py3 test_mpi a b c
+' modak-enter SINGULARITYENV_ '^((SLURM|PBS_|PMI|PRTE_|OMPI_|MPI|HYDI_|HYDRA_|I_MPI_|MV2_|UCX_|FI_|NCCL_|OMP_|GOMP_|KMP_|MKL_|OPENBLAS_|LC_)[A-Za-z0-9_]*|CUDA_MPS_LOG_DIRECTORY|CUDA_MPS_PIPE_DIRECTORY|CUDA_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|HIP_VISIBLE_DEVICES|LANG|MASTER_ADDR|MASTER_PORT|NVIDIA_VISIBLE_DEVICES|ROCR_VISIBLE_DEVICES|TERM|TF_CONFIG|TF_XLA_FLAGS|TZ|ZE_AFFINITY_MASK)$' env SINGULARITYENV_PYTHONNOUSERSITE=1 singularity exec --cleanenv --nv --bind="$modak_work" --bind=/some/data --pwd="$modak_work" docker://docker.io/tensorflow/tensorflow:2.1.0-gpu-py3 test_mpi a b c
 modak_code=$?
 # The application's exit code stays the job's.
 (

@@ -36,17 +36,31 @@ def test_native_runs_the_command_as_it_is(make_plan: Callable[..., Plan]) -> Non
     assert wrap(plan, ARGV, directory="/jobs/one", images="/images") == ARGV
 
 
-@pytest.mark.parametrize("runtime", ["apptainer", "singularity"])
-def test_apptainer(make_plan: Callable[..., Plan], runtime: str) -> None:
-    plan = make_plan({"runtime": runtime}, {"binds": ["/scratch"]})
+def test_apptainer(make_plan: Callable[..., Plan]) -> None:
+    plan = make_plan({"runtime": "apptainer"}, {"binds": ["/scratch"]})
     assert run_of(plan) == [
-        runtime,
+        "apptainer",
         "exec",
         "--cleanenv",
         "--bind=/jobs/one",
         "--bind=/scratch",
         "--pwd=/jobs/one/work",
         "--env=PYTHONNOUSERSITE=1",
+        SIF,
+    ]
+
+
+def test_singularity_of_any_age(make_plan: Callable[..., Plan]) -> None:
+    plan = make_plan({"runtime": "singularity", "preload": ["libx.so"]})
+    assert run_of(plan) == [
+        "env",
+        "SINGULARITYENV_PYTHONNOUSERSITE=1",
+        "SINGULARITYENV_LD_PRELOAD=libx.so",
+        "singularity",
+        "exec",
+        "--cleanenv",
+        "--bind=/jobs/one",
+        "--pwd=/jobs/one/work",
         SIF,
     ]
 
