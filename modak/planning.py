@@ -11,11 +11,11 @@ from modak.discovery import parse_probe, probe_script
 from modak.documents import check, find_sources, read_text
 from modak.errors import InfeasibleError, InputError, TargetError
 from modak.model.deployment import Deployment
-from modak.model.plan import Plan, Source
+from modak.model.plan import Elsewhere, Plan, Source, Unplanned
 from modak.model.target import Facts, Target
 from modak.optimiser import choose_target, keep, make_plan
 from modak.optimiser.planner import inputs_of
-from modak.optimiser.targets import Refused, refuse, weigh
+from modak.optimiser.targets import Refused, weigh
 from modak.performance.places import model_folder
 from modak.performance.records import available_measurements
 from modak.transport.base import Transport
@@ -87,26 +87,46 @@ def plan_deployment(
     return choose_target(outcomes)
 
 
+def unplanned(deployment: Deployment, *, search: Sequence[Path], reason: str) -> Unplanned:
+    """Return what was asked of the target of a deployment, which cannot do it for this reason."""
+    sources = [source.source for source in find_sources(deployment.application, search)]
+    return Unplanned(
+        application=deployment.application,
+        target=deployment.target,
+        request=deployment.request,
+        job=deployment.job,
+        sources=sources,
+        inputs=inputs_of(deployment, sources),
+        reason=reason,
+    )
+
+
 def reconsider(
-    plan: Plan,
+    known: Plan | Unplanned,
     target: Target,
     transport: Transport,
     *,
     search: Sequence[Path],
     now: datetime,
     default_python: str | None = None,
-) -> Plan:
+) -> Plan | Unplanned:
     """Return the better of a Plan and the Plan of the same application on another target; each tells of the other.
 
-    InputError when the Plan knows another target of this name.
+    Where no target can do it, what was asked comes back with both reasons. InputError when another target of this name
+    is known already.
     """
-    if target.name in (plan.target.name, *(other.target.name for other in plan.other_targets)):
+    if target.name in (known.target.name, *(other.target.name for other in known.other_targets)):
         raise InputError(f"two targets have the name '{target.name}': give each its own")
-    alone = Deployment(application=plan.application, target=target, request=plan.request, job=plan.job)
+    alone = Deployment(application=known.application, target=target, request=known.request, job=known.job)
     try:
-        return weigh(plan, _planned(alone, plan.sources, transport, search, now, default_python))
+        plan = _planned(alone, known.sources, transport, search, now, default_python)
     except InfeasibleError as error:
-        return refuse(plan, Refused(target, str(error), inputs_of(alone, plan.sources)))
+        elsewhere = Elsewhere(target=target, reason=str(error), inputs=inputs_of(alone, known.sources))
+        return known.model_copy(update={"other_targets": [*known.other_targets, elsewhere]})
+    if isinstance(known, Plan):
+        return weigh(known, plan)
+    first = Elsewhere(target=known.target, reason=known.reason, inputs=known.inputs)
+    return plan.model_copy(update={"other_targets": [first, *known.other_targets]})
 
 
 def _planned(

@@ -128,6 +128,12 @@ def scalar(value: Any, kind: str, place: str) -> int:
     return int(exact)
 
 
+def attributes_without_plan(unplanned: Mapping[str, Any], reason: str) -> dict[str, Any]:
+    """Return the attributes of ``modak.nodes.Job`` where no target that was asked can run the application."""
+    nothing = dict.fromkeys(("target", "chosen", "runtime", "image", "interpreter"), "")
+    return {"plan": {}, **nothing, "predicted_seconds": None, "unplanned": dict(unplanned), "refusal": reason}
+
+
 def attributes(plan: Mapping[str, Any], job: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the attributes of ``modak.nodes.Job`` for a Plan and, once there is one, its job; both as JSON values."""
     chosen, facts = plan["chosen"], plan["facts"]
@@ -141,6 +147,8 @@ def attributes(plan: Mapping[str, Any], job: Mapping[str, Any] | None = None) ->
         "image": (chosen.get("image") or {}).get("reference") or "",
         "interpreter": (plan["target"].get("python") or facts.get("python") or "") if native and uses_python else "",
         "predicted_seconds": plan["prediction"].get("seconds"),
+        "unplanned": {},
+        "refusal": "",
     }
     if job is None:
         return told

@@ -141,6 +141,22 @@ class Elsewhere(Model):
     """Hash of what was asked of this target."""
 
 
+class Unplanned(Model):
+    """What was asked of a target that cannot do it, so that another target can be asked the same."""
+
+    application: Application
+    target: Target
+    request: Request
+    job: JobOptions
+    sources: list[Source] = []
+    inputs: Sha256
+    """Hash of all this."""
+    reason: Text
+    """Why the target cannot do it."""
+    other_targets: list[Elsewhere] = []
+    """Other targets that cannot do it either."""
+
+
 class Versions(Model):
     """What decided."""
 

@@ -101,8 +101,8 @@ def _check_recording(plan: Plan, *, wait: bool) -> None:
 
 def _record(plan: Plan, result: JobResult, search: list[Path]) -> int:
     """Add what the job took to the store of measurements; return 1 where it was not known, 0 where it was."""
-    new, _, _ = add_results([Path(str(result.results))], catalogue_for(plan.request.catalogue, search), store_in_use())
-    return new
+    catalogue = catalogue_for(plan.request.catalogue, search)
+    return add_results([Path(str(result.results))], catalogue, store_in_use())[0]
 
 
 def _text(path: str | None) -> str | None:

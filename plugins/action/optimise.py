@@ -16,12 +16,12 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.transport import Ansi
 
 try:
     from modak.documents import check, parse_deployment, plain
-    from modak.errors import InputError
+    from modak.errors import InfeasibleError, InputError
     from modak.model.deployment import Deployment
-    from modak.model.plan import Plan
+    from modak.model.plan import Plan, Unplanned
     from modak.model.target import Target
     from modak.optimiser.table import render
-    from modak.planning import keep_plan, kept_plan, plan_deployment, reconsider, still_holds, with_image
+    from modak.planning import keep_plan, kept_plan, plan_deployment, reconsider, still_holds, unplanned, with_image
 except ImportError:
     pass  # ModakAction says so before anything here is used
 
@@ -56,7 +56,13 @@ class ActionModule(ModakAction):
         kept = kept_plan(results, deployment.run_name) if results and not arguments["force"] else None
         if arguments["deployed"] and kept is not None:
             return _returned(kept, changed=False)
-        plan = self._plan(deployment, kept, arguments, task_vars)
+        try:
+            plan = self._plan(deployment, kept, arguments, task_vars)
+        except InfeasibleError as error:
+            if not arguments["part"]:
+                raise
+            search = search_folders(arguments["search_paths"], task_vars)
+            return _refused(unplanned(deployment, search=search, reason=str(error)))
         return self._kept(plan, kept, None if arguments["deployed"] else results, arguments)
 
     def _kept(self, plan: Plan, kept: Plan | None, results: Path | None, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -73,10 +79,11 @@ class ActionModule(ModakAction):
         """Return the better of the Plan that was given and one for the task's host."""
         if arguments["target"] is None or arguments["application"] is not None:
             raise InputError("with 'plan' the option 'target' is wanted, and 'application' stands in the Plan")
-        given = check(Plan, plain(arguments["plan"]), origin="plan")
+        given = check(_model(arguments["plan"]), plain(arguments["plan"]), origin="plan")
         target = check(Target, plain(arguments["target"]), origin="target")
         results = Path(arguments["results"]).absolute() if arguments["results"] else None
-        kept = kept_plan(results, given.name) if results and not arguments["force"] else None
+        name = Deployment(application=given.application, job=given.job).run_name
+        kept = kept_plan(results, name) if results and not arguments["force"] else None
         search = search_folders(arguments["search_paths"], task_vars)
         transport = AnsibleTransport(self, str(task_vars.get("inventory_hostname", target.name)))
         both = reconsider(
@@ -87,6 +94,8 @@ class ActionModule(ModakAction):
             now=datetime.now(timezone.utc),
             default_python=task_vars.get("ansible_playbook_python"),
         )
+        if isinstance(both, Unplanned):
+            return _refused(both)
         plan = still_holds(both, kept)
         if plan.target == target:
             plan = with_image(plan, transport, search=search)
@@ -106,6 +115,23 @@ class ActionModule(ModakAction):
             default_python=task_vars.get("ansible_playbook_python") if local else None,
         )
         return with_image(still_holds(plan, kept), transport, search=search)
+
+
+def _model(given: dict[str, Any]) -> type[Plan] | type[Unplanned]:
+    """Return what was handed over: a Plan, or what could not be planned."""
+    return Plan if "chosen" in given else Unplanned
+
+
+def _refused(what: Unplanned) -> dict[str, Any]:
+    others = [f"on {other.target.name}: {other.reason}" for other in what.other_targets]
+    reasons = [f"on {what.target.name}: {what.reason}", *others] if others else [what.reason]
+    return {
+        "changed": False,
+        "plan": {},
+        "unplanned": what.model_dump(mode="json"),
+        "reason": "; ".join(reasons),
+        "table": reasons,
+    }
 
 
 def _returned(plan: Plan, *, changed: bool) -> dict[str, Any]:

@@ -30,6 +30,8 @@ DEFAULTS: dict[str, Any] = {
     "tosca_wait": True,
     "tosca_timeout": 0,
     "tosca_plan": {},
+    "tosca_unplanned": {},
+    "tosca_refusal": "",
     "tosca_told": {},
     "tosca_application_told": {},
     "tosca_runtime_told": {},

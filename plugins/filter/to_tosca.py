@@ -11,7 +11,7 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 try:
-    from modak.blueprint.translate import attributes
+    from modak.blueprint.translate import attributes, attributes_without_plan
     from modak.documents import plain
 
     HAS_MODAK = True
@@ -28,9 +28,12 @@ author: the modak authors (@modak)
 positional: job
 options:
   _input:
-    description: The Plan.
+    description: The Plan; empty where no target that was asked can run the application.
     type: dict
     required: true
+  decision:
+    description: What M(modak.deploy.optimise) returned, which tells why there is no Plan.
+    type: dict
   job:
     description: The job as RV(modak.deploy.batch_job#module:job), once there is one.
     type: dict
@@ -50,12 +53,16 @@ _value:
 """
 
 
-def to_tosca(plan: Mapping[str, Any], job: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def to_tosca(
+    plan: Mapping[str, Any], job: Mapping[str, Any] | None = None, decision: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Return the attributes of a node for a Plan and its job."""
     if not HAS_MODAK:
         raise AnsibleFilterError(
             "The Python package modak is not installed for the Python that runs Ansible: pip install modak"
         )
+    if not plan and decision:
+        return attributes_without_plan(plain(decision["unplanned"]), plain(decision["reason"]))
     return attributes(plain(plan), None if job is None else plain(job))
 
 

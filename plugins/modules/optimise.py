@@ -30,11 +30,14 @@ options:
     type: dict
   plan:
     description:
-      - A Plan for another target. What it plans is planned for O(target), on the task's host, as well.
+      - A Plan for another target, or the RV(unplanned) of one that cannot run the application. The same is planned for
+        O(target), on the task's host, as well.
       - The better Plan is returned, and tells of the other one. It is kept in O(results).
     type: dict
   part:
-    description: The task's host is one of several targets, so that a Plan for more of them stays in O(results).
+    description:
+      - The task's host is one of several targets, so that a Plan for more of them stays in O(results).
+      - That it cannot run the application is no failure then, and is told as RV(unplanned) and RV(reason).
     type: bool
     default: false
   search_paths:
@@ -97,6 +100,16 @@ plan:
   returned: success
   type: dict
   sample: {"schema": "modak.plan/1", "name": "digits", "chosen": {"name": "keras-tensorflow"}}
+unplanned:
+  description: What was asked, where no target that was asked can run the application; RV(plan) is empty then.
+  returned: when there is no Plan
+  type: dict
+  sample: {}
+reason:
+  description: Why none of them can.
+  returned: when there is no Plan
+  type: str
+  sample: 'on machine: job.gpus: 1 GPUs per node were asked for, and a node of the target machine has none'
 tag:
   description: The mark that the Plan's job carries.
   returned: success

@@ -81,6 +81,12 @@ given:
     tosca_plan:
       description: The Plan, once there is one.
       type: dict
+    tosca_unplanned:
+      description: What was asked, where no target that was asked can run the application.
+      type: dict
+    tosca_refusal:
+      description: Why none of them can.
+      type: str
     tosca_told:
       description: Properties of a relationship's target, which its source is to be told.
       type: dict

@@ -206,6 +206,28 @@ def test_the_plan_takes_the_faster_of_two_targets(
     assert not list((real_slurm.home / ".modak" / "runs").glob("digits-*"))
 
 
+def test_a_target_that_cannot_do_it_is_left_for_one_that_can(here: Orchestrator) -> None:
+    blueprint = yaml.safe_load(here.blueprint.read_text())
+    templates = blueprint["topology_template"]["node_templates"]
+    host, tiny = templates["target"], templates["tiny"]
+    host["properties"]["node"] = {"cores": 1}
+    templates["big"] = {**host, "properties": {**host["properties"], "node": {"cores": 4}}}
+    tiny["requirements"].append({"other_target": "big"})
+    tiny["properties"]["job"] = {"wall_time": "5 m", "cores_per_rank": 4}
+    here.blueprint.write_text(yaml.safe_dump(blueprint))
+    deployed = here.deploy()
+    assert deployed.code == 0, deployed.text
+    plan = here.outputs()["plan"]
+    (other,) = plan["other_targets"]
+    assert (plan["target"]["name"], other["candidate"]) == ("big", None)
+    assert other["reason"].endswith("need 4 cores, and a node of the target machine has 1")
+    assert here.run("undeploy").code == 0
+    assert folders(here.folder / "workspace") == []
+    tiny["properties"]["job"]["cores_per_rank"] = 5
+    here.blueprint.write_text(yaml.safe_dump(blueprint))
+    assert_refused(here.deploy("--clean-state", "--force"), "on machine: ", "on big: ", "has 4")
+
+
 def test_node_types_of_sodalite(tmp_path: Path, environment: dict[str, str], real_slurm: Rig) -> None:
     """A ready script with what only a template language would take for its own, and a job after its end."""
     shutil.copytree(BLUEPRINTS / "modak", tmp_path / "b" / "modak")

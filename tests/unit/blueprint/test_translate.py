@@ -147,6 +147,8 @@ def test_attributes_of_a_plan() -> None:
         "image": "",
         "interpreter": "/usr/bin/python3",
         "predicted_seconds": 12.5,
+        "unplanned": {},
+        "refusal": "",
     }
 
 
