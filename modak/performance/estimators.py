@@ -1,19 +1,20 @@
 """The two kinds of estimator of the time model: linear in log time, and boosted trees.
 
-The linear one is fitted in two steps. What levers, compilers and engines bring is learned within settings, as
-differences from a setting's mean: what one workload or machine has in common with itself cannot blur it. What workload
-and hardware bring is then learned between the settings, from what the first step leaves. Both are ridge regressions on
-standardised features, and their sum is one linear function (Mundlak, "On the pooling of time series and cross section
-data", Econometrica 46, 1978).
+The linear one is fitted in three steps, each to what the one before leaves. What levers bring is learned from runs of
+the same work on the same hardware by the same engine and compiler; what engines and compilers bring, from runs without
+further levers beside the default's; what workload and hardware bring, from the defaults. So nothing is blamed for what
+it only stands beside, and what little is known of is taken to bring little. Each step is a ridge regression on scaled
+features, and their sum is one linear function (within and between effects after Mundlak, "On the pooling of time series
+and cross section data", Econometrica 46, 1978).
 """
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from modak.performance.features import Features, vector
+from modak.performance.features import Features, names_in, vector
 from modak.performance.timemodel import FLOOR, Phase
 
 Kind = Literal["ridge", "boosting"]
@@ -43,12 +44,11 @@ class Row:
         return self.seconds.get("start", 0.0) + self.seconds.get("compile", 0.0) + units * self.seconds["steady"]
 
 
-@dataclass(frozen=True)
-class Strength:
-    """Penalties of the linear estimator."""
-
-    within: float = 1.0
-    between: float = 1.0
+Part = Literal["levers", "compiler", "engine", "between"]
+PARTS: tuple[Part, ...] = ("levers", "compiler", "engine", "between")
+Strength = Mapping[Part, float]
+"""Penalties of the linear estimator: of what levers, compilers and engines bring, and of what tells settings apart."""
+_PREFIXES: Mapping[str, Part] = {"lever:": "levers", "compiler:": "compiler"}
 
 
 class Estimator(Protocol):
@@ -122,30 +122,60 @@ def _linear(rows: Sequence[Row], phase: Phase, names: Sequence[str], strength: S
 
     x = _matrix([row.found for row in rows], names).astype(numpy.float64)
     y = numpy.array([target(row, phase) for row in rows])
-    settings = sorted({row.setting for row in rows})
-    member = numpy.array([settings.index(row.setting) for row in rows])
-    x_mean = numpy.array([x[member == number].mean(axis=0) for number in range(len(settings))])
-    y_mean = numpy.array([y[member == number].mean() for number in range(len(settings))])
-    varying = (x - x_mean[member]).std(axis=0) > 1e-9
-    coefficients = _ridge(x - x_mean[member], y - y_mean[member], varying, strength.within)
-    left = y_mean - x_mean @ coefficients
-    centre = x_mean.mean(axis=0)
-    coefficients += _ridge(x_mean - centre, left - left.mean(), ~varying, strength.between)
+    penalties = numpy.array([strength[_part(name)] for name in names])
+    coefficients = numpy.zeros(len(names))
+    learned = numpy.zeros(len(names), dtype=bool)
+    units = list(range(len(rows)))
+    for level in (_engine_of, _setting_of):
+        base = _bases(rows, units, level)
+        apart = x[units] - x[[base[level(rows[unit])] for unit in units]]
+        left = y - x @ coefficients
+        columns = (numpy.abs(apart).max(axis=0) > 1e-9) & ~learned
+        bases = [base[level(rows[unit])] for unit in units]
+        coefficients += _ridge(apart, left[units] - left[bases], columns, penalties)
+        learned |= columns
+        units = sorted(set(bases))
+    left = (y - x @ coefficients)[units]
+    centre = x[units].mean(axis=0)
+    coefficients += _ridge(x[units] - centre, left - left.mean(), ~learned, 0.0 * penalties + strength["between"])
     regressor = LinearRegression()
     regressor.coef_ = coefficients
-    regressor.intercept_ = float((y_mean - x_mean @ coefficients).mean())
+    regressor.intercept_ = float((y - x @ coefficients)[units].mean())
     regressor.n_features_in_ = len(names)
     return regressor
 
 
-def _ridge(x: Array, y: Array, columns: Array, penalty: float) -> Array:
-    """Return the coefficients of centred ``x`` on centred ``y``; only ``columns`` take part, the others get zero."""
+def _engine_of(row: Row) -> tuple[str, ...]:
+    """Return setting, engine and compiler: within one of these only levers differ."""
+    return (row.setting, *sorted(name for name in names_in(row.found) if not name.startswith("lever:")))
+
+
+def _setting_of(row: Row) -> tuple[str, ...]:
+    return (row.setting,)
+
+
+def _bases(
+    rows: Sequence[Row], units: Sequence[int], level: Callable[[Row], tuple[str, ...]]
+) -> dict[tuple[str, ...], int]:
+    """Return the row that the others of its group are compared with: the default, or that with the fewest levers."""
+    found: dict[tuple[str, ...], int] = {}
+    for unit in sorted(units, key=lambda number: (not rows[number].default, len(names_in(rows[number].found)))):
+        found.setdefault(level(rows[unit]), unit)
+    return found
+
+
+def _part(name: str) -> Part:
+    return next((part for prefix, part in _PREFIXES.items() if name.startswith(prefix)), "engine")
+
+
+def _ridge(x: Array, y: Array, columns: Array, penalties: Array) -> Array:
+    """Return the coefficients of ``x`` on ``y`` without an intercept; only ``columns`` take part, others get zero."""
     import numpy
 
-    spread = x.std(axis=0)
+    spread = numpy.sqrt((x**2).mean(axis=0))
     used = columns & (spread > 1e-9)
     found = numpy.zeros(x.shape[1])
     if used.any():
         z = x[:, used] / spread[used]
-        found[used] = numpy.linalg.solve(z.T @ z + penalty * numpy.eye(z.shape[1]), z.T @ y) / spread[used]
+        found[used] = numpy.linalg.solve(z.T @ z + numpy.diag(penalties[used]), z.T @ y) / spread[used]
     return found

@@ -35,8 +35,8 @@ class Told:
         return self.row.at(self.units)
 
 
-Widths = Mapping[str, float]
-"""Half widths of the intervals around the logarithm of a ratio, by what the two configurations differ in."""
+Widths = Mapping[str, tuple[float, float]]
+"""How far the interval of a ratio reaches down and up in the logarithm, by what the two configurations differ in."""
 
 
 def lengths(row: Row) -> tuple[int, ...]:
@@ -60,8 +60,16 @@ def errors_of(told: Sequence[Told]) -> list[float]:
     return [math.log(one.seconds / one.measured) for one in told if one.seconds is not None]
 
 
-def widths_of(told: Sequence[Told]) -> dict[str, float]:
-    """Return the half widths of ratios, by what differs; where too few were measured, those of all stand in."""
+def _reach(errors: Sequence[float]) -> tuple[float, float]:
+    """Return how far what was measured may lie below and above what is told: half of what is left to chance each."""
+    down = sorted(max(0.0, error) for error in errors)
+    up = sorted(max(0.0, -error) for error in errors)
+    place = min(len(errors), math.ceil((len(errors) + 1) * (1 + LEVEL) / 2)) - 1
+    return (down[place], up[place]) if errors else (0.0, 0.0)
+
+
+def widths_of(told: Sequence[Told]) -> dict[str, tuple[float, float]]:
+    """Return the widths of ratios, by what differs; where too few were measured, those of all stand in."""
     errors: dict[str, list[float]] = {}
     for group in _choices(told):
         base = next((one for one in group if one.row.default), None)
@@ -70,8 +78,8 @@ def widths_of(told: Sequence[Told]) -> dict[str, float]:
                 error = math.log(base.seconds / one.seconds) - math.log(base.measured / one.measured)
                 errors.setdefault(change(base.row.found, one.row.found), []).append(error)
     pooled = [error for some in errors.values() for error in some]
-    found = {name: quantile(some, LEVEL) for name, some in sorted(errors.items()) if len(some) >= _FEWEST}
-    return {ANY: quantile(pooled, LEVEL), **found}
+    found = {name: _reach(some) for name, some in sorted(errors.items()) if len(some) >= _FEWEST}
+    return {ANY: _reach(pooled), **found}
 
 
 def judge(told: Sequence[Told]) -> list[Held]:
@@ -112,8 +120,8 @@ def decided(group: Sequence[Told], widths: Widths) -> Told:
 def _low(base: Told, one: Told, widths: Widths) -> float:
     if base.seconds is None or one.seconds is None:
         return -math.inf
-    width = widths.get(change(base.row.found, one.row.found), widths[ANY])
-    return math.log(base.seconds / one.seconds) - width
+    down, _ = widths.get(change(base.row.found, one.row.found), widths[ANY])
+    return math.log(base.seconds / one.seconds) - down
 
 
 def _default(group: Sequence[Told]) -> Told:

@@ -5,7 +5,7 @@ framework) is 1 or 0; a name that the model was not fitted with cannot be predic
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from modak.catalogue.catalogue import Catalogue
@@ -132,17 +132,35 @@ def change(one: Features, other: Features) -> str:
     return "levers"
 
 
+def names_in(found: Features) -> frozenset[str]:
+    """Return what is on in a configuration: levers, compilers, the engine."""
+    words = ("lever:", "compiler:", "runs:")
+    return frozenset(
+        name for name, value in found.items() if value == 1.0 and " " not in name and name.startswith(words)
+    )
+
+
 def vector(found: Features, names: Sequence[str]) -> list[float]:
     """Return the features in the order of ``names``; those that a case does not have are 0."""
     return [found.get(name, 0.0) for name in names]
 
 
-def unknown(found: Features, names: Sequence[str], ranges: Mapping[str, tuple[float, float]]) -> str | None:
-    """Return why the model cannot tell of a case: a name that it never met, or a size far from all that it met."""
+def unknown(
+    found: Features,
+    names: Sequence[str],
+    ranges: Mapping[str, tuple[float, float]],
+    together: Iterable[Collection[str]],
+) -> str | None:
+    """Return why the model cannot tell of a case: a name that it never met, or not with the others, or a far size.
+
+    ``together`` are the sets of names that were on in what it was fitted with.
+    """
     for name, value in found.items():
         if value and name not in names:
             return f"the model was fitted without '{name}'"
         low, high = ranges.get(name, (-math.inf, math.inf))
         if not low - math.log(4) <= value <= high + math.log(4):
             return f"'{name}' is far outside of what the model was fitted with"
+    if not any(names_in(found) <= set(some) for some in together):
+        return "the model was fitted to no run with all of this at once, and what levers bring does not multiply"
     return None

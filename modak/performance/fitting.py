@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from modak.catalogue.catalogue import Catalogue
 from modak.errors import InputError
 from modak.model.measurement import Measurement, Ratio
-from modak.performance.estimators import Estimator, Kind, Row, Strength, fitted, names_of, target
+from modak.performance.estimators import PARTS, Estimator, Kind, Part, Row, Strength, fitted, names_of, target
 from modak.performance.evaluating import LEVEL, Told, errors_of, judge, lengths, quantile, widths_of
-from modak.performance.features import VERSION, Case, Features, features, unknown
-from modak.performance.timemodel import PHASES, Description, Phase, PhaseModel, seconds_of, whole
+from modak.performance.features import VERSION, Case, Features, change, features, names_in, unknown
+from modak.performance.timemodel import ANY, PHASES, Description, Phase, PhaseModel, seconds_of, whole
 
 _PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 _MARGIN = 0.95
@@ -106,7 +106,7 @@ def fit(records: Sequence[Measurement | Ratio], version: str, catalogue: Catalog
     contents: dict[Phase, bytes] = {}
     choices: dict[Phase, _Choice] = {}
     for phase in PHASES:
-        having = _having(rows, phase)
+        having = _learnable(_having(rows, phase))
         if len({row.workload for row in having}) < _FEWEST:
             continue
         choice = choices[phase] = _choose(having, phase)
@@ -116,6 +116,7 @@ def fit(records: Sequence[Measurement | Ratio], version: str, catalogue: Catalog
             kind=choice.kind,
             features=names,
             ranges=ranges,
+            together=sorted({tuple(sorted(names_in(row.found))) for row in having}),
             sha256=hashlib.sha256(contents[phase]).hexdigest(),
             records=len(having),
             error=choice.error,
@@ -129,7 +130,7 @@ def fit(records: Sequence[Measurement | Ratio], version: str, catalogue: Catalog
         phases=phases,
         level=LEVEL,
         half_width=quantile(errors_of(told), LEVEL),
-        half_width_ratio=widths_of(told),
+        reach_ratio=widths_of(told),
         held=judge(told),
     )
     return Fit(description, contents)
@@ -137,6 +138,20 @@ def fit(records: Sequence[Measurement | Ratio], version: str, catalogue: Catalog
 
 def _having(rows: Sequence[Row], phase: Phase) -> list[Row]:
     return [row for row in rows if phase in row.seconds]
+
+
+def _learnable(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows in which nothing is on that only one workload was measured with: nothing tests what it brings."""
+    workloads: dict[str, set[str]] = {}
+    for row in rows:
+        for name in names_in(row.found):
+            workloads.setdefault(name, set()).add(row.workload)
+    return [row for row in rows if all(len(workloads[name]) > 1 for name in names_in(row.found))]
+
+
+def _refused(row: Row, training: Sequence[Row]) -> bool:
+    names, ranges = _known(training)
+    return unknown(row.found, names, ranges, [names_in(other.found) for other in training]) is not None
 
 
 def _known(rows: Sequence[Row]) -> tuple[list[str], Ranges]:
@@ -156,44 +171,48 @@ def _choose(rows: Sequence[Row], phase: Phase) -> _Choice:
     """Return the estimator that errs least on workloads held out."""
     folds = []
     for training, testing in _folds(rows):
-        names, ranges = _known(training)
-        folds.append((training, [row for row in testing if unknown(row.found, names, ranges) is None]))
+        learnable = _learnable(training)
+        folds.append((learnable, [row for row in testing if not _refused(row, learnable)]))
 
-    def errors(kind: Kind, strength: Strength) -> tuple[float, float]:
-        times: list[float] = []
-        ratios: list[float] = []
+    def errors(kind: Kind, strength: Strength) -> dict[str, float]:
+        """Return the mean absolute error of times ('between'), of all ratios, and of ratios by what differs."""
+        found: dict[str, list[float]] = {ANY: [], "between": []}
         for training, testing in folds:
             if not testing:
                 continue
             predicted = fitted(training, phase, kind, strength).predict([row.found for row in testing])
-            found = [value - target(row, phase) for row, value in zip(testing, predicted, strict=True)]
-            base = {row.setting: error for row, error in zip(testing, found, strict=True) if row.default}
-            times += [abs(error) for error in found]
-            pairs = [(row, error) for row, error in zip(testing, found, strict=True) if row.setting in base]
-            ratios += [abs(error - base[row.setting]) for row, error in pairs if not row.default]
-        return tuple(statistics.fmean(some) if some else 0.0 for some in (times, ratios))  # type: ignore[return-value]
+            pairs = [(row, value - target(row, phase)) for row, value in zip(testing, predicted, strict=True)]
+            found["between"] += [abs(error) for _, error in pairs]
+            bases = {row.setting: (row, error) for row, error in pairs if row.default}
+            for row, error in pairs:
+                base, other = bases.get(row.setting, (row, error))
+                if row is not base:
+                    found[ANY].append(abs(error - other))
+                    found.setdefault(change(base.found, row.found), []).append(abs(error - other))
+        return {name: statistics.fmean(some) if some else 0.0 for name, some in found.items()}
 
-    within = min(_PENALTIES, key=lambda penalty: errors("ridge", Strength(within=penalty))[1])
-    between = min(_PENALTIES, key=lambda penalty: errors("ridge", Strength(within, penalty))[0])
-    strength = Strength(within, between)
+    strength: dict[Part, float] = dict.fromkeys(PARTS, 3.0)
+    for part in PARTS:
+        tried = {p: errors("ridge", {**strength, part: p}).get(part, 0.0) for p in _PENALTIES}
+        strength[part] = min(reversed(_PENALTIES), key=lambda penalty, tried=tried: tried[penalty])  # type: ignore[misc]
     linear, richer = errors("ridge", strength), errors("boosting", strength)
-    if richer[0] < _MARGIN * linear[0] and richer[1] <= linear[1]:
-        return _Choice("boosting", strength, richer[0], linear[0])
-    return _Choice("ridge", strength, linear[0], richer[0])
+    if richer["between"] < _MARGIN * linear["between"] and richer[ANY] <= linear[ANY]:
+        return _Choice("boosting", strength, richer["between"], linear["between"])
+    return _Choice("ridge", strength, linear["between"], richer["between"])
 
 
 def _held_out(rows: Sequence[Row], choices: dict[Phase, _Choice]) -> list[Told]:
     """Return each row, at all its lengths, as a model tells it that was fitted without its workload."""
     told: list[Told] = []
     for training, testing in _folds(rows):
-        models: dict[Phase, tuple[Estimator, list[str], Ranges]] = {}
+        models: dict[Phase, tuple[Estimator, list[Row]]] = {}
         for phase, choice in choices.items():
-            having = _having(training, phase)
-            models[phase] = (fitted(having, phase, choice.kind, choice.strength), *_known(having))
+            having = _learnable(_having(training, phase))
+            models[phase] = (fitted(having, phase, choice.kind, choice.strength), having)
         for row in testing:
             mine = {phase: models[phase] for phase in row.seconds if phase in models}
-            refused = any(unknown(row.found, names, ranges) for _, names, ranges in mine.values())
-            parts = {phase: seconds_of(model.predict([row.found])[0]) for phase, (model, _, _) in mine.items()}
+            refused = any(_refused(row, having) for _, having in mine.values())
+            parts = {phase: seconds_of(model.predict([row.found])[0]) for phase, (model, _) in mine.items()}
             for units in lengths(row):
                 told.append(Told(row, units, None if refused or "steady" not in parts else whole(parts, units)))
     return told

@@ -24,7 +24,7 @@ FLOOR = 1e-3
 
 
 ANY = "any"
-"""The key of the half width of ratios whatever differs."""
+"""The key of the interval of ratios whatever differs."""
 Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -56,6 +56,8 @@ class PhaseModel(Model):
     features: list[Line]
     ranges: dict[Line, tuple[float, float]]
     """Least and greatest value of each feature among the records that it was fitted with."""
+    together: list[tuple[Line, ...]]
+    """What was on at once in those records."""
     sha256: Sha256
     """Of the ONNX file."""
     records: Positive
@@ -74,7 +76,7 @@ class PhaseModel(Model):
 class Description(Model):
     """What is known of a fitted model."""
 
-    schema_: Literal["modak.model/2"] = Field(default="modak.model/2", alias="schema")
+    schema_: Literal["modak.model/3"] = Field(default="modak.model/3", alias="schema")
     features_version: NonNegative
     data: Sha256
     """Version of the measurements that it was fitted with."""
@@ -84,14 +86,14 @@ class Description(Model):
     """Share of the times that an interval is meant to hold."""
     half_width: Finite
     """Of the interval around the logarithm of the whole time."""
-    half_width_ratio: dict[Name, Finite]
-    """Of the interval around the logarithm of the ratio of two configurations, by what they differ in."""
+    reach_ratio: dict[Name, tuple[Finite, Finite]]
+    """How far the interval around the logarithm of default / configuration reaches down and up, by what differs."""
     held: list[Held]
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        if ANY not in self.half_width_ratio:
-            raise ValueError(f"half_width_ratio lacks '{ANY}'")
+        if ANY not in self.reach_ratio:
+            raise ValueError(f"reach_ratio lacks '{ANY}'")
         return self
 
 
@@ -143,7 +145,7 @@ class TimeModel:
     def refusal(self, found: Features) -> str | None:
         """Return why nothing can be told of a case; None when it can."""
         for part in self._applying(found).values():
-            if reason := unknown(found, part.features, part.ranges):
+            if reason := unknown(found, part.features, part.ranges, part.together):
                 return reason
         return None
 
@@ -169,10 +171,11 @@ class TimeModel:
         return around(whole(self.phases(found), units), self.description.half_width)
 
     def ratio(self, one: Features, other: Features, units: int) -> Interval:
-        """Return the time of ``one`` over the time of ``other``: what both have in common falls out."""
+        """Return the time of ``one``, the default, over that of ``other``: what both have in common falls out."""
         value = self.total(one, units).value / self.total(other, units).value
-        widths = self.description.half_width_ratio
-        return around(value, widths.get(change(one, other), widths[ANY]))
+        reach = self.description.reach_ratio
+        down, up = reach.get(change(one, other), reach[ANY])
+        return Interval(value, value * math.exp(-down), value * math.exp(up))
 
 
 def _applies(part: PhaseModel, found: Features) -> bool:

@@ -12,7 +12,8 @@ from modak.errors import InputError
 from modak.model.application import Workload
 from modak.model.measurement import Configuration, Hardware
 from modak.performance.cli import model as commands
-from modak.performance.estimators import Row
+from modak.performance.estimators import PARTS, Row
+from modak.performance.estimators import fitted as fitted_to
 from modak.performance.evaluating import Told, decided, fastest, quantile
 from modak.performance.features import Case, change, features
 from modak.performance.fitting import fit, rows_of
@@ -74,6 +75,30 @@ def test_what_is_far_from_the_others_is_not_told_and_the_default_stays(fitted):
     assert all(h.regret == h.regret_default == h.regret_model for h in held)
 
 
+def test_a_lever_that_one_workload_alone_was_measured_with_is_not_told(tmp_path):
+    table = measured()
+    (record, *_) = table.records
+    once = record.model_copy(update={"configuration": Configuration(levers=["keras-tensorflow", "tf-onednn-off"])})
+    both = Table([*table.records, once])
+    model = fit(both.all_records(), both.version, load_catalogue())
+    write_model(tmp_path, model.description, model.contents)
+    assert "without 'lever:tf-onednn-off'" in TimeModel(tmp_path).refusal(case_of(1e8, once.configuration.levers))
+    assert sum(h.records - h.told for h in model.description.held if h.workload == record.workload.model) >= 1
+
+
+def test_nothing_is_blamed_for_what_it_stands_beside():
+    """A lever that brings nothing stays so where it was also measured beside one that costs much."""
+    rows = [
+        Row(f"w{n}", f"s{n}", levers == (), {**dict.fromkeys(levers, 1.0), "flops": n, "training": 1.0}, 1,
+            {"steady": 1.0 * (1 + 9 * ("compiler:xla" in levers))}, 1.0)
+        for n in range(4)
+        for levers in ((), ("lever:a",), ("compiler:xla", "lever:xla"), ("compiler:xla", "lever:a", "lever:xla"))
+    ]  # fmt: skip
+    strong = fitted_to(rows, "steady", "ridge", dict.fromkeys(PARTS, 100.0))
+    base, lever = strong.predict([rows[0].found, rows[1].found])
+    assert lever == pytest.approx(base, abs=1e-6)
+
+
 def told_of(default, *others):
     """Return one setting; each is the measured seconds, the told ones, and the levers that are on."""
     rows = [(True, default), *((False, other) for other in others)]
@@ -97,7 +122,7 @@ def told_of(default, *others):
 def test_regret_of_the_decision_and_of_the_bare_model(rows, decision, model):
     group = told_of(*rows)
     best = min(one.measured for one in group)
-    widths = {ANY: 1.0, "levers": 0.2}
+    widths = {ANY: (1.0, 0.1), "levers": (0.2, 5.0)}
     assert decided(group, widths).measured / best - 1 == pytest.approx(decision)
     assert fastest(group).measured / best - 1 == pytest.approx(model)
 
@@ -148,6 +173,7 @@ def test_the_conformal_quantile(errors, level, width):
     [
         ({"levers": ["keras-tensorflow", "tf-onednn-off"]}, "fitted without 'lever:tf-onednn-off'"),
         ({"flops": 1e13}, "far outside of what the model was fitted with"),
+        ({"levers": ["keras-jax", "malloc-hugepages"]}, "to no run with all of this at once"),
     ],
 )
 def test_what_it_never_met_it_does_not_tell(folder, change, words):
@@ -203,9 +229,9 @@ def test_features_that_do_not_fit_are_refused(folder):
         (lambda data: data.update(features_version=99), "was fitted with features of version 99"),
         (lambda data: data.update(half_width=-1), "half_width: must be at least 0"),
         (lambda data: data.update(colour="red"), "unknown key 'colour'"),
-        (lambda data: data.update(schema="modak.model/9"), "schema: must be 'modak.model/2'"),
+        (lambda data: data.update(schema="modak.model/9"), "schema: must be 'modak.model/3'"),
         (lambda data: data.pop("data"), "the key 'data' is missing"),
-        (lambda data: data["half_width_ratio"].pop("any"), "half_width_ratio lacks 'any'"),
+        (lambda data: data["reach_ratio"].pop("any"), "reach_ratio lacks 'any'"),
         (lambda data: data["phases"]["steady"]["ranges"].pop("flops"), "the ranges lack 'flops'"),
     ],
 )
