@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -137,6 +138,8 @@ def rig_with_runtimes(real_slurm: Rig, parts: Containers) -> Iterator[Rig]:
             profile.unlink()
         else:
             profile.write_text(before)
+        # Where Charliecloud mounts images; the next user of that name is another one.
+        shutil.rmtree(f"/var/tmp/{real_slurm.home.owner()}.ch", ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -207,7 +207,8 @@ stop() {
     end_processes $(ps -o pid= -u "$USER_NAME" 2>/dev/null || true)
     as_root userdel "$USER_NAME" 2>/dev/null || true
   fi
-  as_root rm -rf "$DIR"
+  # Charliecloud mounts images there, and the next user of that name is another one.
+  as_root rm -rf "$DIR" "/var/tmp/$USER_NAME.ch"
   rm -f "$LINK"
 }
 
