@@ -47,10 +47,19 @@ _REGION = re.compile(
 
 
 class Dumper(yaml.SafeDumper):
-    """Lists are indented below their key, as yamllint wants them."""
+    """Lists are indented below their key, as yamllint wants them, and every text reads back as what it was."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, False)
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        """A next-line character is a line break to YAML 1.1, which PyYAML writes as it is unless the text is quoted."""
+        if "\x85" in data:
+            return self.represent_scalar("tag:yaml.org,2002:str", data, style='"')
+        return super().represent_str(data)
+
+
+Dumper.add_representer(str, Dumper.represent_str)
 
 
 def folder() -> Path:

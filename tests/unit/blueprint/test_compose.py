@@ -149,6 +149,14 @@ def test_round_trip(folder: Path, deployment: Deployment) -> None:
     assert Deployment.model_validate({**document, "other_targets": others}) == deployment
 
 
+@pytest.mark.parametrize("text", ["\x85", "a\x85b", "\u2028", "a\r\nb", " a\n", "{{ a }}", "#SBATCH", "\x1b\ufeff"])
+def test_odd_text_comes_back(folder: Path, text: str) -> None:
+    data = {"application": {"name": "a", "executable": "x"}, "job": {"post_execution": text}}
+    deployment = Deployment.model_validate(data)
+    (folder / "odd.yaml").write_text(as_yaml(compose(deployment)))
+    assert Deployment.model_validate(as_tosca_parser_reads_it(folder / "odd.yaml")) == deployment
+
+
 def test_workload_is_whole(folder: Path) -> None:
     """Every field of the workload has its property, and each value comes back."""
     given_workload = Workload(
