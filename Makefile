@@ -30,7 +30,7 @@ generate: setup ## make anew what is made from the models and the data: TOSCA ty
 check: setup ## lint, types and unit tests
 	@$(BIN)/python scripts/suite.py check
 
-test: setup ## everything: check, sanity, packaging, real Slurm over ssh, TOSCA, molecule
+test: setup ## everything: check, sanity, packaging, real Slurm over ssh, TOSCA, molecule, a job in Apptainer
 	@$(BIN)/python scripts/suite.py test
 
 test-images: setup ## container images on real Apptainer, podman, Charliecloud and registries (half an hour)

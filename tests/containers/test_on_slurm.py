@@ -144,7 +144,7 @@ def test_mpi_ranks_inside_find_each_other(
         "application": {
             "name": "mpi-in-apptainer", "type": "hpc", "image": str(mpich_sif), "inputs": ["hello.c"],
             "executable": "sh",
-            "arguments": ["-c", "mpicc -o /tmp/hello.$SLURM_PROCID hello.c && exec /tmp/hello.$SLURM_PROCID"],
+            "arguments": ["-c", "mpicc -o hello.$SLURM_PROCID hello.c && exec ./hello.$SLURM_PROCID"],
             "outputs": [f"mpi-{rank}.txt" for rank in range(4)],
             "environment": {"UCX_TLS": "tcp,self"},
         },
