@@ -91,7 +91,7 @@ def run(step: Step) -> None:
         passed, log = step.passed, step.log.read_text(errors="replace")
         step.tried_again = [line for line in log.splitlines() if line.startswith(("FAILED ", "ERROR "))]
         print(f"{step.name}, what failed once more ...", end=" ", flush=True)
-        execute(step, [*step.command, "-n", "0", "--last-failed"], step.log.with_suffix(".again.log"))
+        execute(step, [*step.command, "-n", "1", "--last-failed"], step.log.with_suffix(".again.log"))
         step.passed += passed
 
 

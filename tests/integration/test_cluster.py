@@ -238,7 +238,7 @@ def test_what_the_host_key_does_not_prove_is_not_trusted(
 ) -> None:
     """Another machine answers under the login node's name."""
     inventory = yaml.safe_load(cluster.inventory.read_text())
-    inventory["all"]["hosts"]["login"]["ansible_host"] = "c1"
+    inventory["all"]["hosts"]["login"]["ansible_host"] = "c2"  # no other test leaves a connection to it open
     inventory["all"]["hosts"]["login"]["ansible_ssh_common_args"] = "-o HostKeyAlias=login"
     (cluster_site.folder / "inventory.yml").write_text(yaml.safe_dump(inventory))
     cluster_site.write(on_cluster("true"))
