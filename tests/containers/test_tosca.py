@@ -4,6 +4,8 @@ import secrets
 import shutil
 from pathlib import Path
 
+import pytest
+
 from containers import Containers
 from orchestrator import BLUEPRINTS, Orchestrator, connection
 from rig import TOP, Rig
@@ -43,6 +45,7 @@ def test_an_image_is_built_used_and_removed(
     assert not path.with_name(path.name + ".info").exists()
 
 
+@pytest.mark.smoke
 def test_digits_in_a_container(
     parts: Containers, rig_with_runtimes: Rig, site: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:

@@ -237,10 +237,11 @@ def test_node_types_of_sodalite(tmp_path: Path, environment: dict[str, str], rea
     opera = Orchestrator(tmp_path, environment, tmp_path / "b" / "s.yaml")
     way = connection(real_slurm)
     given = {"frontend-address": way["host"], "frontend-key": way["private_key"]}
-    opera.inputs(**given, **{name: way[name] for name in ("user", "port", "known_hosts")})
+    given |= {name: way[name] for name in ("user", "port", "known_hosts")}
+    opera.inputs(**given)
     deployed = opera.deploy()
     assert deployed.code == 0, deployed.text
-    outputs = opera.outputs()
+    outputs = assert_updates(opera, {"wall_time": "00:05:00", **given}, "job_id")
     assert outputs["state"] == "completed"
     assert (Path(outputs["results_path"]) / "answer.txt").read_text() == "{{ 6 * 7 }} 2\n"
     assert real_slurm.jobs()[outputs["job_id"]] == ("solve", "COMPLETED")
