@@ -9,6 +9,7 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from modak.performance.estimators import Row
 from modak.performance.features import change
@@ -101,7 +102,7 @@ def judge(told: Sequence[Told]) -> list[Held]:
                 told=len(known),
                 error=_mean([abs((one.seconds or 0.0) / one.measured - 1) for one in known]),
                 coverage=_mean([float(one) for one in inside]),
-                regret=_regret(mine, lambda group, widths=widths: decided(group, widths)),  # type: ignore[misc]
+                regret=_regret(mine, partial(decided, widths=widths)),
                 regret_model=_regret(mine, fastest),
                 regret_default=_regret(mine, _default),
             )

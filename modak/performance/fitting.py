@@ -194,7 +194,7 @@ def _choose(rows: Sequence[Row], phase: Phase) -> _Choice:
     strength: dict[Part, float] = dict.fromkeys(PARTS, 3.0)
     for part in PARTS:
         tried = {p: errors("ridge", {**strength, part: p}).get(part, 0.0) for p in _PENALTIES}
-        strength[part] = min(reversed(_PENALTIES), key=lambda penalty, tried=tried: tried[penalty])  # type: ignore[misc]
+        strength[part] = min(reversed(_PENALTIES), key=tried.__getitem__)
     linear, richer = errors("ridge", strength), errors("boosting", strength)
     if richer["between"] < _MARGIN * linear["between"] and richer[ANY] <= linear[ANY]:
         return _Choice("boosting", strength, richer["between"], linear["between"])
