@@ -7,7 +7,6 @@ whole command and of processor time. Run it on an otherwise idle machine, with t
 """
 
 import argparse
-import os
 import resource
 import shutil
 import statistics
@@ -23,22 +22,10 @@ TOP = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(TOP), str(TOP / "tests" / "support")]
 
 from modak.blueprint.library import folder as library  # noqa: E402
+from sites import user_environment  # noqa: E402
 
 TINY = TOP / "tests" / "data" / "applications" / "tiny.py"
 BLUEPRINT = TOP / "tests" / "data" / "blueprints" / "tiny.yaml"
-
-
-def environment(place: Path) -> dict[str, str]:
-    """Return the environment of a user with this checkout's library and collection."""
-    return {
-        **os.environ,
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(TOP),
-        "ANSIBLE_COLLECTIONS_PATH": str(TOP / ".collections"),
-        "ANSIBLE_HOME": str(place / "ansible"),
-        "ANSIBLE_LOCALHOST_WARNING": "false",
-        "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false",
-    }
 
 
 def prepare(place: Path) -> dict[str, tuple[list[str], list[str]]]:
@@ -66,7 +53,13 @@ def prepare(place: Path) -> dict[str, tuple[list[str], list[str]]]:
 def seconds(command: list[str], place: Path) -> tuple[float, float]:
     """Run a command; return its seconds, and those of the processor that it and its children used."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    done = subprocess.run(command, cwd=place, env=environment(place), capture_output=True, text=True)
+    done = subprocess.run(
+        command,
+        cwd=place,
+        env=user_environment(TOP / ".collections", place / "ansible"),
+        capture_output=True,
+        text=True,
+    )
     took, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
         sys.exit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")

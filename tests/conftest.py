@@ -1,8 +1,6 @@
 """Fixtures that more than one room's tests share."""
 
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +9,7 @@ from hypothesis import HealthCheck, settings
 
 import rig
 from cluster import Cluster, control, is_up
+from sites import user_environment
 
 # How fast this machine is today says nothing about the code.
 settings.register_profile("modak", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -54,15 +53,4 @@ def collections() -> Path:
 @pytest.fixture(scope="session")
 def environment(collections: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of a user who has this checkout's library and collection, and no settings of his own."""
-    return {
-        **{name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MODAK_"))},
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(rig.TOP),
-        "ANSIBLE_COLLECTIONS_PATH": str(collections),
-        "ANSIBLE_HOME": str(tmp_path_factory.mktemp("ansible")),
-        "ANSIBLE_NOCOLOR": "true",
-        "ANSIBLE_LOCALHOST_WARNING": "false",
-        "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false",
-        "NO_COLOR": "1",
-        "COLUMNS": "200",
-    }
+    return user_environment(collections, tmp_path_factory.mktemp("ansible"))

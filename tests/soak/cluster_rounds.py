@@ -11,7 +11,6 @@ Exit code 1 when a round ended with another number of jobs than one.
 
 import argparse
 import json
-import os
 import random
 import sys
 import time
@@ -25,19 +24,7 @@ sys.path[:0] = [str(TOP), str(TOP / "tests" / "support")]
 from cluster import Cluster, control, is_up  # noqa: E402
 from kills import KilledDeployment  # noqa: E402
 from rig import CANNOT  # noqa: E402
-from sites import ClusterSite  # noqa: E402
-
-
-def environment() -> dict[str, str]:
-    """Return the environment of a user who has this checkout's library and collection."""
-    return {
-        **{name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MODAK_"))},
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(TOP),
-        "ANSIBLE_COLLECTIONS_PATH": str(TOP / ".collections"),
-        "ANSIBLE_NOCOLOR": "true",
-        "ANSIBLE_LOCALHOST_WARNING": "false",
-    }
+from sites import ClusterSite, user_environment  # noqa: E402
 
 
 def one_round(cluster: Cluster, site: ClusterSite, moment: float, *, login: bool) -> str:
@@ -68,7 +55,7 @@ def main() -> int:
     except pytest.skip.Exception as reason:
         print(reason)
         return CANNOT
-    site = ClusterSite(cluster, environment())
+    site = ClusterSite(cluster, user_environment(TOP / ".collections", TOP / ".build" / "ansible"))
     longest = arguments.longest
     if longest is None:
         began = time.monotonic()

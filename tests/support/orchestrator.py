@@ -28,6 +28,11 @@ def connection(rig: Rig) -> dict[str, Any]:
     }
 
 
+def folders(workspace: Path) -> list[Path]:
+    """Return the folders of the jobs that are below a workspace."""
+    return sorted((workspace / "runs").glob("*")) if workspace.exists() else []
+
+
 class Orchestrator:
     """A folder with a blueprint, its inputs, and xOpera's own state."""
 

@@ -1,8 +1,10 @@
 """A user's folder, and the playbooks run from there."""
 
+import os
 import secrets
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +19,22 @@ from cluster import Cluster
 from rig import TOP
 
 TINY = TOP / "tests" / "data" / "applications" / "tiny.py"
+
+
+def user_environment(collections: Path, home: Path) -> dict[str, str]:
+    """Return the environment of a user who has this checkout's library and collection, and no settings of his own."""
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MODAK_"))},
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(TOP),
+        "ANSIBLE_COLLECTIONS_PATH": str(collections),
+        "ANSIBLE_HOME": str(home),
+        "ANSIBLE_NOCOLOR": "true",
+        "ANSIBLE_LOCALHOST_WARNING": "false",
+        "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false",
+        "NO_COLOR": "1",
+        "COLUMNS": "200",
+    }
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,12 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from jobplans import plan, source
 from modak.errors import InputError, JobError, TargetError
-from modak.jobs import bringing, files
 from modak.jobs.control import Jobs, Present
 from modak.jobs.remote import StepError
 from modak.jobs.settings import Patience
@@ -21,24 +19,6 @@ from modak.model.job import JobResult
 from modak.model.plan import Plan
 from modak.transport.local import LocalTransport
 from transports import Counting, Noisy, Notes
-
-TRACE = 'echo run >>"$TRACE"; '
-
-
-@pytest.fixture
-def jobs(hasty: Patience) -> Jobs:
-    return Jobs(LocalTransport(), patience=replace(hasty, lost=0.5))
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Callable[..., Plan]:
-    """Return the function that makes the Plan of a shell line; each run of it leaves a line in ``trace``."""
-
-    def make(line: str, **rest: object) -> Plan:
-        environment = {"TRACE": str(tmp_path / "trace")}
-        return plan(["sh", "-c", TRACE + line], tmp_path / "space", environment=environment, **rest)
-
-    return make
 
 
 def runs(folder: Path) -> int:
@@ -327,48 +307,6 @@ def test_workspace_that_cannot_be_made(jobs: Jobs, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(TargetError, match="cannot be made"):
         jobs.present(plan(["true"], tmp_path / "file"))
-
-
-def test_large_files_travel_alone(
-    jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(files, "LARGE", 1000)
-    monkeypatch.setattr(bringing, "EACH", 1000)
-    file = tmp_path / "large"
-    file.write_bytes(os.urandom(100_000))
-    item = source("in/large", file)
-    deployed = shell("cp in/large out; echo small >small", sources=(item,), outputs=["out", "small"])
-    present = jobs.present(deployed, [item])
-    (result,) = jobs.wait([present])
-    jobs.bring(present.job, result, tmp_path / "results")
-    assert (tmp_path / "results" / "probe" / "out").read_bytes() == file.read_bytes()
-    assert (tmp_path / "results" / "probe" / "small").read_text() == "small\n"
-
-
-def test_many_files_travel_in_several_batches(
-    hasty: Patience, shell: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(files, "LARGE", 100_000)
-    (tmp_path / "in").mkdir()
-    for number in range(10):
-        (tmp_path / "in" / f"{number}").write_bytes(bytes([number]) * 30_000)
-    items = tuple(source(f"in/{number}", tmp_path / "in" / f"{number}") for number in range(10))
-    deployed = shell("cat in/* | wc -c >out", sources=items, outputs=["out"])
-    transport = Counting()
-    jobs = Jobs(transport, patience=hasty)
-    present = jobs.present(deployed, items)
-    assert transport.trips == 1 + 4 + 1
-    jobs.bring(present.job, jobs.wait([present])[0], tmp_path / "results")
-    assert (tmp_path / "results" / "probe" / "out").read_text().strip() == "300000"
-
-
-def test_many_small_files_come_in_several_answers(
-    jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bringing, "SUM", 100)
-    present, result = carry_out(jobs, shell("mkdir o; for i in 1 2 3 4 5; do seq 1 20 >o/$i; done", outputs=["o"]))
-    jobs.bring(present.job, result, tmp_path / "results")
-    assert len(list((tmp_path / "results" / "probe" / "o").iterdir())) == 5
 
 
 class Bare(LocalTransport):

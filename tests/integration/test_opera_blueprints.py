@@ -1,0 +1,212 @@
+"""xOpera on every blueprint to start from: deploy, outputs, update, undeploy, on this machine and on a real Slurm."""
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rig
+from modak.discovery import parse_probe, probe_script
+from modak.performance.records import read_records
+from modak.performance.store import Store
+from modak.transport.local import LocalTransport
+from orchestrator import BLUEPRINTS, Orchestrator, connection, folders
+from rig import Rig
+
+OUTPUTS = {
+    "job_id", "state", "runtime", "image", "interpreter", "chosen",
+    "predicted_seconds", "measured_seconds", "accuracy", "results_path",
+}  # fmt: skip
+
+
+def assert_trained(outputs: dict[str, Any], results: Path, accuracy: float = 0.5) -> None:
+    assert outputs.keys() == OUTPUTS
+    assert outputs["job_id"]
+    assert (outputs["state"], outputs["runtime"], outputs["image"]) == ("completed", "native", "")
+    assert outputs["predicted_seconds"] > 0
+    assert outputs["measured_seconds"] > 0
+    assert outputs["accuracy"] > accuracy
+    assert Path(outputs["results_path"]).is_relative_to(results)
+    assert (Path(outputs["results_path"]) / "metrics.json").exists()
+
+
+def assert_updates(opera: Orchestrator, given: dict[str, Any], changed: str) -> dict[str, Any]:
+    """Check that an update with other inputs runs another job, and return its outputs; ``changed`` is an output."""
+    before = opera.outputs()[changed]
+    opera.inputs(**given)
+    updated = opera.run("update", "-i", "inputs.yaml", str(opera.blueprint), timeout=300)
+    assert updated.code == 0, updated.text
+    outputs = opera.outputs()
+    assert outputs[changed] != before
+    return outputs
+
+
+def test_digits_on_this_machine(tmp_path: Path, environment: dict[str, str]) -> None:
+    opera = Orchestrator(tmp_path, environment, BLUEPRINTS / "digits-machine.yaml")
+    given = {"python": sys.executable, "workspace": str(tmp_path / "workspace")}
+    opera.inputs(epochs=2, **given)
+    validated = opera.run("validate", "--executors", "-i", "inputs.yaml", str(opera.blueprint))
+    assert validated.code == 0, validated.text
+    deployed = opera.deploy(timeout=300)
+    assert deployed.code == 0, deployed.text
+    outputs = opera.outputs()
+    assert_trained(outputs, opera.results)
+    assert outputs["interpreter"] == sys.executable
+    assert "already been deployed" in opera.deploy().text
+    assert assert_updates(opera, {"epochs": 1, **given}, "job_id")["state"] == "completed"
+    undeployed = opera.run("undeploy")
+    assert undeployed.code == 0, undeployed.text
+    assert folders(tmp_path / "workspace") == []
+    assert (Path(outputs["results_path"]) / "metrics.json").exists(), "results on the controller stay"
+
+
+def test_digits_on_slurm(tmp_path: Path, environment: dict[str, str], real_slurm: Rig, keras_python: str) -> None:
+    opera = Orchestrator(tmp_path, environment, BLUEPRINTS / "digits-slurm.yaml")
+    given = {"python": keras_python, "partition": "cpu", **connection(real_slurm)}
+    opera.inputs(epochs=2, **given)
+    deployed = opera.deploy(timeout=300)
+    assert deployed.code == 0, deployed.text
+    outputs = opera.outputs()
+    assert_trained(outputs, opera.results)
+    assert outputs["interpreter"] == keras_python
+    assert real_slurm.jobs()[outputs["job_id"]] == ("digits", "COMPLETED")
+    assert assert_updates(opera, {"epochs": 1, **given}, "job_id")["state"] == "completed"
+    assert opera.run("undeploy").code == 0
+    assert not list((real_slurm.home / ".modak" / "runs").glob("digits-*"))
+
+
+@pytest.fixture
+def torque(real_slurm: Rig) -> Iterator[Rig]:
+    """The real Slurm, whose user finds its wrappers for Torque's commands on the path."""
+    folder = rig.ask("torque").splitlines()[-1]
+    perl = real_slurm.ssh(f"cd {folder} && find . -name Slurm.pm").strip().removeprefix("./").removesuffix("/Slurm.pm")
+    real_slurm.ssh(f"echo 'export PATH={folder}/usr/bin:$PATH PERL5LIB={folder}/{perl}' >.bashrc")
+    yield real_slurm
+    real_slurm.ssh("rm .bashrc")
+
+
+def test_digits_on_torque(tmp_path: Path, environment: dict[str, str], torque: Rig, keras_python: str) -> None:
+    assert "Unknown option: version" in torque.ssh("qsub --version 2>&1 || true")
+    opera = Orchestrator(tmp_path, environment, BLUEPRINTS / "digits-torque.yaml")
+    given = {"python": keras_python, "queue": "cpu", **connection(torque)}
+    opera.inputs(epochs=1, **given)
+    deployed = opera.deploy(timeout=300)
+    assert deployed.code == 0, deployed.text
+    outputs = opera.outputs()
+    assert_trained(outputs, opera.results, 0.3)
+    plan = json.loads((Path(outputs["results_path"]) / "plan.json").read_text())
+    assert (plan["target"]["type"], plan["facts"]["wrapped"], plan["scheduler"]) == ("torque", True, "slurm")
+    assert torque.jobs()[outputs["job_id"]] == ("digits", "COMPLETED")
+    assert assert_updates(opera, {"epochs": 2, **given}, "job_id")["state"] == "completed"
+    undeployed = opera.run("undeploy")
+    assert undeployed.code == 0, undeployed.text
+    assert not list((torque.home / ".modak" / "runs").glob("digits-*"))
+
+
+def measured_on_slurm(folder: Path, seconds: float) -> str:
+    """Return the address of a store in which digits took so long on a node of the rig, which is this machine."""
+    here = parse_probe(LocalTransport().run(probe_script(None)).stdout, None).node
+    record = {
+        "schema": "modak.measurement/1",
+        "type": "ai_training",
+        "framework": "keras",
+        "workload": {"model": "mnist-cnn", "unit": "epoch", "units": 1},
+        "configuration": {"levers": ["keras-tensorflow"]},
+        "hardware": {"microarchitecture": here.microarchitecture, "cpu_model": here.cpu_model, "cores": 8},
+        "provenance": {"source": "test_opera.py", "date": "2026-01-01", "method": "invented"},
+        "runs": [{"total": seconds + n / 1000} for n in range(5)],
+    }
+    (folder / "records.jsonl").write_text(json.dumps(record) + "\n")
+    store = Store(f"sqlite:///{folder}/store.sqlite")
+    assert store.add(read_records(folder / "records.jsonl")) == (1, 0)
+    return f"sqlite:///{folder}/store.sqlite"
+
+
+def test_the_plan_takes_the_faster_of_two_targets(
+    tmp_path: Path, environment: dict[str, str], real_slurm: Rig, keras_python: str
+) -> None:
+    """Nothing speaks for Slurm, until it was measured there: then an update moves the job."""
+    opera = Orchestrator(tmp_path, dict(environment), BLUEPRINTS / "digits-two-targets.yaml")
+    workspace = tmp_path / "workspace"
+    given = {
+        "machine_python": sys.executable,
+        "machine_workspace": str(workspace),
+        "python": keras_python,
+        **connection(real_slurm),
+    }
+    opera.environment["MODAK_MEASUREMENTS"] = f"sqlite:///{tmp_path}/none.sqlite"
+    opera.inputs(epochs=2, **given)
+    deployed = opera.deploy(timeout=300)
+    assert deployed.code == 0, deployed.text
+    assert (opera.outputs()["target"], opera.outputs()["state"]) == ("machine", "completed")
+    opera.environment["MODAK_MEASUREMENTS"] = measured_on_slurm(tmp_path, 0.5)
+    outputs = assert_updates(opera, {"epochs": 1, **given}, "job_id")
+    assert (outputs["target"], outputs["state"], outputs["interpreter"]) == ("cluster", "completed", keras_python)
+    assert real_slurm.jobs()[outputs["job_id"]] == ("digits", "COMPLETED")
+    (other,) = json.loads((Path(outputs["results_path"]) / "plan.json").read_text())["other_targets"]
+    assert other["target"]["name"] == "machine"
+    assert folders(workspace) == [], "the job of before is gone"
+    undeployed = opera.run("undeploy")
+    assert undeployed.code == 0, undeployed.text
+    assert not list((real_slurm.home / ".modak" / "runs").glob("digits-*"))
+
+
+def test_node_types_of_sodalite(tmp_path: Path, environment: dict[str, str], real_slurm: Rig) -> None:
+    """A ready script with what only a template language would take for its own, and a job after its end."""
+    shutil.copytree(BLUEPRINTS / "modak", tmp_path / "b" / "modak")
+    text = (BLUEPRINTS / "sodalite-slurm.yaml").read_text()
+    assert "echo 42 >" in text
+    (tmp_path / "b" / "s.yaml").write_text(text.replace("echo 42 >", "A=(1 2); echo '{{ 6 * 7 }}' ${#A[@]} >"))
+    opera = Orchestrator(tmp_path, environment, tmp_path / "b" / "s.yaml")
+    way = connection(real_slurm)
+    given = {"frontend-address": way["host"], "frontend-key": way["private_key"]}
+    given |= {name: way[name] for name in ("user", "port", "known_hosts")}
+    opera.inputs(**given)
+    deployed = opera.deploy()
+    assert deployed.code == 0, deployed.text
+    outputs = assert_updates(opera, {"wall_time": "00:05:00", **given}, "job_id")
+    assert outputs["state"] == "completed"
+    assert (Path(outputs["results_path"]) / "answer.txt").read_text() == "{{ 6 * 7 }} 2\n"
+    assert real_slurm.jobs()[outputs["job_id"]] == ("solve", "COMPLETED")
+    undeployed = opera.run("undeploy")
+    assert undeployed.code == 0, undeployed.text
+    left = [path.name for path in folders(real_slurm.home / ".modak")]
+    assert not [name for name in left if name.startswith(("prepare-", "solve-"))]
+
+
+def test_a_workflow_passes_results_on(tmp_path: Path, environment: dict[str, str]) -> None:
+    opera = Orchestrator(tmp_path, environment, BLUEPRINTS / "workflow-machine.yaml")
+    given = {"python": sys.executable, "workspace": str(tmp_path / "workspace")}
+    opera.inputs(epochs=3, **given)
+    deployed = opera.deploy("--workers", "2", timeout=300)
+    assert deployed.code == 0, deployed.text
+    outputs = opera.outputs()
+    assert outputs["best"]["best"] in ("short", "long")
+    assert outputs["accuracy"] > 0.5
+    assert assert_updates(opera, {"epochs": 2, **given}, "long_seconds")["best"]["best"] in ("short", "long")
+    undeployed = opera.run("undeploy", "--workers", "2")
+    assert undeployed.code == 0, undeployed.text
+    assert folders(tmp_path / "workspace") == []
+
+
+def test_mpi_over_two_nodes(tmp_path: Path, environment: dict[str, str], real_slurm: Rig) -> None:
+    opera = Orchestrator(tmp_path, environment, BLUEPRINTS / "mpi-slurm.yaml")
+    given = {"mpi_type": "pmi2", **connection(real_slurm)}
+    opera.inputs(steps=1000000, **given)
+    deployed = opera.deploy()
+    assert deployed.code == 0, deployed.text
+    outputs = opera.outputs()
+    assert (outputs["state"], outputs["metrics"]["ranks"]) == ("completed", 4)
+    assert outputs["metrics"]["error"] < 1e-9
+    log = (Path(outputs["results_path"]) / "output.log").read_text()
+    assert sorted(line.split(" on ")[0] for line in log.splitlines() if line.startswith("rank ")) == [
+        f"rank {rank} of 4" for rank in range(4)
+    ]
+    nodes = real_slurm.ssh(f"scontrol show job {outputs['job_id']}")
+    assert "NumNodes=2" in nodes
+    assert assert_updates(opera, {"steps": 2000000, **given}, "job_id")["metrics"]["ranks"] == 4
+    assert opera.run("undeploy").code == 0

@@ -1,0 +1,57 @@
+"""Large files and many of them: how they travel to a job and back."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jobplans import source
+from modak.jobs import bringing, files
+from modak.jobs.control import Jobs
+from modak.jobs.settings import Patience
+from modak.model.plan import Plan
+from transports import Counting
+
+
+def test_large_files_travel_alone(
+    jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "LARGE", 1000)
+    monkeypatch.setattr(bringing, "EACH", 1000)
+    file = tmp_path / "large"
+    file.write_bytes(os.urandom(100_000))
+    item = source("in/large", file)
+    deployed = shell("cp in/large out; echo small >small", sources=(item,), outputs=["out", "small"])
+    present = jobs.present(deployed, [item])
+    (result,) = jobs.wait([present])
+    jobs.bring(present.job, result, tmp_path / "results")
+    assert (tmp_path / "results" / "probe" / "out").read_bytes() == file.read_bytes()
+    assert (tmp_path / "results" / "probe" / "small").read_text() == "small\n"
+
+
+def test_many_files_travel_in_several_batches(
+    hasty: Patience, shell: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "LARGE", 100_000)
+    (tmp_path / "in").mkdir()
+    for number in range(10):
+        (tmp_path / "in" / f"{number}").write_bytes(bytes([number]) * 30_000)
+    items = tuple(source(f"in/{number}", tmp_path / "in" / f"{number}") for number in range(10))
+    deployed = shell("cat in/* | wc -c >out", sources=items, outputs=["out"])
+    transport = Counting()
+    jobs = Jobs(transport, patience=hasty)
+    present = jobs.present(deployed, items)
+    assert transport.trips == 1 + 4 + 1
+    jobs.bring(present.job, jobs.wait([present])[0], tmp_path / "results")
+    assert (tmp_path / "results" / "probe" / "out").read_text().strip() == "300000"
+
+
+def test_many_small_files_come_in_several_answers(
+    jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bringing, "SUM", 100)
+    present = jobs.present(shell("mkdir o; for i in 1 2 3 4 5; do seq 1 20 >o/$i; done", outputs=["o"]))
+    (result,) = jobs.wait([present])
+    jobs.bring(present.job, result, tmp_path / "results")
+    assert len(list((tmp_path / "results" / "probe" / "o").iterdir())) == 5
