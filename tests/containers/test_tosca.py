@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from containers import Containers
-from orchestrator import BLUEPRINTS, Orchestrator, connection
+from orchestrator import BLUEPRINTS, Orchestrator, connection, nothing_left
 from rig import TOP, Rig
 from sites import TINY
 
@@ -53,21 +53,21 @@ def test_digits_in_a_container(
     before = f"export PATH={parts.apptainer}:$PATH"
     given = {"catalogue": [str(site)], "pre_execution": before, "compression": "lz4", "remove": False}
     given |= connection(rig_with_runtimes)
-    opera.inputs(epochs=2, **given)
-    deployed = opera.deploy(timeout=900)
-    assert deployed.code == 0, deployed.text
-    outputs = opera.outputs()
-    assert (outputs["state"], outputs["runtime"]) == ("completed", "apptainer")
-    assert outputs["accuracy"] > 0.5
-    assert outputs["digest"]
-    opera.inputs(epochs=1, **given)
-    updated = opera.run("update", "-i", "inputs.yaml", str(opera.blueprint), timeout=900)
-    assert updated.code == 0, updated.text
-    again = opera.outputs()
-    assert (again["state"], again["digest"]) == ("completed", outputs["digest"])
-    assert again["job_id"] != outputs["job_id"]
-    undeployed = opera.run("undeploy")
-    assert undeployed.code == 0, undeployed.text
-    assert not list((rig_with_runtimes.home / ".modak" / "runs").glob("digits-*"))
+    with nothing_left(rig_with_runtimes.home / ".modak"):
+        opera.inputs(epochs=2, **given)
+        deployed = opera.deploy(timeout=900)
+        assert deployed.code == 0, deployed.text
+        outputs = opera.outputs()
+        assert (outputs["state"], outputs["runtime"]) == ("completed", "apptainer")
+        assert outputs["accuracy"] > 0.5
+        assert outputs["digest"]
+        opera.inputs(epochs=1, **given)
+        updated = opera.run("update", "-i", "inputs.yaml", str(opera.blueprint), timeout=900)
+        assert updated.code == 0, updated.text
+        again = opera.outputs()
+        assert (again["state"], again["digest"]) == ("completed", outputs["digest"])
+        assert again["job_id"] != outputs["job_id"]
+        undeployed = opera.run("undeploy")
+        assert undeployed.code == 0, undeployed.text
     assert list((rig_with_runtimes.home / ".modak" / "images").glob("keras-*.sif")), "it was to stay"
     rig_with_runtimes.ssh("rm -rf .modak/images")

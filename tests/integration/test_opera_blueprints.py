@@ -14,7 +14,7 @@ from modak.discovery import parse_probe, probe_script
 from modak.performance.records import read_records
 from modak.performance.store import Store
 from modak.transport.local import LocalTransport
-from orchestrator import BLUEPRINTS, Orchestrator, connection, folders
+from orchestrator import BLUEPRINTS, Orchestrator, connection, folders, nothing_left
 from rig import Rig
 
 OUTPUTS = {
@@ -67,16 +67,16 @@ def test_digits_on_this_machine(tmp_path: Path, environment: dict[str, str]) -> 
 def test_digits_on_slurm(tmp_path: Path, environment: dict[str, str], real_slurm: Rig, keras_python: str) -> None:
     opera = Orchestrator(tmp_path, environment, BLUEPRINTS / "digits-slurm.yaml")
     given = {"python": keras_python, "partition": "cpu", **connection(real_slurm)}
-    opera.inputs(epochs=2, **given)
-    deployed = opera.deploy(timeout=300)
-    assert deployed.code == 0, deployed.text
-    outputs = opera.outputs()
-    assert_trained(outputs, opera.results)
-    assert outputs["interpreter"] == keras_python
-    assert real_slurm.jobs()[outputs["job_id"]] == ("digits", "COMPLETED")
-    assert assert_updates(opera, {"epochs": 1, **given}, "job_id")["state"] == "completed"
-    assert opera.run("undeploy").code == 0
-    assert not list((real_slurm.home / ".modak" / "runs").glob("digits-*"))
+    with nothing_left(real_slurm.home / ".modak"):
+        opera.inputs(epochs=2, **given)
+        deployed = opera.deploy(timeout=300)
+        assert deployed.code == 0, deployed.text
+        outputs = opera.outputs()
+        assert_trained(outputs, opera.results)
+        assert outputs["interpreter"] == keras_python
+        assert real_slurm.jobs()[outputs["job_id"]] == ("digits", "COMPLETED")
+        assert assert_updates(opera, {"epochs": 1, **given}, "job_id")["state"] == "completed"
+        assert opera.run("undeploy").code == 0
 
 
 @pytest.fixture
@@ -93,18 +93,18 @@ def test_digits_on_torque(tmp_path: Path, environment: dict[str, str], torque: R
     assert "Unknown option: version" in torque.ssh("qsub --version 2>&1 || true")
     opera = Orchestrator(tmp_path, environment, BLUEPRINTS / "digits-torque.yaml")
     given = {"python": keras_python, "queue": "cpu", **connection(torque)}
-    opera.inputs(epochs=1, **given)
-    deployed = opera.deploy(timeout=300)
-    assert deployed.code == 0, deployed.text
-    outputs = opera.outputs()
-    assert_trained(outputs, opera.results, 0.3)
-    plan = json.loads((Path(outputs["results_path"]) / "plan.json").read_text())
-    assert (plan["target"]["type"], plan["facts"]["wrapped"], plan["scheduler"]) == ("torque", True, "slurm")
-    assert torque.jobs()[outputs["job_id"]] == ("digits", "COMPLETED")
-    assert assert_updates(opera, {"epochs": 2, **given}, "job_id")["state"] == "completed"
-    undeployed = opera.run("undeploy")
-    assert undeployed.code == 0, undeployed.text
-    assert not list((torque.home / ".modak" / "runs").glob("digits-*"))
+    with nothing_left(torque.home / ".modak"):
+        opera.inputs(epochs=1, **given)
+        deployed = opera.deploy(timeout=300)
+        assert deployed.code == 0, deployed.text
+        outputs = opera.outputs()
+        assert_trained(outputs, opera.results, 0.3)
+        plan = json.loads((Path(outputs["results_path"]) / "plan.json").read_text())
+        assert (plan["target"]["type"], plan["facts"]["wrapped"], plan["scheduler"]) == ("torque", True, "slurm")
+        assert torque.jobs()[outputs["job_id"]] == ("digits", "COMPLETED")
+        assert assert_updates(opera, {"epochs": 2, **given}, "job_id")["state"] == "completed"
+        undeployed = opera.run("undeploy")
+        assert undeployed.code == 0, undeployed.text
 
 
 def measured_on_slurm(folder: Path, seconds: float) -> str:
@@ -138,21 +138,21 @@ def test_the_plan_takes_the_faster_of_two_targets(
         "python": keras_python,
         **connection(real_slurm),
     }
-    opera.environment["MODAK_MEASUREMENTS"] = f"sqlite:///{tmp_path}/none.sqlite"
-    opera.inputs(epochs=2, **given)
-    deployed = opera.deploy(timeout=300)
-    assert deployed.code == 0, deployed.text
-    assert (opera.outputs()["target"], opera.outputs()["state"]) == ("machine", "completed")
-    opera.environment["MODAK_MEASUREMENTS"] = measured_on_slurm(tmp_path, 0.5)
-    outputs = assert_updates(opera, {"epochs": 1, **given}, "job_id")
-    assert (outputs["target"], outputs["state"], outputs["interpreter"]) == ("cluster", "completed", keras_python)
-    assert real_slurm.jobs()[outputs["job_id"]] == ("digits", "COMPLETED")
-    (other,) = json.loads((Path(outputs["results_path"]) / "plan.json").read_text())["other_targets"]
-    assert other["target"]["name"] == "machine"
-    assert folders(workspace) == [], "the job of before is gone"
-    undeployed = opera.run("undeploy")
-    assert undeployed.code == 0, undeployed.text
-    assert not list((real_slurm.home / ".modak" / "runs").glob("digits-*"))
+    with nothing_left(real_slurm.home / ".modak"):
+        opera.environment["MODAK_MEASUREMENTS"] = f"sqlite:///{tmp_path}/none.sqlite"
+        opera.inputs(epochs=2, **given)
+        deployed = opera.deploy(timeout=300)
+        assert deployed.code == 0, deployed.text
+        assert (opera.outputs()["target"], opera.outputs()["state"]) == ("machine", "completed")
+        opera.environment["MODAK_MEASUREMENTS"] = measured_on_slurm(tmp_path, 0.5)
+        outputs = assert_updates(opera, {"epochs": 1, **given}, "job_id")
+        assert (outputs["target"], outputs["state"], outputs["interpreter"]) == ("cluster", "completed", keras_python)
+        assert real_slurm.jobs()[outputs["job_id"]] == ("digits", "COMPLETED")
+        (other,) = json.loads((Path(outputs["results_path"]) / "plan.json").read_text())["other_targets"]
+        assert other["target"]["name"] == "machine"
+        assert folders(workspace) == [], "the job of before is gone"
+        undeployed = opera.run("undeploy")
+        assert undeployed.code == 0, undeployed.text
 
 
 def test_node_types_of_sodalite(tmp_path: Path, environment: dict[str, str], real_slurm: Rig) -> None:
@@ -165,17 +165,16 @@ def test_node_types_of_sodalite(tmp_path: Path, environment: dict[str, str], rea
     way = connection(real_slurm)
     given = {"frontend-address": way["host"], "frontend-key": way["private_key"]}
     given |= {name: way[name] for name in ("user", "port", "known_hosts")}
-    opera.inputs(**given)
-    deployed = opera.deploy()
-    assert deployed.code == 0, deployed.text
-    outputs = assert_updates(opera, {"wall_time": "00:05:00", **given}, "job_id")
-    assert outputs["state"] == "completed"
-    assert (Path(outputs["results_path"]) / "answer.txt").read_text() == "{{ 6 * 7 }} 2\n"
-    assert real_slurm.jobs()[outputs["job_id"]] == ("solve", "COMPLETED")
-    undeployed = opera.run("undeploy")
-    assert undeployed.code == 0, undeployed.text
-    left = [path.name for path in folders(real_slurm.home / ".modak")]
-    assert not [name for name in left if name.startswith(("prepare-", "solve-"))]
+    with nothing_left(real_slurm.home / ".modak"):
+        opera.inputs(**given)
+        deployed = opera.deploy()
+        assert deployed.code == 0, deployed.text
+        outputs = assert_updates(opera, {"wall_time": "00:05:00", **given}, "job_id")
+        assert outputs["state"] == "completed"
+        assert (Path(outputs["results_path"]) / "answer.txt").read_text() == "{{ 6 * 7 }} 2\n"
+        assert real_slurm.jobs()[outputs["job_id"]] == ("solve", "COMPLETED")
+        undeployed = opera.run("undeploy")
+        assert undeployed.code == 0, undeployed.text
 
 
 def test_a_workflow_passes_results_on(tmp_path: Path, environment: dict[str, str]) -> None:
@@ -196,17 +195,18 @@ def test_a_workflow_passes_results_on(tmp_path: Path, environment: dict[str, str
 def test_mpi_over_two_nodes(tmp_path: Path, environment: dict[str, str], real_slurm: Rig) -> None:
     opera = Orchestrator(tmp_path, environment, BLUEPRINTS / "mpi-slurm.yaml")
     given = {"mpi_type": "pmi2", **connection(real_slurm)}
-    opera.inputs(steps=1000000, **given)
-    deployed = opera.deploy()
-    assert deployed.code == 0, deployed.text
-    outputs = opera.outputs()
-    assert (outputs["state"], outputs["metrics"]["ranks"]) == ("completed", 4)
-    assert outputs["metrics"]["error"] < 1e-9
-    log = (Path(outputs["results_path"]) / "output.log").read_text()
-    assert sorted(line.split(" on ")[0] for line in log.splitlines() if line.startswith("rank ")) == [
-        f"rank {rank} of 4" for rank in range(4)
-    ]
-    nodes = real_slurm.ssh(f"scontrol show job {outputs['job_id']}")
-    assert "NumNodes=2" in nodes
-    assert assert_updates(opera, {"steps": 2000000, **given}, "job_id")["metrics"]["ranks"] == 4
-    assert opera.run("undeploy").code == 0
+    with nothing_left(real_slurm.home / ".modak"):
+        opera.inputs(steps=1000000, **given)
+        deployed = opera.deploy()
+        assert deployed.code == 0, deployed.text
+        outputs = opera.outputs()
+        assert (outputs["state"], outputs["metrics"]["ranks"]) == ("completed", 4)
+        assert outputs["metrics"]["error"] < 1e-9
+        log = (Path(outputs["results_path"]) / "output.log").read_text()
+        assert sorted(line.split(" on ")[0] for line in log.splitlines() if line.startswith("rank ")) == [
+            f"rank {rank} of 4" for rank in range(4)
+        ]
+        nodes = real_slurm.ssh(f"scontrol show job {outputs['job_id']}")
+        assert "NumNodes=2" in nodes
+        assert assert_updates(opera, {"steps": 2000000, **given}, "job_id")["metrics"]["ranks"] == 4
+        assert opera.run("undeploy").code == 0

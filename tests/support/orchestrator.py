@@ -33,6 +33,14 @@ def folders(workspace: Path) -> list[Path]:
     return sorted((workspace / "runs").glob("*")) if workspace.exists() else []
 
 
+@contextmanager
+def nothing_left(workspace: Path) -> Iterator[None]:
+    """Check that what runs inside leaves no folder of a job below a workspace, where other tests may have left theirs."""
+    before = folders(workspace)
+    yield
+    assert not set(folders(workspace)) - set(before)
+
+
 class Orchestrator:
     """A folder with a blueprint, its inputs, and xOpera's own state."""
 
