@@ -35,7 +35,7 @@ def folders(workspace: Path) -> list[Path]:
 
 @contextmanager
 def nothing_left(workspace: Path) -> Iterator[None]:
-    """Check that what runs inside leaves no folder of a job below a workspace, where other tests may have left theirs."""
+    """Check that what runs inside leaves no job below a workspace, where other tests may have left theirs."""
     before = folders(workspace)
     yield
     assert not set(folders(workspace)) - set(before)
