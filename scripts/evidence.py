@@ -11,7 +11,7 @@ from pathlib import Path
 from modak.catalogue import load_catalogue
 from modak.catalogue.catalogue import DATA
 from modak.model.measurement import Measurement, Run
-from modak.performance.fitting import fit
+from modak.optimiser.evaluating import evaluate
 from modak.performance.modelling import held_table
 from modak.performance.records import load_measurements, read_records
 
@@ -39,8 +39,7 @@ def measurements() -> str:
 
 
 def evaluation() -> str:
-    table = load_measurements()
-    return markdown(held_table(fit(table.all_records(), table.version, load_catalogue()).description.held))
+    return markdown(held_table(evaluate(load_measurements(), load_catalogue())))
 
 
 def markdown(rows: list[tuple[str, ...]]) -> str:

@@ -34,7 +34,7 @@ class Modelled:
         """SHA-256 of the model."""
         return self.model.version
 
-    def _features(self, option: Option) -> Features | str:
+    def features_of(self, option: Option) -> Features | str:
         """Return the option's features, or why the model cannot tell of it."""
         if option not in self._known:
             place = self._places[option.with_levers(())]
@@ -64,14 +64,14 @@ class Modelled:
 
     def phases(self, option: Option) -> tuple[Interval, Mapping["Phase", float]] | None:
         """Return the whole seconds with their interval, and those of the phases; None where it cannot tell."""
-        found = self._features(option)
+        found = self.features_of(option)
         if isinstance(found, str):
             return None
         return self.model.total(found, self._work.workload.units), self.model.phases(found)
 
     def ratio(self, one: Option, other: Option) -> Interval | None:
         """Return the time of ``one`` over the time of ``other``; None where the model cannot tell of both."""
-        a, b = self._features(one), self._features(other)
+        a, b = self.features_of(one), self.features_of(other)
         if isinstance(a, str) or isinstance(b, str):
             return None
         return self.model.ratio(a, b, self._work.workload.units)

@@ -118,7 +118,8 @@ Folder = Annotated[
 @model.command()
 def fit(folder: Folder = None) -> None:
     """Fit the model to everything measured, what ships and what the store has, and keep it for the plans to come."""
-    from modak.performance.modelling import fit_now, report
+    from modak.optimiser.evaluating import fit_now
+    from modak.performance.modelling import report
     from modak.performance.places import model_folder
     from modak.performance.timemodel import write_model
 
@@ -141,7 +142,8 @@ def show(folder: Folder = None) -> None:
 
 @model.command()
 def evaluate() -> None:
-    """Fit to everything measured but one workload, predict that one, for each in turn; nothing is kept."""
-    from modak.performance.modelling import fit_now, report
+    """Fit to everything measured but one workload, decide for that one, for each in turn; nothing is kept."""
+    from modak.optimiser.evaluating import fit_now
+    from modak.performance.modelling import report
 
     typer.echo(report(fit_now().description), nl=False)

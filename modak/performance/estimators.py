@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from modak.performance.features import Features, names_in, vector
+from modak.performance.features import Case, Features, names_in, vector
 from modak.performance.timemodel import FLOOR, Phase
 
 Kind = Literal["ridge", "boosting"]
@@ -27,6 +27,7 @@ class Row:
     """One record as the model sees it."""
 
     workload: str
+    case: Case
     setting: str
     """Records of one setting compare configurations of the same work on the same hardware."""
     default: bool

@@ -9,8 +9,8 @@ from modak.catalogue.catalogue import Catalogue
 from modak.errors import InputError
 from modak.model.measurement import Measurement, Ratio
 from modak.performance.estimators import PARTS, Estimator, Kind, Part, Row, Strength, fitted, names_of, target
-from modak.performance.evaluating import LEVEL, Told, errors_of, judge, lengths, quantile, widths_of
 from modak.performance.features import VERSION, Case, Features, change, features, names_in, unknown
+from modak.performance.intervals import LEVEL, Told, errors_of, lengths, quantile, widths_of
 from modak.performance.timemodel import ANY, PHASES, Description, Phase, PhaseModel, seconds_of, whole
 
 _PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -52,7 +52,7 @@ def rows_of(records: Iterable[Measurement | Ratio], catalogue: Catalogue) -> lis
         case = Case(record.type, record.framework, record.workload, record.hardware, record.configuration)
         found = features(case, catalogue)
         if found is not None:
-            rows.append(_row(record, found))
+            rows.append(_row(record, case, found))
     phased = {row.found["training"] for row in rows if "start" in row.seconds}
     rows = [row for row in rows if "start" in row.seconds or row.found["training"] not in phased]
     settings: dict[str, list[Row]] = {}
@@ -73,7 +73,7 @@ def _levers(row: Row) -> int:
     return sum(1 for name, value in row.found.items() if value and name.startswith("lever:"))
 
 
-def _row(record: Measurement, found: Features) -> Row:
+def _row(record: Measurement, case: Case, found: Features) -> Row:
     parts = (record.hardware.model_dump_json(), record.workload.model_dump_json(), record.provenance.source)
     units = record.workload.units
     seconds: dict[Phase, float] = {}
@@ -91,7 +91,7 @@ def _row(record: Measurement, found: Features) -> Row:
             seconds["compile"] = statistics.median(compiling)
         else:
             seconds["steady"] = total / units
-    return Row(str(record.workload.model), "|".join(parts), False, found, units, seconds, total)
+    return Row(str(record.workload.model), case, "|".join(parts), False, found, units, seconds, total)
 
 
 def fit(records: Sequence[Measurement | Ratio], version: str, catalogue: Catalogue) -> Fit:
@@ -131,7 +131,6 @@ def fit(records: Sequence[Measurement | Ratio], version: str, catalogue: Catalog
         level=LEVEL,
         half_width=quantile(errors_of(told), LEVEL),
         reach_ratio=widths_of(told),
-        held=judge(told),
     )
     return Fit(description, contents)
 

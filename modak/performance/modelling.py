@@ -1,24 +1,10 @@
-"""What the commands over the time model do and print."""
+"""What the commands over the time model print."""
 
 import math
 import statistics
 from collections.abc import Sequence
 
-from modak.catalogue.catalogue import load_catalogue
-from modak.errors import InputError
-from modak.performance.fitting import Fit, fit
-from modak.performance.records import available_measurements
 from modak.performance.timemodel import PHASES, Description, Held
-
-
-def fit_now() -> Fit:
-    """Return the model of everything measured; InputError when a library that fitting needs is missing."""
-    try:
-        import skl2onnx  # noqa: F401 - needed by fit, and told here when it is missing
-    except ImportError as error:
-        raise InputError(f"fitting needs {error.name}: install modak with its extra 'models'") from None
-    measurements = available_measurements()
-    return fit(measurements.all_records(), measurements.version, load_catalogue())
 
 
 def report(description: Description) -> str:
@@ -43,7 +29,7 @@ def report(description: Description) -> str:
 def held_table(held: Sequence[Held]) -> list[tuple[str, ...]]:
     """Return the evaluation, its head first and the means last."""
     regrets = ("regret of modak's decision", "of the model's word", "of the default")
-    head = ("held out", "units", "told", "MAPE", "coverage", *regrets)
+    head = ("held out", "units", "told", "MAPE", "coverage", "of gains", *regrets)
     return [head, *(_cells(one) for one in [*held, mean_of(held)])]
 
 
@@ -55,7 +41,7 @@ def held_lines(held: Sequence[Held]) -> list[str]:
 
 
 def _cells(held: Held) -> tuple[str, ...]:
-    shares = (held.error, held.coverage, held.regret, held.regret_model, held.regret_default)
+    shares = (held.error, held.coverage, held.coverage_gain, held.regret, held.regret_model, held.regret_default)
     units = str(held.units) if held.workload != MEAN else ""
     return (held.workload, units, f"{held.told}/{held.records}", *("-" if s is None else f"{s:.0%}" for s in shares))
 
@@ -77,6 +63,7 @@ def mean_of(held: Sequence[Held]) -> Held:
         told=sum(h.told for h in held),
         error=mean([h.error for h in held]),
         coverage=mean([h.coverage for h in held]),
+        coverage_gain=mean([h.coverage_gain for h in held]),
         regret=mean([h.regret for h in held]),
         regret_model=mean([h.regret_model for h in held]),
         regret_default=mean([h.regret_default for h in held]),

@@ -40,9 +40,11 @@ class Held(Model):
     error: Finite | None = None
     """Mean absolute relative error of the whole time."""
     coverage: float | None = Field(default=None, ge=0, le=1)
-    """Share of the times that lay inside their interval; None where the others are too few for one."""
+    """Share of the times that lay inside their interval."""
+    coverage_gain: float | None = Field(default=None, ge=0, le=1)
+    """Share of the gains over the default that lay inside their interval."""
     regret: Finite | None = None
-    """Time of what modak would choose over that of the fastest, less 1; None without a choice."""
+    """Time of what modak chose among them over that of the fastest, less 1; None without a choice."""
     regret_model: Finite | None = None
     """The same for the least predicted time."""
     regret_default: Finite | None = None
@@ -88,7 +90,8 @@ class Description(Model):
     """Of the interval around the logarithm of the whole time."""
     reach_ratio: dict[Name, tuple[Finite, Finite]]
     """How far the interval around the logarithm of default / configuration reaches down and up, by what differs."""
-    held: list[Held]
+    held: list[Held] = []
+    """What it is worth on workloads held out; empty where that was not tried."""
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
