@@ -10,6 +10,7 @@ from typing import Any
 from modak.catalogue.site import catalogue_for
 from modak.documents import check
 from modak.documents.reading import Locate
+from modak.dsl.imagebuild import built_image
 from modak.dsl.layout import stated_efficiency
 from modak.dsl.model import JobBody, JobDocument, without_blanks
 from modak.dsl.names import in_its_words
@@ -96,13 +97,21 @@ def _answered(
         catalogue=translation.catalogue,
         measurements=available_measurements(),
     )
-    script = job_script(plan, translation.passed)
-    build = build_script(plan, job.application.build) if job.application.build else None
-    return Answer(plan, _completed(data, job, plan, script, build, translation), script, build, translation.assumed)
+    built = built_image(plan, whole, translation.site.images)
+    script = job_script(plan, translation.passed, built)
+    build = build_script(plan, job.application.build, built)
+    document = _completed(data, job, plan, image_of(plan, built), script, build, translation)
+    return Answer(plan, document, script, build, translation.assumed)
 
 
 def _completed(
-    data: dict[str, Any], job: JobBody, plan: Plan, script: str, build: str | None, translation: Translation
+    data: dict[str, Any],
+    job: JobBody,
+    plan: Plan,
+    image: str | None,
+    script: str,
+    build: str | None,
+    translation: Translation,
 ) -> dict[str, Any]:
     """Return the document with what was chosen; what an earlier answer said of scripts is replaced."""
     document = copy.deepcopy(data)
@@ -110,7 +119,7 @@ def _completed(
     for key in ("job_script", "job_content", "build_script", "build_content"):
         body.pop(key, None)
     application = body["application"]
-    if (image := image_of(plan)) is not None:
+    if image is not None:
         application["container_runtime"] = image
     resources = plan.chosen.resources
     # A stated efficiency is that at the limits: they stay then.

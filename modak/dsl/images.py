@@ -1,14 +1,16 @@
 """Which images a document permits: a catalogue with those that do not fit taken out, each for a reason."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 
 from modak.catalogue.catalogue import Catalogue
 from modak.catalogue.imagefile import preference
+from modak.dsl.imagebuild import built_entry
 from modak.dsl.model import JobBody, Mpi, Training
 from modak.dsl.site import Site
 from modak.errors import InfeasibleError, InputError
+from modak.images.recipe import recipes_of
 from modak.images.reference import parse
 from modak.model.image import ImageEntry
 from modak.optimiser.conditions import satisfies
@@ -17,11 +19,9 @@ from modak.optimiser.conditions import satisfies
 class Narrowed(Catalogue):
     """A catalogue with some of another's images."""
 
-    def __init__(self, whole: Catalogue, images: Mapping[str, ImageEntry], unbuilt: Sequence[str] = ()) -> None:
+    def __init__(self, whole: Catalogue, images: Mapping[str, ImageEntry]) -> None:
         super().__init__(whole.sources)
         self._permitted = images
-        self.unbuilt = unbuilt
-        """Images compiled for their processor that would do, had anybody built them."""
 
     @cached_property
     def images(self) -> Mapping[str, ImageEntry]:
@@ -29,36 +29,44 @@ class Narrowed(Catalogue):
         return self._permitted
 
 
-def reference_of(text: str | None, site: Site) -> str | None:
+def reference_of(text: str | None, site: Site, catalogue: Catalogue) -> str | None:
     """Return the image that ``container_runtime`` names, in the spelling of modak."""
     if text is None:
         return None
     try:
         if not text.startswith("private://"):
             return str(parse(text)) if "/" in text or ":" in text else text
-        folder = site.infrastructure.images if site.infrastructure else None
-        if folder is None:
+        if (name := built_entry(text, catalogue)) is not None:
+            return name
+        if site.images is None:
             raise InputError(
                 f"'{text}' is an image in the site's own folder: name a site whose description says 'images'"
             )
         name = text.removeprefix("private://").strip("/")
-        path = f"{folder.rstrip('/')}/{name if name.endswith('.sif') else f'{name}.sif'}"
+        path = f"{site.images}/{name if name.endswith('.sif') else f'{name}.sif'}"
         parse(path)
         return path
     except InputError as error:
         raise InputError(f"application.container_runtime: {error}") from None
 
 
-def permitted(catalogue: Catalogue, job: JobBody) -> Narrowed:
-    """Return the catalogue with the images that the options permit; InfeasibleError when they permit none."""
+def permitted(catalogue: Catalogue, job: JobBody, site: Site) -> Narrowed:
+    """Return the catalogue with the images that the options permit; InfeasibleError when they permit none.
+
+    Where no site is described its processors are taken to be as new as each image needs.
+    """
     training = job.optimisation.training if job.optimisation else None
     mpi = job.optimisation.hpc.mpi if job.optimisation and job.optimisation.hpc else None
+    recipes = recipes_of(catalogue)
     kept: dict[str, ImageEntry] = {}
     reasons: Counter[str] = Counter()
     for entry in catalogue.images.values():
         reason = _fault(entry, job, training, mpi)
+        if entry.reference is None and recipes.get(entry.name) is None:
+            reason = "it has neither a reference nor a recipe to build it by"
         if reason is None:
-            kept[entry.name] = entry
+            floor = entry.microarchitecture if site.infrastructure is not None else None
+            kept[entry.name] = entry.model_copy(update={"microarchitecture": floor})
         elif training is not None and entry.framework == training.config.ai_framework:
             reasons[reason] += 1
     framework = training.config.ai_framework if training else None
@@ -68,21 +76,7 @@ def permitted(catalogue: Catalogue, job: JobBody) -> Narrowed:
             f"optimisation: of the catalogue's images none of {framework} will do ({told or 'it has none'}): name an "
             "image by container_runtime, or describe the site's own in its catalogue"
         )
-    return Narrowed(catalogue, kept, [entry.name for entry in catalogue.images.values() if _is_unbuilt(entry, job)])
-
-
-def _is_unbuilt(entry: ImageEntry, job: JobBody) -> bool:
-    optimisation = job.optimisation
-    training = optimisation.training if optimisation and optimisation.enable_opt_build else None
-    if training is None or entry.source != "opt-build" or entry.reference is not None:
-        return False
-    section = getattr(training, training.config.ai_framework, None)
-    version = section.version if section is not None else None
-    return (
-        entry.framework == training.config.ai_framework
-        and (version is None or satisfies(entry.version, version))
-        and (entry.accelerator is not None) == bool(job.job_options.request_gpus)
-    )
+    return Narrowed(catalogue, kept)
 
 
 def _holding(images: Mapping[str, ImageEntry], framework: str) -> bool:
@@ -91,8 +85,6 @@ def _holding(images: Mapping[str, ImageEntry], framework: str) -> bool:
 
 def _fault(entry: ImageEntry, job: JobBody, training: Training | None, mpi: Mpi | None) -> str | None:
     optimisation = job.optimisation
-    if entry.reference is None:
-        return "it has to be built first, and has no reference by which a job could start it"
     if entry.source == "opt-build" and not (optimisation and optimisation.enable_opt_build):
         return "it is compiled for its processor, and enable_opt_build is false"
     glow = training.pytorch.glow if training and training.pytorch else None

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from importlib.resources import files
 
+from modak.dsl.imagebuild import FOLDER, BuiltImage
 from modak.dsl.model import Build
 from modak.errors import InputError
 from modak.images.reference import Reference, parse
@@ -35,24 +36,26 @@ _ARCHIVES = {
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
 
 
-def image_of(plan: Plan) -> str | None:
-    """Return the chosen image as a runtime and the document name it: pinned where its content is known."""
+def image_of(plan: Plan, built: BuiltImage | None) -> str | None:
+    """Return the chosen image as the document names it: pinned where its content is known."""
     image = plan.chosen.image
-    if image is None:
-        return None
+    if image is None or built is not None:
+        return None if built is None else built.name
     reference: Reference = parse(image.reference)
     return str(reference.pinned(image.digest) if image.digest and reference.scheme != "file" else reference)
 
 
-def job_script(plan: Plan, passed: Sequence[str]) -> str:
-    """Return the job's script; ``passed`` are the submitter's variables that it gets."""
+def job_script(plan: Plan, passed: Sequence[str], built: BuiltImage | None = None) -> str:
+    """Return the job's script; ``passed`` are the submitter's variables that it gets, ``built`` its own image."""
     scheduler = get(plan.scheduler)
     spec = _spec(plan, plan.chosen.resources, plan.job)
     if scheduler.reads_environment(spec):
         raise InputError("job_options.copy_environment: OpenPBS passes an environment on through modak's own jobs only")
     image = plan.chosen.image
     notes = []
-    if image is not None and image_of(plan) == image.reference and not image.reference.startswith("/"):
+    if built is not None:
+        notes.append(f"Its image {built.entry} is made by the build script, which has to run first.")
+    elif image is not None and image_of(plan, None) == image.reference and not image.reference.startswith("/"):
         notes.append("The image is named by a tag, which may come to mean another one: write its digest to pin it.")
     options = plan.job
     values: dict[str, object] = {
@@ -67,15 +70,51 @@ def job_script(plan: Plan, passed: Sequence[str]) -> str:
         "pre_execution": optional_word(options.pre_execution),
         "post_execution": optional_word(options.post_execution),
         "prepare": scheduler.prepare(spec),
-        "launch": _launch(plan, spec, scheduler, plan.chosen.argv, passed),
+        "launch": _launch(plan, spec, scheduler, plan.chosen.argv, built, passed),
         "limit": "" if scheduler.keeps_time or not options.wall_time else f"timeout -k {GRACE} {options.wall_time} ",
     }
     return _filled("job", values)
 
 
-def build_script(plan: Plan, build: Build) -> str:
-    """Return the script that builds the application once; InputError for a source that cannot be trusted."""
+def build_script(plan: Plan, build: Build | None, built: BuiltImage | None) -> str | None:
+    """Return the script that builds image and application once, as far as there are any to build.
+
+    InputError for a source that cannot be trusted.
+    """
+    if build is None and built is None:
+        return None
     scheduler = get(plan.scheduler)
+    what = [build.src, _command(build)] if build else []
+    tag = f"modak-{sha256_of([*what, image_of(plan, built)])[:16]}"
+    cores = build.build_parallelism if build else None
+    spec = _spec(plan, Resources(threads=cores), _build_options(plan.job, cores), tag=tag)
+    values: dict[str, object] = {
+        **_common(plan, spec, scheduler),
+        "directives": _directives(spec, scheduler, ()),
+        "image": _image_values(built) if built else None,
+        "application": _application_values(plan, build, built, spec, scheduler) if build else None,
+    }
+    return _filled("build", values)
+
+
+def _command(build: Build) -> str:
+    return build.build_command.replace(_PARALLELISM, str(build.build_parallelism))
+
+
+def _image_values(built: BuiltImage) -> dict[str, object]:
+    return {
+        "entry": built.entry,
+        "folder": word(built.folder) if built.folder else f'"$modak_work"/{FOLDER}',
+        "folders": sorted({path.rpartition("/")[0] for path in built.texts} - {""}),
+        "texts": built.texts,
+        "mark": built.mark,
+        "words": " ".join(map(word, built.words)),
+    }
+
+
+def _application_values(
+    plan: Plan, build: Build, built: BuiltImage | None, spec: JobSpec, scheduler: Scheduler
+) -> dict[str, object]:
     url, fragment = _source(build.src)
     git = url.endswith(".git") or url.startswith("git://")
     kind = next((end for end in _ARCHIVES if url.endswith(end)), None)
@@ -88,15 +127,8 @@ def build_script(plan: Plan, build: Build) -> str:
     folder = url.rstrip("/").rpartition("/")[2].removesuffix(".git").removesuffix(kind or "")
     if not re.fullmatch(_NAME, folder):
         raise InputError(f"application.build.src: '{folder}' at the end of '{url}' is no name for a folder")
-    command = build.build_command.replace(_PARALLELISM, str(build.build_parallelism))
-    tag = f"modak-{sha256_of([build.src, command, image_of(plan)])[:16]}"
-    resources = Resources(threads=build.build_parallelism)
-    options = _build_options(plan.job, build.build_parallelism)
-    spec = _spec(plan, resources, options, tag=tag)
-    argv = ["sh", "-e", "-c", f'cd "$1"\n{command}', "build", folder]
-    values: dict[str, object] = {
-        **_common(plan, spec, scheduler),
-        "directives": _directives(spec, scheduler, ()),
+    argv = ["sh", "-e", "-c", f'cd "$1"\n{_command(build)}', "build", folder]
+    return {
         "git": git,
         "folder": word(folder),
         "url": word(url),
@@ -104,12 +136,11 @@ def build_script(plan: Plan, build: Build) -> str:
         "sha256": optional_word(sha256),
         "protocols": word("=https" if url.startswith("https://") else "=http,https"),
         "unpack": "" if kind is None else _unpack(kind),
-        "build": _launch(plan, spec, scheduler, argv),
+        "build": _launch(plan, spec, scheduler, argv, built),
     }
-    return _filled("build", values)
 
 
-def _build_options(job: JobOptions, cores: int) -> JobOptions:
+def _build_options(job: JobOptions, cores: int | None) -> JobOptions:
     """Return the job's options as far as they concern a build: where it runs and who pays."""
     kept = {name: getattr(job, name) for name in ("account", "partition", "qos", "wall_time", "constraint", "modules")}
     return JobOptions(**kept, cores_per_rank=cores)
@@ -153,11 +184,19 @@ def _directives(spec: JobSpec, scheduler: Scheduler, passed: Sequence[str]) -> l
     return lines
 
 
-def _launch(plan: Plan, spec: JobSpec, scheduler: Scheduler, argv: Sequence[str], passed: Sequence[str] = ()) -> str:
-    image = image_of(plan)
+def _launch(
+    plan: Plan,
+    spec: JobSpec,
+    scheduler: Scheduler,
+    argv: Sequence[str],
+    built: BuiltImage | None,
+    passed: Sequence[str] = (),
+) -> str:
+    image = f"{built.folder or f'{spec.directory}/{FOLDER}'}/{built.file}" if built else image_of(plan, None)
     inside = wrap(plan, argv, directory=spec.directory, images=spec.directory, image=image, passed=passed)
     # The folder is known where the job runs only; the tag stands for it, which no text of the user's can hold.
     text = portable(scheduler.launch(spec, inside))
+    text = re.sub(rf"(?<= ){spec.directory}(?=/{FOLDER}/)", '"$modak_work"', text)
     return re.sub(rf"(?<=[=:]){spec.directory}(/work)?(?=[ :])", '"$modak_work"', text)
 
 

@@ -30,6 +30,12 @@ class Site:
     partition_name: str | None = None
     scripts: Sequence[SiteScript] = ()
 
+    @property
+    def images(self) -> str | None:
+        """The site's folder for images, without a slash at its end."""
+        folder = self.infrastructure.images if self.infrastructure else None
+        return folder.rstrip("/") if folder else None
+
     def storage(self, wanted: str | None) -> str | None:
         """Return the URL of the storage of class ``wanted``, the partition's before the site's."""
         if wanted is None:

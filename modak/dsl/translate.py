@@ -48,7 +48,7 @@ def translate(job: JobBody, sites: Sites, catalogue: Catalogue, *, origin: str) 
     site = _with_binds(site, [*_binds(features), *([path_of(storage)] if storage else [])])
     scripts, used = scripts_for(site, names, features, storage_class)
     check_honoured(job, features, used)
-    narrowed = permitted(catalogue, job)
+    narrowed = permitted(catalogue, job, site)
     application = _application(job, site, narrowed, features)
     options = options_of(job, site, layout, _name(job))
     if storage is not None:
@@ -66,7 +66,7 @@ def translate(job: JobBody, sites: Sites, catalogue: Catalogue, *, origin: str) 
     deployment = check(Deployment, data, origin=origin)
     _check_mpi(job, site, application)
     _, passed = copied(job.job_options.copy_environment_variable)
-    assumed = [*_assumed(site, layout, contained), *_unbuilt(narrowed)]
+    assumed = _assumed(site, layout, contained)
     return Translation(deployment, site.facts, narrowed, passed, site, assumed)
 
 
@@ -156,7 +156,7 @@ def _application(job: JobBody, site: Site, catalogue: Narrowed, features: Mappin
     if application.app_type == "python" and argv[0].endswith(".py"):
         argv = ["python3", *argv]
     kind = optimisation.app_type if optimisation else "big_data" if application.app_type == "python" else "hpc"
-    image = reference_of(application.container_runtime, site)
+    image = reference_of(application.container_runtime, site, catalogue)
     mpi = optimisation.hpc.mpi if optimisation and optimisation.hpc else None
     if image is None and mpi is not None and mpi.library is not None and site.facts.runtimes:
         image = mpi_image(catalogue, mpi)
@@ -223,21 +223,10 @@ def _request(job: JobBody, catalogue: Catalogue, contained: bool) -> dict[str, A
     return {**request, "require_levers": required}
 
 
-def _unbuilt(catalogue: Narrowed) -> list[str]:
-    """Say what keeps ``enable_opt_build`` from its purpose: a script can start no image that nobody has built."""
-    if not catalogue.unbuilt:
-        return []
-    names = ", ".join(catalogue.unbuilt)
-    return [
-        f"enable_opt_build: compiled for their processor are {names}, and not built yet: build one by 'modak image "
-        "build' and give its reference in the site's catalogue"
-    ]
-
-
 def _assumed(site: Site, layout: Layout, contained: bool) -> list[str]:
     if site.infrastructure is not None:
         return []
     found = ["no site is named: what the job asks for is taken to be there"]
     if contained:
-        found.append("the command singularity is taken to be on its nodes")
+        found.append("singularity is taken to be on its nodes, and their processors to be as new as the image needs")
     return found

@@ -11,12 +11,15 @@
 #SBATCH --cpus-per-task=1
 #SBATCH --mail-type=NONE
 #
-# Builds solver once, before the first run, in the folder in which this is started: modak-0123456789abcdef
+# Builds what solver needs once, before the first run, in the folder in which this is started: modak-0123456789abcdef
 # Every value below is a quoted word.
 
 set -eu
 modak_work=${SLURM_SUBMIT_DIR:-$PWD}
 cd "$modak_work"
+modak_fresh=$(mktemp -d "$modak_work/.modak-build.XXXXXX")
+trap 'rm -rf "$modak_fresh"' EXIT
+
 modak_source=aster-full-src-14.4.0-1.noarch
 modak_done=$modak_source/.modak-0123456789abcdef
 if [ -e "$modak_done" ]; then
@@ -27,8 +30,6 @@ if [ -e "$modak_source" ]; then
   echo "$modak_work/$modak_source is there and was not built from modak-0123456789abcdef: move it away" >&2
   exit 1
 fi
-modak_fresh=$(mktemp -d "$modak_work/.modak-build.XXXXXX")
-trap 'rm -rf "$modak_fresh"' EXIT
 curl --fail --silent --show-error --location --proto =https --output "$modak_fresh/archive" https://example.org/aster-full-src-14.4.0-1.noarch.tar.gz
 mkdir "$modak_fresh/source"
 tar -xzf "$modak_fresh/archive" -C "$modak_fresh/source"

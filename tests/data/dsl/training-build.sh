@@ -11,12 +11,15 @@
 #PBS -l nodes=1:ppn=1:arch:BW20
 #PBS -m n
 #
-# Builds test once, before the first run, in the folder in which this is started: modak-0123456789abcdef
+# Builds what test needs once, before the first run, in the folder in which this is started: modak-0123456789abcdef
 # Every value below is a quoted word.
 
 set -eu
 modak_work=${PBS_O_WORKDIR:-$PWD}
 cd "$modak_work"
+modak_fresh=$(mktemp -d "$modak_work/.modak-build.XXXXXX")
+trap 'rm -rf "$modak_fresh"' EXIT
+
 modak_source=solver
 modak_done=$modak_source/.modak-0123456789abcdef
 if [ -e "$modak_done" ]; then
@@ -27,8 +30,6 @@ if [ -e "$modak_source" ]; then
   echo "$modak_work/$modak_source is there and was not built from modak-0123456789abcdef: move it away" >&2
   exit 1
 fi
-modak_fresh=$(mktemp -d "$modak_work/.modak-build.XXXXXX")
-trap 'rm -rf "$modak_fresh"' EXIT
 git clone --depth 1 -- https://example.org/solver.git "$modak_fresh/source"
 modak_top=$modak_fresh/source
 mv "$modak_top" "$modak_source"

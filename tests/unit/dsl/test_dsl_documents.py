@@ -69,11 +69,39 @@ def test_an_efficiency_that_was_measured_needs_no_stated_one(monkeypatch: pytest
     assert answered(done.document).document["job"]["application"]["mpi_ranks"] == 3
 
 
-def test_an_image_that_nobody_built_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    site = str(DATA / "sites.yaml")
-    code, _, err = run(capsys, "plan", str(DATA / "training.json"), "--site", site)
-    assert code == 0
-    assert "enable_opt_build: compiled for their processor are tensorflow-2.1-src-gpu, and not built yet" in err
+KERAS = {
+    "optimisation": {
+        "app_type": "ai_training",
+        "app_type-ai_training": {"config": {"ai_framework": "keras"}, "ai_framework-keras": {"version": "3.15"}},
+    },
+    "target": {"job_scheduler_type": "none"},
+}
+
+
+def test_an_image_that_nobody_built_comes_with_its_build(folder: Path) -> None:
+    """The script writes the definition and its files, and gives them to modak's own build; here a stand-in runs it."""
+    done = answer(document("plain", {**KERAS, "job_options/job_name": "here"}), sites=Sites(), now=NOW)
+    image = done.document["job"]["application"]["container_runtime"]
+    assert re.fullmatch(r"private://keras-3\.15-pip-cpu-[0-9a-f]{16}\.sif", image)
+    (folder / "job.sh").write_text(done.job_script)
+    (folder / "build.sh").write_text(done.build_script or "")
+    tool = folder / "bin" / "singularity"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\nfor last; do :; done\n"
+                    'case $1 in build) eval "new=\\${$(($# - 1))}"; cat "$last" ./*.txt >"$new" 2>&1 || : ;;\n'
+                    "--version) echo 3.8 ;; *) echo \"$@\" ;; esac\n")  # fmt: skip
+    tool.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tool.parent}:{os.environ['PATH']}"}
+    for told in ("the images are there\n", "the image keras-3.15-pip-cpu is there already\nthe images are there\n"):
+        built = subprocess.run(["sh", "build.sh"], cwd=folder, env=environment, capture_output=True, text=True)
+        assert (built.returncode, built.stderr) == (0, "")
+        assert built.stdout.endswith(told)
+    file = folder / "modak-images" / image.removeprefix("private://")
+    assert "BootStrap: localimage" in file.read_text()
+    assert "keras==3.15.1" in file.read_text()
+    subprocess.run(["sh", "job.sh"], cwd=folder, env=environment, check=True)
+    assert f" {file} bin/solver" in (folder / "here.out").read_text()
+    assert not list(folder.glob(".modak-build*"))
 
 
 @pytest.mark.parametrize("name", [f"{name}-{stage}" for name in DOCUMENTS for stage in ("job", "build")])
