@@ -33,6 +33,11 @@ COMPRESSIONS: Mapping[str, str] = {
 one and a half and four times the room. Singularity before 3.10 and kernels before 4.14 read gzip only."""
 _ROOM = 2 * 1024**3
 """Bytes that a build takes besides four times what it is given."""
+_KEPT = {
+    "account", "partition", "qos", "wall_time", "memory", "memory_per_core", "gpus", "constraint", "node_list",
+    "exclusive", "environment", "modules", "pre_execution",
+}  # fmt: skip
+"""What a build's job has in common with the job that wants the image."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +129,10 @@ def _finish(build: Build, jobs: Jobs, present: Present, logs: Path, timeout: flo
 
 
 def _reason(log: Path, result: JobResult) -> str:
+    """Return why a build ended: what its tools said where it failed by itself, and what ended it otherwise."""
+    if result.state != "failed":
+        why = f"job {result.id} ended as {result.state.replace('_', ' ')}: {result.reason or 'nobody says why'}"
+        return f"{why}; the next build goes on with what was finished"
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
     for mark in ("FATAL:", "ERROR:", "E: ", "Error: ", "error: ", "fatal: "):
         if found := [line for line in lines if mark in line]:
@@ -158,6 +167,18 @@ def _source(path: Path, folder: Path) -> LocalSource:
     return LocalSource(Source(path=relative, sha256=digest, size=path.stat().st_size), path)
 
 
+def reserved(options: JobOptions, name: str) -> JobOptions:
+    """Return the options of a build's job, made from those of the job that wants the image.
+
+    A build is one process with all the cores that one node of that job would have. What says where, for whom and how
+    long stays; arrays, dependencies, scratch folders and what runs after the application are that job's alone.
+    """
+    per_node = options.ranks_per_node or -(-(options.ranks or 1) // options.nodes)
+    kept = options.model_dump(include=_KEPT, exclude_unset=True)
+    cores = per_node * (options.cores_per_rank or options.threads or 1)
+    return JobOptions(**kept, name=name, ranks=1, cores_per_rank=cores if cores > 1 else None, mpi_launcher="none")
+
+
 def _plan(definition: Definition, target: Target, words: list[str], sources: list[Source], options: JobOptions) -> Plan:
     scheduler: SchedulerName = "process" if target.type == "machine" else target.type
     name = f"image-{definition.entry.name}"[:63].rstrip(".-_")
@@ -168,7 +189,7 @@ def _plan(definition: Definition, target: Target, words: list[str], sources: lis
         application=Application(name=name, type="hpc", executable=words[0], arguments=words[1:]),
         target=target,
         request=Request(),
-        job=options.model_copy(update={"name": name}),
+        job=reserved(options, name),
         facts=Facts(),
         sources=sources,
         chosen=Candidate(name="as-is", argv=words),
