@@ -26,7 +26,12 @@ WORK = "/opt/modak-build"
 TEST = "/opt/modak-test.py"
 _DISTRIBUTIONS = {"debian12": "ubuntu22"}
 """What HPCCM, which has no Debian, takes in its place: both are served by apt-get."""
-_BASE_VARIABLES = 'for file in /.singularity.d/env/10-docker*.sh; do [ ! -e "$file" ] || . "$file"; done'
+_BASE_VARIABLES = (
+    "for file in /.singularity.d/env/10-docker*.sh /.singularity.d/env/90-environment.sh; do "
+    '[ ! -e "$file" ] || . "$file"; done'
+)
+_FOREIGN_SOURCES = "rm -f /etc/apt/sources.list.d/cuda*.list /etc/apt/sources.list.d/nvidia*.list"
+"""NVIDIA's images name package archives whose key has changed since; nothing here comes from them."""
 Form = Literal["apptainer", "containerfile"]
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64", "ppc64le": "ppc64le"}
 
@@ -215,7 +220,7 @@ class _Writer:
         return re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in text.splitlines())).strip() + "\n"
 
     def _base_blocks(self, form: Form) -> Iterator[Any]:
-        from hpccm.primitives import baseimage, raw
+        from hpccm.primitives import baseimage, raw, shell
 
         settings = {"_arch": _MACHINES[self.entry.architecture], "_distro": self._distribution(), "_docker_env": False}
         if self.base is None:
@@ -227,8 +232,10 @@ class _Writer:
             yield baseimage(image=f"{self.base.stem}.sif", _bootstrap="localimage", **settings)
         else:
             yield baseimage(image=self.base.tag, **settings)
-        # An image that came from a registry keeps its variables there, and the build does not see them by itself.
+        # Apptainer keeps an image's variables there, and the build on top of it does not see them by itself.
         yield raw(singularity=f"%post\n    {_BASE_VARIABLES}")
+        if self.base is None and self.entry.accelerator == "nvidia":
+            yield shell(commands=[_FOREIGN_SOURCES], chdir=False)
 
     def _distribution(self) -> str:
         name = self.entry.distribution or ""
@@ -297,6 +304,9 @@ class _Writer:
         yield label(metadata={name: text if plain else _double(text, "$") for name, text in sorted(labels.items())})
         yield raw(singularity='%runscript\n    exec "$@"')
         python = f"{PREFIX}/bin/python3" if self.recipe.lock else "python3"
+        if self.recipe.stubs:
+            # The driver's libraries come from the machine that has the GPUs, and a build may run elsewhere.
+            python = f'env LD_LIBRARY_PATH="$LD_LIBRARY_PATH:{self.recipe.stubs}" {python}'
         yield shell(commands=[f"{python} {TEST}"], _test=True)
 
 

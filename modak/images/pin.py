@@ -87,28 +87,29 @@ def definition_for(
     *,
     resolved: bool = True,
 ) -> Definition:
-    """Return the definition of a catalogue entry, compiled for ``microarchitecture`` if it compiles.
+    """Return the definition of a catalogue entry; it and what it is built on are compiled for ``microarchitecture``.
 
     Its base is pinned to what its reference stands for now, unless ``resolved`` is False. InputError for an unknown
     name; TargetError where the base's registry cannot be reached.
     """
     if name not in images:
         raise InputError(f"the catalogue has no image '{name}'")
-    entry = images[name]
-    if entry.source == "opt-build" and microarchitecture is not None:
-        entry = for_microarchitecture(entry, microarchitecture, images, recipes)
-    if not resolved:
-        return define(entry, images, recipes)
-    return define(_with_digest(entry), dict(_bases(entry, images)), recipes)
+    made = []
+    for entry in _chain(images[name], images):
+        if entry.source == "opt-build" and microarchitecture is not None:
+            entry = for_microarchitecture(entry, microarchitecture, images, recipes)
+        made.append(_with_digest(entry) if resolved else entry)
+    return define(made[0], {**images, **{entry.name: entry for entry in made}}, recipes)
 
 
-def _bases(entry: ImageEntry, images: Mapping[str, ImageEntry]) -> list[tuple[str, ImageEntry]]:
-    bases = []
-    current = entry
-    while current.base is not None and current.base in images:
-        current = images[current.base]
-        bases.append((current.name, _with_digest(current)))
-    return bases
+def _chain(entry: ImageEntry, images: Mapping[str, ImageEntry]) -> list[ImageEntry]:
+    """Return an image and the ones that it is built on, as far as the catalogue has them; InputError for a circle."""
+    chain = [entry]
+    while (base := chain[-1].base) is not None and base in images:
+        if images[base] in chain:
+            raise InputError(f"the image '{base}' is built on itself: give it another 'base'")
+        chain.append(images[base])
+    return chain
 
 
 def _with_digest(entry: ImageEntry) -> ImageEntry:

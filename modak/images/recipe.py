@@ -17,6 +17,7 @@ DATA = Path(__file__).parent / "data"
 Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.+_-]*$")]
 """A name that means the same in every shell."""
 Url = Annotated[str, StringConstraints(pattern=r"^https://[A-Za-z0-9._~:/?#@!&=%+,;-]+$")]
+Folder = Annotated[str, StringConstraints(pattern=r"^(/[A-Za-z0-9._+-]+)+$")]
 File = TypeVar("File", bound=Model)
 Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
 
@@ -79,6 +80,8 @@ class Recipe(Model):
     """Template of the build's shell script, by file name below ``build/``."""
     values: dict[VariableName, Text] = {}
     """Values for the template."""
+    stubs: Folder | None = None
+    """Folder with stand-ins for libraries of the GPU's driver, for the image's own test."""
     environment: dict[VariableName, Text] = {}
     """Variables in the image; ``$NAME`` stands for what the base has."""
 

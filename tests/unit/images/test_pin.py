@@ -12,6 +12,7 @@ from modak.model.plan import Plan
 
 IMAGES = load_catalogue().images
 DIGEST = "sha256:" + "0123456789abcdef" * 4
+CIRCLE = {"debian12-mpich": "debian12-openmpi", "debian12-openmpi": "debian12-mpich"}
 HUB = {"reference": "docker://tensorflow/tensorflow:2.1.0"}
 
 
@@ -60,6 +61,18 @@ def test_an_image_to_build_gets_the_digest_of_its_definition_on_a_pinned_base(
     assert definition.base is not None
     assert f"From: docker.io/library/debian@{DIGEST}" in definition.base.texts["apptainer"]
     assert definition.digest != definition_for("numexpr-2.14-src-cpu", IMAGES, "zen2").digest
+
+
+def test_what_an_image_is_built_on_is_compiled_for_the_same_processor(asked: list[str]) -> None:
+    definition = definition_for("pytorch-1.4-glow-cpu", IMAGES, "zen")
+    assert definition.base is not None
+    assert {definition.labels["modak.flags"], definition.base.labels["modak.flags"]} == {"-march=znver1 -mtune=znver1"}
+
+
+def test_images_that_are_built_on_each_other_are_refused() -> None:
+    circle = {name: IMAGES[name].model_copy(update={"base": base}) for name, base in CIRCLE.items()}
+    with pytest.raises(InputError, match="the image 'debian12-mpich' is built on itself"):
+        definition_for("debian12-mpich", circle)
 
 
 def test_an_image_that_cannot_be_had_gives_way_to_the_next_and_is_named(

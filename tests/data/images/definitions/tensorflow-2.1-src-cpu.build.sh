@@ -1,7 +1,9 @@
 #!/bin/sh
 set -eu
-# Bazel is compiled first: its own bootstrap needs nothing but a JDK.
-mkdir -p /opt/modak-build/bazel
+# Bazel is compiled first: its own bootstrap needs nothing but a JDK. It keeps some 20 GB in the home, which must not
+# get into the image.
+export HOME=/opt/modak-build/home
+mkdir -p /opt/modak-build/bazel "$HOME"
 cd /opt/modak-build/bazel
 unzip -q /opt/modak-build/programs/bazel-dist.zip
 EXTRA_BAZEL_ARGS="--host_javabase=@local_jdk//:jdk" bash ./compile.sh
@@ -21,4 +23,5 @@ fi
 bazel build "$@" --config=opt --copt=-march=broadwell --copt=-mtune=broadwell \
   //tensorflow/tools/pip_package:build_pip_package
 ./bazel-bin/tensorflow/tools/pip_package/build_pip_package /opt/modak-build/wheel
+bazel shutdown
 python3 -m pip install --no-cache-dir --no-deps /opt/modak-build/wheel/tensorflow-*.whl

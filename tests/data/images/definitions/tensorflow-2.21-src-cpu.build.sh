@@ -1,5 +1,8 @@
 #!/bin/sh
 set -eu
+# Bazel keeps some 20 GB in the home, which must not get into the image.
+export HOME=/opt/modak-build/home
+mkdir -p "$HOME"
 install -m 755 /opt/modak-build/programs/bazel /usr/local/bin/bazel
 cd /opt/modak-build/source
 export PATH="/opt/modak/bin:$PATH"
@@ -14,3 +17,4 @@ fi
 bazel build "$@" --config=opt --copt=-march=x86-64-v4 --copt=-mtune=generic --repo_env=WHEEL_NAME=tensorflow_cpu \
   //tensorflow/tools/pip_package:wheel
 python3 -m pip install --no-cache-dir --no-deps bazel-bin/tensorflow/tools/pip_package/wheel_house/tensorflow_cpu-*.whl
+bazel shutdown
