@@ -20,7 +20,7 @@ from modak.model.target import Facts, Node
 from modak.optimiser.conditions import satisfies
 from modak.optimiser.images import fault_of, find
 from modak.optimiser.options import Place, place_words
-from modak.optimiser.runtimes import fault_of_runtime
+from modak.optimiser.runtimes import fault_of_ranks, fault_of_runtime
 
 CONTAINERS: tuple[RuntimeName, ...] = ("apptainer", "singularity", "charliecloud", "podman", "docker")
 """In the order in which they are preferred where nothing else decides: those made for clusters first."""
@@ -130,6 +130,8 @@ class _Finder:
         reason = None
         if entry.accelerator is not None:
             reason = fault_of_runtime(place.runtime, self.facts.runtimes[place.runtime], entry.accelerator)
+        if reason is None and entry.mpi is not None and place.type == "hpc":
+            reason = fault_of_ranks(place.runtime, self.ranks)
         if reason is None:
             places.feasible.append(place)
         else:

@@ -39,3 +39,13 @@ def fault_of_runtime(runtime: RuntimeName, version: str, accelerator: str | None
         if Version(version) < Version(need.release):
             return f"{runtime} {version} is too old: {need.purpose} takes {need.release} or newer"
     return None
+
+
+def fault_of_ranks(runtime: RuntimeName, ranks: int) -> str | None:
+    """Return why the ranks of an MPI application cannot find each other in this runtime's containers, as one clause.
+
+    podman and docker close the files by which a launcher's PMI speaks to a rank, and hide the folders of PMIx.
+    """
+    if ranks == 1 or runtime not in ("podman", "docker"):
+        return None
+    return f"{runtime} cuts {ranks} ranks of MPI off from their launcher: use apptainer or charliecloud for them"
