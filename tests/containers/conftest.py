@@ -69,6 +69,12 @@ def artefact(parts: Containers, sif: Path) -> Image:
     return Image(reference=reference, digest=resolve(parse(reference)).digest)
 
 
+@pytest.fixture
+def there(store: ImageStore, artefact: Image) -> Path:
+    """An image that was pulled."""
+    return Path(store.pull(artefact, "apptainer").path)
+
+
 @pytest.fixture(scope="session")
 def catalogue(parts: Containers) -> Mapping[str, ImageEntry]:
     """The catalogue, with the base from the tests' registry."""

@@ -18,12 +18,6 @@ from modak.images.store import ImageStore, read_keys
 from modak.model.plan import Image
 
 
-@pytest.fixture
-def there(store: ImageStore, artefact: Image) -> Path:
-    """An image that was pulled."""
-    return Path(store.pull(artefact, "apptainer").path)
-
-
 def writable(path: Path) -> Path:
     path.chmod(0o644)
     return path
@@ -344,45 +338,3 @@ def test_an_image_without_a_record_is_not_trusted(store: ImageStore, artefact: I
     with pytest.raises(TargetError, match="has no record of what was pulled"):
         store.check(artefact, "apptainer")
     assert store.pull(artefact, "apptainer").pulled
-
-
-class TestCollect:
-    """Removing what nobody needs."""
-
-    def test_what_was_used_of_late_stays(self, store: ImageStore, there: Path) -> None:
-        [row] = store.collect(30)
-        assert (row.removed, row.reason) == (False, "used within 30 days")
-        assert there.exists()
-
-    def test_what_a_queued_job_needs_stays(
-        self, parts: Containers, store: ImageStore, artefact: Image, there: Path
-    ) -> None:
-        run = parts.folder("runs-queued")
-        (run / "state").mkdir()
-        parts.own(run)
-        store.pull(artefact, "apptainer", holder=str(run))
-        [row] = store.collect(0)
-        assert (row.removed, row.reason) == (False, f"needed by {run}")
-        (run / "state" / "exit").touch()
-        [row] = store.collect(0, dry=True)
-        assert row.removed
-        assert there.exists()
-        [row] = store.collect(0)
-        assert row.removed
-        assert row.size > 1_000_000
-        assert not list(there.parent.glob("*.sif*"))
-        assert store.pull(artefact, "apptainer").pulled
-
-    def test_what_was_not_used_for_long_goes(self, parts: Containers, store: ImageStore, there: Path) -> None:
-        os.utime(there.parent / ".used" / there.name, (time.time() - 40 * 86400,) * 2)
-        leftover = there.parent / ".work" / "leftover"
-        leftover.mkdir()
-        parts.own(leftover)
-        os.utime(leftover, (time.time() - 3 * 86400,) * 2)
-        assert [row.removed for row in store.collect(30)] == [True]
-        assert not there.exists()
-        assert not leftover.exists()
-
-    def test_an_empty_or_missing_folder_is_no_error(self, parts: Containers, images: Path) -> None:
-        assert ImageStore(UserTransport(parts), str(images)).collect(1) == []
-        assert ImageStore(UserTransport(parts), str(images / "none")).collect(1) == []

@@ -4,7 +4,7 @@
 # number of bytes that must be free; PLAIN is 1 where the first one's registry is on this machine and may speak HTTP.
 
 umask 022
-store_open "$1"
+store_open "$1" # which may let the group in, too
 tool=$2 squash=$3 room=$4 plain=$5
 shift 5
 command -v "$tool" >/dev/null 2>&1 || fail "$tool is not on this machine's PATH"

@@ -3,6 +3,8 @@
 
 store_open() { # IMAGES
   images=$1
+  store_error=$(mkdir -p "$images" 2>&1) || fail "the image folder $images cannot be made: ${store_error##*: }"
+  [ -z "$(find "$images/" -prune -perm -2020 2>/dev/null)" ] || umask 002 # all in a group's folder is the group's
   store_error=$(mkdir -p "$images/.locks" "$images/.work" "$images/.used" "$images/.holders" 2>&1) ||
     fail "the image folder $images cannot be made: ${store_error##*: }"
   images=$(cd "$images" && pwd) # tools that change the folder get it too
@@ -10,10 +12,17 @@ store_open() { # IMAGES
 
 store_work() { # sets work, a folder of our own that is removed at the end, with the lock
   work=$(mktemp -d "$images/.work/XXXXXXXX") || fail "the image folder $images cannot be written"
-  trap 'lock_drop; chmod -R u+rwX "$work" 2>/dev/null; rm -rf "$work"' EXIT
-  trap 'exit 129' HUP
-  trap 'exit 130' INT
-  trap 'exit 143' TERM
+  trap store_end EXIT
+  trap 'store_end; exit 129' HUP
+  trap 'store_end; exit 130' INT
+  trap 'store_end; exit 143' TERM
+}
+
+store_end() { # whole, even where a signal comes while the shell is ending: that would cut the trap of EXIT short
+  trap '' HUP INT TERM
+  lock_drop
+  chmod -R u+rwX "$work" 2>/dev/null
+  rm -rf "$work"
 }
 
 store_has() { [ -f "$images/$1" ] && [ -f "$images/$1.info" ]; }
