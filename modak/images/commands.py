@@ -89,14 +89,17 @@ def define(name: str, catalogue: Sequence[Path], target: str | None, output: Pat
     if output is None:
         sys.stdout.write(definition.texts["containerfile" if form == "containerfile" else "apptainer"])
         return
-    output.mkdir(parents=True, exist_ok=True)
     texts = {
         "image.def": definition.texts["apptainer"],
         "Containerfile": definition.texts["containerfile"],
         **definition.files,
     }
-    for file, text in texts.items():
-        (output / file).write_text(text, encoding="utf-8")
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        for file, text in texts.items():
+            (output / file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{error.filename or output} cannot be written: {error.strerror}") from None
     print(f"{definition.digest} in {output}: {', '.join(sorted(texts))}")
 
 

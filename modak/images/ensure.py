@@ -55,7 +55,8 @@ class Wish:
 def check_name(name: str, catalogue: Mapping[str, ImageEntry]) -> None:
     """Raise InputError for a name without ':' and '/', which no reference is and which the catalogue does not have."""
     if name not in catalogue and not re.search(r"[:/]", name):
-        raise InputError(f"the catalogue has no image '{name}'{nearest(name, list(catalogue))}")
+        hint = nearest(name, list(catalogue)) or f"; an image of a registry is written 'docker://{name}'"
+        raise InputError(f"the catalogue has no image '{name}'{hint}")
 
 
 class Images:

@@ -16,7 +16,10 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _ENTRY = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
 _LIBRARY_DIGEST = re.compile(r"sha256\.([0-9a-f]{64})")
 
-_FORMS = "'docker://[HOST/]NAME[:TAG]', 'oras://HOST/NAME[:TAG]', 'library://NAME[:TAG]', a file's absolute path"
+_FORMS = (
+    "'docker://[HOST/]NAME[:TAG]', 'oras://HOST/NAME[:TAG]', 'library://HOST/ENTITY/COLLECTION/NAME[:TAG]', "
+    "a file's absolute path"
+)
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,11 @@ def _split(text: str, rest: str) -> tuple[str, str | None, str | None]:
     return (f"{head}/{last}" if head else last), tag or None, digest or None
 
 
+def _check_port(text: str, host: str) -> None:
+    if (port := re.search(r":(\d+)$", host)) and not 0 < int(port[1]) < 65536:
+        raise _bad(text, f"{port[1]} is not a port, which is 1 to 65535")
+
+
 def _oci(text: str, rest: str, scheme: Literal["docker", "oras"], default_registry: str | None) -> Reference:
     name, tag, digest = _split(text, rest.removeprefix("//"))
     registry, slash, repository = name.partition("/")
@@ -112,6 +120,7 @@ def _oci(text: str, rest: str, scheme: Literal["docker", "oras"], default_regist
         if default_registry is None:
             raise _bad(text, "it begins with the registry's host")
         registry, repository = default_registry, name
+    _check_port(text, registry)
     if registry in ("index.docker.io", "registry-1.docker.io"):
         registry = "docker.io"
     if registry == "docker.io" and "/" not in repository:
@@ -127,6 +136,7 @@ def _library(text: str, rest: str) -> Reference:
         repository = rest.lstrip("/")
     elif _HOST.fullmatch(rest.partition("/")[0]) and rest.count("/") > 2:
         host, _, repository = rest.partition("/")
+        _check_port(text, host)
     name, colon, tag = repository.partition(":")
     if not _LIBRARY_PATH.fullmatch(name):
         raise _bad(text, f"{name!r} is not a library's ENTITY/COLLECTION/NAME")
