@@ -37,3 +37,10 @@ def test_the_page_of_faulty_blueprints_has_every_case() -> None:
     told = {row[0].removeprefix("| "): row[-1].removesuffix(" |") for row in rows if len(row) == 6}
     assert {case["name"] for case in cases} == told.keys() - {"fault", "---"} - {name for name in told if "**" in name}
     assert {told[case["name"]] for case in cases} == {"yes"}, "run python benchmarks/blueprint_faults.py"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_tests_that_a_page_names_are_there(page: Path) -> None:
+    files = (TOP / "tests").rglob("test_*.py")
+    there = {name for path in files for name in re.findall(r"def (test_\w+)", path.read_text())}
+    assert set(re.findall(r"`(test_\w+)`", page.read_text())) <= there
