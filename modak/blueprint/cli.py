@@ -17,7 +17,11 @@ Inputs = Annotated[
 @app.command()
 def validate(file: Blueprint, inputs: Inputs = None) -> None:
     """Check a blueprint before anything runs; every fault is told with its file, line, node and property."""
-    _without_faults(file, inputs)
+    from modak.blueprint.sodalite_check import notices
+
+    service, _ = _without_faults(file, inputs)
+    for notice in notices(service):
+        print(notice, file=sys.stderr)
     print(f"{file}: no fault found")
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -32,6 +32,8 @@ class Resolver:
 
     service: Service
     inputs: Mapping[str, Any]
+    path: tuple[tuple[str, str], ...] = ()
+    """Nodes and properties that are being evaluated, each for the one before."""
 
     def value(self, value: Any, node: str | None) -> Any:
         """Return ``value`` with all functions evaluated; ``_UNKNOWN`` where one cannot be yet."""
@@ -46,14 +48,17 @@ class Resolver:
             return _UNKNOWN if _UNKNOWN in items else items
         return value
 
-    def properties(self, template: Spot) -> dict[str, Any]:
-        """Return the properties of a node template with their defaults; those that cannot be told yet are absent."""
+    def properties(self, template: Spot, only: str | None = None) -> dict[str, Any]:
+        """Return the properties of a node template with their defaults, or the one named ``only``.
+
+        Those that cannot be told yet are absent.
+        """
         definitions = self.service.types.collected(self.service.type_of(template), "properties")
         given = template.value.get("properties") or {}
         values = {
             name: self.value(given.get(name, definition.get("default")), template.name)
             for name, definition in definitions.items()
-            if name in given or "default" in definition
+            if (name in given or "default" in definition) and only in (None, name)
         }
         return {name: value for name, value in values.items() if value is not _UNKNOWN}
 
@@ -66,7 +71,7 @@ class Resolver:
                 template = templates.get(node or "") if entity == "SELF" else templates.get(entity)
                 if entity == "HOST":
                     template = host_of(self.service, templates.get(node or ""))
-                return self.properties(template).get(name, _UNKNOWN) if template else _UNKNOWN
+                return self._property(template, name) if template else _UNKNOWN
             case "get_artifact", [_, name, *_]:
                 artifact = (templates[node].value.get("artifacts") or {}).get(name) if node in templates else None
                 file = artifact.get("file") if isinstance(artifact, dict) else artifact
@@ -79,6 +84,12 @@ class Resolver:
                 pieces = text.split(separator)
                 return pieces[index] if 0 <= index < len(pieces) else _UNKNOWN
         return _UNKNOWN
+
+    def _property(self, template: Spot, name: str) -> Any:
+        if (template.name, name) in self.path:
+            return _UNKNOWN
+        deeper = replace(self, path=(*self.path, (template.name, name)))
+        return deeper.properties(template, name).get(name, _UNKNOWN)
 
     def _input(self, name: str) -> Any:
         if name in self.inputs:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from modak.blueprint.references import Scope, requirements_of, target_of
+from modak.blueprint.references import Scope, requirements_of, taken_properties, target_of
 from modak.blueprint.service import Service, Type, inside
 from modak.blueprint.spot import Fault, Spot
 from modak.blueprint.values import check_properties, missing
@@ -137,7 +137,7 @@ def _artifacts(service: Service, template: Spot, found: Type) -> Iterator[Fault]
         if file is None:
             continue
         yield from _artifact_type(service, spot, file)
-        path, problem = inside(spot.document.path.parent / file.value, service.folder)
+        path, problem = inside(spot.document.path.parent, file.value, service.folder)
         if problem:
             yield file.fault(f"'{file.value}' {problem}")
         elif path.name in names:
@@ -187,7 +187,7 @@ def implementation_files(operation: Spot) -> Iterator[Spot]:
 def check_implementation(service: Service, operation: Spot) -> Iterator[Fault]:
     """Check that the files that carry out an operation are there."""
     for file in implementation_files(operation):
-        _, problem = inside(file.document.path.parent / file.value, service.folder)
+        _, problem = inside(file.document.path.parent, file.value, service.folder)
         if problem:
             yield file.fault(f"the playbook '{file.value}' {problem}")
 
@@ -218,18 +218,25 @@ _CHECKS: tuple[Callable[[Service, Spot, Type], Iterator[Fault]], ...] = (
 
 
 def _cycles(service: Service) -> Iterator[Fault]:
-    edges: Mapping[str, list[Spot]] = {
-        name: list(requirements_of(template)) if isinstance(template.value, dict) else []
-        for name, template in service.templates().items()
-    }
+    waits: dict[str, list[tuple[Spot, str]]] = {}
+    takes: dict[str, list[tuple[Spot, str]]] = {}
+    for name, template in service.templates().items():
+        waits[name] = [(spot, target_of(spot) or "") for spot in requirements_of(template)]
+        for spot in template.below("properties"):
+            takes[f"{name}.{spot.name}"] = list(taken_properties(service, template, spot))
+    yield from _rings(waits, "the node templates wait for each other")
+    yield from _rings(takes, "the properties take their values from each other")
+
+
+def _rings(edges: Mapping[str, list[tuple[Spot, str]]], sentence: str) -> Iterator[Fault]:
+    """Yield a fault for each way along ``edges`` that comes back, told at its last part."""
     done: set[str] = set()
 
     def walk(name: str, path: tuple[str, ...]) -> Iterator[Fault]:
-        for requirement in edges.get(name, []):
-            target = target_of(requirement) or ""
+        for spot, target in edges.get(name, []):
             if target in path:
                 ring = " -> ".join([*path[path.index(target) :], target])
-                yield requirement.fault(f"the node templates wait for each other: {ring}")
+                yield spot.fault(f"{sentence}: {ring}")
             elif target not in done:
                 yield from walk(target, (*path, target))
         done.add(name)

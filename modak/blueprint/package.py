@@ -34,13 +34,13 @@ def files_of(service: Service) -> list[Path]:
                 needed.update(_named(service, folder, operation))
         for artifact in template.below("artifacts"):
             name = artifact.value.get("file") if isinstance(artifact.value, dict) else artifact.value
-            needed.update(_below(inside(folder / str(name), service.folder)[0]))
+            needed.update(_below(inside(folder, str(name), service.folder)[0]))
     return sorted(needed)
 
 
 def _named(service: Service, folder: Path, operation: Spot) -> Iterator[Path]:
     for file in implementation_files(operation):
-        yield from _below(inside(folder / str(file.value), service.folder)[0])
+        yield from _below(inside(folder, str(file.value), service.folder)[0])
 
 
 def _below(path: Path) -> Iterator[Path]:

@@ -141,6 +141,24 @@ def _is_path(argument: Any) -> bool:
     return bool(parts) and all(isinstance(part, str) for part in parts)
 
 
+def calls_in(spot: Spot) -> Iterator[Spot]:
+    """Yield every call of a function that is or stands in a value."""
+    if is_function(spot.value):
+        yield spot
+    for part in spot.items():
+        yield from calls_in(part)
+
+
+def taken_properties(service: Service, template: Spot, spot: Spot) -> Iterator[tuple[Spot, str]]:
+    """Yield each call in a value of a node template that takes a property, and which, as node and name."""
+    for call in calls_in(spot):
+        argument = call.value.get("get_property")
+        if isinstance(argument, list) and len(argument) == 2:
+            host = host_of(service, template)
+            holder = {"SELF": template.name, "HOST": host.name if host else ""}.get(str(argument[0]), argument[0])
+            yield call, f"{holder}.{argument[1]}"
+
+
 def host_of(service: Service, template: Spot | None) -> Spot | None:
     """Return the node template that hosts another: the target of its requirement ``host``."""
     if template is None:

@@ -241,7 +241,7 @@ def _resolve(spot: Spot, folder: Path, faults: list[Fault]) -> Path | None:
     name = spot.value.get("file") if isinstance(spot.value, dict) else spot.value
     if not isinstance(name, str):
         return None
-    path, problem = inside(spot.document.path.parent / name, folder)
+    path, problem = inside(spot.document.path.parent, name, folder)
     if problem:
         hint = ": copy the library there with 'modak blueprint init'" if name.startswith("modak/") else ""
         faults.append(spot.fault(f"'{name}' {problem}{hint}"))
@@ -249,8 +249,11 @@ def _resolve(spot: Spot, folder: Path, faults: list[Fault]) -> Path | None:
     return path
 
 
-def inside(path: Path, folder: Path) -> tuple[Path, str | None]:
-    """Return a file's path without ``..``, and what forbids an orchestrator to take it, or None."""
+def inside(beside: Path, name: str, folder: Path) -> tuple[Path, str | None]:
+    """Return the path of the file ``name``, without ``..``, and what forbids an orchestrator to take it, or None."""
+    path = beside / name
+    if "://" in name:
+        return path, "is an address, and xOpera takes files from the blueprint's folder only"
     parts: list[str] = []
     for part in path.relative_to(folder).parts if path.is_relative_to(folder) else path.parts:
         if part == ".." and parts and parts[-1] != "..":

@@ -3,19 +3,29 @@
 from typing import Any
 
 JOB = "sodalite.nodes.workflow.Job"
+MANAGER_TYPE = "sodalite.nodes.hpc.WM"
 MANAGER = ("scheduler", "username", "ssh-key")
 """Properties of a workload manager that say how to use it, besides those of every target."""
-RUNTIME = ("runtime", "images_location")
+RUNTIME = ("runtime", "images_location", "private_registry")
 APPLICATION = (
     "app_tag", "app_type", "container_runtime", "executable", "arguments", "mpi_ranks", "threads", "minimal_efficiency",
-    "storage_class_pref",
+    "storage_class_pref", "pre-execution", "post-execution", "build",
 )  # fmt: skip
 EXECUTION = (
-    "content", "workspace", "job_name", "partition", "queue", "wall_time_limit", "node_count", "core_count",
-    "process_count_per_node", "request_gpus", "request_specific_nodes", "standard_output_file", "standard_error_file",
-    "combine_stdout_stderr", "copy_environment", "copy_environment_variable", "request_event_notification",
-    "email_address",
+    "content", "workspace", "job_name", "account", "partition", "queue", "wall_time_limit", "node_count", "core_count",
+    "process_count_per_node", "core_count_per_process", "memory_limit", "minimum_memory_per_processor", "request_gpus",
+    "request_specific_nodes", "job_array", "job_dependency", "standard_output_file", "standard_error_file",
+    "combine_stdout_stderr", "architecture_constraint", "copy_environment", "copy_environment_variable",
+    "request_event_notification", "email_address", "defer_job", "node_exclusive",
 )  # fmt: skip
+UNUSED = {
+    MANAGER_TYPE: ("hpc_label", "scrape_interval"),
+    "sodalite.nodes.batch.Container.Runtime": ("certs_location", "puller_image", "puller_image_remote"),
+    "sodalite.nodes.workflow.Result": ("monitor_period", "monitor_retries_headroom"),
+}
+"""Properties that are accepted and not gone by, by the name of the node type."""
+UNUSED_INPUTS = ("monitoring_id", "hpc_exporter_address", "deployment_label", "jwt")
+"""Inputs of SODALITE's monitoring."""
 
 
 def told(*names: str) -> dict[str, Any]:

@@ -40,6 +40,12 @@ class Spot:
         location = self.location[1:] if self.location[:1] == ("topology_template",) else self.location
         return dotted(location)
 
+    @property
+    def is_date(self) -> bool:
+        """Tell whether YAML takes what is written there for a date, which some tools do not make text again."""
+        node = self.document.node(self.location)
+        return node is not None and node.tag == "tag:yaml.org,2002:timestamp"
+
     def at(self, key: int | str) -> "Spot":
         """Return the value below ``key``."""
         return Spot(self.document, (*self.location, key), self.value[key])

@@ -99,4 +99,4 @@ def _clause(clause: Spot, wanted: str) -> Iterator[Fault]:
     if keyword not in CONSTRAINTS:
         yield clause.fault(f"there is no constraint '{keyword}'{nearest(keyword, sorted(CONSTRAINTS))}")
     elif problem := limit_fault(keyword, limit, wanted):
-        yield clause.fault(f"{keyword} {problem}, not {shown(limit)}")
+        yield clause.fault(f"{keyword} {problem}")

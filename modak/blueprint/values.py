@@ -85,7 +85,9 @@ def _typed(
     value = spot.value
     if wanted in _PRIMITIVES:
         is_right, words = _PRIMITIVES[wanted]
-        if not is_right(value):
+        if wanted == "string" and spot.value == value and spot.is_date:
+            yield spot.fault(f"must be text, not the date {value}: write it in quotes")
+        elif not is_right(value):
             yield spot.fault(f"must be {words}, not {shown(value)}{_remedy(wanted, value)}")
     elif wanted in UNITS:
         if amount(value, wanted) is None:
@@ -199,29 +201,45 @@ def _limits(keyword: str, limit: Any) -> str:
 
 
 def limit_fault(keyword: str, limit: Any, wanted: str) -> str | None:
-    """Return what is wrong with the value of a constraint on a ``wanted``, or None."""
+    """Return what is wrong with a constraint on values of the type ``wanted``, or None."""
+    of = _CONSTRAINED.get(keyword)
+    if of is not None and wanted in PRIMITIVES and wanted not in of:
+        return f"is for the types {', '.join(of)}, not for {wanted}"
+    problem = _limit_problem(keyword, limit, wanted)
+    return f"wants {problem}, not {_written(limit)}" if problem else None
+
+
+def _written(limit: Any) -> str:
+    return f"[{', '.join(map(str, limit))}]" if isinstance(limit, list) else shown(limit)
+
+
+def _limit_problem(keyword: str, limit: Any, wanted: str) -> str | None:
     if keyword == "pattern":
         try:
             re.compile(limit)
         except (re.error, TypeError):
-            return "wants a regular expression"
-    elif keyword == "valid_values":
-        return None if isinstance(limit, list) else "wants a list"
+            return "a regular expression"
     elif keyword in ("length", "min_length", "max_length"):
-        return None if isinstance(limit, int) and limit >= 0 else "wants a whole number"
+        return None if isinstance(limit, int) and limit >= 0 else "a whole number"
+    elif keyword == "valid_values":
+        fit = isinstance(limit, list) and all(_can_be(value, wanted) for value in limit)
+        return None if fit else f"a list of values of type {wanted}"
     elif keyword == "in_range":
         whole = isinstance(limit, list) and len(limit) == 2
-        if not whole or not all(v == "UNBOUNDED" or _can_compare(v, wanted) for v in limit):
-            return "wants a list of the lowest and the highest"
-    elif keyword != "equal" and not _can_compare(limit, wanted):
-        return f"wants a value of type {wanted}"
+        if not whole or not all(v == "UNBOUNDED" or _can_be(v, wanted) for v in limit):
+            return "a list of the lowest and the highest"
+        low, high = _comparable(limit, wanted)
+        return None if "UNBOUNDED" in limit or low <= high else "the lowest before the highest"
+    elif not _can_be(limit, wanted):
+        return f"a value of type {wanted}"
     return None
 
 
-def _can_compare(limit: Any, wanted: str) -> bool:
+def _can_be(value: Any, wanted: str) -> bool:
+    """Tell whether a value is one of a primitive type; any may be one of another type."""
     if wanted in UNITS:
-        return amount(limit, wanted) is not None
-    return _is_number(limit) if wanted in ("integer", "float") else isinstance(limit, str)
+        return amount(value, wanted) is not None
+    return wanted not in _PRIMITIVES or _PRIMITIVES[wanted][0](value)
 
 
 def _comparable(value: Any, wanted: str) -> Any:
@@ -255,3 +273,12 @@ _CONSTRAINTS: Mapping[str, Callable[[Any, Any], str]] = {
     "pattern": lambda v, x: "" if re.fullmatch(x, v) else "{}",
 }
 CONSTRAINTS = frozenset(_CONSTRAINTS)
+_MEASURED = ("string", "list", "map")
+_ORDERED = ("integer", "float", "timestamp", "version", *UNITS)
+_CONSTRAINED: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("length", "min_length", "max_length"), _MEASURED),
+    **dict.fromkeys(("greater_than", "greater_or_equal", "less_than", "less_or_equal"), _ORDERED),
+    "in_range": (*_ORDERED, "range"),
+    "pattern": ("string",),
+}
+"""The primitive types that a constraint is for; any where it is not named."""

@@ -34,6 +34,14 @@ class Outline:
         """Return ``file:line`` of the deepest part that ``location`` reaches."""
         return f"{self.path}:{_line(self.root, location)}"
 
+    def node(self, location: Location) -> yaml.Node | None:
+        """Return what stands at ``location``, as it was written; None where nothing does."""
+        found: yaml.Node | None = self.root
+        for part in location:
+            step = _step(found, part)
+            found = None if step is None else step[1]
+        return found
+
     def sections(self) -> dict[str, yaml.Node]:
         """Return the values of the top-level keys; none when the document is no mapping."""
         pairs = self.root.value if isinstance(self.root, yaml.MappingNode) else []

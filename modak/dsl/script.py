@@ -16,6 +16,7 @@ from modak.model.request import JobOptions
 from modak.schedulers.base import JobSpec, Scheduler
 from modak.schedulers.process import GRACE
 from modak.schedulers.registry import get
+from modak.shell import join
 
 START: dict[SchedulerName, str] = {
     "slurm": "${SLURM_SUBMIT_DIR:-$PWD}",
@@ -115,6 +116,29 @@ def _image_values(built: BuiltImage) -> dict[str, object]:
 def _application_values(
     plan: Plan, build: Build, built: BuiltImage | None, spec: JobSpec, scheduler: Scheduler
 ) -> dict[str, object]:
+    values, argv = _source_values(build)
+    return {**values, "build": _launch(plan, spec, scheduler, argv, built)}
+
+
+def build_here(build: Build, name: str) -> str:
+    """Return the script that builds the application ``name`` once, without an image, in the folder where it starts."""
+    values, argv = _source_values(build)
+    return _filled(
+        "build",
+        {
+            "name": name,
+            "tag": f"modak-{sha256_of([build.src, _command(build), None])[:16]}",
+            "start": START["process"],
+            "modules": [],
+            "directives": [],
+            "image": None,
+            "application": {**values, "build": portable(join(argv))},
+        },
+    )
+
+
+def _source_values(build: Build) -> tuple[dict[str, object], list[str]]:
+    """Return what the template must know of the source, and the command line that builds it."""
     url, fragment = _source(build.src)
     git = url.endswith(".git") or url.startswith("git://")
     kind = next((end for end in _ARCHIVES if url.endswith(end)), None)
@@ -127,8 +151,7 @@ def _application_values(
     folder = url.rstrip("/").rpartition("/")[2].removesuffix(".git").removesuffix(kind or "")
     if not re.fullmatch(_NAME, folder):
         raise InputError(f"application.build.src: '{folder}' at the end of '{url}' is no name for a folder")
-    argv = ["sh", "-e", "-c", f'cd "$1"\n{_command(build)}', "build", folder]
-    return {
+    values: dict[str, object] = {
         "git": git,
         "folder": word(folder),
         "url": word(url),
@@ -136,8 +159,8 @@ def _application_values(
         "sha256": optional_word(sha256),
         "protocols": word("=https" if url.startswith("https://") else "=http,https"),
         "unpack": "" if kind is None else _unpack(kind),
-        "build": _launch(plan, spec, scheduler, argv, built),
     }
+    return values, ["sh", "-e", "-c", f'cd "$1"\n{_command(build)}', "build", folder]
 
 
 def _build_options(job: JobOptions, cores: int | None) -> JobOptions:

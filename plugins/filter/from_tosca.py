@@ -58,6 +58,9 @@ options:
       tosca_manager:
         description: Properties of the workload manager that hosts it.
         type: dict
+      tosca_found:
+        description: Type of target that a workload manager turned out to be whose scheduler is V(batch).
+        type: str
 """
 
 EXAMPLES = r"""
@@ -92,7 +95,8 @@ def from_tosca(node: Mapping[str, Any]) -> dict[str, Any]:
         if "tosca_application" not in told:
             return image_documents(told["tosca_target"], told.get("tosca_job"))
         if told.get("tosca_sodalite"):
-            return sections({**told["tosca_sodalite"], "tosca_name": told["tosca_name"]}, told["tosca_manager"])
+            job = {**told["tosca_sodalite"], "tosca_name": told["tosca_name"]}
+            return sections(job, told["tosca_manager"], told.get("tosca_found") or "")
         return documents(
             told["tosca_application"], told["tosca_target"], told.get("tosca_request"), told.get("tosca_job")
         )

@@ -1,7 +1,13 @@
 """Users and documents of the integration tests."""
 
+import functools
+import hashlib
+import http.server
+import io
 import secrets
-from collections.abc import Callable, Generator
+import tarfile
+import threading
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +17,7 @@ from cluster import Cluster
 from rig import Rig
 from sites import ClusterSite, Site
 
+SOLVER = '#!/bin/sh\necho "rank $SLURM_PROCID of $SLURM_NTASKS: $*"\n'
 PARTS = ("real_slurm", "cluster")
 
 
@@ -98,3 +105,21 @@ def tiny_on_slurm(request: pytest.FixtureRequest) -> Callable[..., dict[str, Any
         }
 
     return document
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Iterator[str]:
+    """Serve the solver's source; yields its address, pinned to its content."""
+    data = SOLVER.encode()
+    with tarfile.open(tmp_path / "solver.tar.gz", "w:gz") as made:
+        entry = tarfile.TarInfo("solver/solve.sh.in")
+        entry.size = len(data)
+        made.addfile(entry, io.BytesIO(data))
+    digest = hashlib.sha256((tmp_path / "solver.tar.gz").read_bytes()).hexdigest()
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/solver.tar.gz#sha256={digest}"
+        server.shutdown()
+        thread.join()

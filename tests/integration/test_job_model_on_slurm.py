@@ -1,15 +1,8 @@
 """The job model's own scripts, as a user submits them by hand to the real Slurm."""
 
-import functools
-import hashlib
-import http.server
-import io
 import json
 import secrets
 import subprocess
-import tarfile
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +12,6 @@ import yaml
 from modak import cli
 from rig import Rig
 
-SOLVER = '#!/bin/sh\necho "rank $SLURM_PROCID of $SLURM_NTASKS: $*"\n'
 SITE = {
     "version": 1,
     "infrastructures": [
@@ -44,24 +36,6 @@ SITE = {
         }
     ],
 }
-
-
-@pytest.fixture
-def archive(tmp_path: Path) -> Iterator[str]:
-    """Serve the solver's source; yields its address, pinned to its content."""
-    data = SOLVER.encode()
-    with tarfile.open(tmp_path / "solver.tar.gz", "w:gz") as made:
-        entry = tarfile.TarInfo("solver/solve.sh.in")
-        entry.size = len(data)
-        made.addfile(entry, io.BytesIO(data))
-    digest = hashlib.sha256((tmp_path / "solver.tar.gz").read_bytes()).hexdigest()
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/solver.tar.gz#sha256={digest}"
-        server.shutdown()
-        thread.join()
 
 
 def document(archive: str, **options: Any) -> dict[str, Any]:

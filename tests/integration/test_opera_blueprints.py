@@ -155,12 +155,29 @@ def test_the_plan_takes_the_faster_of_two_targets(
         assert undeployed.code == 0, undeployed.text
 
 
-def test_node_types_of_sodalite(tmp_path: Path, environment: dict[str, str], real_slurm: Rig) -> None:
-    """A ready script with what only a template language would take for its own, and a job after its end."""
+def test_node_types_of_sodalite(tmp_path: Path, environment: dict[str, str], real_slurm: Rig, archive: str) -> None:
+    """Ready scripts, one with what only a template language would take for its own, and a program that its job builds.
+
+    The scheduler is left to be found: 'batch' is the node type's default.
+    """
     shutil.copytree(BLUEPRINTS / "modak", tmp_path / "b" / "modak")
     text = (BLUEPRINTS / "sodalite-slurm.yaml").read_text()
-    assert "echo 42 >" in text
-    (tmp_path / "b" / "s.yaml").write_text(text.replace("echo 42 >", "A=(1 2); echo '{{ 6 * 7 }}' ${#A[@]} >"))
+    build = f"""
+        build:
+          src: {archive}
+          build_command: mv solve.sh.in solve.sh; chmod +x solve.sh
+        executable: solver/solve.sh"""
+    for old, new in [
+        ("\n        scheduler: slurm", ""),
+        ("echo 42 >", "A=(1 2); echo '{{ 6 * 7 }}' ${#A[@]} >"),
+        ("\n        executable: /bin/cat", build),
+        ("~/sodalite", f"~/{tmp_path.name}"),
+        ("${HOME}/sodalite", f"${{HOME}}/{tmp_path.name}"),
+        ('while read -r number; do echo "$((number * number))"; done', "sed s/2/3/"),
+    ]:
+        assert old in text
+        text = text.replace(old, new)
+    (tmp_path / "b" / "s.yaml").write_text(text)
     opera = Orchestrator(tmp_path, environment, tmp_path / "b" / "s.yaml")
     way = connection(real_slurm)
     given = {"frontend-address": way["host"], "frontend-key": way["private_key"]}
@@ -171,8 +188,11 @@ def test_node_types_of_sodalite(tmp_path: Path, environment: dict[str, str], rea
         assert deployed.code == 0, deployed.text
         outputs = assert_updates(opera, {"wall_time": "00:05:00", **given}, "job_id")
         assert outputs["state"] == "completed"
-        assert (Path(outputs["results_path"]) / "answer.txt").read_text() == "{{ 6 * 7 }} 2\n"
-        assert real_slurm.jobs()[outputs["job_id"]] == ("solve", "COMPLETED")
+        told = (Path(outputs["results_path"]) / "report.txt").read_text().splitlines()
+        home = f"{real_slurm.home}/{tmp_path.name}/case"
+        assert told[-1] == f"rank 0 of 1: {home}/answer {home}/square"
+        assert (real_slurm.home / tmp_path.name / "case" / "square").read_text() == "{{ 6 * 7 }} 3\n"
+        assert real_slurm.jobs()[outputs["job_id"]] == ("report", "COMPLETED")
         undeployed = opera.run("undeploy")
         assert undeployed.code == 0, undeployed.text
 
