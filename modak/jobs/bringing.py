@@ -142,6 +142,8 @@ def _logs(job: Job, *, completed: bool) -> Iterator[str]:
             yield from (path.removeprefix(f"{job.spec.directory}/") + suffix for suffix in suffixes)
     if not completed:
         yield _SCHEDULER_LOG
+        # Each scheduler puts the task's number there in its own way.
+        yield from (f"{_SCHEDULER_LOG}{mark}{task}" for task in (array.indices() if array else []) for mark in ".-")
 
 
 def _transfer(transport: Transport, directory: str, paths: Sequence[str], place: Path) -> tuple[list[_File], bool]:

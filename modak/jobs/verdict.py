@@ -10,6 +10,7 @@ from modak.jobs.record import ExitRecord, RecordedState
 from modak.model.job import ENDS, JobResult, JobState
 from modak.schedulers import options
 from modak.schedulers.base import QueueState
+from modak.schedulers.states import of_array
 
 _OF_RECORD: Mapping[RecordedState, JobState] = {
     "completed": "completed",
@@ -65,9 +66,29 @@ def ended(queue: QueueState | None, record: ExitRecord | None) -> QueueState | N
     return _with_reason(queue, record)
 
 
-def lost() -> QueueState:
+def of_job(job: Job, queue: QueueState | None, records: Records) -> QueueState:
+    """Return the end of a job of which queue and records will tell no more; lost where neither knows it.
+
+    An array that has not written down all its ends is told from its tasks one by one: a scheduler forgets those that
+    end early, and what it says of the rest does not hold for all.
+    """
+    record = exit_of(job, records)
+    array = options.array(job.spec, job.scheduler.name)
+    told = {} if queue is None else queue.tasks
+    if array is None or record is not None or (queue is not None and not _by_number(told)):
+        return ended(queue, record) or lost(records)
+    unknown = lost(records)
+    return of_array(
+        {str(task): ended(told.get(str(task)), records.exits.get(task)) or unknown for task in array.indices()}
+    )
+
+
+def lost(records: Records) -> QueueState:
     """Return the state of a job that nobody knows any more."""
-    return _with_reason(QueueState("lost"), None)
+    if records.starts or records.exits:
+        return _with_reason(QueueState("lost"), None)
+    why = "it left the queue without a sign that it ever started: most likely it was deleted"
+    return QueueState("lost", reason=why)
 
 
 def result(job: Job, state: QueueState, records: Records) -> JobResult:
@@ -98,6 +119,10 @@ def sentence(found: JobResult) -> str:
     verb = {"failed": "failed", "lost": "is lost", "never_starts": "never starts"}.get(found.state, f"ended as {words}")
     where = f"; what it wrote is in {found.results}" if found.results else ""
     return f"job {found.id} ({found.tag}) {verb}: {found.reason or words}{where}"
+
+
+def _by_number(tasks: Mapping[str, QueueState]) -> bool:
+    return bool(tasks) and all(task.isdecimal() for task in tasks)
 
 
 def _record_decides(queue: QueueState, record: ExitRecord) -> bool:

@@ -170,7 +170,7 @@ class Watch:
         queue = None if reply.queue is None else reply.queue.get(watched.job.id)
         if self._is_certain(watched, queue, record, answered=reply.queue is not None):
             alive = queue is not None and queue.state not in ENDS
-            watched.end = verdict.ended(None if alive else queue, record) or verdict.lost()
+            watched.end = verdict.of_job(watched.job, None if alive else queue, watched.records)
         self._follow(watched, parts.get("output", ""))
         shown = watched.end or queue
         if shown is None or (watched.end is None and shown.state in ENDS):
@@ -190,7 +190,8 @@ class Watch:
         """
         asks, least = self._patience.asks, self._patience.lost
         if queue is not None and queue.state in ENDS:
-            if record is not None or queue.state not in ("completed", "failed"):
+            forgotten = 0 < len(queue.tasks) < verdict.ends_of(watched.job)
+            if record is not None or (queue.state not in ("completed", "failed") and not forgotten):
                 return True
         elif queue is not None:
             if record is None or record.state != "completed":

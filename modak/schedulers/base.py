@@ -1,7 +1,7 @@
 """What a scheduler is to modak: commands as text, and the meaning of what they print."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -42,6 +42,10 @@ class QueueState:
     limit: int | None = None
     """Wall-time limit in seconds."""
     nodes: Sequence[str] = field(default=())
+    start: str = ""
+    """When the scheduler expects a waiting job to start, in its own words."""
+    tasks: "Mapping[str, QueueState]" = field(default_factory=dict)
+    """What it says of an array's tasks, by number; those that it has forgotten are absent."""
 
 
 class Scheduler(ABC):
@@ -50,6 +54,8 @@ class Scheduler(ABC):
     name: ClassVar[SchedulerName]
     id_variable: ClassVar[str] = ""
     """Variable in the job's environment that holds its id; empty where there is none."""
+    array_variable: ClassVar[str] = ""
+    """Variable that holds an array's id in its tasks; empty where ``id_variable`` does."""
     task_variable: ClassVar[str] = ""
     """Variable that holds the number of an array's task; empty where there are no arrays."""
     host_variable: ClassVar[str] = ""
@@ -84,6 +90,10 @@ class Scheduler(ABC):
         Raise JobError with the scheduler's own words when it refused the job, TargetError when it did not answer or
         said neither: then only ``find_command`` tells whether the job exists.
         """
+
+    def id_of(self, known: str) -> str:
+        """Return the id of the job whose script knows itself as ``known``: for an array's task the array's."""
+        return known
 
     @abstractmethod
     def status_command(self, ids: Sequence[str]) -> str:

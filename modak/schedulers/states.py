@@ -11,6 +11,7 @@ from modak.transport.base import Completed
 _WORST_FIRST: Sequence[JobState] = (
     "out_of_memory",
     "node_failure",
+    "lost",
     "timeout",
     "failed",
     "preempted",
@@ -28,14 +29,14 @@ def of_array(tasks: Mapping[str, QueueState]) -> QueueState:
         if alive := [task for task in states if task.state == state]:
             done = sum(task.state in ENDS for task in states)
             reason = alive[0].reason or f"{done} of {len(states)} tasks have ended"
-            return replace(alive[0], reason=reason, nodes=_all_nodes(states))
+            return replace(alive[0], reason=reason, nodes=_all_nodes(states), tasks=tasks)
     number, worst = min(tasks.items(), key=lambda item: _WORST_FIRST.index(item[1].state))
     if worst.state == "completed":
-        return replace(worst, nodes=_all_nodes(states))
+        return replace(worst, nodes=_all_nodes(states), tasks=tasks)
     count = sum(task.state == worst.state for task in states)
     why = worst.reason or (f"exit code {worst.exit_code}" if worst.exit_code is not None else worst.state)
     more = f" and {count - 1} more" if count > 1 else ""
-    return replace(worst, reason=f"task {number}{more}: {why}", nodes=_all_nodes(states))
+    return replace(worst, reason=f"task {number}{more}: {why}", nodes=_all_nodes(states), tasks=tasks)
 
 
 def _all_nodes(states: Sequence[QueueState]) -> tuple[str, ...]:

@@ -128,7 +128,8 @@ class Server:
                 changed |= self._end_array(job)
         keep = self.settings["keep_completed"] if self.torque else 1e9 if self.settings["history"] else 0
         for job in [job for job in self.jobs.values() if job.over and job.ended + keep < time.time()]:
-            if not job.task or all(other.over for other in self.jobs.values() if other.number == job.number):
+            # Torque forgets each task for itself, OpenPBS an array as a whole.
+            if self.torque or all(other.over for other in self.jobs.values() if other.number == job.number):
                 (self.folder / "jobs" / f"{job.id}.json").unlink(missing_ok=True)
                 del self.jobs[job.id]
 

@@ -14,11 +14,15 @@ from jobplans import plan
 from modak.errors import TargetError
 from modak.jobs import verdict
 from modak.jobs.control import Jobs, Present
+from modak.jobs.folder import Records
+from modak.jobs.job import Job, specification
 from modak.jobs.record import ExitRecord
 from modak.jobs.settings import Patience
-from modak.model.job import ENDS, JobResult
+from modak.model.job import ENDS, JobResult, JobState
 from modak.model.target import Polling
+from modak.schedulers import registry
 from modak.schedulers.base import QueueState
+from modak.schedulers.states import of_array
 from modak.transport.base import Completed
 from modak.transport.local import LocalTransport
 from transports import Counting, Notes, Unplugged
@@ -37,6 +41,30 @@ def test_verdicts(row: dict) -> None:
     else:
         assert end is not None
         assert (end.state, end.exit_code, end.reason) == (row["end"], row["code"], row["reason"])
+
+
+@pytest.mark.parametrize(
+    ("queue", "exits", "state", "reason"),
+    [
+        ({1: "completed", 2: "completed"}, {1: 0}, "lost", "task 0: "),
+        ({1: "completed", 2: "completed"}, {0: 3}, "failed", "task 0: the application ended with exit code 3"),
+        ({0: "completed", 1: "completed", 2: "completed"}, {1: 0}, "completed", ""),
+        ({2: "out_of_memory"}, {0: 0, 1: 0}, "out_of_memory", "task 2: it needed more memory"),
+        (None, {0: 0, 2: 0}, "lost", "task 1: neither the queue nor an exit record"),
+        (None, {}, "lost", "task 0 and 2 more: it left the queue without a sign that it ever started"),
+    ],
+)
+def test_an_array_whose_tasks_are_told_in_part(
+    tmp_path: Path, queue: dict[int, JobState] | None, exits: dict[int, int], state: str, reason: str
+) -> None:
+    """A scheduler forgets tasks one by one, and a task that is killed leaves no record."""
+    deployed = plan(["true"], tmp_path, scheduler="slurm", job={"array": "0-2"})
+    job = Job("7", specification(deployed, "/runs/x"), deployed, registry.get("slurm"))
+    told = None if queue is None else of_array({str(task): QueueState(word) for task, word in queue.items()})
+    known = {task: ExitRecord("failed" if code else "completed", code) for task, code in exits.items()}
+    end = verdict.of_job(job, told, Records(exits=known))
+    assert end.state == state
+    assert end.reason.startswith(reason)
 
 
 def test_table_has_every_end_but_one() -> None:
