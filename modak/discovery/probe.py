@@ -8,6 +8,7 @@ from importlib import resources
 from modak.errors import TargetError
 from modak.model.application import Application
 from modak.model.target import Target
+from modak.schedulers.steps import reach
 from modak.shell import join
 
 _MARK = "@@modak:"
@@ -28,7 +29,7 @@ def probe_script(
     if application is not None and application.script is None and application.framework is None:
         told = _NO_PYTHON
     workspace = (target or Target(name="unknown")).workspace
-    return f"set -- {join([kind, told, default_python or '', workspace])}\n{_text()}"
+    return f"set -- {join([kind, told, default_python or '', workspace])}\n{reach()}{_text()}"
 
 
 @cache

@@ -55,7 +55,7 @@ def render(spec: JobSpec, plan: Plan, scheduler: Scheduler, template: str | None
         "directory": word(spec.directory),
         "output": word(spec.output),
         "error": None if spec.error is None else word(spec.error),
-        "id_variable": scheduler.id_variable,
+        "id_variable": (spec.options.array and scheduler.array_variable) or scheduler.id_variable,
         "task_variable": scheduler.task_variable if spec.options.array else "",
         "host_variable": scheduler.host_variable,
         "wall_time": spec.options.wall_time,
@@ -98,9 +98,19 @@ def merged_environment(plan: Plan, spec: JobSpec) -> Mapping[str, str]:
                 why = "modak keeps" if name.lower().startswith("modak_") else "the shell keeps"
                 raise InputError(f"{key}.environment.{name} cannot be set: {why} that variable for itself")
     merged = levers | user | {"MODAK_TAG": spec.tag}
-    if spec.resources.threads is not None:
-        merged.setdefault("OMP_NUM_THREADS", str(spec.resources.threads))
+    if (threads := _threads(spec)) is not None:
+        merged.setdefault("OMP_NUM_THREADS", str(threads))
     return merged
+
+
+def _threads(spec: JobSpec) -> int | None:
+    """Return the threads of a rank: what the user wrote, else one for each core that is reserved for it.
+
+    None for a single rank of which nobody said anything. OpenPBS would give several ranks the threads of the whole node
+    each.
+    """
+    cores = spec.resources.threads or spec.options.cores_per_rank or (1 if spec.resources.ranks > 1 else None)
+    return min(filter(None, (spec.options.threads, cores)), default=None)
 
 
 def _launch(plan: Plan, spec: JobSpec, scheduler: Scheduler) -> str:

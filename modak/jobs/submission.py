@@ -167,9 +167,7 @@ class Submission:
     def _started(self, records: Records) -> str | None:
         """Return the id of a job that has begun, by its own word, though the queue does not show it."""
         for start in records.starts.values():
-            # Without an id of the scheduler's the script knows its process only, not when that started.
-            number = start.job if self._scheduler.id_variable else f"{start.job}-0"
-            return number.partition("_")[0]
+            return self._scheduler.id_of(start.job)
         return None
 
     def _found(self, answer: Answer) -> list[str]:

@@ -90,15 +90,15 @@ class JobOptions(Model):
     begin: Line | None = None
     """Earliest start, ``YYYY-MM-DDTHH:MM[:SS]`` in the target's time zone."""
     output: Line | None = None
-    """File for standard output, relative to the job's folder."""
+    """File for standard output, relative to the job's working directory."""
     error: Line | None = None
-    """File for standard error, relative to the job's folder."""
+    """File for standard error, relative to the job's working directory."""
     join_output: bool = True
     """Standard error goes into the same file as standard output."""
     mail_user: Line | None = None
     """Address for mail."""
     mail_events: list[MailEvent] = []
-    """Events that cause mail."""
+    """Events that cause mail; for Torque and OpenPBS ``fail`` is a job that they abort, whatever its exit code."""
     export_environment: bool = False
     """Pass the submitter's whole environment on."""
     scratch: Scratch | None = None

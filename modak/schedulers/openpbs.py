@@ -10,7 +10,7 @@ from modak.model.base import SchedulerName
 from modak.model.job import JobState
 from modak.schedulers import options as opt
 from modak.schedulers.base import JobSpec, QueueState
-from modak.schedulers.pbs import PBS, Job, base_of, of_exit, waits_for
+from modak.schedulers.pbs import PBS, Job, base_of, is_held, of_exit, waits_for
 
 _NEGATIVE: Mapping[int, tuple[JobState, str]] = {
     -24: ("failed", "it used more cores than it reserved"),
@@ -51,6 +51,9 @@ class OpenPBS(PBS):
 
     def _own_file(self, job: JobSpec) -> str:
         return f"scheduler.log{'.^array_index^' if job.options.array else ''}"
+
+    def _rerun(self, array: bool) -> str:
+        return "y" if array else "n"  # it refuses an array that may not run again
 
     def _quality(self, job: JobSpec) -> Iterator[str]:
         if job.options.qos is not None:
@@ -112,11 +115,12 @@ class OpenPBS(PBS):
         reason = "" if re.match(r"Job (run|Array Began) at ", comment) else comment
         if state == "queued" and comment.startswith("Can Never Run"):
             state = "never_starts"
-        elif state == "held" and (parents := waits_for(job)):
+        elif state == "held" and not is_held(job) and (parents := waits_for(job)):
             state, reason = "queued", f"it waits for {parents}"
         elif letter in ("S", "U"):
             reason = reason or "it is suspended"
-        return replace(base_of(job), state=state, reason=reason)
+        start = job.get("estimated.start_time") if state == "queued" else ""
+        return replace(base_of(job), state=state, reason=reason, start=start)
 
     def _ended(self, job: Job) -> QueueState:
         status, comment = job.get("Exit_status"), job.get("comment")

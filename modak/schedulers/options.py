@@ -17,6 +17,8 @@ WORD = r"[A-Za-z0-9_][A-Za-z0-9_.@:+-]*"
 LIST = r"[A-Za-z0-9_][A-Za-z0-9_.@,+-]*"
 """A partition, or several with commas."""
 HOST_LIST = r"[A-Za-z0-9_][A-Za-z0-9_.,+\[\]-]*"
+TASKS = r"\d+(-\d+(:\d+)?)?(,\d+(-\d+(:\d+)?)?)*"
+"""The numbers of an array's tasks."""
 FILE_PATTERN = re.compile(r"%\d*[A-Za-z%]|\$\{?PBS_|\^array_index\^")
 _HOST_RANGE = re.compile(r"(?P<head>[^\[\],]*)\[(?P<ranges>[0-9,-]+)\](?P<tail>[^\[\],]*)")
 _LARGEST = 100_000
@@ -166,19 +168,26 @@ def array(job: JobSpec, scheduler: str) -> Array | None:
     text = job.options.array
     if text is None:
         return None
-    if not re.fullmatch(r"\d+(-\d+(:\d+)?)?(,\d+(-\d+(:\d+)?)?)*(%\d+)?", text, re.ASCII):
+    if not re.fullmatch(rf"{TASKS}(%\d+)?", text, re.ASCII):
         raise refused(scheduler, "job.array", f"'{text}' is no array", "write it as 0-9, 0-9%2 or 1,3,5")
     numbers, _, limit = text.partition("%")
-    ranges = []
-    for part in numbers.split(","):
-        span, _, step = part.partition(":")
-        first, _, last = span.partition("-")
-        ranges.append((int(first), int(last or first), int(step or 1)))
-        if ranges[-1][0] > ranges[-1][1] or ranges[-1][2] == 0 or ranges[-1][1] - ranges[-1][0] > _LARGEST:
+    found = ranges(numbers)
+    for part, (first, last, step) in zip(numbers.split(","), found, strict=True):
+        if first > last or step == 0 or last - first > _LARGEST:
             raise refused(scheduler, "job.array", f"'{part}' is no range of at most {_LARGEST} tasks")
     if limit and int(limit) == 0:
         raise refused(scheduler, "job.array", f"'{text}' lets no task run at a time")
-    return Array(tuple(ranges), int(limit) if limit else None)
+    return Array(found, int(limit) if limit else None)
+
+
+def ranges(tasks: str) -> list[tuple[int, int, int]]:
+    """Return (first, last, step) of each part of a text that matches TASKS, such as ``1,3,5-9:2``."""
+    found = []
+    for part in tasks.split(","):
+        span, _, step = part.partition(":")
+        first, _, last = span.partition("-")
+        found.append((int(first), int(last or first), int(step or 1)))
+    return found
 
 
 def hosts(text: str) -> list[str]:

@@ -10,7 +10,7 @@ from modak.errors import InputError, JobError
 from modak.schedulers import options as opt
 from modak.schedulers.base import JobSpec, QueueState, Scheduler
 from modak.schedulers.states import of_array, unreachable, words
-from modak.schedulers.steps import step
+from modak.schedulers.steps import reach, step
 from modak.transport.base import Completed
 
 ID = r"\d+(\[\d*\])?(\.[A-Za-z0-9_.-]+)?"
@@ -82,7 +82,7 @@ class PBS(Scheduler):
         yield f"-v MODAK_TAG={opt.check_tag(job.tag)}"
         yield f"-o {job.directory}/{self._own_file(job)}"
         yield "-j oe"
-        yield "-r n"
+        yield f"-r {self._rerun(o.array is not None)}"
         if o.account is not None:
             yield f"-A {opt.checked(self._words, 'job.account', o.account)}"
         if o.partition is not None:
@@ -104,6 +104,10 @@ class PBS(Scheduler):
 
     def _own_file(self, job: JobSpec) -> str:
         return "scheduler.log"
+
+    def _rerun(self, array: bool) -> str:
+        """Return whether the server may start the job again after a node's failure: nobody has asked for that."""
+        return "n"
 
     @abstractmethod
     def _quality(self, job: JobSpec) -> Iterator[str]:
@@ -150,7 +154,11 @@ class PBS(Scheduler):
     def submit_command(self, job: JobSpec) -> str:
         """See ``Scheduler.submit_command``."""
         keep = " && (umask 077 && export -p >state/environment)" if self.reads_environment(job) else ""
-        return f"{{ cd {shell.quote(job.directory)}{keep}; }} || exit {_NO_FOLDER}; qsub {shell.quote(job.script)}"
+        # A site's PBS_DPREFIX would make qsub look for directives of another spelling.
+        return (
+            f"unset PBS_DPREFIX; {{ cd {shell.quote(job.directory)}{keep}; }} || exit {_NO_FOLDER}; "
+            f"{reach('qsub')}qsub {shell.quote(job.script)}"
+        )
 
     def parse_submit(self, done: Completed) -> str:
         """See ``Scheduler.parse_submit``: exit codes differ and mean little, so the words are passed on."""
@@ -163,14 +171,19 @@ class PBS(Scheduler):
         said = words(done, ("qsub:", "submit error"))
         raise JobError(f"{self._words} refused the job: {said.removeprefix('(').removesuffix(')')}{self._advice(said)}")
 
+    def id_of(self, known: str) -> str:
+        """See ``Scheduler.id_of``: tasks of an array are ``43[1].server``, and the array ``43[].server``."""
+        return re.sub(r"\[\d+\]", "[]", known)
+
     def _advice(self, said: str) -> str:
-        return ""
+        # Older servers take names of up to 15 characters.
+        return ": give the run a name of at most 15 characters" if "illegal -N value" in said else ""
 
     def status_command(self, ids: Sequence[str]) -> str:
         """See ``Scheduler.status_command``."""
         plain = [self._checked(i) for i in ids if "[]" not in i]
         arrays = [self._checked(i) for i in ids if "[]" in i]
-        return step(f"{self.name}_status", [str(len(plain)), *plain, *arrays])
+        return step(f"{self.name}_status", [str(len(plain)), *plain, *arrays], program="qstat")
 
     def parse_status(self, done: Completed, ids: Sequence[str]) -> dict[str, QueueState]:
         """See ``Scheduler.parse_status``."""
@@ -195,23 +208,25 @@ class PBS(Scheduler):
 
     def cancel_command(self, ids: Sequence[str]) -> str:
         """See ``Scheduler.cancel_command``."""
-        return step("pbs_cancel", [self._checked(i) for i in ids])
+        return step("pbs_cancel", [self._checked(i) for i in ids], program="qdel")
 
     def find_command(self, tag: str) -> str:
         """See ``Scheduler.find_command``."""
-        return step(f"{self.name}_find", [opt.check_tag(tag)], after="pbs_find")
+        return step(f"{self.name}_find", [opt.check_tag(tag)], after="pbs_find", program="qselect")
 
     def parse_find(self, done: Completed, tag: str) -> list[str]:
         """See ``Scheduler.parse_find``."""
         if done.returncode != 0:
             raise unreachable(self._words, done)
-        found = {re.sub(r"\[\d+\]", "[]", line) for line in done.stdout.split() if re.fullmatch(ID, line, re.ASCII)}
+        found = {self.id_of(line) for line in done.stdout.split() if re.fullmatch(ID, line, re.ASCII)}
         return sorted(found, key=lambda name: int(re.split(r"\D", name)[0]))
 
     def check_command(self, job: JobSpec) -> str:
         """See ``Scheduler.check_command``: qsub cannot be asked; the shell reads the script, the queue must exist."""
         queue = job.options.partition
-        return "/bin/sh -n" if queue is None else f"/bin/sh -n && qstat -Q {shell.quote(queue)} >/dev/null"
+        if queue is None:
+            return "/bin/sh -n"
+        return f"{reach('qstat')}/bin/sh -n && qstat -Q {shell.quote(queue)} >/dev/null"
 
     def _checked(self, text: str) -> str:
         if re.fullmatch(ID, text, re.ASCII):
@@ -252,8 +267,13 @@ def of_exit(code: int) -> tuple[int | None, int | None, str]:
 
 def waits_for(job: Job) -> str:
     """Return the jobs that this one waits for, such as ``afterok:45.server``; empty where it waits for none."""
-    parts = [part.partition("@")[0] for part in job.get("depend").split(",") if part.startswith("after")]
-    return ",".join(parts)
+    parts = [part for part in job.get("depend").split(",") if part.startswith("after")]
+    return re.sub(r"@[^:,]*", "", ",".join(parts))
+
+
+def is_held(job: Job) -> bool:
+    """Return whether somebody holds the job, its user or an operator, whatever else it waits for."""
+    return not set(job.get("Hold_Types")).isdisjoint("uop")
 
 
 def _without_jobs(text: str) -> str:

@@ -11,7 +11,7 @@ from modak.schedulers import options as opt
 from modak.schedulers.base import JobSpec, QueueState, Scheduler
 from modak.schedulers.slurm_states import from_accounting, from_record, from_row
 from modak.schedulers.states import of_array, unreachable, words
-from modak.schedulers.steps import step
+from modak.schedulers.steps import reach, step
 from modak.transport.base import Completed
 
 _WORDS = "Slurm"
@@ -40,6 +40,7 @@ class Slurm(Scheduler):
 
     name: ClassVar[SchedulerName] = "slurm"
     id_variable = "SLURM_JOB_ID"
+    array_variable = "SLURM_ARRAY_JOB_ID"
     task_variable = "SLURM_ARRAY_TASK_ID"
     host_variable = "SLURMD_NODENAME"
 
@@ -132,7 +133,7 @@ class Slurm(Scheduler):
         """See ``Scheduler.submit_command``."""
         return (
             f"{_unset_for(job)}; cd {shell.quote(job.directory)} || exit {_NO_FOLDER}; "
-            f"sbatch --parsable {shell.quote(job.script)}"
+            f"{reach('sbatch')}sbatch --parsable {shell.quote(job.script)}"
         )
 
     def parse_submit(self, done: Completed) -> str:
@@ -147,7 +148,7 @@ class Slurm(Scheduler):
 
     def status_command(self, ids: Sequence[str]) -> str:
         """See ``Scheduler.status_command``: one squeue for all, scontrol and sacct only for what has ended."""
-        return step("slurm_status", [",".join(_number(i) for i in ids), _ALIVE])
+        return step("slurm_status", [",".join(_number(i) for i in ids), _ALIVE], program="squeue")
 
     def parse_status(self, done: Completed, ids: Sequence[str]) -> dict[str, QueueState]:
         """See ``Scheduler.parse_status``."""
@@ -170,11 +171,11 @@ class Slurm(Scheduler):
 
     def cancel_command(self, ids: Sequence[str]) -> str:
         """See ``Scheduler.cancel_command``; scancel itself forgives jobs that are unknown or have ended."""
-        return shell.join(["scancel", *(_number(i) for i in ids)])
+        return reach("scancel") + shell.join(["scancel", *(_number(i) for i in ids)])
 
     def find_command(self, tag: str) -> str:
         """See ``Scheduler.find_command``."""
-        return step("slurm_find", [opt.check_tag(tag)])
+        return step("slurm_find", [opt.check_tag(tag)], program="squeue")
 
     def parse_find(self, done: Completed, tag: str) -> list[str]:
         """See ``Scheduler.parse_find``."""
@@ -184,7 +185,7 @@ class Slurm(Scheduler):
 
     def check_command(self, job: JobSpec) -> str:
         """See ``Scheduler.check_command``."""
-        return f"{_unset_for(job)}; sbatch --test-only"
+        return f"{_unset_for(job)}; {reach('sbatch')}sbatch --test-only"
 
 
 def _shape(layout: opt.Layout) -> Iterator[str]:

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from modak.model.job import JobState
 from modak.schedulers.base import QueueState
-from modak.schedulers.options import hosts, seconds_of
+from modak.schedulers.options import TASKS, hosts, ranges, seconds_of
 
 STATES: Mapping[str, JobState] = {
     "PENDING": "queued",
@@ -54,12 +55,14 @@ _NOTHING = {"", "None", "N/A", "(null)", "NonZeroExitCode", "TimeLimit", "OutOfM
 
 
 def from_row(line: str) -> Iterator[tuple[str, str, QueueState]]:
-    """Yield what a line of squeue (``%i|%F|%K|%T|%M|%l|%N|%r``) tells; nothing where it is no such line."""
-    parts = line.split("|", 7)
-    if len(parts) < 8 or parts[3] not in STATES:
+    """Yield what a line of squeue (``%i|%F|%K|%T|%M|%l|%N|%r|%S``) tells; nothing where it is no such line."""
+    parts = line.split("|")
+    if len(parts) < 9 or parts[3] not in STATES:
         return
-    number, job, _, word, elapsed, limit, nodes, reason = parts
+    number, job, _, word, elapsed, limit, nodes, reason, start = parts[:9]
     state = _state(word, reason, elapsed=elapsed, limit=limit, nodes=nodes)
+    if state.state == "queued" and start not in _NOTHING:
+        state = replace(state, start=start)
     for task in _tasks(number):
         yield job, task, state
 
@@ -142,9 +145,11 @@ def _state(
 
 
 def _tasks(number: str) -> list[str]:
-    """Return the tasks in ``10`` (none: an empty name), ``10_3`` or ``10_[4-9%2]``, the waiting rest of an array."""
+    """Return the tasks in ``10`` (none: an empty name), ``10_3`` or ``10_[4-9:2%2]``, the waiting rest of an array."""
     _, bar, tasks = number.partition("_")
     if not bar:
         return [""]
     numbers = tasks.strip("[]").partition("%")[0]
-    return hosts(f"[{numbers}]") if numbers.replace("-", "").replace(",", "").isdigit() else [numbers]
+    if not re.fullmatch(TASKS, numbers, re.ASCII):
+        return [numbers]
+    return [str(task) for first, last, step in ranges(numbers) for task in range(first, last + 1, step or 1)]

@@ -7,9 +7,18 @@ from importlib import resources
 from modak import shell
 
 
-def step(name: str, arguments: Sequence[str], *, after: str = "") -> str:
-    """Return the command that runs ``sh/<name>.sh`` with ``arguments``; ``sh/<after>.sh`` goes before it."""
-    return f"set -- {shell.join(arguments)}\n{_text(after) if after else ''}{_text(name)}"
+def step(name: str, arguments: Sequence[str], *, after: str = "", program: str = "") -> str:
+    """Return the command that runs ``sh/<name>.sh`` with ``arguments``; ``sh/<after>.sh`` goes before it.
+
+    It is to find the scheduler's ``program`` on the path; see ``reach``.
+    """
+    before = (reach(program) if program else "") + (_text(after) if after else "")
+    return f"set -- {shell.join(arguments)}\n{before}{_text(name)}"
+
+
+def reach(program: str = "") -> str:
+    """Return the lines after which ``program`` is on the path if a login would have it; without one the function."""
+    return _text("reach") + (f"reach {program}\n" if program else "")
 
 
 @cache

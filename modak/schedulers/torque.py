@@ -9,7 +9,7 @@ from modak.model.base import SchedulerName
 from modak.model.job import JobState
 from modak.schedulers import options as opt
 from modak.schedulers.base import JobSpec, QueueState
-from modak.schedulers.pbs import PBS, Job, base_of, of_exit, waits_for
+from modak.schedulers.pbs import PBS, Job, base_of, is_held, of_exit, waits_for
 
 # Torque's own endings; whatever else is negative is a failure to start or to keep the job.
 _NEGATIVE: Mapping[int, tuple[JobState, str]] = {
@@ -102,7 +102,7 @@ class Torque(PBS):
     def _advice(self, said: str) -> str:
         if "Invalid Job Dependency" in said:
             return ": it knows no such job that has not ended yet, so leave out a 'dependency' on one that has"
-        return ""
+        return super()._advice(said)
 
     def _state(self, job: Job, jobs: Mapping[str, Job]) -> QueueState:
         letter, comment = job.get("job_state"), job.get("comment")
@@ -110,11 +110,15 @@ class Torque(PBS):
             return self._ended(job)
         state = _STATES.get(letter, "queued")
         reason = "" if comment.startswith("Job started on") else comment
-        if state == "held" and (parents := waits_for(job)):
+        if state == "held" and not is_held(job) and (parents := waits_for(job)):
             state, reason = "queued", f"it waits for {parents}"
             if bad := self._unsatisfied(parents, jobs):
                 state, reason = "dependency_never_satisfied", bad
-        elif state == "queued" and "Not Running - PBS Error" in comment:
+            elif gone := _gone(parents, jobs):
+                # It may have ended well this very moment, so this is no end.
+                reason = f"{reason}, and Torque knows no {gone} any more: it may wait for ever"
+        elif state == "queued" and "PBS Error: Unknown node-attribute" in comment:
+            # Its scheduler writes other errors of the server's there too, which pass.
             state = "never_starts"
         elif letter == "S":
             reason = reason or "it is suspended"
@@ -148,3 +152,9 @@ class Torque(PBS):
             return replace(base, state="cancelled", signal=signal, reason=why or "it was deleted while it ran")
         state = "completed" if code == 0 else "failed"
         return replace(base, state=state, exit_code=exit_code, signal=signal, reason=why or reason)
+
+
+def _gone(parents: str, jobs: Mapping[str, Job]) -> str:
+    """Return the first job that is waited for and not told of; arrays are never asked for."""
+    ids = (name for part in parents.split(",") for name in part.split(":")[1:])
+    return next((name for name in ids if "[]" not in name and name not in jobs), "")

@@ -17,7 +17,9 @@ description:
     task that runs again finds the running or finished job and follows it, whatever happened to the first run. A plan
     that does something else has another tag and is another job.
   - The target needs a POSIX shell, C(tar) and the scheduler's commands. It needs no Python.
-  - While the task waits, each change of the job's state is shown in one line. To stop the task does not stop the job.
+  - While the task waits, each change of the job's state is shown in one line, with the reason for which it waits and
+    the start that Slurm or OpenPBS expects, where they say so. A position in the queue is not shown, because no
+    scheduler's answer about single jobs holds one. To stop the task does not stop the job.
 author: the modak authors (@modak)
 options:
   plan:

@@ -39,6 +39,8 @@ class DisplayReporter:
         parts = [f"job {job.id}: {state.state}"]
         if state.reason:
             parts.append(f"({state.reason})")
+        if state.start:
+            parts.append(f"expected to start at {state.start}")
         if state.elapsed is not None:
             limit = f" of {_clock(state.limit)}" if state.limit else ""
             parts.append(f"after {_clock(state.elapsed)}{limit}")

@@ -101,9 +101,11 @@ def described(server: Server, given: list[tuple[str, str]], script: str, name: s
             options["environment"] = dict(os.environ)  # OpenPBS 23.06 passes nothing on, and says nothing
         elif option == "-h":
             job.hold = "u"
-        elif option in ("-o", "-e", "-j", "-A"):
-            key = {"-o": "output", "-e": "error", "-j": "join", "-A": "account"}[option]
+        elif option in ("-o", "-e", "-j", "-A", "-r"):
+            key = {"-o": "output", "-e": "error", "-j": "join", "-A": "account", "-r": "rerun"}[option]
             options[key] = value
+    if job.tasks and not server.torque and options.get("rerun") == "n":
+        fail(255, "qsub:  cannot submit non-rerunable Array Job")
     return job
 
 
@@ -213,14 +215,19 @@ def qstat(server: Server, arguments: list[str]) -> None:
     if "-Q" in flags:
         queues(server, names)
         return
-    code = 0
+    code, kept = 0, ""
     with server.locked():
         for job in selected(server, names, flags):
             if isinstance(job, tuple):
                 code, text = job
+                # A full buffer goes out in the middle of a line, and a complaint comes at once.
+                print(kept[:-9], end="", flush=True)
+                kept = kept[-9:]
                 sys.stderr.write(f"qstat: {text}\n")
+                sys.stderr.flush()
             else:
-                print("\n".join(shown(server, job)))
+                kept += "\n".join([*shown(server, job), ""])
+    print(kept, end="")
     sys.exit(code)
 
 

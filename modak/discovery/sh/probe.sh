@@ -126,6 +126,7 @@ query() {
   fi
 }
 if [ "$1" != machine ]; then
+  have qsub || reach sbatch
   ask sbatch sbatch --version
   ask qsub qsub --version
 fi

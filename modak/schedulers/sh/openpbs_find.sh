@@ -7,17 +7,14 @@ user=$(id -un)
 ids=$(qselect -x -u "$user" 2>/dev/null) || ids=$(qselect -u "$user") || exit
 [ -n "$ids" ] || exit 0
 # shellcheck disable=SC2086 # one word for each id
-jobs=$(qstat -x -f $ids 2>&1)
+jobs=$(qstat -x -f $ids)
 code=$?
-case $jobs in
-*"not configured to maintain job history"*)
+if [ "$code" = 0 ] && [ -z "$jobs" ]; then # without a history -x tells nothing, and that is no error
   # shellcheck disable=SC2086
-  jobs=$(qstat -f $ids 2>&1)
+  jobs=$(qstat -f $ids)
   code=$?
-  ;;
-esac
+fi
 printf '%s\n' "$jobs" | tagged "$tag"
 # 35 and 153: one of them has ended or gone meanwhile.
 case $code in 0 | 35 | 153) exit 0 ;; esac
-printf '%s\n' "$jobs" >&2
 exit "$code"

@@ -1,11 +1,13 @@
 # shellcheck shell=sh
 # slurm_status ID,ID... ALIVE: one squeue for all; scontrol for the jobs that have ended (ALIVE matches the states of
 # those that have not), because it knows exit codes; sacct, where there is accounting, for those and for the jobs that
-# squeue has forgotten.
+# squeue has forgotten. The numbers of an array's tasks are wanted whole, however many there are.
 
 unset SQUEUE_ACCOUNT SQUEUE_ARRAY SQUEUE_FORMAT2 SQUEUE_LICENSES SQUEUE_NAMES SQUEUE_PARTITION SQUEUE_QOS SQUEUE_SORT \
   SQUEUE_USERS
-list=$(squeue --noheader --all --states=all --jobs="$1" --format='%i|%F|%K|%T|%M|%l|%N|%r' 2>&1)
+SLURM_BITSTR_LEN=0
+export SLURM_BITSTR_LEN
+list=$(squeue --noheader --all --states=all --jobs="$1" --format='%i|%F|%K|%T|%M|%l|%N|%r|%S' 2>&1)
 printf 'squeue %s\n%s\n' $? "$list"
 ask=
 while read -r what id; do

@@ -6,10 +6,10 @@ tag=$1
 ids=$(qselect -u "$(id -un)") || exit
 [ -n "$ids" ] || exit 0
 # shellcheck disable=SC2086 # one word for each id
-jobs=$(qstat -f $ids 2>&1)
+jobs=$(qstat -f $ids)
 code=$?
-printf '%s\n' "$jobs" | tagged "$tag"
+# An array's id makes qstat list all jobs there are, of other users too.
+printf '%s\n' "$jobs" | tagged "$tag" | grep -Fx -e "$ids"
 # 153: one of them has gone meanwhile.
 case $code in 0 | 153) exit 0 ;; esac
-printf '%s\n' "$jobs" >&2
 exit "$code"

@@ -4,7 +4,7 @@
 #PBS -v MODAK_TAG=modak-0123456789abcdef
 #PBS -o /home/user/.modak/runs/digits-0123456789abcdef/scheduler.log.^array_index^
 #PBS -j oe
-#PBS -r n
+#PBS -r y
 #PBS -l select=1:ncpus=1:mpiprocs=1
 #PBS -l place=scatter
 #PBS -J 0-9%2

@@ -41,7 +41,7 @@ def only_from(folder: Path, script: str) -> str:
     """Return the script so changed that it finds programs in ``folder`` alone."""
     changed = re.sub(r"^PATH=.*$", f"PATH={folder}", script, flags=re.MULTILINE)
     assert changed != script
-    return changed
+    return changed.replace("/etc/profile", f"{folder}/profile")
 
 
 def program(path: Path, text: str) -> Path:
@@ -75,6 +75,14 @@ def test_a_machine_that_has_nothing(shell: str, tmp_path: Path) -> None:
     assert facts.scheduler is None
     assert facts.python is None
     assert facts.runtimes == {}
+
+
+def test_a_scheduler_that_only_a_login_has_on_its_path(tmp_path: Path) -> None:
+    (tmp_path / "cat").symlink_to(shutil.which("cat") or "")
+    program(tmp_path / "site" / "qsub", "echo pbs_version = 23.06.06")
+    program(tmp_path / "site" / "pbsnodes", "true")
+    (tmp_path / "profile").write_text(f"echo Welcome\nPATH={tmp_path}/site\n")
+    assert parse_probe(run(only_from(tmp_path, probe_script(None))), None).scheduler == "openpbs"
 
 
 def test_tools_that_fail_and_hang_after_their_answer(tmp_path: Path) -> None:

@@ -13,10 +13,12 @@ from fakequeue import FakeQueue
 from jobplans import plan, source
 from modak.errors import JobError, TargetError
 from modak.jobs.control import Jobs
+from modak.jobs.record import parse_start
 from modak.jobs.settings import Patience
 from modak.model.plan import Plan
 from modak.transport.base import Completed
 from modak.transport.local import LocalTransport
+from scheduler_parts import make
 from transports import CutShort, Failing, Killed, Notes
 
 CUTS = yaml.safe_load((Path(__file__).parents[2] / "data" / "jobs" / "cuts.yaml").read_text())
@@ -227,3 +229,23 @@ def test_short_job_that_ended_before_its_id_was_written(queue: FakeQueue, deploy
     (queue.spool / "job.1" / "tag").write_text("forgotten")
     assert jobs.present(deployed).job.id == "1"
     assert queue.jobs() == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "variables", "number"),
+    [
+        ("slurm", {"SLURM_JOB_ID": "12", "SLURM_ARRAY_JOB_ID": "10", "SLURM_ARRAY_TASK_ID": "1"}, "10"),
+        ("torque", {"PBS_JOBID": "43[1].vm", "PBS_ARRAYID": "1"}, "43[].vm"),
+        ("openpbs", {"PBS_JOBID": "47[1].vm", "PBS_ARRAY_INDEX": "1"}, "47[].vm"),
+    ],
+)
+def test_a_task_that_has_begun_tells_the_arrays_id(
+    tmp_path: Path, scheduler: Any, variables: dict[str, str], number: str
+) -> None:
+    part = make(scheduler, ("true",), directory=str(tmp_path), job={"array": "0-1"})
+    (tmp_path / "state").mkdir()
+    (tmp_path / "work").mkdir()
+    subprocess.run(["sh"], input=part.script(), env={"PATH": "/usr/bin:/bin", **variables}, text=True, check=True)
+    start = parse_start((tmp_path / "state" / "start.1").read_text())
+    assert start is not None
+    assert part.scheduler.id_of(start.job) == number

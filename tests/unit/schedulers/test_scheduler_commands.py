@@ -1,5 +1,8 @@
 """Commands as text, what is answered to them, and who answers."""
 
+import re
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,8 +11,9 @@ from modak.errors import InputError, JobError, ModakError, TargetError
 from modak.model.base import SchedulerName
 from modak.schedulers import registry
 from modak.schedulers.detect import Recognised, recognise
+from modak.schedulers.steps import reach
 from modak.transport.base import Completed
-from scheduler_parts import TAG, make, table
+from scheduler_parts import TAG, make, shells, table
 
 ALL: tuple[SchedulerName, ...] = ("slurm", "torque", "openpbs", "process")
 WRAPPER = """Unknown option: version
@@ -55,6 +59,29 @@ def test_many_jobs_are_one_question(scheduler: SchedulerName) -> None:
     command = registry.get(scheduler).status_command(ids)
     assert all(name in command.splitlines()[0] for name in ids)
     assert command.count("squeue --noheader") == (scheduler == "slurm")
+
+
+@pytest.mark.parametrize("shell", shells(), ids=" ".join)
+@pytest.mark.parametrize("profile", ["PATH=$PATH:{}; echo Welcome; read line", "PATH=$PATH:{}; false", "exit 3", None])
+def test_a_command_that_only_a_login_has_on_its_path(shell: list[str], profile: str | None, tmp_path: Path) -> None:
+    (tmp_path / "asksite").write_text("#!/bin/sh\necho found\n")
+    (tmp_path / "asksite").chmod(0o755)
+    if profile is not None:
+        (tmp_path / "profile").write_text(profile.format(tmp_path))
+    command = reach("asksite").replace("/etc/profile", f"{tmp_path}/profile") + "asksite || echo not found"
+    done = subprocess.run([*shell, "-c", command], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert done.stdout == ("found\n" if profile and "PATH" in profile else "not found\n")
+
+
+@pytest.mark.parametrize("scheduler", ["slurm", "torque", "openpbs"])
+def test_every_command_of_a_scheduler_is_looked_for(scheduler: SchedulerName) -> None:
+    part = make(scheduler, job={"partition": "cpu"})
+    number = "12" if scheduler == "slurm" else "12.vm"
+    own = part.scheduler
+    commands = [own.submit_command(part.spec), own.check_command(part.spec), own.find_command(TAG)]
+    for command in [*commands, own.status_command([number]), own.cancel_command([number])]:
+        assert command is not None
+        assert re.search(r"^reach \w+$", command, re.MULTILINE)
 
 
 def test_what_a_site_sets_for_sbatch_does_not_win_over_the_script() -> None:

@@ -137,6 +137,16 @@ def test_an_array(cluster: Cluster) -> None:
     assert job.scheduler.parse_status(run(job.scheduler.status_command([task])), [task])[task].exit_code == 2
 
 
+def test_a_complaint_in_the_middle_of_the_answer(cluster: Cluster) -> None:
+    jobs = [cluster.submit("true") for _ in range(2)]
+    for job in jobs:
+        job.end()
+    ids = [jobs[0].id, "9998.fake", jobs[1].id, "9999.fake"]
+    states = jobs[0].scheduler.parse_status(run(jobs[0].scheduler.status_command(ids)), ids)
+    assert {name: state.state for name, state in states.items()} == {job.id: "completed" for job in jobs}
+    assert jobs[1].found() == [jobs[1].id]
+
+
 def test_a_plain_job_beside_an_array_is_one_question(cluster: Cluster) -> None:
     array = cluster.submit("true", job={"array": "0-1"})
     plain = cluster.submit("true")
@@ -163,6 +173,17 @@ def test_a_dependency_on_a_job_that_had_failed(cluster: Cluster) -> None:
     parent = cluster.submit("false")
     parent.end()
     child = cluster.submit("true", job={"dependency": [f"afterok:{parent.id}"]})
+    assert child.end().state == "dependency_never_satisfied"
+
+
+def test_a_dependency_on_two_jobs_of_which_one_had_failed(cluster: Cluster) -> None:
+    first = cluster.submit("sh", "-c", "while [ ! -e go ]; do sleep 0.05; done")
+    second = cluster.submit("false")
+    second.end()
+    child = cluster.submit("true", job={"dependency": [f"afterok:{first.id}:{second.id}"]})
+    if cluster.name == "torque":
+        assert child.end().reason == f"{second.id} ended with exit status 1 (afterok)"
+    (first.folder / "work" / "go").touch()
     assert child.end().state == "dependency_never_satisfied"
 
 

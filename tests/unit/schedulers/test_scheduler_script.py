@@ -13,6 +13,7 @@ import pytest
 
 from modak.errors import InputError
 from modak.jobs.record import parse_start
+from modak.jobs.script import merged_environment
 from scheduler_parts import TAG, Part, make, shells
 from scriptruns import record, run, text_of, wait_for
 
@@ -90,6 +91,23 @@ def test_environment_is_only_the_applications(job_folder: Maker, shell: list[str
     assert run(folder, shell) == 0
     assert (folder / "output.log").read_text() == f"/nowhere|application|job|lever|3|{TAG}|"
     assert record(folder).state == "completed", "the script's own commands need no PATH of the user's"
+
+
+@pytest.mark.parametrize(
+    ("resources", "job", "threads"),
+    [
+        ({"ranks": 4, "ranks_per_node": 4}, {}, "1"),
+        ({"ranks": 4, "ranks_per_node": 4}, {"cores_per_rank": 3}, "3"),
+        ({"threads": 4}, {"threads": 2, "cores_per_rank": 4}, "2"),
+        ({"threads": 1}, {"threads": 4}, "1"),
+        ({}, {}, None),
+    ],
+)
+def test_a_rank_has_the_threads_that_were_asked_for(
+    resources: dict[str, int], job: dict[str, int], threads: str | None
+) -> None:
+    part = make("openpbs", resources=resources, job=job)
+    assert merged_environment(part.plan, part.spec).get("OMP_NUM_THREADS") == threads
 
 
 def test_output_and_error_apart(job_folder: Maker, shell: list[str]) -> None:

@@ -33,7 +33,7 @@ def test_state(case: dict[str, Any]) -> None:
     assert list(found) == [case["id"]]
     state = found[case["id"]]
     assert state.state == case["state"]
-    for key in ("exit_code", "signal", "reason", "elapsed", "limit"):
+    for key in ("exit_code", "signal", "reason", "elapsed", "limit", "start"):
         if key in case:
             assert getattr(state, key) == case[key], key
     if "nodes" in case:
