@@ -96,6 +96,8 @@ class _Registry:
         size = sum(int(layer.get("size", 0)) for layer in layers)
         reference = self.reference.pinned(digest)
         if layers and layers[0].get("mediaType") == _SIF_LAYER:
+            if self.reference.scheme == "docker":
+                raise InputError(f"'{self.reference}' is a SIF image: write 'oras://' for it")
             return Resolved(reference, None, size, sif_sha256=str(layers[0]["digest"]).removeprefix("sha256:"))
         if self.reference.scheme == "oras":
             raise InputError(f"'{self.reference}' is no SIF image: write 'docker://' for an image of layers")

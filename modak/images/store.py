@@ -272,11 +272,15 @@ def _checked(image: Image, path: str, answer: Answer, keys: int) -> Found:
         raise TargetError(f"the image {path} is of {info.get('digest')}, and the Plan names {reference.digest}")
     signed = any(answer.text(f"signature.{n}").rstrip().endswith("code 0") for n in range(1, keys + 1))
     if keys and not signed:
-        raise TargetError(
-            f"the image {path} carries no valid signature by {_keys_in_words(keys)}: {_why(answer, keys)}"
-        )
+        why = _last_error(answer.text(f"signature.{keys}"))
+        raise TargetError(f"the image {path} carries no valid signature by {_keys_in_words(keys)}: {why}")
+    whole = max((int(end) for end in re.findall(r"\|\d+-(\d+)\s*\|", answer.text("list"))), default=0)
+    if int(size) < whole:
+        raise TargetError(f"the image {path} is cut short: it has {size} bytes and should have {whole}")
     architecture, labels = _inside(answer)
-    if answer.get("inspect") is not None:
+    if (said := answer.get("inspect")) is not None:
+        if architecture is None and _json(said) is None:
+            raise TargetError(f"the image {path} cannot be run: {_last_error(said)}")
         _compare(image, path, architecture, labels)
     return Found(path, sha256, int(size), architecture=architecture, labels=labels, signed=signed)
 
@@ -303,10 +307,10 @@ def _keys_in_words(number: int) -> str:
     return "the key that is demanded" if number == 1 else f"one of the {number} keys that are demanded"
 
 
-def _why(answer: Answer, keys: int) -> str:
-    said = [line for line in answer.text(f"signature.{keys}").splitlines() if "FATAL" in line or "rror" in line]
-    text = " ".join(said[-1].split()) if said else "the check gave no reason"
-    return text.partition("FATAL:")[2].strip() or text
+def _last_error(text: str) -> str:
+    said = [line for line in text.splitlines() if "FATAL" in line or "rror" in line]
+    last = " ".join(said[-1].split()) if said else "the check gave no reason"
+    return last.partition("FATAL:")[2].strip() or last
 
 
 __all__ = ["Collected", "Found", "ImageStore", "Resolved", "read_keys", "realise"]

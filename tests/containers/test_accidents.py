@@ -15,6 +15,7 @@ from modak.errors import InputError, TargetError
 from modak.images.reference import parse
 from modak.images.registry import resolve
 from modak.images.store import ImageStore, read_keys
+from modak.model.base import RuntimeName
 from modak.model.plan import Image
 
 
@@ -238,6 +239,25 @@ def test_a_file_that_is_not_the_one_the_plan_names_is_refused(store: ImageStore,
         store.check(image, "apptainer")
     with pytest.raises(TargetError, match="is not there"):
         store.check(Image(reference="/nowhere/a.sif", digest=image.digest), "apptainer")
+
+
+@pytest.mark.parametrize(
+    ("runtime", "size", "says"),
+    [
+        ("apptainer", 0, "cannot be run: .*image format not recognized"),
+        ("apptainer", 10_000_000, "is cut short: it has 10000000 bytes and should have [0-9]{8}"),
+        ("charliecloud", 10_000_000, "is none that Charliecloud mounts"),
+    ],
+)
+def test_a_file_that_is_no_image_or_half_of_one_is_refused(
+    parts: Containers, store: ImageStore, sif: Path, images: Path, runtime: RuntimeName, size: int, says: str
+) -> None:
+    path = images / "half.sif"
+    path.write_bytes(sif.read_bytes()[:size])
+    parts.own(path)
+    image = Image(reference=str(path), digest=store.digest_of(str(path)))
+    with pytest.raises(TargetError, match=f"the image {path} {says}"):
+        store.check(image, runtime)
 
 
 def test_a_pull_that_was_killed_is_taken_over_at_once(

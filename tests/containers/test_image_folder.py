@@ -84,6 +84,11 @@ class TestCollect:
         assert not there.exists()
         assert not leftover.exists()
 
+    def test_what_modak_did_not_bring_is_left_alone(self, parts: Containers, store: ImageStore, images: Path) -> None:
+        (images / "my own.sif").touch()
+        assert [(row.removed, row.reason) for row in store.collect(0)] == [(False, "modak did not bring it")]
+        assert (images / "my own.sif").exists()
+
     def test_an_empty_or_missing_folder_is_no_error(self, parts: Containers, images: Path) -> None:
         assert ImageStore(UserTransport(parts), str(images)).collect(1) == []
         assert ImageStore(UserTransport(parts), str(images / "none")).collect(1) == []

@@ -1,7 +1,12 @@
 """Pulling from real registries with the real Apptainer, podman and Charliecloud."""
 
+import hashlib
+import json
 import subprocess
+import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -30,6 +35,38 @@ def test_an_image_of_layers_is_pulled_by_its_digest_and_runs(
 def test_a_sif_of_a_registry_comes_bit_by_bit(store: ImageStore, artefact: Image, sif: Path) -> None:
     found = store.pull(artefact, "apptainer")
     assert Path(found.path).read_bytes() == sif.read_bytes()
+
+
+@pytest.fixture
+def library(sif: Path) -> Iterator[str]:
+    """Host and port of a server that speaks as much of the library protocol as Apptainer asks for."""
+    content = sif.read_bytes()
+    told = {"hash": f"sha256.{hashlib.sha256(content).hexdigest()}", "size": len(content), "uploaded": True}
+    answers = {"images": json.dumps({"data": told}).encode(), "imagefile": content}
+
+    class Library(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = answers.get(self.path.split("/")[2], b"") if "/e/c/n:" in self.path else b""
+            self.send_response(200 if body else 404)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Library) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_library_that_the_user_s_apptainer_does_not_know_is_pulled_from(
+    store: ImageStore, library: str, sif: Path
+) -> None:
+    reference = f"library://{library}/e/c/n:1"
+    image = Image(reference=reference, digest=resolve(parse(reference)).digest)
+    assert Path(store.pull(image, "apptainer").path).read_bytes() == sif.read_bytes()
+    assert store.check(image, "apptainer").architecture == "amd64"
+    with pytest.raises(TargetError, match=f"the library {library} does not have"):
+        resolve(parse(f"library://{library}/e/c/other:1"))
 
 
 def test_compression_is_a_choice(store: ImageStore, debian: Image) -> None:

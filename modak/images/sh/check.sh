@@ -32,6 +32,8 @@ apptainer | singularity)
   command -v "$tool" >/dev/null 2>&1 || fail "$tool is not on this machine's PATH"
   part header
   "$tool" sif header "$path" 2>&1
+  part list
+  "$tool" sif list "$path" 2>&1
   part inspect
   "$tool" inspect --json "$path" 2>&1
   keys=$(mktemp -d "${TMPDIR:-/tmp}/modak.XXXXXXXX") || fail "no temporary folder can be made"
@@ -43,5 +45,7 @@ apptainer | singularity)
     case $key in *"BEGIN PGP PUBLIC KEY BLOCK"*) by_pgp "$key" ;; *) by_pem "$key" ;; esac
     printf '\ncode %d' $?
   done ;;
+ch-run)
+  [ "$(head -c 4 "$path" | tr -d '\0')" = hsqs ] || fail "the image $path is none that Charliecloud mounts: it is not squashed" ;;
 esac
 part end

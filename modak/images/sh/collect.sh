@@ -1,6 +1,7 @@
 # shellcheck shell=sh
 # collect IMAGES DAYS DRY: removes images that nobody used for DAYS days and that no queued or running job needs, and
-# what broken downloads left. With DRY=1 only says so. Prints lines: removed or kept, bytes, file, reason.
+# what broken downloads left. A file without a record is not modak's and stays. With DRY=1 only says so. Prints lines:
+# removed or kept, bytes, file, reason.
 
 images=$1 days=$2 dry=$3
 [ -d "$images" ] || { part end && exit 0; }
@@ -18,6 +19,10 @@ for path in "$images"/*.sif "$images"/*.sqfs; do
   [ -f "$path" ] || continue
   file=${path##*/}
   size=$(wc -c <"$path")
+  if [ ! -f "$path.info" ]; then
+    printf 'kept\t%d\t%s\tmodak did not bring it\n' "$size" "$file"
+    continue
+  fi
   if recent "$file"; then
     printf 'kept\t%d\t%s\tused within %d days\n' "$size" "$file" "$days"
     continue

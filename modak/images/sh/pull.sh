@@ -32,6 +32,16 @@ download_apptainer() {
     else
       attempt "$tool" build --force "$work/new" "$reference"
     fi ;;
+  library://*)
+    rest=${reference#library://} scheme=https
+    [ "$plain" != 1 ] || scheme=http
+    server=$scheme://${rest%%/*}
+    # Apptainer pulls from no library while it knows of none, even where it is told which.
+    export APPTAINER_CONFIGDIR="$work/settings"
+    mkdir -m 700 "$work/settings"
+    printf 'Active: library\nRemotes:\n  library:\n    URI: %s\n    Keyservers: [{URI: "%s", External: true}]\n' \
+      "${rest%%/*}" "$server" >"$work/settings/remote.yaml"
+    attempt "$tool" pull --force --library "$server" "$work/new" "library://${rest#*/}" ;;
   *) attempt "$tool" pull --force "$work/new" "$reference" ;;
   esac
 }

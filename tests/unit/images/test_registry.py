@@ -181,6 +181,8 @@ def test_a_sif_of_a_registry_brings_its_hash(server: Server) -> None:
     server.put("1", {"layers": [layer]})
     found = resolve(parse(f"oras://{server.host}/app:1"))
     assert (found.sif_sha256, found.size) == ("a" * 64, 7)
+    with pytest.raises(InputError, match="is a SIF image: write 'oras://'"):
+        resolve(parse(f"docker://{server.host}/app:1"))
     server.add("2", "amd64")
     with pytest.raises(InputError, match="is no SIF image"):
         resolve(parse(f"oras://{server.host}/app:2"))
