@@ -148,14 +148,21 @@ class Jobs:
         """Cancel the Plan's job, wait until it is gone, and remove its folder; return whether there was anything."""
         scheduler = self._for(plan)
         place = self._certain(plan, scheduler)
-        known = recorded(scheduler, place)
-        ids = dict.fromkeys([*([known.id] if known else []), *(place.found or [])])
-        alive = self._alive(scheduler, list(ids))
+        alive = self._alive(scheduler, _ids(scheduler, place))
         if alive:
             self._cancel(scheduler, alive)
         if place.exists:
             staging.remove(self._transport, place.directory, plan.tag())
         return bool(alive) or place.exists
+
+    def doomed(self, plan: Plan) -> list[str]:
+        """Return what ``absent`` would cancel and remove, in words; nothing is changed."""
+        scheduler = self._for(plan)
+        place = staging.look(self._transport, plan, ask=scheduler)
+        known = recorded(scheduler, place)
+        folder = f"the folder {place.directory}{f' of job {known.id}' if known else ''}"
+        alive = self._alive(scheduler, _ids(scheduler, place))
+        return [*(f"job {number}" for number in alive), *([folder] if place.exists else [])]
 
     def _certain(self, plan: Plan, scheduler: Scheduler) -> Place:
         """Return the job's folder once an attempt without an answer is old enough to have shown in the queue."""
@@ -202,3 +209,9 @@ class Jobs:
 
     def _for(self, plan: Plan) -> Scheduler:
         return self._scheduler or registry.get(plan.scheduler)
+
+
+def _ids(scheduler: Scheduler, place: Place) -> list[str]:
+    """Return the jobs that the folder or the scheduler tells of."""
+    known = recorded(scheduler, place)
+    return list(dict.fromkeys([*([known.id] if known else []), *(place.found or [])]))

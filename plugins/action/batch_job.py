@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction, plan_of
+from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction, check_seconds, plan_of
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
 
 try:
@@ -44,6 +44,7 @@ class ActionModule(JobAction):
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         plan = plan_of(arguments["plan"])
+        check_seconds(arguments)
         self._jobs = self.jobs(task_vars, outage=arguments["outage"])
         self._transport = self.transport(task_vars)
         if arguments["state"] == "absent":
@@ -56,9 +57,8 @@ class ActionModule(JobAction):
     def _absent(self, plan: Plan) -> dict[str, Any]:
         if not self._task.check_mode:
             return {"changed": self._jobs.absent(plan), "job": None}
-        job = self._jobs.find(plan)
-        found = f"job {job.id} in {job.spec.directory}\n" if job else ""
-        return {"changed": job is not None, "job": None, "diff": {"before": found, "after": ""}}
+        found = "".join(f"{thing}\n" for thing in self._jobs.doomed(plan))
+        return {"changed": bool(found), "job": None, "diff": {"before": found, "after": ""}}
 
     def _preview(self, plan: Plan, template: str | None, *, restarted: bool) -> dict[str, Any]:
         preview: Preview = self._jobs.preview(plan, template, again=restarted)
@@ -111,7 +111,7 @@ def _text(path: str | None) -> str | None:
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"the job template {path} cannot be read: {error}") from None
+        raise InputError(f"the job template {path} cannot be read: {getattr(error, 'strerror', error)}") from None
 
 
 def _diff(script: str, submits: bool) -> dict[str, str]:

@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction, plan_of
+from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction, check_seconds, plan_of
 
 try:
     from modak.errors import InputError
@@ -38,6 +38,7 @@ class ActionModule(JobAction):
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         plans = [plan_of(value) for value in arguments["plans"]]
         _check_names(plans)
+        check_seconds(arguments)
         jobs = self.jobs(task_vars, outage=arguments["outage"])
         present = [_found(jobs, plan) for plan in plans]
         if self._task.check_mode:

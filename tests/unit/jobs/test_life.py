@@ -199,7 +199,10 @@ def test_absent_ends_a_running_job_and_removes_nothing_else(
     other = jobs.present(shell("exit 0"))
     present = jobs.present(deployed)
     until(lambda: runs(tmp_path) == 2)
+    folder = f"the folder {present.job.spec.directory} of job {present.job.id}"
+    assert jobs.doomed(deployed) == [f"job {present.job.id}", folder]
     assert jobs.absent(deployed)
+    assert jobs.doomed(deployed) == []
     assert not Path(present.job.spec.directory).exists()
     assert Path(other.job.spec.directory).exists()
     assert not alive(leader(present))
@@ -209,7 +212,8 @@ def test_absent_ends_a_running_job_and_removes_nothing_else(
 
 def test_last_job_takes_the_folder_of_runs_with_it(jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path) -> None:
     deployed = shell("true")
-    carry_out(jobs, deployed)
+    present, _ = carry_out(jobs, deployed)
+    assert jobs.doomed(deployed) == [f"the folder {present.job.spec.directory} of job {present.job.id}"]
     assert jobs.absent(deployed)
     assert list((tmp_path / "space").iterdir()) == []
 
