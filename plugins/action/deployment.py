@@ -28,6 +28,7 @@ class ActionModule(ModakAction):
 
     ARGUMENTS = {
         **{section: {"type": "raw"} for section in SECTIONS},
+        "other_targets": {"type": "raw"},
         "image": {"type": "str"},
         "variables": {"type": "list", "elements": "str", "default": []},
     }
@@ -37,26 +38,38 @@ class ActionModule(ModakAction):
         sections = {name: plain(arguments[name]) for name in read if arguments[name] is not None}
         if not sections.get("application") and arguments["image"] is None:
             raise InputError(_no_application(arguments["variables"]))
-        if "other_targets" in arguments["variables"]:
-            raise InputError(
-                "other_targets: this playbook deploys on one target; ask 'modak plan' or use a blueprint for several"
-            )
-        host = _host_of(sections.get("target"))
-        known = host in task_vars.get("groups", {}).get("all", [])
-        if known:
-            sections["target"] = {**_site(host, task_vars), **sections["target"]}
+        if arguments["image"] is None and arguments["other_targets"]:
+            sections["other_targets"] = plain(arguments["other_targets"])
+        others = sections.get("other_targets", [])
+        sites = [_complete(sections, "target", sections.get("target"), task_vars)]
+        if isinstance(others, list):
+            sites += [_complete(others, number, other, task_vars) for number, other in enumerate(others)]
         parse = parse_deployment
         if arguments["image"] is not None:
             parse = parse_place
             sections = {name: value for name, value in sections.items() if value}  # the role's own default is {}
-        deployment = parse(sections, origin="the variables", locate=locator(SECTIONS))
+        deployment = parse(sections, origin="the variables", locate=locator((*SECTIONS, "other_targets")))
+        described = [sections.get("target", {"name": "localhost"}), *others]
+        targets = [deployment.target, *getattr(deployment, "other_targets", [])]
+        places = [
+            {"target": told, "host": host or LOCAL, "host_vars": {} if known else host_vars(target)}
+            for told, (host, known), target in zip(described, sites, targets, strict=True)
+        ]
         return {
             "changed": False,
             "deployment": deployment.model_dump(mode="json"),
-            "target": sections.get("target", {"name": "localhost"}),
-            "host": host or LOCAL,
-            "host_vars": {} if known else host_vars(deployment.target),
+            **places[0],
+            "targets": places,
         }
+
+
+def _complete(sections: Any, key: Any, target: Any, task_vars: dict[str, Any]) -> tuple[str | None, bool]:
+    """Complete a target from its host in the inventory; return the host where one is told, and whether it is there."""
+    host = _host_of(target)
+    known = host in task_vars.get("groups", {}).get("all", [])
+    if known:
+        sections[key] = {**_site(host, task_vars), **target}
+    return host, known
 
 
 def _host_of(target: Any) -> str | None:

@@ -55,7 +55,7 @@ class ActionModule(ModakAction):
         results = Path(arguments["results"]).absolute() if arguments["results"] else None
         kept = kept_plan(results, deployment.run_name) if results and not arguments["force"] else None
         if arguments["deployed"] and kept is not None:
-            return _returned(kept, changed=False)
+            return {**_returned(kept, changed=False), "kept": True}
         try:
             plan = self._plan(deployment, kept, arguments, task_vars)
         except InfeasibleError as error:
@@ -85,7 +85,7 @@ class ActionModule(ModakAction):
         name = Deployment(application=given.application, job=given.job).run_name
         kept = kept_plan(results, name) if results and not arguments["force"] else None
         search = search_folders(arguments["search_paths"], task_vars)
-        transport = AnsibleTransport(self, str(task_vars.get("inventory_hostname", target.name)))
+        transport = AnsibleTransport(self, self._host(task_vars))
         both = reconsider(
             given,
             target,
@@ -99,13 +99,17 @@ class ActionModule(ModakAction):
         plan = still_holds(both, kept)
         if plan.target == target:
             plan = with_image(plan, transport, search=search)
-        return self._kept(plan, kept, results, arguments)
+        return self._kept(plan, kept, None if arguments["deployed"] else results, arguments)
+
+    def _host(self, task_vars: dict[str, Any]) -> str:
+        """Return the name of the host that is asked, to which the task may be delegated."""
+        return str(self._task.delegate_to or task_vars["inventory_hostname"])
 
     def _plan(
         self, deployment: Deployment, kept: Plan | None, arguments: dict[str, Any], task_vars: dict[str, Any]
     ) -> Plan:
         search = search_folders(arguments["search_paths"], task_vars)
-        transport = AnsibleTransport(self, str(task_vars.get("inventory_hostname", deployment.target.name)))
+        transport = AnsibleTransport(self, self._host(task_vars))
         local = deployment.target.host is None
         plan = plan_deployment(
             deployment,

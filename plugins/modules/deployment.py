@@ -12,7 +12,7 @@ short_description: Check the description of a deployment and tell how to reach i
 version_added: "0.1.0"
 description:
   - Checks the sections of a deployment document as a whole, and names every unknown key and wrong value.
-  - Returns the host of the target, with the variables that Ansible needs to reach it.
+  - Returns the host of each target, with the variables that Ansible needs to reach it.
   - A host of the inventory may describe itself as a target in its variable C(modak_site), with the keys of the section
     C(target); what the document says of the target stands over it.
   - Runs on the controller and contacts nothing.
@@ -21,6 +21,9 @@ options:
   application:
     description:
       - What is run. One that is missing fails with a sentence that says so, unless O(image) is given.
+    type: raw
+  other_targets:
+    description: Targets that would do as well, a list of such sections.
     type: raw
   image:
     description:
@@ -85,6 +88,12 @@ host:
   returned: success
   type: str
   sample: login.example.org
+targets:
+  description: RV(target), RV(host) and RV(host_vars) of each target, the first one's first.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{"target": {"name": "cluster"}, "host": "login.example.org", "host_vars": {}}]
 host_vars:
   description: Connection variables; empty for a host that the inventory has already.
   returned: success

@@ -100,6 +100,11 @@ plan:
   returned: success
   type: dict
   sample: {"schema": "modak.plan/1", "name": "digits", "chosen": {"name": "keras-tensorflow"}}
+kept:
+  description: That RV(plan) is the one that was deployed, whatever is asked now.
+  returned: with O(deployed) where there is one
+  type: bool
+  sample: true
 unplanned:
   description: What was asked, where no target that was asked can run the application; RV(plan) is empty then.
   returned: when there is no Plan

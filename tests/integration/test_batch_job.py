@@ -17,6 +17,7 @@ from modak.performance.store import Store
 from outages import drop_sessions, without_login
 from rig import Rig
 
+TRUE = {"name": "x", "executable": "true"}
 HASTY = Polling(first=0.3, maximum=1.0)
 
 
@@ -187,9 +188,9 @@ def test_restarted_runs_again_but_not_with_a_fault(here: User, shell: Callable[.
         (lambda deployed: {**batch_job(deployed), "become": True}, "become is not supported"),
         (
             lambda deployed: {
-                "modak.deploy.deployment": {"application": {"name": "x"}, "variables": ["other_targets"]}
+                "modak.deploy.deployment": {"application": TRUE, "other_targets": [{"name": "localhost"}]}
             },
-            "other_targets: this playbook deploys on one target",
+            "two targets have the name 'localhost': give each its own",
         ),
         (lambda deployed: {"modak.deploy.optimise": {"plan": {}}}, "with 'plan' the option 'target' is wanted"),
         (
