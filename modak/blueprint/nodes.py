@@ -1,20 +1,25 @@
 """Checks of node templates: types, properties, requirements, artifacts, interfaces."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from modak.blueprint.operations import check_assigned, implementation_files
 from modak.blueprint.references import Scope, requirements_of, taken_properties, target_of
 from modak.blueprint.service import Service, Type, inside
 from modak.blueprint.spot import Fault, Spot
 from modak.blueprint.values import check_properties, missing
 from modak.documents.faults import nearest
 
+_RESERVED = ("SELF", "HOST", "SOURCE", "TARGET", "ORCHESTRATOR")
+
 
 def check_templates(service: Service) -> Iterator[Fault]:
     """Check all node templates."""
     for template in service.templates().values():
+        yield from _name(template)
         if "type" not in template.value:
             continue
         found = service.type_of(template)
@@ -25,6 +30,13 @@ def check_templates(service: Service) -> Iterator[Fault]:
             for check in _CHECKS:
                 yield from check(service, template, found)
     yield from _cycles(service)
+
+
+def _name(template: Spot) -> Iterator[Fault]:
+    if template.name in _RESERVED:
+        yield template.fault(f"'{template.name}' has a meaning in functions: take another name")
+    elif not re.fullmatch(r"[A-Za-z._][A-Za-z0-9._:-]*", template.name):
+        yield template.fault("Unfurl wants a name that begins with a letter, and has letters, digits and ._:- only")
 
 
 def _properties(service: Service, template: Spot, found: Type) -> Iterator[Fault]:
@@ -55,6 +67,8 @@ def _capabilities(service: Service, template: Spot, found: Type) -> Iterator[Fau
         definitions = service.types.collected(service.types.find("capability_types", kind), "properties")
         if given := spot.get("properties"):
             yield from check_properties(given, definitions, service.types, Scope(service, template.name))
+        else:
+            yield spot.fault("the key 'properties' is missing, which tosca-parser wants")
 
 
 def _requirements(service: Service, template: Spot, found: Type) -> Iterator[Fault]:
@@ -103,7 +117,7 @@ def _target(service: Service, spot: Spot, definition: Any) -> Iterator[Fault]:
     if name not in templates:
         yield spot.fault(f"there is no node template '{name}'{nearest(name, list(templates))}")
         return
-    yield from _relationship(service, spot)
+    yield from _relationship(service, spot, definition)
     found, types = service.type_of(templates[name]), service.types
     wanted = definition.get("node") if isinstance(definition, dict) else None
     capability = definition.get("capability") if isinstance(definition, dict) else definition
@@ -117,17 +131,25 @@ def _target(service: Service, spot: Spot, definition: Any) -> Iterator[Fault]:
         for d in types.collected(found, "capabilities").values()
     ):
         yield spot.fault(f"'{name}' of type {found.name} has no capability of type {capability}")
+    named, has = spot.get("capability"), types.collected(found, "capabilities")
+    if named and named.value not in has and types.find("capability_types", named.value) is None:
+        yield named.fault(f"'{name}' has no capability '{named.value}'{nearest(named.value, list(has))}")
 
 
-def _relationship(service: Service, spot: Spot) -> Iterator[Fault]:
+def _relationship(service: Service, spot: Spot, definition: Any) -> Iterator[Fault]:
     given = spot.get("relationship")
     if given is None:
         return
-    templates = [s.name for s in service.root.below("topology_template", "relationship_templates")]
+    templates = {s.name: s.value for s in service.root.below("topology_template", "relationship_templates")}
+    wanted = definition.get("relationship") if isinstance(definition, dict) else None
     if not isinstance(given.value, str):
         yield given.fault("xOpera takes the name of a relationship template only")
     elif given.value not in templates:
-        yield given.fault(f"there is no relationship template '{given.value}'{nearest(given.value, templates)}")
+        yield given.fault(f"there is no relationship template '{given.value}'{nearest(given.value, list(templates))}")
+    elif wanted and not service.types.derives("relationship_types", templates[given.value].get("type"), wanted):
+        yield given.fault(
+            f"'{given.value}' is of type {templates[given.value].get('type')}, but a {wanted} is wanted here"
+        )
 
 
 def _artifacts(service: Service, template: Spot, found: Type) -> Iterator[Fault]:
@@ -156,6 +178,9 @@ def _artifact_type(service: Service, spot: Spot, file: Spot) -> Iterator[Fault]:
         yield spot.at("type").fault(service.types.unknown("artifact_types", kind))
         return
     ends = next((t.definition["file_ext"] for t in service.types.lineage(found) if "file_ext" in t.definition), None)
+    if given := spot.get("properties") if isinstance(spot.value, dict) else None:
+        definitions = service.types.collected(found, "properties")
+        yield from check_properties(given, definitions, service.types, Scope(service, str(spot.location[-3])))
     if isinstance(ends, list) and Path(file.value).suffix.lstrip(".") not in ends:
         yield file.fault(f"'{file.value}' should end in .{' or .'.join(map(str, ends))} to be a {found.name}")
 
@@ -167,29 +192,6 @@ def _playbooks(service: Service, found: Type) -> Iterator[str]:
                 for operation in interface.below("operations"):
                     for file in implementation_files(operation):
                         yield Path(str(file.value)).name
-
-
-def implementation_files(operation: Spot) -> Iterator[Spot]:
-    """Yield the files that carry out an operation: its primary and its dependencies."""
-    given = operation.get("implementation") if isinstance(operation.value, dict) else operation
-    if given is None:
-        return
-    if isinstance(given.value, str):
-        yield given
-        return
-    primary = given.get("primary")
-    for spot in [*([primary] if primary else []), *given.below("dependencies")]:
-        file = spot.get("file") if isinstance(spot.value, dict) else spot
-        if file:
-            yield file
-
-
-def check_implementation(service: Service, operation: Spot) -> Iterator[Fault]:
-    """Check that the files that carry out an operation are there."""
-    for file in implementation_files(operation):
-        _, problem = inside(file.document.path.parent, file.value, service.folder)
-        if problem:
-            yield file.fault(f"the playbook '{file.value}' {problem}")
 
 
 def _interfaces(service: Service, template: Spot, found: Type) -> Iterator[Fault]:
@@ -204,7 +206,8 @@ def _interfaces(service: Service, template: Spot, found: Type) -> Iterator[Fault
                 hint = nearest(operation.name, operations) or f"; there are {', '.join(operations)}"
                 yield operation.fault(f"unknown operation{hint}")
             else:
-                yield from check_implementation(service, operation)
+                known_inputs = known[interface.name][operation.name]
+                yield from check_assigned(service, operation, known_inputs, Scope(service, template.name))
 
 
 _CHECKS: tuple[Callable[[Service, Spot, Type], Iterator[Fault]], ...] = (

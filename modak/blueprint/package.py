@@ -8,7 +8,7 @@ from pathlib import Path
 
 from modak import __version__
 from modak.blueprint import library
-from modak.blueprint.nodes import implementation_files
+from modak.blueprint.operations import implementation_files
 from modak.blueprint.service import Service, inside, load
 from modak.blueprint.spot import Spot
 from modak.blueprint.validate import validate

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from modak.blueprint.service import Service
+from modak.blueprint.service import Service, Type
 from modak.blueprint.spot import Fault, Spot
 from modak.blueprint.values import FUNCTIONS, PRIMITIVES, is_function, type_name
 from modak.documents.faults import nearest, shown
@@ -14,10 +14,12 @@ _OF_EVERY_NODE = ("tosca_id", "tosca_name", "state")
 
 @dataclass(frozen=True)
 class Scope:
-    """What a function call may refer to, seen from a node template, or from the outputs when ``node`` is None."""
+    """What a function call may refer to, seen from a node template, from a type, or else from the outputs."""
 
     service: Service
     node: str | None = None
+    own: Type | None = None
+    """The type; of what else there will be, a type knows nothing."""
 
     def __call__(self, spot: Spot, wanted: str) -> Iterator[Fault]:
         """Yield what is wrong with the call at ``spot``, which must give a ``wanted``; any type will do when empty."""
@@ -58,6 +60,8 @@ class Scope:
     def _template(self, call: Spot) -> tuple[Spot | None, str | None]:
         """Return the node template that a call's first argument names, and what is wrong with it."""
         entity, templates = call.value[0], self.service.templates()
+        if self.own is not None:
+            return None, None
         if entity == "SELF":
             if self.node is None:
                 return None, "SELF means nothing here: name a node template"
@@ -80,30 +84,56 @@ class Scope:
         template, problem = self._template(call)
         if problem:
             yield call.fault(problem)
-        node_type = self.service.type_of(template)
+        holder = self.own if call.value[0] == "SELF" and self.own else self.service.type_of(template)
         types = self.service.types
-        if template is None or node_type is None or not types.is_whole(node_type):
+        if holder is None or not types.is_whole(holder):
             return
-        known: dict[str, Any] = types.collected(node_type, "properties")
+        known: dict[str, Any] = types.collected(holder, "properties")
         if function == "get_attribute":
-            known = {**known, **types.collected(node_type, "attributes"), **dict.fromkeys(_OF_EVERY_NODE, "string")}
+            known = {**known, **types.collected(holder, "attributes"), **dict.fromkeys(_OF_EVERY_NODE, "string")}
         name = call.value[1]
+        if function == "get_property" and name in types.collected(holder, "capabilities") and len(call.value) == 3:
+            yield from self._of_capability(call, types.collected(holder, "capabilities")[name])
+            return
         what = "attribute" if function == "get_attribute" else "property"
         if name not in known:
             hint = nearest(str(name), list(known))
-            if function == "get_property" and name in types.collected(node_type, "attributes"):
+            if function == "get_property" and name in types.collected(holder, "attributes"):
                 hint = ": it is an attribute, so write get_attribute"
+            if name in types.collected(holder, "requirements"):
+                hint = ": it is a requirement, which Puccini does not follow; name the node template in its place"
             if not hint and function == "get_attribute":
-                hint = f"; there are {', '.join(types.collected(node_type, 'attributes'))}"
-            yield call.fault(f"'{template.name}' has no {what} {shown(name)}{hint}")
+                hint = f"; there are {', '.join(types.collected(holder, 'attributes'))}"
+            yield call.fault(f"'{template.name if template else holder.name}' has no {what} {shown(name)}{hint}")
         elif len(call.value) > 2:
             yield call.fault(f"xOpera cannot look inside the {what} '{name}': leave out what follows its name")
         elif wanted and type_name(known[name]) != wanted:
             yield call.fault(f"the {what} '{name}' is of type {type_name(known[name])}, but the type here is {wanted}")
 
+    def _of_capability(self, call: Spot, definition: Any) -> Iterator[Fault]:
+        kind = self.service.types.find("capability_types", type_name(definition))
+        known = list(self.service.types.collected(kind, "properties"))
+        _, capability, name = call.value
+        if kind is not None and name not in known:
+            yield call.fault(f"the capability '{capability}' has no property {shown(name)}{nearest(str(name), known)}")
+
+    def attribute(self, spot: Spot) -> Iterator[Fault]:
+        """Check that a type has the attribute of its own that an operation's output goes to."""
+        path = spot.value
+        ends = ("SOURCE", "TARGET") if self.own and self.own.kind == "relationship_types" else ()
+        if _is_path(path) and path[0] not in ("SELF", *ends):
+            yield spot.fault(f"must begin with {' or '.join(('SELF', *ends))}, not {shown(path[0])}")
+        if self.own is None or not _is_path(path) or path[0] != "SELF" or not self.service.types.is_whole(self.own):
+            return
+        known = list(self.service.types.collected(self.own, "attributes"))
+        if len(path) < 2 or path[1] not in known:
+            yield spot.fault(f"'{self.own.name}' has no attribute {shown(path[-1])}{nearest(str(path[-1]), known)}")
+
     def _artifact(self, call: Spot) -> Iterator[Fault]:
         if not isinstance(call.value, list) or len(call.value) < 2:
             yield call.fault("must be a list of SELF and the name of an artifact")
+            return
+        if self.own is not None:
             return
         template = self.service.templates().get(self.node or "")
         if call.value[0] != "SELF" or template is None:

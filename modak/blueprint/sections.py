@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from modak.blueprint.references import Scope
+from modak.blueprint.references import Scope, calls_in
 from modak.blueprint.service import Service
 from modak.blueprint.spot import Fault, Spot
 from modak.blueprint.typedefs import check_definition, check_type_name
-from modak.blueprint.values import check_properties, check_value, is_function, missing
+from modak.blueprint.values import check_properties, check_value, is_function, missing, misspelt_function
 from modak.documents.faults import nearest, shown
 
 
@@ -65,8 +65,20 @@ def _outputs(service: Service) -> Iterator[Fault]:
         value = spot.get("value")
         if value and value.value in (None, "", [], {}):
             yield value.fault("must not be empty")
-        elif value and is_function(value.value):
-            yield from scope(value, "")
+        elif value:
+            yield from _function_names(value)
+            for call in [value] if is_function(value.value) else calls_in(value):
+                if len(call.location) - len(value.location) > 1:
+                    yield call.fault("xOpera evaluates functions in an output or one level below it, but not here")
+                yield from scope(call, "")
+
+
+def _function_names(spot: Spot) -> Iterator[Fault]:
+    """Tell misspelt names of functions, which would be given out as they are."""
+    if told := misspelt_function(spot):
+        yield told
+    for inner in spot.items():
+        yield from _function_names(inner)
 
 
 def _relationship_templates(service: Service) -> Iterator[Fault]:
@@ -87,11 +99,17 @@ def _groups_and_policies(service: Service) -> Iterator[Fault]:
     for spot in groups:
         found = yield from check_type_name(service, spot, "group_types")
         yield from _members(spot, "members", list(templates))
+        if spot.name in templates:
+            yield spot.fault(f"there is a node template '{spot.name}' as well, and xOpera wants names that differ")
         if found and (given := spot.get("properties")):
             definitions = service.types.collected(found, "properties")
             yield from check_properties(given, definitions, service.types, Scope(service))
+    names: set[str] = set()
     for item in service.root.below("topology_template", "policies"):
         spot = item.at(next(iter(item.value)))
+        if spot.name in names:
+            yield spot.fault(f"there is a policy '{spot.name}' already")
+        names.add(spot.name)
         found = yield from check_type_name(service, spot, "policy_types")
         yield from _members(spot, "targets", [*templates, *(group.name for group in groups)])
         if found:
@@ -114,6 +132,10 @@ def _policy(service: Service, spot: Spot, found: Any) -> Iterator[Fault]:
 
 
 def _members(spot: Spot, key: str, known: list[str]) -> Iterator[Fault]:
+    seen: set[str] = set()
     for member in spot.below(key):
+        if member.value in seen:
+            yield member.fault(f"'{member.value}' is named twice")
+        seen.add(member.value)
         if member.value not in known:
             yield member.fault(f"there is no node template {shown(member.value)}{nearest(str(member.value), known)}")

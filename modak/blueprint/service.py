@@ -64,6 +64,10 @@ def _standard() -> Mapping[tuple[str, str], Type]:
     return found
 
 
+_NO_MERGE = "is a key like any other to xOpera: write the merged keys out"
+_OPERATIONS = ("create", "configure", "start", "stop", "delete")
+
+
 class Types:
     """All types that a blueprint may name: the standard's, and those that it defines or imports."""
 
@@ -107,18 +111,18 @@ class Types:
                     merged.update(item if isinstance(item, dict) else {})
         return merged
 
-    def operations(self, found: Type | None) -> dict[str, set[str]]:
-        """Return the operations of each interface of a node type."""
-        merged: dict[str, set[str]] = {}
+    def operations(self, found: Type | None) -> dict[str, dict[str, set[str]]]:
+        """Return the operations of each interface of a node type, each with the names of its inputs."""
+        merged: dict[str, dict[str, set[str]]] = {}
         for ancestor in self.lineage(found):
             for name, definition in (ancestor.definition.get("interfaces") or {}).items():
-                operations = merged.setdefault(name, set())
-                operations.update((definition or {}).get("operations") or {})
-                for kind in self.lineage(self.find("interface_types", (definition or {}).get("type"))):
-                    operations.update(kind.definition.get("operations") or {})
-                    operations.update(
-                        k for k in ("create", "configure", "start", "stop", "delete") if k in kind.definition
-                    )
+                operations = merged.setdefault(name, {})
+                kinds = self.lineage(self.find("interface_types", (definition or {}).get("type")))
+                for part in (definition or {}, *(kind.definition for kind in kinds)):
+                    standard: dict[str, Any] = {k: {} for k in _OPERATIONS if k in part}
+                    for operation, body in {**standard, **(part.get("operations") or {})}.items():
+                        told = body.get("inputs") if isinstance(body, dict) else None
+                        operations.setdefault(operation, set()).update(told or {}, part.get("inputs") or {})
         return merged
 
     def is_whole(self, found: Type) -> bool:
@@ -190,6 +194,7 @@ def _read(root: Spot, folder: Path, own: dict[tuple[str, str], Type], files: lis
     """Add a file's types and those of its imports; return whether all imports could be read."""
     files.append(root.document.path)
     shapes = list(check_shape(root))
+    faults += [Fault(str(root.document.path), line, f"the key << {_NO_MERGE}") for line in root.document.merges]
     faults += [*_header(root), *(shape.fault for shape in shapes)]
     is_whole = not any(shape.is_fatal for shape in shapes)
     _add_types(root, own, faults)

@@ -13,7 +13,9 @@ from modak.documents.faults import nearest, shown
 
 _DATA = Path(__file__).parent / "data" / "shapes.yaml"
 _REFUSED = "no: "
-_HINTS = {"interface": ": operations stand below the key 'operations', which xOpera wants"}
+_HINTS = dict.fromkeys(
+    ("interface", "interface_definition"), ": operations stand below the key 'operations', which xOpera wants"
+)
 """What is said of an unknown key, where one is often written in another version of TOSCA."""
 
 
@@ -91,7 +93,7 @@ def _part(spot: Spot, shape: str) -> Iterator[Misshapen]:
 def _is_range(value: Any) -> bool:
     match value:
         case [int(low), int(high)]:
-            return 0 <= low <= high
+            return 0 <= low <= high > 0
         case [int(low), "UNBOUNDED"]:
             return low >= 0
     return False
@@ -102,5 +104,5 @@ _SIMPLE: Mapping[str, tuple[Any, str]] = {
     "boolean": (lambda value: isinstance(value, bool), "true or false"),
     "integer": (lambda value: isinstance(value, int) and not isinstance(value, bool), "a whole number"),
     "map": (lambda value: isinstance(value, dict), "a mapping"),
-    "range": (_is_range, "a list of two numbers, such as [0, UNBOUNDED]"),
+    "range": (_is_range, "a list of the lowest and the highest number, such as [0, UNBOUNDED]"),
 }

@@ -2,10 +2,19 @@
 
 from collections.abc import Generator, Iterator
 
-from modak.blueprint.nodes import check_implementation
+from modak.blueprint.operations import check_calls, check_declared
+from modak.blueprint.references import Scope, calls_in
 from modak.blueprint.service import Service, Type
 from modak.blueprint.spot import Fault, Spot
-from modak.blueprint.values import CONSTRAINTS, PRIMITIVES, check_value, is_function, limit_fault, primitive_of
+from modak.blueprint.values import (
+    CONSTRAINTS,
+    PRIMITIVES,
+    check_value,
+    is_function,
+    is_version,
+    limit_fault,
+    primitive_of,
+)
 from modak.documents.faults import nearest, shown
 
 
@@ -19,7 +28,8 @@ def check_types(service: Service) -> Iterator[Fault]:
             for definition in found.spot.below(section):
                 yield from check_definition(service, definition)
         for interface in found.spot.below("interfaces"):
-            yield from _interface(service, interface)
+            yield from _interface(service, interface, Scope(service, own=found))
+        yield from _version(found.spot)
         yield from _requirements(service, found.spot)
 
 
@@ -35,12 +45,24 @@ def _parent(service: Service, found: Type, spot: Spot) -> Iterator[Fault]:
         yield parent.fault(f"'{found.name}' derives from itself")
 
 
-def _interface(service: Service, interface: Spot) -> Iterator[Fault]:
+def _version(spot: Spot) -> Iterator[Fault]:
+    version = spot.get("version")
+    if version is not None and not (isinstance(version.value, str) and is_version(version.value)):
+        yield version.fault(f"must be a version in quotes, such as '1.0', not {shown(version.value)}")
+
+
+def _interface(service: Service, interface: Spot, scope: Scope) -> Iterator[Fault]:
     kind = interface.get("type")
     if kind and service.types.find("interface_types", kind.value) is None:
         yield kind.fault(service.types.unknown("interface_types", kind.value))
+    for part in (interface, *interface.below("operations")):
+        for definition in part.below("inputs"):
+            # Where there are functions in a default, its type is not known.
+            check = _schema if any(calls_in(definition)) else check_definition
+            yield from check(service, definition)
+    yield from check_calls(interface, scope)
     for operation in interface.below("operations"):
-        yield from check_implementation(service, operation)
+        yield from check_declared(service, operation, scope)
 
 
 def _requirements(service: Service, spot: Spot) -> Iterator[Fault]:
@@ -87,6 +109,8 @@ def _schema(service: Service, spot: Spot) -> Iterator[Fault]:
         return
     for clause in spot.below("constraints"):
         yield from _clause(clause, primitive_of(kind.value, service.types) or kind.value)
+    if kind.value == "map" and spot.get("entry_schema") is None:
+        yield spot.fault("the key 'entry_schema' is missing, which Puccini wants")
     for key in ("entry_schema", "key_schema"):
         if inner := spot.get(key):
             if isinstance(inner.value, str):

@@ -22,6 +22,15 @@ def is_function(value: Any) -> bool:
     return isinstance(value, dict) and len(value) == 1 and next(iter(value)) in FUNCTIONS
 
 
+def misspelt_function(spot: Spot) -> Fault | None:
+    """Return a fault where a value looks like the call of a function that there is not."""
+    if not isinstance(spot.value, dict) or len(spot.value) != 1 or is_function(spot.value):
+        return None
+    name = next(iter(spot.value))
+    hint = nearest(name, FUNCTIONS)
+    return spot.fault(f"there is no function '{name}'{hint}", name) if hint else None
+
+
 def type_name(definition: Any) -> str:
     """Return the type that a definition or schema names, or an empty text; some tools take a bare name for a schema."""
     return str(definition if isinstance(definition, str) else (definition or {}).get("type", ""))
@@ -72,6 +81,9 @@ def check_value(
         else:
             yield from of_function(spot, "" if depth else wanted)
         return
+    if wanted in _PRIMITIVES and (told := misspelt_function(spot)):
+        yield told
+        return
     faults = list(_typed(spot, wanted, definition, types, of_function, depth))
     yield from faults
     if not faults and isinstance(definition, dict):
@@ -85,8 +97,8 @@ def _typed(
     value = spot.value
     if wanted in _PRIMITIVES:
         is_right, words = _PRIMITIVES[wanted]
-        if wanted == "string" and spot.value == value and spot.is_date:
-            yield spot.fault(f"must be text, not the date {value}: write it in quotes")
+        if wanted in ("string", "timestamp") and isinstance(value, str) and spot.is_date:
+            yield spot.fault(f"{value} is a date to YAML: write it in quotes")
         elif not is_right(value):
             yield spot.fault(f"must be {words}, not {shown(value)}{_remedy(wanted, value)}")
     elif wanted in UNITS:
@@ -144,7 +156,8 @@ def _is_range(value: Any) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(_is_number(v) or v == "UNBOUNDED" for v in value)
 
 
-def _is_version(value: Any) -> bool:
+def is_version(value: Any) -> bool:
+    """Tell whether a value is a version as TOSCA writes one."""
     return _VERSION.fullmatch(str(value)) is not None
 
 
@@ -159,10 +172,10 @@ def _is_timestamp(value: Any) -> bool:
 _PRIMITIVES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "string": (lambda v: isinstance(v, str), "text"),
     "integer": (lambda v: _is_number(v) and isinstance(v, int), "a whole number"),
-    "float": (_is_number, "a number"),
+    "float": (lambda v: isinstance(v, float), "a number with a decimal point"),
     "boolean": (lambda v: isinstance(v, bool), "true or false"),
     "range": (_is_range, "a list of the lowest and the highest"),
-    "version": (_is_version, "a version such as 1.0"),
+    "version": (is_version, "a version such as 1.0"),
     "timestamp": (_is_timestamp, "a time such as 2026-01-31T12:00:00"),
 }
 PRIMITIVES = frozenset({*_PRIMITIVES, *UNITS, "list", "map"})
@@ -171,6 +184,8 @@ PRIMITIVES = frozenset({*_PRIMITIVES, *UNITS, "list", "map"})
 def _remedy(wanted: str, value: Any) -> str:
     if wanted == "string" and isinstance(value, int | float):
         return ": write it in quotes"
+    if wanted == "float" and _is_number(value):
+        return f": write {value}.0"
     if wanted in ("integer", "float", "boolean") and isinstance(value, str):
         return ": write it without quotes" if re.fullmatch(r"[\d.]+|true|false", value) else ""
     return ""
@@ -187,7 +202,8 @@ def check_constraints(spot: Spot, constraints: Any, wanted: str, what: str = "")
             if words:
                 limits = _limits(keyword, limit)
                 hint = nearest(str(spot.value), limit) if keyword == "valid_values" else ""
-                yield spot.fault(f"{what}must be {words.format(limits)}, not {shown(spot.value)}{hint}")
+                told = str(len(spot.value)) if isinstance(spot.value, list | dict) else shown(spot.value)
+                yield spot.fault(f"{what}must be {words.format(limits)}, not {told}{hint}")
 
 
 def _limits(keyword: str, limit: Any) -> str:

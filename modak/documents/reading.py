@@ -59,6 +59,8 @@ class Document(Outline):
     """One YAML file: its data, and the lines of its parts."""
 
     data: Any
+    merges: tuple[int, ...] = ()
+    """Lines of merge keys, which not every reader of YAML knows."""
 
 
 def read_text(path: Path) -> str:
@@ -86,7 +88,8 @@ def read_document(path: Path) -> Document:
             raise InputError("\n".join(faults))
         if _size(root, {}) > _MOST:
             raise InputError(f"{path}: the document holds more than {_MOST} values once its aliases are expanded")
-        return Document(path, root, _plain(path, loader.construct_document(root)))
+        merges = tuple(sorted(_merges(root, set())))  # they are gone once the document is constructed
+        return Document(path, root, _plain(path, loader.construct_document(root)), merges)
 
 
 def read_outline(path: Path) -> Outline | None:
@@ -166,6 +169,17 @@ def _is_ambiguous(node: yaml.ScalarNode) -> bool:
     return node.tag == "tag:yaml.org,2002:int" and (
         node.value.count(":") not in (0, 2) or re.match(r"[-+]?0[0-7_]", node.value) is not None
     )
+
+
+def _merges(node: yaml.Node, seen: set[int]) -> Iterator[int]:
+    if id(node) in seen or not isinstance(node, yaml.CollectionNode):
+        return
+    seen.add(id(node))
+    for part in node.value:
+        key, value = part if isinstance(part, tuple) else (None, part)
+        if key is not None and key.tag == "tag:yaml.org,2002:merge":
+            yield key.start_mark.line + 1
+        yield from _merges(value, seen)
 
 
 def _size(node: yaml.Node, known: dict[int, int]) -> int:

@@ -15,6 +15,7 @@ from modak.errors import InputError
 DATA = Path(__file__).parents[2] / "data" / "blueprints"
 BASE = (DATA / "base.yaml").read_text()
 CASES: list[dict[str, Any]] = yaml.safe_load((DATA / "faulty.yaml").read_text())
+UNUSUAL: list[dict[str, Any]] = yaml.safe_load((DATA / "unusual.yaml").read_text())
 MARK = "# here"
 
 
@@ -24,6 +25,29 @@ def told(path: Path, **inputs: Any) -> list[str]:
         return [str(fault) for fault in validate(path, inputs or None)]
     except InputError as error:
         return str(error).splitlines()
+
+
+def edited(case: dict[str, Any]) -> str:
+    """Return the base blueprint with the edits of a case."""
+    text = BASE
+    for edit in case["edits"]:
+        assert edit["replace"] in text
+        text = text.replace(edit["replace"], edit["by"], 1)
+    return text
+
+
+@pytest.mark.parametrize("case", UNUSUAL, ids=[case["name"] for case in UNUSUAL])
+def test_what_is_unusual_is_no_fault(project: Path, case: dict[str, Any]) -> None:
+    (project / "b.yaml").write_text(edited(case))
+    assert told(project / "b.yaml") == []
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "latin-1", "utf-16"])
+def test_other_encodings(project: Path, encoding: str) -> None:
+    (project / "b.yaml").write_bytes(BASE.replace("State of the job", "Zustand läuft").encode(encoding))
+    faults = told(project / "b.yaml")
+    assert all("this is not UTF-8 text" in fault for fault in faults)
+    assert bool(faults) == (encoding != "utf-8-sig")
 
 
 def test_the_base_has_no_fault(project: Path) -> None:
@@ -38,10 +62,7 @@ def test_the_blueprints_have_no_fault(path: Path) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
 def test_each_fault_is_told_once_at_its_line(project: Path, case: dict[str, Any]) -> None:
-    text = BASE
-    for edit in case["edits"]:
-        assert edit["replace"] in text
-        text = text.replace(edit["replace"], edit["by"], 1)
+    text = edited(case)
     (line,) = (number for number, content in enumerate(text.splitlines(), 1) if MARK in content)
     blueprint = project / "blueprint.yaml"
     blueprint.write_text(text)
