@@ -29,7 +29,7 @@ def parse_blocks(text: str) -> dict[str, dict[str, str]]:
 
 
 def parse_nodes(text: str) -> list[Node]:
-    """Return the nodes of ``pbsnodes -a`` that are not down or offline."""
+    """Return the nodes of ``pbsnodes -a`` that can take jobs, now or later."""
     return [_node(block) for block in parse_blocks(text).values() if _works(block.get("state", ""))]
 
 
@@ -99,7 +99,7 @@ def _node(block: Mapping[str, str]) -> Node:
 
 
 def _works(state: str) -> bool:
-    return not re.search(r"down|offline|unknown", state)
+    return not re.search(r"down|offline|unknown|stale|maintenance", state.lower())
 
 
 def _true(text: str | None) -> bool:

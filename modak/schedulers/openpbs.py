@@ -10,7 +10,7 @@ from modak.model.base import SchedulerName
 from modak.model.job import JobState
 from modak.schedulers import options as opt
 from modak.schedulers.base import JobSpec, QueueState
-from modak.schedulers.pbs import PBS, Job, base_of, is_held, of_exit, waits_for
+from modak.schedulers.pbs import NODE_RESTARTED, PBS, STATES, Job, base_of, is_held, of_exit, waits_for
 
 _NEGATIVE: Mapping[int, tuple[JobState, str]] = {
     -24: ("failed", "it used more cores than it reserved"),
@@ -19,23 +19,9 @@ _NEGATIVE: Mapping[int, tuple[JobState, str]] = {
     -27: ("out_of_memory", "it used more memory than it reserved"),
     -28: ("timeout", "its processor time is over"),
     -29: ("timeout", "its wall time is over"),
-    -4: ("node_failure", "the node's daemon was restarted"),
-    -5: ("node_failure", "the node's daemon was restarted"),
-    -6: ("node_failure", "the node's daemon was restarted"),
+    **NODE_RESTARTED,
 }
-_STATES: Mapping[str, JobState] = {
-    "Q": "queued",
-    "W": "queued",
-    "T": "queued",
-    "M": "queued",
-    "H": "held",
-    "R": "running",
-    "B": "running",
-    "E": "running",
-    "S": "running",
-    "U": "running",
-    "X": "running",
-}
+_STATES: Mapping[str, JobState] = {**STATES, "M": "queued", "B": "running", "U": "running", "X": "running"}
 
 
 class OpenPBS(PBS):
@@ -65,10 +51,7 @@ class OpenPBS(PBS):
         o = job.options
         layout = opt.layout(job, self._words)
         cores = layout.cores or 1
-        names = opt.node_list(job, self._words)
-        if names and len(names) != layout.nodes:
-            why = f"'{o.node_list}' names {len(names)} nodes and the job has {layout.nodes}"
-            raise opt.refused(self._words, "job.node_list", why, "name all of them or none")
+        names = self._hosts(job, layout)
         suffix = self._chunk(job)
         shares = [(nodes, ranks, "") for nodes, ranks in layout.groups()]
         if names:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from modak import shell
 from modak.errors import InputError, JobError
+from modak.model.job import JobState
 from modak.schedulers import options as opt
 from modak.schedulers.base import JobSpec, QueueState, Scheduler
 from modak.schedulers.states import of_array, unreachable, words
@@ -20,6 +21,20 @@ _NO_ANSWER = re.compile(
     r"Couldn't connect to cluster|Connection refused|Connection timed out|No route to host|pbs_iff|"
     r"Premature end of message|End of File"
 )
+NODE_RESTARTED: Mapping[int, tuple[JobState, str]] = dict.fromkeys(
+    (-4, -5, -6), ("node_failure", "the node's daemon was restarted")
+)
+"""Exit statuses that both give such jobs."""
+STATES: Mapping[str, JobState] = {
+    "Q": "queued",
+    "W": "queued",
+    "T": "queued",
+    "H": "held",
+    "R": "running",
+    "E": "running",
+    "S": "running",
+}
+"""Letters that both write."""
 _FOLDER = r"/[A-Za-z0-9_./+@=~-]*"
 
 
@@ -116,6 +131,14 @@ class PBS(Scheduler):
     @abstractmethod
     def _resources(self, job: JobSpec) -> Iterator[str]:
         """Yield what reserves nodes, cores, memory and GPUs."""
+
+    def _hosts(self, job: JobSpec, layout: opt.Layout) -> list[str]:
+        """Return the nodes that the job must have, all of them; empty where it says nothing."""
+        names = opt.node_list(job, self._words)
+        if names and len(names) != layout.nodes:
+            why = f"'{job.options.node_list}' names {len(names)} nodes and the job has {layout.nodes}"
+            raise opt.refused(self._words, "job.node_list", why, "name all of them or none")
+        return names
 
     @abstractmethod
     def _array(self, array: opt.Array) -> str:

@@ -9,25 +9,14 @@ from modak.model.base import SchedulerName
 from modak.model.job import JobState
 from modak.schedulers import options as opt
 from modak.schedulers.base import JobSpec, QueueState
-from modak.schedulers.pbs import PBS, Job, base_of, is_held, of_exit, waits_for
+from modak.schedulers.pbs import NODE_RESTARTED, PBS, STATES, Job, base_of, is_held, of_exit, waits_for
 
 # Torque's own endings; whatever else is negative is a failure to start or to keep the job.
 _NEGATIVE: Mapping[int, tuple[JobState, str]] = {
     -10: ("out_of_memory", "it used more memory than it reserved"),
     -11: ("timeout", "its wall time is over"),
     -12: ("timeout", "its processor time is over"),
-    -4: ("node_failure", "the node's daemon was restarted"),
-    -5: ("node_failure", "the node's daemon was restarted"),
-    -6: ("node_failure", "the node's daemon was restarted"),
-}
-_STATES: Mapping[str, JobState] = {
-    "Q": "queued",
-    "W": "queued",
-    "T": "queued",
-    "H": "held",
-    "R": "running",
-    "E": "running",
-    "S": "running",
+    **NODE_RESTARTED,
 }
 
 
@@ -50,16 +39,13 @@ class Torque(PBS):
 
     def _resources(self, job: JobSpec) -> Iterator[str]:
         layout = opt.layout(job, self._words)
-        names = opt.node_list(job, self._words)
+        names = self._hosts(job, layout)
         suffix = self._properties(job)
         if job.resources.gpus:
             pattern = r"gpus=\{count\}(:[A-Za-z0-9_]+)*"
             suffix += ":" + self._gpus(job, "gpus={count}", pattern, "write 'gpus={count}' or 'gpus={count}:MODE'")
         cores = layout.cores or 1
         if names:
-            if len(names) != layout.nodes:
-                why = f"'{job.options.node_list}' names {len(names)} nodes and the job has {layout.nodes}"
-                raise opt.refused(self._words, "job.node_list", why, "name all of them or none")
             parts = [f"{host}:ppn={n * cores}{suffix}" for host, n in zip(names, layout.per_node(), strict=True)]
         else:
             parts = [f"{nodes}:ppn={ranks * cores}{suffix}" for nodes, ranks in layout.groups()]
@@ -108,7 +94,7 @@ class Torque(PBS):
         letter, comment = job.get("job_state"), job.get("comment")
         if letter == "C":
             return self._ended(job)
-        state = _STATES.get(letter, "queued")
+        state = STATES.get(letter, "queued")
         reason = "" if comment.startswith("Job started on") else comment
         if state == "held" and not is_held(job) and (parents := waits_for(job)):
             state, reason = "queued", f"it waits for {parents}"
