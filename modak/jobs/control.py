@@ -19,6 +19,7 @@ from modak.model.job import ENDS, JobResult
 from modak.model.plan import Plan
 from modak.schedulers import registry
 from modak.schedulers.base import JobSpec, Scheduler
+from modak.schedulers.states import unreachable
 from modak.transport.base import Transport
 
 Realise = Callable[[str], None]
@@ -95,6 +96,8 @@ class Jobs:
             return Preview(prepared.script, job)
         if command := scheduler.check_command(prepared.spec):
             done = ask(self._transport, command, stdin=prepared.script.encode())
+            if scheduler.is_silent(done):
+                raise unreachable("the scheduler", done)
             if done.returncode:
                 said = " ".join((done.stderr.strip() or done.stdout.strip()).split())
                 raise JobError(f"the scheduler would not take the job: {said or f'exit code {done.returncode}'}")

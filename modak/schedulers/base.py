@@ -1,5 +1,6 @@
 """What a scheduler is to modak: commands as text, and the meaning of what they print."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,9 @@ from modak.model.plan import Resources
 from modak.model.request import JobOptions
 from modak.model.target import Target
 from modak.transport.base import Completed
+
+NO_FOLDER = 97
+"""Exit code of a submission where the job's folder is not there."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,13 @@ class Scheduler(ABC):
     """Variable that holds the scheduler's name for the node; empty where it is the node's own."""
     keeps_time: ClassVar[bool] = True
     """Whether the scheduler ends a job at its wall time; where it does not, the job script does."""
+
+    no_answer: ClassVar[str] = "(?!)"
+    """What its commands say when nobody answers them, as a regular expression."""
+
+    def is_silent(self, done: Completed) -> bool:
+        """Return whether a command was not there, or was not answered."""
+        return done.returncode in (NO_FOLDER, 126, 127) or re.search(self.no_answer, done.stderr) is not None
 
     @abstractmethod
     def directives(self, job: JobSpec) -> list[str]:

@@ -9,18 +9,12 @@ from modak import shell
 from modak.errors import InputError, JobError
 from modak.model.job import JobState
 from modak.schedulers import options as opt
-from modak.schedulers.base import JobSpec, QueueState, Scheduler
+from modak.schedulers.base import NO_FOLDER, JobSpec, QueueState, Scheduler
 from modak.schedulers.states import of_array, unreachable, words
 from modak.schedulers.steps import reach, step
 from modak.transport.base import Completed
 
 ID = r"\d+(\[\d*\])?(\.[A-Za-z0-9_.-]+)?"
-_NO_FOLDER = 97
-_NO_ANSWER = re.compile(
-    r"cannot connect to server|Cannot connect to specified server|Unable to communicate with|trqauthd|"
-    r"Couldn't connect to cluster|Connection refused|Connection timed out|No route to host|pbs_iff|"
-    r"Premature end of message|End of File"
-)
 NODE_RESTARTED: Mapping[int, tuple[JobState, str]] = dict.fromkeys(
     (-4, -5, -6), ("node_failure", "the node's daemon was restarted")
 )
@@ -78,6 +72,11 @@ class PBS(Scheduler):
     """
 
     id_variable = "PBS_JOBID"
+    no_answer = (
+        r"cannot connect to server|Cannot connect to specified server|Unable to communicate with|trqauthd|"
+        r"Couldn't connect to cluster|Connection refused|Connection timed out|No route to host|pbs_iff|"
+        r"Premature end of message|End of File"
+    )
     _words: str
     """The scheduler's name in sentences."""
 
@@ -179,7 +178,7 @@ class PBS(Scheduler):
         keep = " && (umask 077 && export -p >state/environment)" if self.reads_environment(job) else ""
         # A site's PBS_DPREFIX would make qsub look for directives of another spelling.
         return (
-            f"unset PBS_DPREFIX; {{ cd {shell.quote(job.directory)}{keep}; }} || exit {_NO_FOLDER}; "
+            f"unset PBS_DPREFIX; {{ cd {shell.quote(job.directory)}{keep}; }} || exit {NO_FOLDER}; "
             f"{reach('qsub')}qsub {shell.quote(job.script)}"
         )
 
@@ -189,7 +188,7 @@ class PBS(Scheduler):
             if found := re.search(rf"^({ID})$", done.stdout.strip(), re.MULTILINE | re.ASCII):
                 return found[1]
             raise unreachable(self._words, done)
-        if done.returncode in (_NO_FOLDER, 126, 127) or _NO_ANSWER.search(done.stderr):
+        if self.is_silent(done):
             raise unreachable(self._words, done)
         said = words(done, ("qsub:", "submit error"))
         raise JobError(f"{self._words} refused the job: {said.removeprefix('(').removesuffix(')')}{self._advice(said)}")
@@ -212,7 +211,7 @@ class PBS(Scheduler):
         """See ``Scheduler.parse_status``."""
         text = f"{done.stdout}\n{done.stderr}"
         jobs = parse_jobs(done.stdout)
-        if (not jobs and done.returncode not in (0, 35, 153)) or _NO_ANSWER.search(_without_jobs(text)):
+        if (not jobs and done.returncode not in (0, 35, 153)) or re.search(self.no_answer, _without_jobs(text)):
             raise unreachable(self._words, Completed(done.returncode, done.stdout, _without_jobs(text)))
         found = {}
         for asked in ids:

@@ -8,20 +8,14 @@ from modak import shell
 from modak.errors import InputError, JobError
 from modak.model.base import SchedulerName
 from modak.schedulers import options as opt
-from modak.schedulers.base import JobSpec, QueueState, Scheduler
+from modak.schedulers.base import NO_FOLDER, JobSpec, QueueState, Scheduler
 from modak.schedulers.slurm_states import from_accounting, from_record, from_row
 from modak.schedulers.states import of_array, unreachable, words
 from modak.schedulers.steps import reach, step
 from modak.transport.base import Completed
 
 _WORDS = "Slurm"
-_NO_FOLDER = 97
 _PREFIXES = ("sbatch: error:", "sbatch: fatal:", "Batch job submission failed:", "allocation failure:")
-_NO_ANSWER = re.compile(
-    r"Unable to contact slurm controller|Socket timed out|Connection refused|Zero Bytes were transmitted|"
-    r"Unexpected message received|Could not establish a configuration source|Unable to establish|"
-    r"Protocol authentication error|Munge encode failed|Connection timed out|I/O error|backup controller"
-)
 # What a site sets in these variables would win over the script's own directives.
 _SUBMIT_ENVIRONMENT = (
     "unset SBATCH_ARRAY_INX SBATCH_CONSTRAINT SBATCH_CPUS_PER_GPU SBATCH_EXCLUSIVE SBATCH_EXPORT SBATCH_GPUS "
@@ -43,6 +37,11 @@ class Slurm(Scheduler):
     array_variable = "SLURM_ARRAY_JOB_ID"
     task_variable = "SLURM_ARRAY_TASK_ID"
     host_variable = "SLURMD_NODENAME"
+    no_answer = (
+        r"Unable to contact slurm controller|Socket timed out|Connection refused|Zero Bytes were transmitted|"
+        r"Unexpected message received|Could not establish a configuration source|Unable to establish|"
+        r"Protocol authentication error|Munge encode failed|Connection timed out|I/O error|backup controller"
+    )
 
     def directives(self, job: JobSpec) -> list[str]:
         """See ``Scheduler.directives``."""
@@ -132,7 +131,7 @@ class Slurm(Scheduler):
     def submit_command(self, job: JobSpec) -> str:
         """See ``Scheduler.submit_command``."""
         return (
-            f"{_unset_for(job)}; cd {shell.quote(job.directory)} || exit {_NO_FOLDER}; "
+            f"{_unset_for(job)}; cd {shell.quote(job.directory)} || exit {NO_FOLDER}; "
             f"{reach('sbatch')}sbatch --parsable {shell.quote(job.script)}"
         )
 
@@ -142,7 +141,7 @@ class Slurm(Scheduler):
             if found := re.search(r"^(\d+)(;\S+)?$", done.stdout.strip(), re.MULTILINE | re.ASCII):
                 return found[1]
             raise unreachable(_WORDS, done)
-        if done.returncode in (_NO_FOLDER, 126, 127) or _NO_ANSWER.search(done.stderr):
+        if self.is_silent(done):
             raise unreachable(_WORDS, done)
         raise JobError(f"Slurm refused the job: {words(done, _PREFIXES)}")
 

@@ -2,6 +2,7 @@
 # torque_find TAG: this user's jobs with that tag; ended ones too while the server keeps them.
 
 set -f # the brackets of an array's id are no pattern
+unset PBS_QSTAT_EXECONLY PBS_QSTAT_NO_COMPLETE # with these qstat would keep jobs to itself
 tag=$1
 ids=$(qselect -u "$(id -un)") || exit
 [ -n "$ids" ] || exit 0

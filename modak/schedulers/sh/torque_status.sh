@@ -5,6 +5,7 @@
 # middle of a line.
 
 set -f # the brackets of an array's id are no pattern
+unset PBS_QSTAT_EXECONLY PBS_QSTAT_NO_COMPLETE # with these qstat would keep jobs to itself
 plain=''
 count=$1
 shift

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jobplans import plan
-from modak.errors import JobError
+from modak.errors import JobError, TargetError
 from modak.jobs.control import Jobs
 from modak.jobs.settings import Patience
 from modak.model.plan import Plan
@@ -97,6 +97,13 @@ def test_a_job_that_can_never_run_is_no_wait(jobs: Jobs, server: Callable[..., P
     (result,) = jobs.wait([jobs.present(deployed)])
     assert result.state == "never_starts"
     assert result.reason.startswith("Can Never Run: ")
+
+
+def test_a_server_that_is_down_is_not_one_that_refuses(jobs: Jobs, server: Callable[..., Plan]) -> None:
+    with pytest.raises(TargetError, match="the scheduler does not answer: "):
+        jobs.preview(server("true", {"down": True}, job={"partition": "work"}))
+    with pytest.raises(JobError, match=r"the scheduler would not take the job: .*Unknown queue"):
+        jobs.preview(server("true", job={"partition": "nosuch"}))
 
 
 def test_a_job_is_cancelled_and_removed(jobs: Jobs, server: Callable[..., Plan]) -> None:
