@@ -10,7 +10,7 @@ from containers import Containers
 from modak.documents import find_sources, parse_deployment
 from modak.errors import TargetError
 from modak.images.store import realise
-from modak.jobs.control import Jobs
+from modak.jobs.control import Jobs, Present
 from modak.model.plan import Plan
 from modak.planning import plan_deployment, with_image
 from modak.transport.ssh import SshTransport
@@ -62,6 +62,15 @@ def plan_for(parts: Containers, image: Path, folder: Path, transport: SshTranspo
     return with_image(plan, transport, search=[folder])
 
 
+def submitted(jobs: Jobs, plan: Plan, transport: SshTransport, folder: Path) -> Present:
+    """Submit the job, once its image is there and checked."""
+    return jobs.present(
+        plan,
+        find_sources(plan.application, [folder]),
+        realise=lambda directory: realise(transport, plan, directory) and None,
+    )
+
+
 @pytest.mark.parametrize("scratch", [False, True])
 def test_ranks_run_in_the_image_with_what_slurm_and_the_plan_give_them(
     parts: Containers, login: SshTransport, real_slurm: Rig, python_sif: Path, tmp_path: Path, scratch: bool
@@ -75,10 +84,7 @@ def test_ranks_run_in_the_image_with_what_slurm_and_the_plan_give_them(
     assert plan.chosen.runtime == "apptainer"
     jobs = Jobs(login)
     jobs.absent(plan)
-    present = jobs.present(
-        plan, find_sources(plan.application, [tmp_path]),
-        realise=lambda directory: realise(login, plan, directory) and None,
-    )  # fmt: skip
+    present = submitted(jobs, plan, login, tmp_path)
     (result,) = jobs.wait([present], timeout=120)
     brought = jobs.bring(present.job, result, tmp_path / "results").result
     folder = tmp_path / "results" / plan.name
@@ -106,10 +112,7 @@ def test_nothing_is_submitted_when_the_image_was_changed(
     jobs = Jobs(login)
     try:
         with pytest.raises(TargetError, match=f"the image {copy} was changed"):
-            jobs.present(
-                plan, find_sources(plan.application, [tmp_path]),
-                realise=lambda directory: realise(login, plan, directory) and None,
-            )  # fmt: skip
+            submitted(jobs, plan, login, tmp_path)
         assert set(real_slurm.jobs()) == before
     finally:
         copy.unlink()
@@ -163,10 +166,7 @@ def test_mpi_ranks_inside_find_each_other(
     plan = with_image(plan, login, search=[tmp_path])
     jobs = Jobs(login)
     jobs.absent(plan)
-    present = jobs.present(
-        plan, find_sources(plan.application, [tmp_path]),
-        realise=lambda directory: realise(login, plan, directory) and None,
-    )  # fmt: skip
+    present = submitted(jobs, plan, login, tmp_path)
     (result,) = jobs.wait([present], timeout=120)
     jobs.bring(present.job, result, tmp_path / "results")
     folder = tmp_path / "results" / plan.name

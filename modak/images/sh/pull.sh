@@ -21,10 +21,7 @@ attempt() { # COMMAND...: the registry's own scheme first; what is said goes to 
 
 download_apptainer() {
   export APPTAINER_TMPDIR="$work" SINGULARITY_TMPDIR="$work" APPTAINER_CACHEDIR="$work/cache" SINGULARITY_CACHEDIR="$work/cache"
-  if [ -n "$user" ]; then
-    export APPTAINER_DOCKER_USERNAME="$user" APPTAINER_DOCKER_PASSWORD="$password"
-    export SINGULARITY_DOCKER_USERNAME="$user" SINGULARITY_DOCKER_PASSWORD="$password"
-  fi
+  [ -z "$user" ] || store_login_apptainer
   case $reference in
   docker://*)
     if [ -n "$squash" ]; then

@@ -10,15 +10,7 @@ if "$tool" image inspect "$name" >/dev/null 2>&1; then
   part end
   exit 0
 fi
-umask 077
-work=$(mktemp -d "${TMPDIR:-/tmp}/modak.XXXXXXXX") || fail "no temporary folder can be made"
-trap 'rm -rf "$work"' EXIT
-if IFS= read -r registry && IFS= read -r user && IFS= read -r password; then
-  printf '{"auths":{"%s":{"auth":"%s"}}}' "$registry" "$(printf '%s:%s' "$user" "$password" | base64 | tr -d '\n')" \
-    >"$work/config.json"
-  export REGISTRY_AUTH_FILE="$work/config.json"
-  [ "$tool" != docker ] || export DOCKER_CONFIG="$work"
-fi
+store_login "$tool"
 pull() { "$tool" pull "$@" "$name" >"$work/log" 2>&1 </dev/null; }
 if [ "$tool" = podman ] && [ "$plain" = 1 ]; then
   pull || pull --tls-verify=false

@@ -4,17 +4,7 @@
 
 tool=$1 source=$2 reference=$3 plain=$4
 command -v "$tool" >/dev/null 2>&1 || fail "$tool is not on this machine's PATH"
-umask 077
-work=$(mktemp -d "${TMPDIR:-/tmp}/modak.XXXXXXXX") || fail "no temporary folder can be made"
-trap 'rm -rf "$work"' EXIT
-if IFS= read -r registry && IFS= read -r user && IFS= read -r password; then
-  printf '{"auths":{"%s":{"auth":"%s"}}}' "$registry" "$(printf '%s:%s' "$user" "$password" | base64 | tr -d '\n')" \
-    >"$work/config.json"
-  export REGISTRY_AUTH_FILE="$work/config.json"
-  [ "$tool" != docker ] || export DOCKER_CONFIG="$work"
-  export APPTAINER_DOCKER_USERNAME="$user" APPTAINER_DOCKER_PASSWORD="$password"
-  export SINGULARITY_DOCKER_USERNAME="$user" SINGULARITY_DOCKER_PASSWORD="$password"
-fi
+store_login "$tool"
 case $tool in
 apptainer | singularity)
   [ -f "$source" ] || fail "the image $source is not there"

@@ -25,6 +25,26 @@ store_end() { # whole, even where a signal comes while the shell is ending: that
   rm -rf "$work"
 }
 
+store_login() { # TOOL: sets work, a private folder; standard input: registry, user and password, a line each, or nothing
+  umask 077
+  work=$(mktemp -d "${TMPDIR:-/tmp}/modak.XXXXXXXX") || fail "no temporary folder can be made"
+  trap 'rm -rf "$work"' EXIT
+  if ! IFS= read -r registry || ! IFS= read -r user || ! IFS= read -r password; then return 0; fi
+  case $1 in
+  apptainer | singularity) store_login_apptainer ;;
+  *)
+    printf '{"auths":{"%s":{"auth":"%s"}}}' "$registry" "$(printf '%s:%s' "$user" "$password" | base64 | tr -d '\n')" \
+      >"$work/config.json"
+    export REGISTRY_AUTH_FILE="$work/config.json"
+    [ "$1" != docker ] || export DOCKER_CONFIG="$work" ;;
+  esac
+}
+
+store_login_apptainer() { # with user and password
+  export APPTAINER_DOCKER_USERNAME="$user" APPTAINER_DOCKER_PASSWORD="$password"
+  export SINGULARITY_DOCKER_USERNAME="$user" SINGULARITY_DOCKER_PASSWORD="$password"
+}
+
 store_has() { [ -f "$images/$1" ] && [ -f "$images/$1.info" ]; }
 
 store_hold() { # FILE DIRECTORY: the job in DIRECTORY needs FILE
