@@ -340,6 +340,8 @@ def qselect(server: Server, arguments: list[str]) -> None:
     options = dict(given)
     if options.get("-u", user()) != user():
         return
+    if "-x" in options and not server.settings["history"]:
+        fail(0, "qselect: PBS is not configured to maintain job history")
     with server.locked():
         for job in sorted(server.jobs.values(), key=lambda job: job.number):
             visible = server.torque or "-x" in options or not job.over

@@ -4,12 +4,14 @@
 set -f # the brackets of an array's id are no pattern
 tag=$1
 user=$(id -un)
-ids=$(qselect -x -u "$user" 2>/dev/null) || ids=$(qselect -u "$user") || exit
+# Without a history -x tells nothing, and that is no error: neither here nor below.
+ids=$(qselect -x -u "$user" 2>/dev/null)
+[ -n "$ids" ] || ids=$(qselect -u "$user") || exit
 [ -n "$ids" ] || exit 0
 # shellcheck disable=SC2086 # one word for each id
 jobs=$(qstat -x -f $ids)
 code=$?
-if [ "$code" = 0 ] && [ -z "$jobs" ]; then # without a history -x tells nothing, and that is no error
+if [ "$code" = 0 ] && [ -z "$jobs" ]; then
   # shellcheck disable=SC2086
   jobs=$(qstat -f $ids)
   code=$?
