@@ -136,14 +136,27 @@ def test_a_job_that_was_only_submitted_is_looked_at_later(here: Orchestrator, na
     assert (Path(outputs["results_path"]) / "metrics.json").exists()
 
 
-@pytest.mark.parametrize("where", ["here", "cluster"])
-def test_a_failing_job_fails_the_deployment(where: str, request: pytest.FixtureRequest) -> None:
-    opera: Orchestrator = request.getfixturevalue(where)
-    given = yaml.safe_load((opera.folder / "inputs.yaml").read_text())
+def assert_fails(opera: Orchestrator) -> dict[str, Any]:
+    """Check that a failing job fails the deployment, and return the inputs with which it does not."""
+    given: dict[str, Any] = yaml.safe_load((opera.folder / "inputs.yaml").read_text())
     opera.inputs(**(given | {"arguments": ["--exit", "3"]}))
     assert_refused(opera.deploy(), given["name"], "exit code 3")
-    removed = opera.run("undeploy", "--resume", "--force")
+    return given
+
+
+def test_a_failing_job_is_undeployed(cluster: Orchestrator, real_slurm: Rig, name: str) -> None:
+    assert_fails(cluster)
+    removed = cluster.run("undeploy", "--resume", "--force")
     assert removed.code == 0, removed.text
+    assert not list((real_slurm.home / ".modak" / "runs").glob(f"{name}-*"))
+
+
+def test_a_deployment_with_a_failing_job_is_resumed_with_other_inputs(here: Orchestrator) -> None:
+    here.inputs(**assert_fails(here))
+    resumed = here.deploy("--resume", "--force")
+    assert resumed.code == 0, resumed.text
+    assert here.outputs()["state"] == "completed"
+    assert len(folders(here.folder / "workspace")) == 1, "the failed job is gone"
 
 
 def test_resume_after_an_error_submits_nothing_twice(cluster: Orchestrator, real_slurm: Rig, name: str) -> None:
