@@ -68,9 +68,20 @@ def test_a_command_that_only_a_login_has_on_its_path(shell: list[str], profile: 
     (tmp_path / "asksite").chmod(0o755)
     if profile is not None:
         (tmp_path / "profile").write_text(profile.format(tmp_path))
-    command = reach("asksite").replace("/etc/profile", f"{tmp_path}/profile") + "asksite || echo not found"
+    command = reach("asksite").replace("/etc/", f"{tmp_path}/") + "asksite || echo not found"
     done = subprocess.run([*shell, "-c", command], stdin=subprocess.DEVNULL, capture_output=True, text=True)
     assert done.stdout == ("found\n" if profile and "PATH" in profile else "not found\n")
+
+
+@pytest.mark.parametrize("shell", shells(), ids=" ".join)
+def test_openpbs_itself_says_where_it_is(shell: list[str], tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "asksite").write_text("#!/bin/sh\necho found\n")
+    (tmp_path / "bin" / "asksite").chmod(0o755)
+    (tmp_path / "pbs.conf").write_text(f"PBS_SERVER=vm\nPBS_EXEC={tmp_path}\nPBS_HOME=/var/spool/pbs\n")
+    command = reach("asksite").replace("/etc/", f"{tmp_path}/") + "asksite"
+    done = subprocess.run([*shell, "-c", command], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert done.stdout == "found\n"
 
 
 @pytest.mark.parametrize("scheduler", ["slurm", "torque", "openpbs"])
