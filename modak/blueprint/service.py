@@ -272,4 +272,7 @@ def inside(beside: Path, name: str, folder: Path) -> tuple[Path, str | None]:
         return plain, "is a symbolic link, which xOpera does not take"
     if not plain.exists():
         return plain, f"does not exist: there is no {plain}"
-    return plain, None
+    if not plain.resolve().is_relative_to(folder.resolve()):
+        return plain, f"leads by a symbolic link to {plain.resolve()}, outside the blueprint's folder"
+    link = next((inner for inner in sorted(plain.rglob("*")) if inner.is_symlink()), None) if plain.is_dir() else None
+    return plain, f"holds the symbolic link {link}, which xOpera does not take" if link else None

@@ -46,6 +46,21 @@ def test_a_folder_is_packed_with_all_that_is_in_it(base: Path) -> None:
     assert "data/deep/x.csv" in write_csar(base, base.parent / "b.csar")
 
 
+def test_nothing_from_outside_the_folder_is_packed(base: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    secret = tmp_path_factory.mktemp("outside") / "secret"
+    secret.write_text("1\n")
+    (base.parent / "data").mkdir()
+    (base.parent / "data" / "link").symlink_to(secret)
+    text = base.read_text().replace("modak.artifacts.PythonScript\n          file: train.py", "FOLDER", 1)
+    (base.parent / "b.yaml").write_text(text.replace("FOLDER", "tosca.artifacts.File\n          file: data"))
+    with pytest.raises(InputError, match=r"'data' holds the symbolic link .*/data/link, which xOpera does not take"):
+        write_csar(base.parent / "b.yaml", base.parent / "b.csar")
+    (base.parent / "modak").rename(secret.parent / "modak")
+    (base.parent / "modak").symlink_to(secret.parent / "modak")
+    with pytest.raises(InputError, match=r"leads by a symbolic link to .*, outside the blueprint's folder"):
+        write_csar(base, base.parent / "b.csar")
+
+
 def test_a_faulty_blueprint_is_not_packed(base: Path) -> None:
     base.write_text(base.read_text().replace("metrics:", "metric:"))
     with pytest.raises(InputError, match=r"unknown property; did you mean 'metrics'\?$"):
