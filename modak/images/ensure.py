@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from modak.documents.faults import nearest
-from modak.errors import InputError, TargetError
+from modak.errors import InputError, JobError, TargetError
 from modak.images.build import COMPRESSIONS, make_build, run_build
 from modak.images.pin import definition_for
 from modak.images.place import argument, pin
@@ -170,4 +170,9 @@ class Images:
                 job=self.job,
                 wheels=not wish.network,
             )
-            run_build(build, self.jobs, self.logs, timeout=wish.timeout, follow=self.follow)
+            try:
+                run_build(build, self.jobs, self.logs, timeout=wish.timeout, follow=self.follow)
+            except (JobError, TargetError):
+                # Others build the same image in the same job; whoever sees its end first tidies up.
+                if not self.look(image, wish.runtime):
+                    raise

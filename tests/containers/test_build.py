@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,14 @@ import pytest
 from containers import Containers, UserTransport
 from modak.errors import JobError, TargetError
 from modak.images.build import Build, make_build, run_build
+from modak.images.ensure import Images, Wish
 from modak.images.pin import definition_for
+from modak.images.recipe import DATA, Recipes
 from modak.images.store import ImageStore
 from modak.jobs.control import Jobs
+from modak.jobs.settings import Patience
 from modak.model.image import ImageEntry
-from modak.model.target import Target
+from modak.model.target import Polling, Target
 
 PIP, SRC = "numexpr-2.14-pip-cpu", "numexpr-2.14-src-cpu"
 WORK = """
@@ -112,6 +116,27 @@ def test_a_build_that_was_killed_goes_on_from_the_images_that_were_finished(
     assert jobs.wait([present], timeout=60)[0].state != "completed"
     run_build(build, jobs, tmp_path / "logs", timeout=600)
     assert store.check(build.image, "apptainer").labels["site"] == "killed"
+
+
+def test_an_image_that_six_want_at_once_is_built_and_all_get_it(parts: Containers, tmp_path: Path) -> None:
+    (tmp_path / "recipes.yaml").write_text("version: 1\nrecipes: [{entry: quick, packages: [python3-minimal]}]\n")
+    origin = f"docker://{parts.registry}/library/debian:12"
+    quick = ImageEntry(name="quick", source="base", origin=origin, distribution="debian12", python="3.11.2")
+    recipes = Recipes([DATA, tmp_path])
+    folder = parts.folder("wanted-by-six")
+    target = Target(name="here", workspace=str(folder), polling=Polling(first=0.5, maximum=1.0))
+
+    def want(number: int) -> str:
+        transport = UserTransport(parts)
+        store, jobs = ImageStore(transport, f"{folder}/images"), Jobs(transport, patience=Patience(settle=2.0))
+        images = Images(store, jobs, target, {"quick": quick}, recipes=recipes, logs=tmp_path / f"logs-{number}")
+        return images.present(images.named("quick"), Wish("apptainer", "lz4", timeout=300)).path
+
+    with ThreadPoolExecutor(6) as pool:
+        (path,) = set(pool.map(want, range(6)))
+    assert [str(left) for left in (folder / "images").glob("*.sif")] == [path]
+    assert not [*(folder / "images" / ".locks").iterdir(), *(folder / "images" / ".work").iterdir()]
+    assert not list(folder.glob("runs/*"))
 
 
 def test_a_package_whose_hash_is_wrong_is_refused_and_named(
