@@ -66,17 +66,20 @@ def ended(queue: QueueState | None, record: ExitRecord | None) -> QueueState | N
     return _with_reason(queue, record)
 
 
-def of_job(job: Job, queue: QueueState | None, records: Records) -> QueueState:
+def of_job(
+    job: Job, queue: QueueState | None, records: Records, before: Mapping[str, QueueState] | None = None
+) -> QueueState:
     """Return the end of a job of which queue and records will tell no more; lost where neither knows it.
 
     An array that has not written down all its ends is told from its tasks one by one: a scheduler forgets those that
-    end early, and what it says of the rest does not hold for all.
+    end early, and what it says of the rest does not hold for all. ``before`` is what it said of them earlier.
     """
     record = exit_of(job, records)
     array = options.array(job.spec, job.scheduler.name)
-    told = {} if queue is None else queue.tasks
-    if array is None or record is not None or (queue is not None and not _by_number(told)):
+    if array is None or record is not None or (queue is not None and not _by_number(queue.tasks)):
         return ended(queue, record) or lost(records)
+    last = {**(before or {}), **(queue.tasks if queue else {})}
+    told = {task: state for task, state in last.items() if state.state in ENDS}
     unknown = lost(records)
     return of_array(
         {str(task): ended(told.get(str(task)), records.exits.get(task)) or unknown for task in array.indices()}

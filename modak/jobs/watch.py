@@ -35,6 +35,8 @@ class _Watched:
     since: float = 0.0
     offset: int = 0
     told: float = 0.0
+    tasks: dict[str, QueueState] = field(default_factory=dict)
+    """What the queue said last of each task of an array."""
     end: QueueState | None = None
 
 
@@ -168,9 +170,10 @@ class Watch:
         watched.records = folder.parse(parts)
         record = verdict.exit_of(watched.job, watched.records)
         queue = None if reply.queue is None else reply.queue.get(watched.job.id)
+        watched.tasks.update(queue.tasks if queue else {})
         if self._is_certain(watched, queue, record, answered=reply.queue is not None):
             alive = queue is not None and queue.state not in ENDS
-            watched.end = verdict.of_job(watched.job, None if alive else queue, watched.records)
+            watched.end = verdict.of_job(watched.job, None if alive else queue, watched.records, watched.tasks)
         self._follow(watched, parts.get("output", ""))
         shown = watched.end or queue
         if shown is None or (watched.end is None and shown.state in ENDS):

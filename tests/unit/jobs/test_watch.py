@@ -67,6 +67,16 @@ def test_an_array_whose_tasks_are_told_in_part(
     assert end.reason.startswith(reason)
 
 
+def test_what_was_told_of_a_task_before_it_was_forgotten_counts(tmp_path: Path) -> None:
+    deployed = plan(["true"], tmp_path, scheduler="slurm", job={"array": "0-1"})
+    job = Job("7", specification(deployed, "/runs/x"), deployed, registry.get("slurm"))
+    before = {"0": QueueState("failed", exit_code=137), "1": QueueState("running")}
+    last = of_array({"1": QueueState("completed")})
+    record = Records(exits={1: ExitRecord("completed", 0)})
+    for queue, records, state in ((last, Records(), "failed"), (None, record, "failed"), (None, Records(), "lost")):
+        assert verdict.of_job(job, queue, records, before).state == state
+
+
 def test_table_has_every_end_but_one() -> None:
     """``lost`` is nobody's word: it is concluded from silence."""
     assert {row["end"] for row in ROWS} == {None, *ENDS - {"lost"}}
