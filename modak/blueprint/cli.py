@@ -17,7 +17,7 @@ Inputs = Annotated[
 @app.command()
 def validate(file: Blueprint, inputs: Inputs = None) -> None:
     """Check a blueprint before anything runs; every fault is told with its file, line, node and property."""
-    from modak.blueprint.sodalite_check import notices
+    from modak.blueprint.notices import notices
 
     service, _ = _without_faults(file, inputs)
     for notice in notices(service):

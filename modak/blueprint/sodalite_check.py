@@ -10,7 +10,7 @@ from modak.blueprint.library import RENAMED, target_properties
 from modak.blueprint.references import host_of, requirements_of, target_of
 from modak.blueprint.service import Service
 from modak.blueprint.sodalite import sections
-from modak.blueprint.sodalite_types import APPLICATION, EXECUTION, JOB, MANAGER, RUNTIME, UNUSED, UNUSED_INPUTS
+from modak.blueprint.sodalite_types import APPLICATION, EXECUTION, JOB, MANAGER, RUNTIME
 from modak.blueprint.spot import Fault, Spot
 from modak.documents.faults import sentences
 from modak.errors import ModakError
@@ -31,20 +31,6 @@ def check_jobs(service: Service, inputs: Mapping[str, Any]) -> Iterator[Fault]:
         if execution is not None and manager is not None:
             known = [part for part in (execution, *parts, manager) if part is not None]
             yield from _check(service, inputs, name, known, manager)
-
-
-def notices(service: Service) -> Iterator[Fault]:
-    """Tell what a blueprint with SODALITE's node types says that is not gone by here; that is no fault."""
-    templates = service.templates().values()
-    for template in templates:
-        found = service.type_of(template)
-        for name in UNUSED.get(found.name, ()) if found is not None else ():
-            if given := next((spot for spot in template.below("properties") if spot.name == name), None):
-                yield given.fault("it is accepted and not used")
-    if any((found := service.type_of(template)) is not None and found.name == JOB for template in templates):
-        for given in service.root.below("topology_template", "inputs"):
-            if given.name in UNUSED_INPUTS:
-                yield given.fault("it is accepted and not used")
 
 
 def _other(service: Service, template: Spot | None, requirement: str) -> Spot | None:

@@ -20,6 +20,21 @@ def test_validate_says_that_there_is_no_fault(base: Path, capsys: pytest.Capture
     assert capsys.readouterr().out == f"{base}: no fault found\n"
 
 
+def test_validate_tells_what_is_no_fault(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = base.read_text()
+    for old, new in [
+        ("        - host: cluster\n", ""),
+        ("- dependency: checked", "- other_target: other\n        - host: cluster"),
+        ("    checked:\n", "    other: {type: modak.nodes.target.Machine}\n\n    checked:\n"),
+    ]:
+        text = text.replace(old, new, 1)
+    base.write_text(text)
+    assert run("validate", str(base)) == 0
+    told = capsys.readouterr()
+    assert told.err.endswith(".host: Puccini does not find the host behind 'other_target': put 'host' first\n")
+    assert told.out == f"{base}: no fault found\n"
+
+
 def test_validate_tells_all_faults(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
     base.write_text(base.read_text().replace("port: 22", "port: ssh").replace("hour: 3", "hour: three"))
     assert run("validate", str(base)) == 2

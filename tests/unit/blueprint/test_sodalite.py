@@ -9,9 +9,9 @@ import yaml
 
 from modak.blueprint import library
 from modak.blueprint.draw import mermaid, picture
+from modak.blueprint.notices import notices
 from modak.blueprint.service import load
 from modak.blueprint.sodalite import sections
-from modak.blueprint.sodalite_check import notices
 from modak.blueprint.sodalite_types import APPLICATION, EXECUTION, MANAGER, MANAGER_TYPE, RUNTIME, UNUSED
 from modak.blueprint.validate import validate
 from modak.errors import InputError
