@@ -42,8 +42,8 @@ options:
   job:
     description:
       - Options of a build's job as in a deployment's document, such as partition, account and wall time.
-      - A build is one process on one node, with the cores that one node's ranks would have. Arrays, dependencies, scratch
-        folders, mail and what runs after an application do not apply to it.
+      - A build is one process on one node, with the cores that one node's ranks would have. Arrays, dependencies,
+        scratch folders, mail and what runs after an application do not apply to it.
     type: dict
   state:
     description:
