@@ -1,5 +1,6 @@
 """What was measured: one workload, on one hardware, with one configuration, every single value kept."""
 
+from datetime import date
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -40,6 +41,12 @@ class Configuration(Model):
     ranks: Positive = 1
     threads: Positive | None = None
     """Threads per rank; what the software does by itself when absent."""
+
+    @model_validator(mode="after")
+    def _levers_differ(self) -> "Configuration":
+        if twice := next((name for name in self.levers if self.levers.count(name) > 1), None):
+            raise ValueError(f"the lever '{twice}' is named twice")
+        return self
 
 
 class Run(Model):
@@ -105,6 +112,14 @@ class Provenance(Model):
     date: Annotated[str, Field(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$")]
     method: Text
     """How it was measured, in a sentence."""
+
+    @model_validator(mode="after")
+    def _is_a_day(self) -> "Provenance":
+        try:
+            date.fromisoformat(self.date + "-01-01"[len(self.date) - 4 :])
+        except ValueError:
+            raise ValueError(f"the date '{self.date}' is no day of the calendar") from None
+        return self
 
 
 class Measurement(Model):

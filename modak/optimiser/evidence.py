@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from modak.model.measurement import Configuration, Measurement, Ratio
 from modak.optimiser.options import LeverSet, Option, Place
-from modak.performance.matching import Phases, Work, comparable, cores_of, differences, phases_of, widening
+from modak.performance.matching import Phases, Work, comparable, differences, phases_of, processor_of, widening
 from modak.performance.statistics import (
     Interval,
     Moments,
@@ -259,7 +259,7 @@ def place_of(record: Measurement | Ratio) -> str:
     hardware = record.hardware
     if hardware.accelerator:
         return f"{hardware.accelerators} x {hardware.accelerator}"
-    return f"{cores_of(hardware.cores)}{hardware.cpu_model or hardware.microarchitecture or 'an unnamed processor'}"
+    return processor_of(hardware.cores, hardware.cpu_model, hardware.microarchitecture)
 
 
 class _Packages(Mapping[str, str]):

@@ -66,13 +66,17 @@ def export(
     store: Store = None,
 ) -> None:
     """Write records as lines of JSON, in an order that depends on nothing but them."""
+    from modak.errors import InputError
     from modak.performance.listing import export_lines
 
     text = "".join(export_lines(store, workload=workload, shipped=shipped))
     if output is None:
         typer.echo(text, nl=False)
-    else:
+        return
+    try:
         output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{output} cannot be written: {error.strerror}") from None
 
 
 @measurements.command("list")
@@ -99,13 +103,18 @@ def forget(
 ) -> None:
     """Remove records from the store; what modak ships stays."""
     from modak.errors import InputError
+    from modak.performance.listing import check_date
     from modak.performance.store import Filter
     from modak.performance.store import Store as Opened
 
+    if blank := next((name for name, text in (("--workload", workload), ("--source", source)) if text == ""), None):
+        raise InputError(f"{blank} is blank: all of them are meant by --all")
+    if before is not None:
+        check_date("--before", before)
     which = Filter(ids=ids or None, workload=workload, source=source, before=before)
     if bool(which.clauses()) == everything:
         raise InputError("say which ones by ID, --workload, --source or --before, or give --all alone")
-    opened = Opened(store)
+    opened = Opened(store, make=False)
     typer.echo(f"{opened.forget(which)} forgotten, in {opened.name}")
 
 

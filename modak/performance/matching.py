@@ -135,6 +135,11 @@ def cores_of(number: int | None) -> str:
     return "" if number is None else f"{number} core{'s' if number > 1 else ''} of "
 
 
+def processor_of(cores: int | None, model: str | None, microarchitecture: str | None) -> str:
+    """Return a processor in words, by what is known of it."""
+    return f"{cores_of(cores)}{model or microarchitecture or 'an unnamed processor'}"
+
+
 @dataclass(frozen=True)
 class Phases:
     """Seconds of one run, scaled to the work at hand."""

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -79,6 +80,8 @@ def read_records(path: Path) -> list[Measurement | Ratio]:
         if not line.strip():
             continue
         try:
+            if path.parent != SHIPPED:
+                _check_keys(line, f"{path}:{number}")
             records.append(_ADAPTER.validate_json(line))
         except ValidationError as error:
             faults += _faults(error, line, f"{path}:{number}")
@@ -90,17 +93,29 @@ def read_records(path: Path) -> list[Measurement | Ratio]:
     return records
 
 
+def _check_keys(line: str, origin: str) -> None:
+    """Raise InputError for a key that stands twice, of which JSON readers take the last; other faults come later."""
+
+    def check_pairs(pairs: list[tuple[str, Any]]) -> None:
+        keys = [key for key, _ in pairs]
+        if twice := next((key for key in keys if keys.count(key) > 1), None):
+            raise InputError(f"{origin}: the key '{twice}' stands twice in one place")
+
+    with suppress(json.JSONDecodeError):
+        json.loads(line, object_pairs_hook=check_pairs)
+
+
 def _faults(error: ValidationError, line: str, origin: str) -> list[str]:
     """Return one line for every fault; without a known 'schema' only that one."""
+    first = error.errors()[0]
+    if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        return [f"{origin}: schema: must be 'modak.measurement/1' or 'modak.ratio/1'"]
     for model in (Measurement, Ratio):
         try:
             model.model_validate_json(line)
         except ValidationError as own:
             if not any(fault["loc"] == ("schema",) for fault in own.errors()):
                 return fault_lines(own, model, origin=origin)
-    first = error.errors()[0]
-    if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        return [f"{origin}: schema: must be 'modak.measurement/1' or 'modak.ratio/1'"]
     return [f"{origin}: {str(first['msg'])[0].lower()}{str(first['msg'])[1:]}"]
 
 

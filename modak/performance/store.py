@@ -5,13 +5,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from modak.errors import InputError
 from modak.model.measurement import Measurement, Ratio
-from modak.performance.matching import cores_of
+from modak.performance.matching import processor_of
 from modak.performance.places import default_path
 from modak.performance.records import parse_rows, to_line, version_of_sum
 from modak.performance.sqlitefile import LAYOUT
@@ -105,24 +106,28 @@ class Row:
 class Store:
     """Measurements in a database."""
 
-    def __init__(self, url: str | None = None) -> None:
+    def __init__(self, url: str | None = None, *, make: bool = True) -> None:
         """Open the database at ``url``, SQLAlchemy's form; None is the SQLite file in the user's data folder.
 
-        Tables are made where there are none. InputError when it cannot be opened or has another layout.
+        Tables are made where there are none; a file is made only where ``make`` says so. InputError when it cannot be
+        opened or has another layout.
         """
-        if url is None:
+        if url is None and make:
             path = default_path()
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise InputError(f"the measurement store {path} cannot be made: {error.strerror}") from None
-            url = f"sqlite:///{path}"
+        url = f"sqlite:///{default_path()}" if url is None else url
         try:
             self._engine = sa.create_engine(_with_driver(url))
             self.name = self._engine.url.render_as_string(hide_password=True)
         except (ArgumentError, NoSuchModuleError, ImportError) as error:
             shown = url.partition("://")[0]
             raise InputError(f"the measurement store '{shown}://..' cannot be opened: {_first(error)}") from None
+        file = self._engine.url.database
+        if self._engine.dialect.name == "sqlite" and file and not make and not Path(file).exists():
+            raise InputError(f"there is no measurement store {file}")
         with self._begin() as connection:
             _tables.create_all(connection)
             layout = connection.scalar(sa.select(_state.c.value).where(_state.c.key == "layout"))
@@ -178,7 +183,7 @@ class Store:
             Row(
                 id=row["id"],
                 workload=row["workload"],
-                where=row["accelerator"] or f"{cores_of(row['cores'])}{row['cpu_model'] or row['microarchitecture']}",
+                where=row["accelerator"] or processor_of(row["cores"], row["cpu_model"], row["microarchitecture"]),
                 configuration=" ".join(w for w in (row["runtime"], row["image"], row["levers"]) if w),
                 date=row["date"],
                 source=row["source"],
@@ -204,12 +209,15 @@ class Store:
         return len(fresh), len(lines) - len(fresh)
 
     def forget(self, which: Filter) -> int:
-        """Remove records; return how many."""
+        """Remove records; return how many. InputError, and none is removed, where one of the ids is not there."""
         c = _measurement.c
         with self._begin() as connection:
             self._lock(connection)
             rows = connection.execute(sa.select(c.id, c.digest).where(*which.clauses()))
             found = [(row.id, row.digest) for row in rows]
+            if unknown := sorted(set(which.ids or []) - {number for number, _ in found}):
+                kind = " of that kind" if len(which.clauses()) > 1 else ""
+                raise InputError(f"the measurement store {self.name} has no measurement {unknown[0]}{kind}")
             for start in range(0, len(found), 500):
                 ids = [number for number, _ in found[start : start + 500]]
                 connection.execute(sa.delete(_value).where(_value.c.measurement.in_(ids)))

@@ -94,11 +94,36 @@ def test_what_ships_is_listed_without_a_store(tmp_path):
     assert not (tmp_path / "data").exists()
 
 
-def test_nothing_is_forgotten_by_accident():
-    with pytest.raises(InputError, match="say which ones"):
-        run("forget")
-    with pytest.raises(InputError, match="say which ones"):
-        run("forget", "--all", "--workload", "x")
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((), "say which ones"),
+        (("--all", "--workload", "x"), "say which ones"),
+        (("--source", ""), "--source is blank"),
+        (("--workload", ""), "--workload is blank"),
+        (("--before", "2026-02-30"), "--before: '2026-02-30' is no date"),
+        (("1", "99"), "has no measurement 99"),
+        (("1", "--workload", "x"), "has no measurement 1 of that kind"),
+    ],
+)
+def test_nothing_is_forgotten_by_accident(words, told):
+    run("import", SHIPPED / "published-hit.jsonl")
+    with pytest.raises(InputError, match=told):
+        run("forget", *words)
+    assert len(run("list").output.splitlines()) == 18
+
+
+@pytest.mark.parametrize("command", [("list",), ("export",), ("forget", "--all")])
+def test_what_only_reads_makes_no_store(command, tmp_path):
+    with pytest.raises(InputError, match=r"there is no measurement store .*none\.sqlite"):
+        run(*command, "--store", f"sqlite:///{tmp_path}/none.sqlite")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_cannot_be_written_is_told(tmp_path):
+    run("import", SHIPPED / "published-hit.jsonl")
+    with pytest.raises(InputError, match=r"all\.jsonl cannot be written: No such file or directory"):
+        run("export", tmp_path / "nowhere" / "all.jsonl")
 
 
 def test_one_bad_file_keeps_all_out(tmp_path):
