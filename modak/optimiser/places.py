@@ -10,6 +10,7 @@ from packaging.version import Version
 
 from modak.catalogue.catalogue import Catalogue
 from modak.catalogue.imagefile import PACKAGES, Alike, preference
+from modak.documents.faults import nearest
 from modak.errors import InfeasibleError
 from modak.model.application import Framework
 from modak.model.base import RuntimeName
@@ -36,6 +37,8 @@ class Places:
 
     feasible: list[Place] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
+    unused: str | None = None
+    """Why the image that the application names is not among them; None where it is, or none is named."""
 
     @property
     def default(self) -> Place:
@@ -57,6 +60,9 @@ def places_of(
         finder.look(framework, engine, measured, places)
     if not any(place.engine is None for place in places.feasible):
         raise InfeasibleError(_nowhere(places.rejected, deployment) + finder.nearest(own))
+    places.unused = finder.unused(places)
+    if places.unused is not None and own is None and "native" not in (deployment.request.runtimes or []):
+        raise InfeasibleError(f"the application cannot run on {deployment.target.name}: {places.unused}")
     places.feasible.sort(key=finder.order)
     return places
 
@@ -74,7 +80,7 @@ def _nowhere(rejected: Sequence[Rejected], deployment: Deployment) -> str:
     reasons: dict[str, list[str]] = {}
     for r in rejected:
         reasons.setdefault(r.reason, []).append(r.name)
-    told = [f"{names[0] if len(names) == 1 else f'{len(names)} images'}: {why}" for why, names in reasons.items()]
+    told = [f"{names[0] if len(names) == 1 else f'{len(names)} candidates'}: {why}" for why, names in reasons.items()]
     more = f"; and {len(told) - 10} more reasons" if len(told) > 10 else ""
     return f"the application can run nowhere on {name}: {'; '.join(told[:10])}{more}"
 
@@ -143,6 +149,16 @@ class _Finder:
         if self.wanted is not None and not any(self.wanted.name in group.names for group in groups):
             groups.insert(0, Alike([self.wanted]))
         return groups
+
+    def unused(self, places: Places) -> str | None:
+        """Return why the image that the user names is at no place; None where it is, or none is named."""
+        name = self.wanted.name if self.wanted else None
+        if name is None or any(place.image is not None and place.image.name == name for place in places.feasible):
+            return None
+        reasons = [r.reason for r in places.rejected if name in r.name.partition(":")[2].split("+")]
+        reasons += [r.reason for r in places.rejected if r.name in CONTAINERS]
+        why = reasons[0] if reasons else f"no container runtime was found on {self.deployment.target.name}"
+        return f"the image {self.application.image}, which the application names, cannot be used: {why}"
 
     def _used(self, fitting: list[Alike], measured: frozenset[str], places: Places) -> list[ImageEntry]:
         used = {entry.name: entry for entry in Alike.preferred(fitting, _MOST_USED)}
@@ -231,9 +247,14 @@ class _Finder:
 
     def nearest(self, framework: Framework | None) -> str:
         """Return the clause that names the versions of ``framework`` nearest to the one that nothing satisfies."""
-        if framework is None or framework.version is None or not self.facts.runtimes:
+        if framework is None:
             return ""
         groups = self.catalogue.image_index.holding(_package(framework))
+        known = [*{e.framework for e in self.catalogue.images.values() if e.framework}, *self.facts.packages]
+        if not groups and framework.name.lower() not in known:
+            return nearest(framework.name.lower(), sorted(known)) or ""
+        if framework.version is None or not self.facts.runtimes:
+            return ""
         versions = {_version(group.first, framework) for group in groups} - {None}
         if any(satisfies(str(version), framework.version) for version in versions):
             return ""

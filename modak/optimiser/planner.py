@@ -21,7 +21,7 @@ from modak.optimiser.modelled import Modelled, usable_model
 from modak.optimiser.options import Option, Place
 from modak.optimiser.places import Places, places_of
 from modak.optimiser.resources import node_of, partition_of, resources_of, scheduler_of
-from modak.optimiser.scale import Scale, scale_of
+from modak.optimiser.scale import scale_of
 from modak.performance.matching import Work
 from modak.performance.records import Measurements, load_measurements
 
@@ -62,7 +62,7 @@ def make_plan(
         prediction=decision.predictions[decision.chosen],
         default=outcome.choice.default.name,
         gain=decision.gain,
-        reason=decision.reason if outcome.scale is None else f"{decision.reason}; {outcome.scale.words}",
+        reason="; ".join([decision.reason, *outcome.remarks]),
         alternatives=[
             Ranked(candidate=builder.candidate(option), prediction=prediction)
             for option, prediction in decision.predictions.items()
@@ -87,7 +87,8 @@ class _Outcome:
     choice: Choice
     decision: Decision
     resources: Resources
-    scale: Scale | None
+    remarks: list[str]
+    """What else the reason has to tell."""
     model: str | None
     """Version of the time model that was used."""
 
@@ -113,7 +114,20 @@ def _decided(
     by_option = {place.option(()): place for place in places.feasible}
     modelled = Modelled(fitted, work, by_option, catalogue) if fitted else None
     decision = decide(choice, Knowledge(evidence, modelled, scale), deployment, node.price)
-    return _Outcome(places, choice, decision, resources, scale, modelled.version if modelled else None)
+    remarks = [places.unused, scale.words if scale else None, _budget(deployment, decision, resources, node.price)]
+    told = [remark for remark in remarks if remark is not None]
+    return _Outcome(places, choice, decision, resources, told, modelled.version if modelled else None)
+
+
+def _budget(deployment: Deployment, decision: Decision, resources: Resources, price: float | None) -> str | None:
+    """Tell that nobody knows whether the budget is kept: no time is known, and the wall time may cost more."""
+    budget, wall_time = deployment.request.budget, deployment.job.wall_time
+    known = decision.predictions[decision.chosen].basis in ("measurement", "model")
+    if budget is None or known:
+        return None
+    if wall_time is not None and wall_time * resources.nodes / 3600 * (price or 1.0) <= budget:
+        return None
+    return f"whether the budget of {budget:g} is kept cannot be told, for no time is known"
 
 
 def inputs_of(deployment: Deployment, sources: Sequence[Source]) -> str:

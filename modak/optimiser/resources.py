@@ -114,8 +114,12 @@ def _check_cores(resources: Resources, where: str, node: Node) -> None:
     used = resources.ranks_per_node * (resources.threads or 1)
     if node.cores is not None and used > node.cores:
         threads = resources.threads or 1
-        layout = f"{resources.ranks_per_node} ranks on a node with {threads} core{'s' if threads > 1 else ''} each"
+        layout = f"{_count(resources.ranks_per_node, 'rank')} on a node with {_count(threads, 'core')} each"
         raise InfeasibleError(f"{layout} need {used} cores, and a node of {where} has {node.cores}")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _check_gpus(deployment: Deployment, where: str, node: Node, partition: Partition | None) -> None:

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from modak.errors import InfeasibleError
+from modak.errors import InfeasibleError, InputError
 from modak.model.deployment import Deployment
 from modak.model.measurement import Measurement, Ratio
 from modak.model.plan import Basis, Resources
@@ -37,12 +37,16 @@ def scale_of(
 
     With objective ``time`` more ranks stay unless fewer are faster by more than the interval of the prediction; with
     ``cost`` the fewest node-seconds count; with ``efficiency`` the most ranks that keep the efficiency asked for.
-    InfeasibleError when not even one rank does within the limits, or an efficiency cannot be told.
+    InfeasibleError when not even one rank does within the limits, or an efficiency cannot be told; InputError when an
+    efficiency is to be kept and not given.
     """
-    if asked.ranks * (asked.threads or 1) == 1 or (deployment.application.type != "hpc" and asked.ranks == 1):
+    objective, least = deployment.request.objective, deployment.request.minimal_efficiency
+    if objective == "efficiency" and least is None:
+        raise InputError("request.objective: efficiency needs 'minimal_efficiency', the least that is to be kept")
+    alone = deployment.application.type != "hpc" and asked.ranks == 1 and least is None
+    if asked.ranks * (asked.threads or 1) == 1 or alone:
         return None
     fitted = _model(deployment, work, records)
-    objective, least = deployment.request.objective, deployment.request.minimal_efficiency
     if fitted is None:
         return _unknown(objective, least, asked)
     model, basis = fitted
@@ -55,8 +59,8 @@ def scale_of(
             raise InfeasibleError(
                 f"job.wall_time: no layout up to {asked.ranks} ranks ends within {limit} s by {_law(model)}"
             )
-    if objective == "efficiency" or least is not None:
-        return _efficient(layouts, model, basis, least or 0.5, asked, limit)
+    if least is not None:
+        return _efficient(layouts, model, basis, least, asked, limit)
     if objective == "cost":
         point, chosen = min(layouts, key=lambda pair: (pair[0].nodes * model.seconds(pair[0]), pair[0].ranks))
         words = f"{_ranks(chosen, asked)} cost the fewest node-seconds by {_law(model)}"
@@ -71,21 +75,17 @@ def scale_of(
 
 def _unknown(objective: str, least: float | None, asked: Resources) -> Scale | None:
     """An efficiency that nobody can tell is no promise to make."""
-    if objective == "efficiency" or least is not None:
-        key = "request.objective: efficiency" if least is None else f"request.minimal_efficiency: {least:g}"
+    if least is not None:
         raise InfeasibleError(
-            f"{key} cannot be promised on {_cores(asked)}, for nothing is known of how the application scales: give "
-            "workload.parallel_share, or import measurements of at least four runs in three layouts"
+            f"request.minimal_efficiency: {least:g} cannot be promised on {asked.ranks * (asked.threads or 1)} cores, "
+            "for nothing is known of how the application scales: give workload.parallel_share, or import measurements "
+            "of at least four runs in three layouts"
         )
     if objective == "cost":
         return Scale(
             asked, "none", "the layout stays as asked for: nothing is known of how the application scales", None
         )
     return None
-
-
-def _cores(asked: Resources) -> str:
-    return f"{asked.ranks * (asked.threads or 1)} cores"
 
 
 def _efficient(

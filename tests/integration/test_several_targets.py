@@ -43,7 +43,7 @@ def test_the_target_that_can_is_used_and_found_again(machine_site: Site) -> None
     assert "echo 1 >out" in checked.text
     deployed = machine_site.play("deploy")
     assert deployed.code == 0, deployed.text
-    assert "small: 1 ranks on a node with 2 cores each need 2 cores" in deployed.text
+    assert "small: 1 rank on a node with 2 cores each need 2 cores" in deployed.text
     plan = plan_in(machine_site)
     assert (plan["target"]["name"], [other["target"]["name"] for other in plan["other_targets"]]) == (
         "large",

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from modak.errors import InfeasibleError
+from modak.errors import ModakError
 from modak.model.application import Workload
 from modak.model.deployment import Deployment
 from modak.model.measurement import Configuration, Hardware, Measurement, Provenance, Run
@@ -47,7 +47,12 @@ def plan_of(case):
         workload["parallel_share"] = case["share"]
     deployment = Deployment.model_validate(
         {
-            "application": {"name": "solve", "type": "hpc", "executable": "/opt/solve", "workload": workload},
+            "application": {
+                "name": "solve",
+                "type": case.get("type", "hpc"),
+                "executable": "/opt/solve",
+                "workload": workload,
+            },
             "target": {"name": "hawk", "type": "slurm", "host": "login.example.org"},
             "request": case.get("request", {}),
             "job": case.get("job", {"nodes": 8, "ranks": 64}),
@@ -62,7 +67,7 @@ def plan_of(case):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_case(case):
     if "error" in case:
-        with pytest.raises(InfeasibleError, match=case["error"]):
+        with pytest.raises(ModakError, match=case["error"]):
             plan_of(case)
         return
     plan = plan_of(case)
@@ -77,5 +82,7 @@ def test_case(case):
                 assert plan.prediction.seconds == pytest.approx(value, rel=0.01)
             case "words":
                 assert all(str(words) in plan.reason for words in value), plan.reason
+            case "lacks":
+                assert not any(str(words) in plan.reason for words in value), plan.reason
     assert resources.ranks <= resources.nodes * resources.ranks_per_node
     assert (resources.nodes - 1) * resources.ranks_per_node < resources.ranks
