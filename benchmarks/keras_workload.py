@@ -69,7 +69,76 @@ def convnet():
     )
 
 
-NETWORKS = {"mlp": mlp, "resnet": resnet, "lstm": lstm, "transformer": transformer, "convnet": convnet}
+def wide():
+    return keras.Sequential(
+        [keras.Input((512,)), *(layers.Dense(2048, activation="relu") for _ in range(2)), layers.Dense(CLASSES)]
+    )
+
+
+def vgg():
+    network = keras.Sequential([keras.Input((32, 32, 3))])
+    for filters in (32, 64, 128):
+        for _ in range(2):
+            network.add(layers.Conv2D(filters, 3, padding="same", activation="relu"))
+        network.add(layers.MaxPooling2D(2))
+    for layer in (layers.Flatten(), layers.Dense(256, activation="relu"), layers.Dense(CLASSES)):
+        network.add(layer)
+    return network
+
+
+def separable():
+    network = keras.Sequential([keras.Input((32, 32, 3)), layers.Conv2D(32, 3, padding="same", activation="relu")])
+    for filters in (64, 128, 128):
+        network.add(layers.DepthwiseConv2D(3, padding="same", activation="relu"))
+        network.add(layers.Conv2D(filters, 1, activation="relu"))
+        network.add(layers.MaxPooling2D(2))
+    for layer in (layers.GlobalAveragePooling2D(), layers.Dense(CLASSES)):
+        network.add(layer)
+    return network
+
+
+def gru():
+    return keras.Sequential(
+        [keras.Input((48, 64)), layers.GRU(128, return_sequences=True), layers.GRU(128), layers.Dense(CLASSES)]
+    )
+
+
+def conv1d():
+    return keras.Sequential(
+        [
+            keras.Input((256, 32)),
+            *(layers.Conv1D(128, 5, padding="same", activation="relu") for _ in range(3)),
+            layers.GlobalAveragePooling1D(),
+            layers.Dense(CLASSES),
+        ]
+    )
+
+
+def mixer():
+    start = keras.Input((64, 64))
+    x = start
+    for _ in range(3):
+        y = layers.Permute((2, 1))(layers.LayerNormalization()(x))
+        y = layers.Dense(64)(layers.Dense(256, activation="gelu")(y))
+        x = layers.Add()([x, layers.Permute((2, 1))(y)])
+        y = layers.Dense(256, activation="gelu")(layers.LayerNormalization()(x))
+        x = layers.Add()([x, layers.Dense(64)(y)])
+    return keras.Model(start, layers.Dense(CLASSES)(layers.GlobalAveragePooling1D()(x)))
+
+
+NETWORKS = {
+    "mlp": mlp,
+    "resnet": resnet,
+    "lstm": lstm,
+    "transformer": transformer,
+    "convnet": convnet,
+    "wide": wide,
+    "vgg": vgg,
+    "separable": separable,
+    "gru": gru,
+    "conv1d": conv1d,
+    "mixer": mixer,
+}
 
 
 class EpochTimer(keras.callbacks.Callback):

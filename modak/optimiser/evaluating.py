@@ -58,15 +58,18 @@ class _Case:
         return min(told, key=lambda option: told[option].seconds or 0.0) if told else self.decision.chosen
 
 
-def fit_now() -> Fit:
-    """Return the model of everything measured, judged; InputError when a library that fitting needs is missing."""
+def fit_now(*, judged: bool = True) -> Fit:
+    """Return the model of everything measured, and what it is worth where ``judged``.
+
+    InputError when a library that fitting needs is missing.
+    """
     try:
         import skl2onnx  # noqa: F401 - needed by fit, and told here when it is missing
     except ImportError as error:
         raise InputError(f"fitting needs {error.name}: install modak with its extra 'models'") from None
     measurements, catalogue = available_measurements(), load_catalogue()
     fitted = fit(measurements.all_records(), measurements.version, catalogue)
-    held = evaluate(measurements, catalogue)
+    held = evaluate(measurements, catalogue) if judged else []
     return replace(fitted, description=fitted.description.model_copy(update={"held": held}))
 
 

@@ -125,14 +125,19 @@ Folder = Annotated[
 
 
 @model.command()
-def fit(folder: Folder = None) -> None:
+def fit(
+    folder: Folder = None,
+    evaluation: Annotated[
+        bool, typer.Option(" /--no-evaluation", help="Leave out what it is worth, which takes a fit for each workload.")
+    ] = True,
+) -> None:
     """Fit the model to everything measured, what ships and what the store has, and keep it for the plans to come."""
     from modak.optimiser.evaluating import fit_now
     from modak.performance.modelling import report
     from modak.performance.places import model_folder
     from modak.performance.timemodel import write_model
 
-    fitted = fit_now()
+    fitted = fit_now(judged=evaluation)
     where = folder or model_folder()
     write_model(where, fitted.description, fitted.contents)
     typer.echo(report(fitted.description), nl=False)

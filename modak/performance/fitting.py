@@ -130,7 +130,7 @@ def fit(records: Sequence[Measurement | Ratio], version: str, catalogue: Catalog
         phases=phases,
         level=LEVEL,
         half_width=quantile(errors_of(told), LEVEL),
-        reach_ratio=widths_of(told),
+        half_width_ratio=widths_of(told),
     )
     return Fit(description, contents)
 

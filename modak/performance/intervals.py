@@ -1,18 +1,21 @@
 """Intervals of the time model, from how far it erred on workloads that it was not fitted with."""
 
 import math
-from collections.abc import Sequence
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from modak.performance.estimators import Row
 from modak.performance.features import change
+from modak.performance.statistics import t95
 from modak.performance.timemodel import ANY
 
 LEVEL = 0.9
+"""Share of the times, and of the ratios, that an interval is meant to hold."""
 LONG = 100
 """Units of the long run that is judged beside the measured one, where the phases were told apart."""
-_FEWEST = math.ceil(LEVEL / (1 - LEVEL))
-"""Errors that an interval of this level takes."""
+_FEWEST = 3
+"""Workloads that an interval of its own takes."""
 
 
 @dataclass(frozen=True)
@@ -50,29 +53,29 @@ def errors_of(told: Sequence[Told]) -> list[float]:
     return [math.log(one.seconds / one.measured) for one in told if one.seconds is not None]
 
 
-def _reach(errors: Sequence[float]) -> tuple[float, float]:
-    """Return how far what was measured may lie below and above what is told: half of what is left to chance each."""
-    down = sorted(max(0.0, error) for error in errors)
-    up = sorted(max(0.0, -error) for error in errors)
-    place = min(len(errors), math.ceil((len(errors) + 1) * (1 + LEVEL) / 2)) - 1
-    return (down[place], up[place]) if errors else (0.0, 0.0)
+def widths_of(told: Sequence[Told]) -> dict[str, float]:
+    """Return the half widths of ratios in the logarithm, by what differs; where too few were measured, that of all.
 
-
-def widths_of(told: Sequence[Told]) -> dict[str, tuple[float, float]]:
-    """Return the widths of ratios, by what differs; where too few were measured, those of all stand in.
-
-    Each is how far the interval reaches down and up in the logarithm.
+    The errors of one workload hang together, so that each workload counts once: with the mean over K workloads of
+    their mean squares of errors for a variance around zero, it is its root times Student's t of K degrees of freedom.
     """
-    errors: dict[str, list[float]] = {}
+    errors: dict[str, dict[str, list[float]]] = {ANY: {}}
     for group in _settings(told):
         base = next((one for one in group if one.row.default), None)
         for one in group:
             if base is not None and one is not base and base.seconds is not None and one.seconds is not None:
                 error = math.log(base.seconds / one.seconds) - math.log(base.measured / one.measured)
-                errors.setdefault(change(base.row.found, one.row.found), []).append(error)
-    pooled = [error for some in errors.values() for error in some]
-    found = {name: _reach(some) for name, some in sorted(errors.items()) if len(some) >= _FEWEST}
-    return {ANY: _reach(pooled), **found}
+                for name in (ANY, change(base.row.found, one.row.found)):
+                    errors.setdefault(name, {}).setdefault(one.row.workload, []).append(error)
+    return {name: _width(some) for name, some in sorted(errors.items()) if name == ANY or len(some) >= _FEWEST}
+
+
+def _width(errors: Mapping[str, Sequence[float]]) -> float:
+    """Return the half width that the errors of each workload give; 0 without any."""
+    if not errors:
+        return 0.0
+    squares = [statistics.fmean(error * error for error in some) for some in errors.values()]
+    return t95(len(errors)) * math.sqrt(statistics.fmean(squares))
 
 
 def _settings(told: Sequence[Told]) -> list[list[Told]]:

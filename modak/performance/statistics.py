@@ -11,6 +11,12 @@ _T975 = (
     2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 )  # fmt: skip
 """Student's t at 97.5% for 1 to 30 degrees of freedom."""
+_T95 = (
+    6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812,
+    1.796, 1.782, 1.771, 1.761, 1.753, 1.746, 1.740, 1.734, 1.729, 1.725,
+    1.721, 1.717, 1.714, 1.711, 1.708, 1.706, 1.703, 1.701, 1.699, 1.697,
+)  # fmt: skip
+"""The same at 95%."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,11 @@ def t975(degrees: float) -> float:
     """Return Student's t at 97.5%; ``degrees`` below 1 count as 1, and a fraction is rounded down."""
     whole = max(1, math.floor(degrees))
     return _T975[whole - 1] if whole <= len(_T975) else 1.96 + 2.5 / whole
+
+
+def t95(degrees: int) -> float:
+    """Return Student's t at 95% for one or more degrees of freedom."""
+    return _T95[degrees - 1] if degrees <= len(_T95) else 1.645 + 1.55 / degrees
 
 
 def variance(values: Sequence[float]) -> float:

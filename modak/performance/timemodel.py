@@ -78,7 +78,7 @@ class PhaseModel(Model):
 class Description(Model):
     """What is known of a fitted model."""
 
-    schema_: Literal["modak.model/3"] = Field(default="modak.model/3", alias="schema")
+    schema_: Literal["modak.model/4"] = Field(default="modak.model/4", alias="schema")
     features_version: NonNegative
     data: Sha256
     """Version of the measurements that it was fitted with."""
@@ -88,15 +88,15 @@ class Description(Model):
     """Share of the times that an interval is meant to hold."""
     half_width: Finite
     """Of the interval around the logarithm of the whole time."""
-    reach_ratio: dict[Name, tuple[Finite, Finite]]
-    """How far the interval around the logarithm of default / configuration reaches down and up, by what differs."""
+    half_width_ratio: dict[Name, Finite]
+    """Of the interval around the logarithm of default / configuration, by what differs."""
     held: list[Held] = []
     """What it is worth on workloads held out; empty where that was not tried."""
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        if ANY not in self.reach_ratio:
-            raise ValueError(f"reach_ratio lacks '{ANY}'")
+        if ANY not in self.half_width_ratio:
+            raise ValueError(f"half_width_ratio lacks '{ANY}'")
         return self
 
 
@@ -176,9 +176,8 @@ class TimeModel:
     def ratio(self, one: Features, other: Features, units: int) -> Interval:
         """Return the time of ``one``, the default, over that of ``other``: what both have in common falls out."""
         value = self.total(one, units).value / self.total(other, units).value
-        reach = self.description.reach_ratio
-        down, up = reach.get(change(one, other), reach[ANY])
-        return Interval(value, value * math.exp(-down), value * math.exp(up))
+        widths = self.description.half_width_ratio
+        return around(value, widths.get(change(one, other), widths[ANY]))
 
 
 def _applies(part: PhaseModel, found: Features) -> bool:
