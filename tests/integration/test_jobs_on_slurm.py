@@ -1,6 +1,7 @@
 """The life of jobs on the real Slurm, over ssh without Ansible, with parts of it taken away."""
 
 import os
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -53,8 +54,8 @@ def jobs(transport: CountingSsh, notes: Notes) -> Jobs:
 
 @pytest.fixture
 def shell(request: pytest.FixtureRequest) -> Callable[..., Plan]:
-    """Return the function that makes the Plan of a shell line, named by the test."""
-    name = request.node.name.removeprefix("test_").replace("_", "-")[:40]
+    """Return the function that makes the Plan of a shell line, under a name that no run before had."""
+    name = f"{request.node.originalname.removeprefix('test_').replace('_', '-')[:30]}-{secrets.token_hex(4)}"
     return lambda line, **rest: on_slurm(line, name, **rest)
 
 
