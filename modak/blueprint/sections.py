@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from modak.blueprint.references import Scope, calls_in
-from modak.blueprint.service import Service
+from modak.blueprint.service import Service, Type
 from modak.blueprint.spot import Fault, Spot
 from modak.blueprint.typedefs import check_definition, check_type_name
 from modak.blueprint.values import check_properties, check_value, is_function, missing, misspelt_function
@@ -85,12 +85,16 @@ def _relationship_templates(service: Service) -> Iterator[Fault]:
     for spot in service.root.below("topology_template", "relationship_templates"):
         found = yield from check_type_name(service, spot, "relationship_types")
         if found:
-            definitions = service.types.collected(found, "properties")
-            given = spot.get("properties")
-            if given:
-                yield from check_properties(given, definitions, service.types, Scope(service))
-            for name in missing(given.value if given else {}, definitions):
-                yield (given or spot).fault(f"the property '{name}' is missing")
+            yield from _properties(service, spot, found)
+
+
+def _properties(service: Service, spot: Spot, found: Type) -> Iterator[Fault]:
+    definitions = service.types.collected(found, "properties")
+    given = spot.get("properties")
+    if given:
+        yield from check_properties(given, definitions, service.types, Scope(service))
+    for name in missing(given.value if given else {}, definitions):
+        yield (given or spot).fault(f"the property '{name}' is missing")
 
 
 def _groups_and_policies(service: Service) -> Iterator[Fault]:
@@ -101,9 +105,8 @@ def _groups_and_policies(service: Service) -> Iterator[Fault]:
         yield from _members(spot, "members", list(templates))
         if spot.name in templates:
             yield spot.fault(f"there is a node template '{spot.name}' as well, and xOpera wants names that differ")
-        if found and (given := spot.get("properties")):
-            definitions = service.types.collected(found, "properties")
-            yield from check_properties(given, definitions, service.types, Scope(service))
+        if found:
+            yield from _properties(service, spot, found)
     names: set[str] = set()
     for item in service.root.below("topology_template", "policies"):
         spot = item.at(next(iter(item.value)))
@@ -116,13 +119,8 @@ def _groups_and_policies(service: Service) -> Iterator[Fault]:
             yield from _policy(service, spot, found)
 
 
-def _policy(service: Service, spot: Spot, found: Any) -> Iterator[Fault]:
-    definitions = service.types.collected(found, "properties")
-    given = spot.get("properties")
-    if given:
-        yield from check_properties(given, definitions, service.types, Scope(service))
-    for name in missing(given.value if given else {}, definitions):
-        yield (given or spot).fault(f"the property '{name}' is missing")
+def _policy(service: Service, spot: Spot, found: Type) -> Iterator[Fault]:
+    yield from _properties(service, spot, found)
     wanted = next((t.definition["targets"] for t in service.types.lineage(found) if "targets" in t.definition), None)
     templates = service.templates()
     for target in spot.below("targets"):

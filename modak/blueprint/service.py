@@ -64,6 +64,7 @@ def _standard() -> Mapping[tuple[str, str], Type]:
     return found
 
 
+_RETIRED = ("sodalite.nodes.modak", "sodalite.nodes.modak.job")
 _NO_MERGE = "is a key like any other to xOpera: write the merged keys out"
 _OPERATIONS = ("create", "configure", "start", "stop", "delete")
 
@@ -134,6 +135,8 @@ class Types:
         if not isinstance(name, str):
             return f"the {KINDS[kind]} must be a name, not {shown(name)}"
         hint = nearest(name, self.names(kind))
+        if name in _RETIRED:
+            hint = ": its maps are a document of the JSON job model, for 'modak plan'"
         if not hint:
             # Long common prefixes hide what is near.
             short = {n.rpartition(".")[2].lower(): n for n in reversed(self.names(kind))}
@@ -186,12 +189,23 @@ def load(path: Path) -> Service:
     faults: list[Fault] = []
     own: dict[tuple[str, str], Type] = {}
     files: list[Path] = []
-    is_whole = _read(root, path.parent, own, files, faults)
+    is_whole = _read(root, path.parent, own, files, faults, ())
     return Service(root, Types(own), files, faults, is_whole)
 
 
-def _read(root: Spot, folder: Path, own: dict[tuple[str, str], Type], files: list[Path], faults: list[Fault]) -> bool:
-    """Add a file's types and those of its imports; return whether all imports could be read."""
+def _read(
+    root: Spot,
+    folder: Path,
+    own: dict[tuple[str, str], Type],
+    files: list[Path],
+    faults: list[Fault],
+    above: tuple[Path, ...],
+) -> bool:
+    """Add a file's types and those of its imports; return whether all imports could be read.
+
+    ``above`` are the files that import it, each by the one before.
+    """
+    above = (*above, root.document.path)
     files.append(root.document.path)
     shapes = list(check_shape(root))
     faults += [Fault(str(root.document.path), line, f"the key << {_NO_MERGE}") for line in root.document.merges]
@@ -200,10 +214,12 @@ def _read(root: Spot, folder: Path, own: dict[tuple[str, str], Type], files: lis
     _add_types(root, own, faults)
     for spot in root.below("imports") if is_whole else ():
         imported = _resolve(spot, folder, faults)
+        if imported in above:
+            faults.append(spot.fault(f"'{imported.name}' imports this file in turn, which tosca-parser does not end"))
         if imported in files:
             continue
         document = _imported(spot, imported, faults) if imported else None
-        if document is None or not _read(Spot(document, (), document.data), folder, own, files, faults):
+        if document is None or not _read(Spot(document, (), document.data), folder, own, files, faults, above):
             is_whole = False
     return is_whole
 
