@@ -70,7 +70,7 @@ class JobOptions(Model):
     cores_per_rank: Positive | None = None
     """Cores for each process."""
     threads: Positive | None = None
-    """Threads per rank; as many as ``cores_per_rank`` when absent."""
+    """Threads per rank; as many as ``cores_per_rank`` when absent, and one where several ranks have neither."""
     memory: Memory | None = None
     """Bytes per node."""
     memory_per_core: Memory | None = None
