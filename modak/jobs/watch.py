@@ -224,7 +224,8 @@ class Watch:
 
 
 def _differs(new: QueueState, old: QueueState | None) -> bool:
-    return old is None or (new.state, new.reason) != (old.state, old.reason)
+    # Another estimate of the start is no news; that there is one at last, is.
+    return old is None or (new.state, new.reason) != (old.state, old.reason) or bool(new.start and not old.start)
 
 
 def _unfinished(waiting: Sequence[_Watched], timeout: float) -> str:

@@ -14,6 +14,7 @@ from typing import ClassVar
 
 from modak.errors import JobError, TargetError
 from modak.model.base import SchedulerName
+from modak.model.job import JobState
 from modak.schedulers.base import JobSpec, QueueState, Scheduler
 from modak.shell import join, quote
 from modak.transport.base import Completed
@@ -82,7 +83,11 @@ class FakeQueue(Scheduler):
         self._check(done)
         lines = (line.split() for line in done.stdout.splitlines())
         states = {number: (state, *rest) for number, state, *rest in lines}
-        return {number: QueueState(state, int(rest[0]) if rest else None) for number, (state, *rest) in states.items()}
+        return {number: self._state(*words) for number, words in states.items()}
+
+    @staticmethod
+    def _state(state: JobState, more: str = "") -> QueueState:
+        return QueueState(state, int(more)) if more.isdigit() else QueueState(state, start=more)
 
     def cancel_command(self, ids: Sequence[str]) -> str:
         return _CANCEL.format(spool=self._spool, ids=join(ids))
@@ -109,7 +114,7 @@ class FakeQueue(Scheduler):
         return sorted((path.name.removeprefix("job.") for path in self.spool.glob("job.*")), key=int)
 
     def become(self, number: str, state: str, record: str | None = None) -> None:
-        """Give the job a state (``failed 3``), empty for a job that is forgotten, and the record that it writes."""
+        """Give the job a state (``failed 3``, ``queued 18:00``), empty for a forgotten one, and its record."""
         folder = self.spool / f"job.{number}"
         if record is not None:
             (Path(folder.joinpath("directory").read_text().strip()) / "state" / "exit").write_text(record)

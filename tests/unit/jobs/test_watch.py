@@ -136,6 +136,12 @@ def test_state_that_does_not_change_is_told_now_and_then(queue: FakeQueue, tmp_p
     assert stage.notes.states == [("queued", ""), ("queued", ""), ("completed", "")]
 
 
+def test_an_expected_start_is_told_once(stage: Stage) -> None:
+    starts = [stage.become("queued 18:00"), stage.become("queued 18:05"), stage.become("queued 18:10")]
+    stage.watch(nothing, *starts, stage.become("completed 0", COMPLETED))
+    assert stage.notes.states == [("queued", ""), ("queued", ""), ("completed", "")]
+
+
 def test_cancelled_is_said_at_the_next_question(stage: Stage) -> None:
     """The record may still be missing: the queue's word is enough."""
     result = stage.watch(stage.become("running"), stage.become("cancelled"))
