@@ -45,6 +45,19 @@ Named = TypeVar("Named", bound=_HasName)
 File = TypeVar("File", bound=BaseModel)
 
 
+def base_fault(image: ImageEntry, images: Mapping[str, ImageEntry]) -> str | None:
+    """Return what is wrong with the images that ``image`` is built on, one on the other."""
+    current, below = image, {image.name}
+    while current.base is not None:
+        if current.base not in images:
+            return f"the image '{current.name}' is built on '{current.base}', which no file describes"
+        if current.base in below:
+            return f"the image '{image.name}' is built on itself, by its base '{image.base}'"
+        current = images[current.base]
+        below.add(current.name)
+    return None
+
+
 @dataclass(frozen=True)
 class Source:
     """One file of the catalogue, not yet taken apart."""
@@ -61,12 +74,13 @@ class Catalogue:
         """Take ``sources`` in their order: a name in a later folder replaces the one before."""
         self.sources = sources
 
-    def _files(self, kind: str, model: type[File]) -> list[tuple[Path, File]]:
+    def files(self, kind: str, model: type[File]) -> list[tuple[Path, File]]:
+        """Return the files of a kind with their places, the shipped ones first."""
         return [(source.path, _read(source.path, model)) for source in self.sources if source.kind == kind]
 
     @cached_property
     def _levers(self) -> "Levers":
-        return Levers(self._files("levers", LeverFile))
+        return Levers(self.files("levers", LeverFile))
 
     @property
     def groups(self) -> Mapping[str, Group]:
@@ -96,11 +110,10 @@ class Catalogue:
     @cached_property
     def images(self) -> Mapping[str, ImageEntry]:
         """Images by name."""
-        files = self._files("images", ImageFile)
+        files = self.files("images", ImageFile)
         images: dict[str, ImageEntry] = merge((path, file.images) for path, file in files)
-        for image in images.values():
-            if image.base is not None and image.base not in images:
-                raise InputError(f"the image '{image.name}' is built on '{image.base}', which no file describes")
+        if fault := next((fault for image in images.values() if (fault := base_fault(image, images))), None):
+            raise InputError(fault)
         return images
 
     @cached_property
@@ -114,7 +127,7 @@ class Catalogue:
 
     @cached_property
     def _hardware(self) -> list[tuple[Path, HardwareFile]]:
-        return self._files("hardware", HardwareFile)
+        return self.files("hardware", HardwareFile)
 
     @cached_property
     def accelerators(self) -> Mapping[str, AcceleratorEntry]:
@@ -134,7 +147,7 @@ class Catalogue:
     @cached_property
     def workloads(self) -> Mapping[str, WorkloadEntry]:
         """Well-known networks by name."""
-        return merge((path, file.workloads) for path, file in self._files("workloads", WorkloadFile))
+        return merge((path, file.workloads) for path, file in self.files("workloads", WorkloadFile))
 
     @cached_property
     def version(self) -> str:
@@ -149,7 +162,7 @@ class Catalogue:
     def check(self) -> None:
         """Read everything; InputError tells what is wrong."""
         _ = (self.levers, self.image_index, self.accelerators, self.processors, self.microarchitectures, self.workloads)
-        self._files("sites", SiteFile)
+        self.files("sites", SiteFile)
 
 
 class Levers:

@@ -56,9 +56,11 @@ def validate(
     places: Annotated[list[str], typer.Argument(metavar="PLACE...", help="Folders, files, addresses.")],
 ) -> None:
     """Check that files are right and fit together with the shipped catalogue; every fault is told with its line."""
+    from modak.catalogue.checking import check_images
     from modak.catalogue.site import catalogue_for
 
     catalogue = catalogue_for(places)
+    check_images(catalogue)
     counts = ((len(catalogue.levers), "levers"), (len(catalogue.images), "images"))
     typer.echo(f"all is well: with the shipped entries {' and '.join(f'{n} {what}' for n, what in counts)}")
 

@@ -11,6 +11,7 @@ import yaml
 from pydantic import BaseModel
 
 from modak.catalogue.catalogue import KINDS, Catalogue, load_catalogue, sources_of
+from modak.catalogue.checking import check_images
 from modak.catalogue.lever import Lever, LeverFile
 from modak.documents import check, read_document
 from modak.errors import InputError
@@ -78,7 +79,7 @@ def add_file(file: Path, folder: Path, *, replace: bool) -> list[Path]:
         if not replace:
             raise InputError(f"{folder / file.name} is there already: give --replace to replace it")
         existing = [path for path in sorted(folder.glob("*.yaml")) if path.name != file.name]
-    load_catalogue([*existing, file])
+    check_images(load_catalogue([*existing, file]))
     copies = {folder / file.name: file}
     if source.kind == "levers":
         document = read_document(file)

@@ -5,6 +5,7 @@ import re
 from packaging.version import Version
 
 from modak.catalogue.catalogue import Catalogue
+from modak.catalogue.checking import FAMILIES
 from modak.catalogue.imagefile import PACKAGES
 from modak.errors import InputError
 from modak.model.application import Framework
@@ -17,7 +18,6 @@ UNKNOWN = "named by the application; what is inside is not known"
 """Summary of an image that the catalogue does not have."""
 _ABI = {"mpich": "mpich", "mvapich": "mpich", "intelmpi": "mpich", "openmpi": "openmpi"}
 """Families that can stand in for each other at run time: those of the MPICH ABI."""
-_FAMILIES = {"amd64": "x86_64", "arm64": "aarch64", "ppc64le": "ppc64le"}
 
 
 def find(text: str, catalogue: Catalogue) -> ImageEntry:
@@ -69,7 +69,7 @@ def _framework(entry: ImageEntry, place: Place, framework: Framework | None) -> 
 
 def _processor(entry: ImageEntry, place: Place) -> str | None:
     have = place.node.microarchitecture
-    family = _FAMILIES[entry.architecture]
+    family = FAMILIES[entry.architecture]
     if have is not None:
         from archspec.cpu import TARGETS
 

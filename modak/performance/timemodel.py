@@ -19,6 +19,7 @@ from modak.performance.statistics import Interval
 Phase = Literal["start", "compile", "steady"]
 PHASES: tuple[Phase, ...] = ("start", "compile", "steady")
 DESCRIPTION = MODEL_FILE
+VERSION_OF_FILE: Literal["modak.model/4"] = "modak.model/4"
 FLOOR = 1e-3
 """Seconds below which a phase is not told from nothing."""
 
@@ -78,7 +79,7 @@ class PhaseModel(Model):
 class Description(Model):
     """What is known of a fitted model."""
 
-    schema_: Literal["modak.model/4"] = Field(default="modak.model/4", alias="schema")
+    schema_: Literal["modak.model/4"] = Field(default=VERSION_OF_FILE, alias="schema")
     features_version: NonNegative
     data: Sha256
     """Version of the measurements that it was fitted with."""
@@ -209,6 +210,7 @@ def read_description(folder: Path) -> Description:
         raise InputError(f"{path}: there is no fitted model: run 'modak model fit'") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from None
+    _check_version(path, text)
     try:
         description = Description.model_validate_json(text)
     except ValidationError as error:
@@ -218,6 +220,16 @@ def read_description(folder: Path) -> Description:
     if description.features_version != VERSION:
         raise InputError(f"{path}: was fitted with features of version {description.features_version}, not {VERSION}")
     return description
+
+
+def _check_version(path: Path, text: str) -> None:
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{path}: is not JSON: {error}; fit the model anew") from None
+    version = data.get("schema", "of no version") if isinstance(data, dict) else "no mapping"
+    if version != VERSION_OF_FILE:
+        raise InputError(f"{path}: it is {version}, and this modak reads {VERSION_OF_FILE}: run 'modak model fit'")
 
 
 def write_model(folder: Path, description: Description, contents: Mapping[Phase, bytes]) -> None:

@@ -125,6 +125,36 @@ def test_validate_tells_the_line(tmp_path):
         run("validate", tmp_path)
 
 
+HUB = {"name": "a", "source": "hub", "framework": "tensorflow", "version": "2.1", "reference": "docker://x/y:1"}
+PIP = {"name": "a", "source": "pip", "framework": "tensorflow", "version": "2.1", "base": "debian12-cpu"}
+DIGESTS = ["sha256:" + letter * 64 for letter in "ab"]
+
+
+@pytest.mark.parametrize(
+    ("images", "words"),
+    [
+        ([PIP | {"base": "b"}, PIP | {"name": "b", "base": "a"}], "'a' is built on itself, by its base 'b'"),
+        ([PIP | {"base": "a"}], "'a' is built on itself"),
+        ([PIP | {"base": "b"}], "'a' is built on 'b', which no file describes"),
+        ([PIP], r"images\.yaml: the image 'a': it has neither a 'reference' nor a recipe"),
+        ([HUB | {"microarchitecture": "zen33"}], "the microarchitecture 'zen33' is not known; did you mean 'zen3'"),
+        ([HUB | {"microarchitecture": "zen3", "architecture": "arm64"}], "for arm64, and 'zen3' is a x86_64"),
+        ([HUB | {"reference": "docker://X Y"}], "the image 'a': image reference 'docker://X Y'"),
+        (
+            [HUB | {"reference": f"docker://x/y@{DIGESTS[0]}", "digest": DIGESTS[1]}],
+            "and its reference names sha256:aaa",
+        ),
+    ],
+)
+def test_validate_looks_at_what_images_are_made_from(tmp_path, images, words):
+    (tmp_path / "images.yaml").write_text(yaml.safe_dump({"version": 1, "images": images}))
+    with pytest.raises(InputError, match=words):
+        run("validate", tmp_path)
+    with pytest.raises(InputError, match=words):
+        run("add", tmp_path / "images.yaml", tmp_path / "site")
+    assert not (tmp_path / "site").exists()
+
+
 def test_add_takes_a_lever_with_its_launcher(tmp_path):
     new = tmp_path / "new"
     (new / "launchers").mkdir(parents=True)
