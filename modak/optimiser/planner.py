@@ -127,7 +127,7 @@ def _budget(deployment: Deployment, decision: Decision, resources: Resources, pr
         return None
     if wall_time is not None and wall_time * resources.nodes / 3600 * (price or 1.0) <= budget:
         return None
-    return f"whether the budget of {budget:g} is kept cannot be told, for no time is known"
+    return f"whether the budget of {budget:g} is kept cannot be told, for no time was measured or modelled"
 
 
 def inputs_of(deployment: Deployment, sources: Sequence[Source]) -> str:
