@@ -69,6 +69,16 @@ def test_a_library_that_the_user_s_apptainer_does_not_know_is_pulled_from(
         resolve(parse(f"library://{library}/e/c/other:1"))
 
 
+def test_a_site_says_where_images_are_unpacked(parts: Containers, images: Path, debian: Image) -> None:
+    local = parts.folder("local disk")
+    there = ImageStore(UserTransport(parts, {"APPTAINER_TMPDIR": str(local)}), str(images))
+    assert there.pull(debian, "apptainer", compression=FAST).pulled
+    assert not list(local.iterdir())
+    nowhere = ImageStore(UserTransport(parts, {"APPTAINER_TMPDIR": "/nowhere"}), f"{images}/other")
+    with pytest.raises(TargetError, match="APPTAINER_TMPDIR names /nowhere, where no folder can be made"):
+        nowhere.pull(debian, "apptainer")
+
+
 def test_compression_is_a_choice(store: ImageStore, debian: Image) -> None:
     found = store.pull(debian, "apptainer", compression=FAST)
     store.check(debian, "apptainer")

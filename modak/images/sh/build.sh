@@ -15,7 +15,7 @@ if ! mkdir -p "$images/.cache" || ! touch "$images/.cache/modak-cache"; then
 fi
 case $tool in
 apptainer | singularity)
-  export APPTAINER_TMPDIR="$work" SINGULARITY_TMPDIR="$work" APPTAINER_CACHEDIR="$work/cache" SINGULARITY_CACHEDIR="$work/cache"
+  store_unpack
   [ "$plain" != 1 ] || export APPTAINER_NOHTTPS=1 SINGULARITY_NOHTTPS=1 ;;
 esac
 

@@ -20,7 +20,7 @@ attempt() { # COMMAND...: the registry's own scheme first; what is said goes to 
 }
 
 download_apptainer() {
-  export APPTAINER_TMPDIR="$work" SINGULARITY_TMPDIR="$work" APPTAINER_CACHEDIR="$work/cache" SINGULARITY_CACHEDIR="$work/cache"
+  store_unpack
   [ -z "$user" ] || store_login_apptainer
   case $reference in
   docker://*)

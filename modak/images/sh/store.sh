@@ -10,6 +10,7 @@ store_open() { # IMAGES
   images=$(cd "$images" && pwd) # tools that change the folder get it too
 }
 
+tmp=
 store_work() { # sets work, a folder of our own that is removed at the end, with the lock
   work=$(mktemp -d "$images/.work/XXXXXXXX") || fail "the image folder $images cannot be written"
   trap store_end EXIT
@@ -18,11 +19,21 @@ store_work() { # sets work, a folder of our own that is removed at the end, with
   trap 'store_end; exit 143' TERM
 }
 
+# Images are unpacked beside the others, or where the site says so: not every shared file system can hold them.
+store_unpack() {
+  disk=${APPTAINER_TMPDIR:-${SINGULARITY_TMPDIR:-}}
+  if [ -n "$disk" ]; then
+    tmp=$(mktemp -d "$disk/modak.XXXXXXXX" 2>/dev/null) || fail "APPTAINER_TMPDIR names $disk, where no folder can be made"
+  fi
+  export APPTAINER_TMPDIR="${tmp:-$work}" SINGULARITY_TMPDIR="${tmp:-$work}"
+  export APPTAINER_CACHEDIR="$work/cache" SINGULARITY_CACHEDIR="$work/cache"
+}
+
 store_end() { # whole, even where a signal comes while the shell is ending: that would cut the trap of EXIT short
   trap '' HUP INT TERM
   lock_drop
-  chmod -R u+rwX "$work" 2>/dev/null
-  rm -rf "$work"
+  chmod -R u+rwX "$work" ${tmp:+"$tmp"} 2>/dev/null
+  rm -rf "$work" ${tmp:+"$tmp"}
 }
 
 store_login() { # TOOL: sets work, a private folder; standard input: registry, user and password, a line each, or nothing
