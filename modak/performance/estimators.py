@@ -12,6 +12,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, Protocol
 
 from modak.performance.features import Case, Features, names_in, vector
@@ -37,6 +38,16 @@ class Row:
     """Median seconds of each phase that was told apart; of one unit for the steady one."""
     total: float
     """Median seconds of the whole run."""
+
+    @cached_property
+    def on(self) -> frozenset[str]:
+        """What is on in its configuration: levers, compilers, the engine."""
+        return names_in(self.found)
+
+    @cached_property
+    def engine(self) -> tuple[str, ...]:
+        """Setting, engine and compiler: within one of these only levers differ."""
+        return (self.setting, *sorted(name for name in self.on if not name.startswith("lever:")))
 
     def at(self, units: int) -> float:
         """Return the seconds of a run of ``units``, by the measured phases where it is another length."""
@@ -147,8 +158,7 @@ def _linear(rows: Sequence[Row], phase: Phase, names: Sequence[str], strength: S
 
 
 def _engine_of(row: Row) -> tuple[str, ...]:
-    """Return setting, engine and compiler: within one of these only levers differ."""
-    return (row.setting, *sorted(name for name in names_in(row.found) if not name.startswith("lever:")))
+    return row.engine
 
 
 def _setting_of(row: Row) -> tuple[str, ...]:
@@ -160,7 +170,7 @@ def _bases(
 ) -> dict[tuple[str, ...], int]:
     """Return the row that the others of its group are compared with: the default, or that with the fewest levers."""
     found: dict[tuple[str, ...], int] = {}
-    for unit in sorted(units, key=lambda number: (not rows[number].default, len(names_in(rows[number].found)))):
+    for unit in sorted(units, key=lambda number: (not rows[number].default, len(rows[number].on))):
         found.setdefault(level(rows[unit]), unit)
     return found
 

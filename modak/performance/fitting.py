@@ -9,7 +9,7 @@ from modak.catalogue.catalogue import Catalogue
 from modak.errors import InputError
 from modak.model.measurement import Measurement, Ratio
 from modak.performance.estimators import PARTS, Estimator, Kind, Part, Row, Strength, fitted, names_of, target
-from modak.performance.features import VERSION, Case, Features, change, features, names_in, unknown
+from modak.performance.features import VERSION, Case, Features, change, features, unknown
 from modak.performance.intervals import LEVEL, Told, errors_of, lengths, quantile, widths_of
 from modak.performance.timemodel import ANY, PHASES, Description, Phase, PhaseModel, seconds_of, whole
 
@@ -116,7 +116,7 @@ def fit(records: Sequence[Measurement | Ratio], version: str, catalogue: Catalog
             kind=choice.kind,
             features=names,
             ranges=ranges,
-            together=sorted({tuple(sorted(names_in(row.found))) for row in having}),
+            together=sorted({tuple(sorted(row.on)) for row in having}),
             sha256=hashlib.sha256(contents[phase]).hexdigest(),
             records=len(having),
             error=choice.error,
@@ -143,14 +143,14 @@ def _learnable(rows: Sequence[Row]) -> list[Row]:
     """Return the rows in which nothing is on that only one workload was measured with: nothing tests what it brings."""
     workloads: dict[str, set[str]] = {}
     for row in rows:
-        for name in names_in(row.found):
+        for name in row.on:
             workloads.setdefault(name, set()).add(row.workload)
-    return [row for row in rows if all(len(workloads[name]) > 1 for name in names_in(row.found))]
+    return [row for row in rows if all(len(workloads[name]) > 1 for name in row.on)]
 
 
 def _refused(row: Row, training: Sequence[Row]) -> bool:
     names, ranges = _known(training)
-    return unknown(row.found, names, ranges, [names_in(other.found) for other in training]) is not None
+    return unknown(row.found, names, ranges, [other.on for other in training]) is not None
 
 
 def _known(rows: Sequence[Row]) -> tuple[list[str], Ranges]:

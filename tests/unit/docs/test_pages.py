@@ -13,10 +13,10 @@ PAGES = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#]+)")
 
 
-@pytest.mark.parametrize("script", ["reference.py", "evidence.py"])
-def test_a_made_page_is_current(script: str) -> None:
+def test_the_reference_is_current() -> None:
+    """The tables of evidence take longer, and are a step of their own of the suite."""
     done = subprocess.run(
-        [sys.executable, TOP / "scripts" / script, "--check"],
+        [sys.executable, TOP / "scripts" / "reference.py", "--check"],
         env={"PYTHONPATH": str(TOP)},
         capture_output=True,
         text=True,
