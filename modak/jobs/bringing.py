@@ -86,7 +86,8 @@ def bring(transport: Transport, job: Job, result: JobResult, results: Path) -> B
     """
     place = results / job.plan.name
     outputs = declared(job.plan)
-    logs = list(_logs(job, completed=result.state == "completed"))
+    logs = [] if _is_kept(job.plan, place) else [PLAN]
+    logs += _logs(job, completed=result.state == "completed")
     there, changed = _transfer(transport, job.spec.directory, [*(f"{WORK}/{path}" for path in outputs), *logs], place)
     result = result.model_copy(update={"results": str(place)})
     if result.state != "completed":
@@ -99,6 +100,14 @@ def bring(transport: Transport, job: Job, result: JobResult, results: Path) -> B
     values = None if metrics is None else read_metrics(place / inner_path(metrics, "application.metrics"))
     result = result.model_copy(update={"metrics": values})
     return Brought(result, _keep(result, place) or changed)
+
+
+def _is_kept(plan: Plan, place: Path) -> bool:
+    """Whether a Plan of the same job lies here; it may be newer than the job's own, and tell more of why."""
+    try:
+        return Plan.model_validate_json((place / PLAN).read_bytes()).tag() == plan.tag()
+    except (OSError, ValueError):
+        return False
 
 
 def _keep(result: JobResult, place: Path) -> bool:
@@ -133,7 +142,6 @@ def read_metrics(file: Path) -> dict[str, Any]:
 
 
 def _logs(job: Job, *, completed: bool) -> Iterator[str]:
-    yield PLAN
     array = options.array(job.spec, job.scheduler.name)
     suffixes = [f".{task}" for task in array.indices()] if array else [""]
     for path in (job.spec.output, job.spec.error):

@@ -55,3 +55,20 @@ def test_many_small_files_come_in_several_answers(
     (result,) = jobs.wait([present])
     jobs.bring(present.job, result, tmp_path / "results")
     assert len(list((tmp_path / "results" / "probe" / "o").iterdir())) == 5
+
+
+def test_a_newer_plan_of_the_same_job_stays(jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path) -> None:
+    """Else the next run would plan anew, and this would bring back what that run replaced, for ever."""
+    deployed = shell("echo 1 >out", outputs=["out"])
+    present = jobs.present(deployed)
+    (result,) = jobs.wait([present])
+    kept = tmp_path / "results" / "probe" / "plan.json"
+    kept.parent.mkdir(parents=True)
+    newer = deployed.model_copy(update={"reason": "the catalogue has changed, and this stays the best"})
+    for text in ("", deployed.model_copy(update={"name": "other"}).to_json()):
+        kept.write_text(text)
+        assert jobs.bring(present.job, result, tmp_path / "results").changed
+        assert kept.read_text() == deployed.to_json()
+    kept.write_text(newer.to_json())
+    assert not jobs.bring(present.job, result, tmp_path / "results").changed
+    assert kept.read_text() == newer.to_json()
