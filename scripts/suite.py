@@ -35,7 +35,7 @@ class Step:
     apart: bool = False
     """Only when it is named: it takes long, and another tier."""
     real: bool = False
-    """Its tests wait for daemons: those that fail are named and tried once more, with the others out of the way."""
+    """Its tests wait for processes: those that fail are named and tried once more, with the others out of the way."""
     seconds: float = 0.0
     passed: int = 0
     failed: int = 0
@@ -54,7 +54,7 @@ def steps() -> list[Step]:
         Step("mypy", ["mypy"], quick=True),
         Step("yamllint", ["yamllint", "--strict", "."], quick=True),
         Step("programs", [PROGRAMS]),
-        Step("unit", [*PYTEST, "-n", str((os.cpu_count() or 1) + 1), "tests/unit"], tests=True, quick=True),
+        Step("unit", [*PYTEST, "-n", str((os.cpu_count() or 1) + 1), "tests/unit"], tests=True, quick=True, real=True),
         Step("evidence", ["python", "scripts/evidence.py", "--check"]),
         Step("changelog", ["antsibull-changelog", "lint"]),
         Step("ansible-lint", ["ansible-lint"]),

@@ -106,7 +106,10 @@ def test_they_come_back_from_a_job_that_is_ended(on_scratch: Callable[..., Path]
         os.killpg(process.pid, signal.SIGKILL)
     process.wait(30)
     assert (folder / "work" / "out").read_text() == ("first\n" if deaf else "first\nlast\n")
-    assert (record(folder).state, record(folder).code) == ("terminated", 143 if deaf else 5)
+    # bash's POSIX mode forgets the program's own code where a second signal comes with its end.
+    codes = {143} if deaf else {5, 143} if "--posix" in shell else {5}
+    assert record(folder).state == "terminated"
+    assert record(folder).code in codes
 
 
 def test_they_come_back_when_the_wall_time_is_over(
