@@ -89,11 +89,12 @@ def run(step: Step) -> None:
     print(f"{step.name} ...", end=" ", flush=True)
     execute(step, step.command, step.log)
     if step.real and step.failed:
-        passed, log = step.passed, step.log.read_text(errors="replace")
+        passed, skipped, log = step.passed, step.skipped, step.log.read_text(errors="replace")
         step.tried_again = [line for line in log.splitlines() if line.startswith(("FAILED ", "ERROR "))]
         print(f"{step.name}, what failed once more ...", end=" ", flush=True)
         execute(step, [*step.command, "-n", "1", "--last-failed"], step.log.with_suffix(".again.log"))
         step.passed += passed
+        step.skipped = skipped
 
 
 def execute(step: Step, command: list[str], log: Path) -> None:
