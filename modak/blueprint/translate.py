@@ -28,6 +28,7 @@ OF_TARGET_TYPE = {
     "slurm": "modak.nodes.target.SlurmCluster",
     "torque": "modak.nodes.target.TorqueCluster",
     "openpbs": "modak.nodes.target.PBSCluster",
+    "gridengine": "modak.nodes.target.GridEngineCluster",
 }
 """The node type for each type of target."""
 _FIELDS = {shown: field for field, shown in RENAMED.items()}

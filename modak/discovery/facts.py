@@ -5,6 +5,7 @@ from collections.abc import Collection
 from pydantic import ValidationError
 
 from modak.discovery.filesystems import parse_file_systems
+from modak.discovery.gridengine import parse_qhost
 from modak.discovery.hardware import parse_node
 from modak.discovery.pbs import parse_nodes, parse_queues
 from modak.discovery.probe import Answer, split
@@ -23,7 +24,12 @@ from modak.schedulers.detect import Recognised, recognise
 from modak.schedulers.states import words
 from modak.transport.base import Completed
 
-_QUERIES = {"slurm": ("sinfo",), "torque": ("nodes", "queues", "server"), "openpbs": ("nodes", "queues", "server")}
+_QUERIES = {
+    "slurm": ("sinfo",),
+    "torque": ("nodes", "queues", "server"),
+    "openpbs": ("nodes", "queues", "server"),
+    "gridengine": ("qhost",),
+}
 
 _NO_CLUSTER = "Could not establish a configuration source"
 """Said by Slurm's commands on a machine that belongs to no cluster."""
@@ -72,7 +78,7 @@ def _scheduler(answer: Answer, target: Target | None) -> Recognised | None:
     """Return the scheduler that answered; one of another type than the target's is not asked for an answer."""
     if target is not None and target.type == "machine":
         return None
-    found = recognise(answer["sbatch"], answer["qsub"])
+    found = recognise(answer["sbatch"], answer["qsub"], answer["qsub-help"])
     if found is None or (target is not None and target.type != found.name and not found.wrapped):
         return found
     for query in _QUERIES[found.name]:
@@ -88,6 +94,8 @@ def _scheduler(answer: Answer, target: Target | None) -> Recognised | None:
 def _partitions(answer: Answer, host: Node) -> list[Partition]:
     if answer["sinfo"]:
         return parse_sinfo(answer["sinfo"], set(answer["here"].split()), host)
+    if answer["qhost"]:
+        return parse_qhost(answer["qhost"])
     return parse_queues(answer["queues"], answer["server"], parse_nodes(answer["nodes"]))
 
 

@@ -22,6 +22,7 @@ START: dict[SchedulerName, str] = {
     "slurm": "${SLURM_SUBMIT_DIR:-$PWD}",
     "torque": "${PBS_O_WORKDIR:-$PWD}",
     "openpbs": "${PBS_O_WORKDIR:-$PWD}",
+    "gridengine": "${SGE_O_WORKDIR:-$PWD}",
     "process": "$PWD",
 }
 """Where the job was submitted from."""

@@ -56,6 +56,7 @@ def render(spec: JobSpec, plan: Plan, scheduler: Scheduler, template: str | None
         "output": word(spec.output),
         "error": None if spec.error is None else word(spec.error),
         "id_variable": (spec.options.array and scheduler.array_variable) or scheduler.id_variable,
+        "end_signals": scheduler.end_signals,
         "task_variable": scheduler.task_variable if spec.options.array else "",
         "host_variable": scheduler.host_variable,
         "wall_time": spec.options.wall_time,

@@ -114,7 +114,7 @@ Positive = Annotated[int, Field(gt=0)]
 NonNegative = Annotated[int, Field(ge=0)]
 
 RuntimeName = Literal["native", "apptainer", "singularity", "podman", "docker", "charliecloud"]
-SchedulerName = Literal["process", "slurm", "torque", "openpbs"]
+SchedulerName = Literal["process", "slurm", "torque", "openpbs", "gridengine"]
 
 
 def specifier_set(text: str) -> SpecifierSet:

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from modak.model.base import Duration, Line, Memory, Model, Name, NonNegative, Positive, RuntimeName, VersionText
 from modak.model.image import MpiLibrary
 
-TargetType = Literal["machine", "slurm", "torque", "openpbs"]
+TargetType = Literal["machine", "slurm", "torque", "openpbs", "gridengine"]
 
 
 class Polling(Model):
@@ -54,7 +54,7 @@ class Node(Model):
 
 
 class Partition(Model):
-    """A partition (Slurm) or queue (Torque, OpenPBS)."""
+    """A partition (Slurm) or queue (Torque, OpenPBS, Grid Engine)."""
 
     name: Line
     """Name by which jobs ask for it."""
@@ -109,6 +109,8 @@ class Target(Model):
     """How a job asks this site for GPUs, with ``{count}`` for their number on a node: ``gres=gpu:a100:{count}`` or
     ``gpus-per-node={count}`` (Slurm), ``gpus={count}`` (Torque), ``ngpus={count}`` (OpenPBS); the scheduler's usual one
     when absent."""
+    parallel_environment: Name | None = None
+    """Grid Engine's parallel environment for jobs with several ranks or cores; ``qconf -spl`` lists the site's."""
     mpi_type: Name | None = None
     """What ``srun --mpi`` needs here, such as pmi2 or pmix; Slurm's own default when absent."""
     polling: Polling = Polling()
@@ -139,7 +141,7 @@ class Facts(Model):
 
     hostname: Line | None = None
     """Name of the host that answered (a login node for a cluster)."""
-    scheduler: Literal["slurm", "torque", "openpbs"] | None = None
+    scheduler: Literal["slurm", "torque", "openpbs", "gridengine"] | None = None
     scheduler_version: Line | None = None
     wrapped: bool = False
     """Slurm's wrappers stand in for Torque's commands."""

@@ -67,6 +67,9 @@ class Scheduler(ABC):
     keeps_time: ClassVar[bool] = True
     """Whether the scheduler ends a job at its wall time; where it does not, the job script does."""
 
+    end_signals: ClassVar[Mapping[str, int]] = {}
+    """Signals, by name with their numbers, besides TERM, INT and HUP by which the scheduler announces a job's end."""
+
     no_answer: ClassVar[str] = "(?!)"
     """What its commands say when nobody answers them, as a regular expression."""
 

@@ -9,14 +9,15 @@ from typing import Literal
 class Recognised:
     """A scheduler and its version; ``wrapped`` where Torque's commands are Slurm's wrappers."""
 
-    name: Literal["slurm", "torque", "openpbs"]
+    name: Literal["slurm", "torque", "openpbs", "gridengine"]
     version: str | None
     wrapped: bool = False
 
 
-def recognise(sbatch: str = "", qsub: str = "") -> Recognised | None:
+def recognise(sbatch: str = "", qsub: str = "", qsub_help: str = "") -> Recognised | None:
     """Return the scheduler that ``sbatch --version`` and ``qsub --version`` come from; None where both say nothing.
 
+    ``qsub_help`` is what ``qsub -help`` prints: Grid Engine has no ``--version`` and begins its help with its name.
     Each text is all that the command printed, on both streams; empty where there is no such command. Slurm comes first,
     because its wrappers for Torque's commands are no Torque: they are driven as Slurm.
     """
@@ -28,6 +29,9 @@ def recognise(sbatch: str = "", qsub: str = "") -> Recognised | None:
         return Recognised("openpbs", found[1])
     if found := re.search(r"^Version: *(\d\S*)", qsub, re.MULTILINE):
         return Recognised("torque", found[1])
+    # "SGE 8.1.9", "UGE 8.6.18", "GE 6.2u5", "OGS/GE 2011.11", "AGE 2023.1.1"
+    if found := re.search(r"^(?:[A-Z]{2,3}/)?[A-Z]?GE +([0-9][\w.]*)", qsub_help, re.MULTILINE | re.ASCII):
+        return Recognised("gridengine", found[1])
     if _is_wrapper(qsub):
         return Recognised("slurm", None, wrapped=True)
     return None

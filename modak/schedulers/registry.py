@@ -10,6 +10,7 @@ _CLASSES: dict[SchedulerName, str] = {
     "slurm": "modak.schedulers.slurm:Slurm",
     "torque": "modak.schedulers.torque:Torque",
     "openpbs": "modak.schedulers.openpbs:OpenPBS",
+    "gridengine": "modak.schedulers.gridengine:GridEngine",
 }
 
 

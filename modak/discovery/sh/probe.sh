@@ -129,10 +129,11 @@ if [ "$1" != machine ]; then
   have qsub || reach sbatch
   ask sbatch sbatch --version
   ask qsub qsub --version
+  ask qsub-help qsub -help
 fi
 kind=$1
 # Where there is sbatch, Torque's commands are Slurm's wrappers.
-case $kind in torque | openpbs) ! have sbatch || kind=slurm ;; esac
+case $kind in torque | openpbs | gridengine) ! have sbatch || kind=slurm ;; esac
 case $kind in slurm | any)
   query sinfo sinfo --noheader --exact --format='%P|%a|%l|%D|%t|%c|%m|%G|%f'
   part here
@@ -145,8 +146,12 @@ case $kind in slurm | any)
   fi
   ;;
 esac
+case $kind in gridengine | any)
+  if have qhost && have qconf && ! have sbatch; then query qhost qhost -q -xml; fi
+  ;;
+esac
 case $kind in torque | openpbs | any)
-  if have qsub && ! have sbatch; then
+  if have qsub && have pbsnodes && ! have sbatch; then
     query nodes pbsnodes -a
     query queues qstat -Q -f
     query server qstat -B -f

@@ -15,7 +15,7 @@ from modak.schedulers.steps import reach
 from modak.transport.base import Completed
 from scheduler_parts import TAG, make, shells, table
 
-ALL: tuple[SchedulerName, ...] = ("slurm", "torque", "openpbs", "process")
+ALL: tuple[SchedulerName, ...] = ("slurm", "torque", "openpbs", "gridengine", "process")
 WRAPPER = """Unknown option: version
 Usage:
     qsub [-a start_time] [-A account] [-b y|n] [-e err_path] [-I] [-l

@@ -44,12 +44,16 @@ def _script(scheduler: str, name: str) -> str:
         more = {**more, "job": {k: v for k, v in more["job"].items() if k not in ("account", "partition")}}
     if scheduler in ("torque", "openpbs") and name == "array":
         more = {**more, "job": {**more["job"], "dependency": ["afterok:12.vm"]}}
+    if scheduler == "gridengine":
+        if name == "array":
+            more = {**more, "job": {**more["job"], "array": "1-9%2", "dependency": ["afterany:12"]}}
+        more = {**more, "target": {**more.get("target", {}), "parallel_environment": "smp"}}
     return make(scheduler, **more).script()
 
 
 CASES = [
     (scheduler, name)
-    for scheduler in ("slurm", "torque", "openpbs", "process")
+    for scheduler in ("slurm", "torque", "openpbs", "gridengine", "process")
     for name in JOBS
     if (scheduler, name) != ("process", "array")
 ]

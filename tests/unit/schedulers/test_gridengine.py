@@ -1,0 +1,119 @@
+"""Grid Engine: directives, and the answers of its commands as the real daemons gave them."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from modak.discovery.gridengine import parse_qhost, parse_size
+from modak.errors import InputError, JobError, TargetError
+from modak.schedulers import registry
+from modak.schedulers.detect import Recognised, recognise
+from modak.transport.base import Completed
+from scheduler_parts import DATA, TAG, make
+
+FOLDER = DATA / "schedulers" / "gridengine"
+CASES: dict[str, list[Any]] = yaml.safe_load((FOLDER / "cases.yaml").read_text())
+STATUS = (FOLDER / "status.txt").read_text()
+SCHEDULER = registry.get("gridengine")
+
+
+def _named(kind: str) -> list[Any]:
+    return [pytest.param(case, id=case["name"]) for case in CASES[kind]]
+
+
+@pytest.mark.parametrize("case", _named("options"))
+def test_directives_of_each_option(case: dict[str, Any]) -> None:
+    part = make("gridengine", job=case.get("job"), target=case.get("target"), resources=case.get("resources"))
+    if "refused" in case:
+        with pytest.raises(InputError) as error:
+            SCHEDULER.directives(part.spec)
+        assert str(error.value).startswith(case["refused"])
+    else:
+        lines = SCHEDULER.directives(part.spec)
+        assert [line for line in case["lines"] if line not in lines] == []
+
+
+@pytest.mark.parametrize("case", _named("submit"))
+def test_answers_of_qsub(case: dict[str, Any]) -> None:
+    done = Completed(case.get("rc", 0), case.get("out", ""), case.get("err", ""))
+    if "id" in case:
+        assert SCHEDULER.parse_submit(done) == case["id"]
+    else:
+        with pytest.raises(JobError if "refused" in case else TargetError) as error:
+            SCHEDULER.parse_submit(done)
+        assert str(error.value).startswith(case.get("refused") or case["silent"])
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in CASES["states"]])
+def test_state_of_each_captured_job(case: dict[str, Any]) -> None:
+    state = SCHEDULER.parse_status(Completed(0, STATUS, ""), [case["id"]]).get(case["id"])
+    if case["state"] is None:
+        assert state is None
+        return
+    assert state is not None
+    assert state.state == case["state"]
+    assert state.exit_code == (None if case.get("tasks") and state.exit_code is None else case.get("exit_code"))
+    assert case.get("reason", state.reason) == state.reason
+    assert tuple(case.get("nodes", state.nodes)) == tuple(state.nodes)
+    assert {number: task.state for number, task in state.tasks.items()} == case.get("tasks", {})
+
+
+@pytest.mark.parametrize("text", CASES["odd"])
+def test_odd_answers_are_no_crash(text: str) -> None:
+    SCHEDULER.parse_status(Completed(0, text, ""), ["1", "2"])
+
+
+def test_server_that_does_not_answer() -> None:
+    done = Completed(1, "", 'error: unable to send message to qmaster using port 6444 on host "gm": got send error\n')
+    with pytest.raises(TargetError, match="Grid Engine does not answer"):
+        SCHEDULER.parse_status(done, ["1"])
+    with pytest.raises(TargetError, match="Grid Engine does not answer"):
+        SCHEDULER.parse_find(done, TAG)
+
+
+def test_jobs_found_by_tag() -> None:
+    assert SCHEDULER.parse_find(Completed(0, "modak-job 12\nmodak-job 9\nmodak-job ²\n", ""), TAG) == ["9", "12"]
+
+
+def test_ids_that_are_no_numbers_reach_no_command() -> None:
+    for text in ("12.1", "-1", "²", "1;reboot", ""):
+        with pytest.raises(InputError, match="is not the id of a Grid Engine job"):
+            SCHEDULER.status_command([text])
+
+
+def test_layout_that_the_environment_did_not_give_ends_the_job() -> None:
+    resources = {"nodes": 2, "ranks": 6, "ranks_per_node": 3}
+    part = make("gridengine", resources=resources, target={"parallel_environment": "mpi"})
+    assert "did not give 2 hosts with room for 6 ranks of 1 slots" in SCHEDULER.prepare(part.spec)
+    assert SCHEDULER.launch(part.spec, ["./solve"]).startswith("mpirun -n 6 -machinefile ")
+
+
+def test_end_signals_are_trapped_by_the_job_script() -> None:
+    assert "trap 'modak_on_signal 12' USR2\n" in make("gridengine").script()
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("SGE 8.1.9\nusage: qsub [options]\n", "8.1.9"),
+        ("UGE 8.6.18\nusage: qsub [options]\n", "8.6.18"),
+        ("GE 6.2u5\nusage: qsub [options]\n", "6.2u5"),
+        ("OGS/GE 2011.11p1\nusage: qsub [options]\n", "2011.11p1"),
+    ],
+)
+def test_recognised_by_the_help_of_qsub(text: str, version: str) -> None:
+    assert recognise("", "", text) == Recognised("gridengine", version)
+
+
+def test_queues_and_hosts() -> None:
+    (queue,) = parse_qhost((DATA / "discovery" / "gridengine-qhost.xml").read_text())
+    assert (queue.name, queue.nodes, queue.available, queue.default) == ("all.q", 2, True, True)
+    assert (queue.node.cores, queue.node.memory) == (4, parse_size("23.5G"))
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("512M", 512 * 1024**2), ("-", None), ("²G", None), ("1e9G", None), ("0.0", None)]
+)
+def test_sizes(text: str, size: int | None) -> None:
+    assert parse_size(text) == size
