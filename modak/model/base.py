@@ -30,10 +30,16 @@ _AMOUNT_OF_MEMORY = re.compile(r"(?P<amount>\d+(?:\.\d+)?)\s*(?P<unit>[kKMGT]?)(
 _POWERS = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
-def parse_duration(value: Any) -> Any:
-    """Return seconds for ``90``, ``"30m"``, ``"1:30:00"`` (H:MM:SS), ``"90:00"`` (H:MM) or ``"2-00:00:00"``.
+def _two_readings(text: str, first: int, second: int) -> str:
+    short = f"{first // 60}:{first % 60:02d}:{second:02d}"
+    return f"'{text}' can be read in two ways; write '{short}' (schedulers: MM:SS) or '{first}:{second:02d}:00' (H:MM)"
 
-    Blanks around the text are ignored. Anything else raises ValueError.
+
+def parse_duration(value: Any) -> Any:
+    """Return seconds for ``90``, ``"30m"``, ``"1:30:00"`` (H:MM:SS), ``"2-00:00:00"`` or ``"2-12:00"`` (D-HH:MM).
+
+    Blanks around the text are ignored. Anything else raises ValueError, ``"90:00"`` too: sbatch(1), qsub(1B) and
+    submit(1) read it as MM:SS, and people often as H:MM.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         seconds = value
@@ -42,6 +48,8 @@ def parse_duration(value: Any) -> Any:
         if text.isdigit():
             seconds = int(text)
         elif clock := _CLOCK.fullmatch(text):
+            if clock["days"] is None and clock["seconds"] is None:
+                raise ValueError(_two_readings(text, int(clock["hours"]), int(clock["minutes"])))
             part = {k: int(v or 0) for k, v in clock.groupdict().items()}
             if part["minutes"] > 59 or part["seconds"] > 59:
                 raise ValueError(f"'{value}' has more than 59 minutes or seconds")
