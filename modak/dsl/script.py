@@ -9,7 +9,7 @@ from modak.dsl.model import Build
 from modak.errors import InputError
 from modak.images.reference import Reference, parse
 from modak.images.run import wrap
-from modak.jobs.script import fill, merged_environment, optional_word, portable, word
+from modak.jobs.script import environment_words, fill, optional_word, portable, word
 from modak.model.base import SchedulerName
 from modak.model.plan import Plan, Resources, sha256_of
 from modak.model.request import JobOptions
@@ -67,7 +67,7 @@ def job_script(plan: Plan, passed: Sequence[str], built: BuiltImage | None = Non
         "output": word(spec.output),
         "error": None if spec.error is None else word(spec.error),
         "task_variable": scheduler.task_variable if options.array else "",
-        "environment": [(name, word(value)) for name, value in sorted(merged_environment(plan, spec).items())],
+        "environment": environment_words(plan, spec, scheduler),
         "preload": [word(name) for name in plan.chosen.preload if plan.chosen.runtime == "native"],
         "pre_execution": optional_word(options.pre_execution),
         "post_execution": optional_word(options.post_execution),

@@ -2,6 +2,7 @@
 
 import posixpath
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from jinja2 import StrictUndefined, TemplateError, meta
@@ -40,14 +41,15 @@ def render(spec: JobSpec, plan: Plan, scheduler: Scheduler, template: str | None
     (``directives``), names of variables (``id_variable``, ``task_variable``, ``host_variable``, ``scratch_variable``),
     ``name`` and ``tag``, which are harmless as they are, and numbers and booleans. A site's own must run ``launch`` in
     ``work/`` below ``directory`` (in a copy of it below ``scratch``, where there is one, named by ``$modak_work``) and
-    put lines ``code=`` and ``state=`` in ``state/exit`` at the end, as the role's does.
+    put lines ``code=`` and ``state=`` in ``state/exit`` at the end, as the role's does. Where it looks at
+    ``own_shell``, and that is true, the scheduler starts it as the job's shell: it must read what a login shell reads.
     Raise InputError where an option cannot be honoured by the scheduler or the template is faulty.
     """
     if not plan.chosen.argv:
         raise InputError(f"the plan '{plan.name}' has no command line to run: its chosen candidate's argv is empty")
     if plan.chosen.argv[0].startswith("-"):
         raise InputError(f"the program '{plan.chosen.argv[0]}' of the plan '{plan.name}' begins with a hyphen")
-    environment = merged_environment(plan, spec)
+    spec = replace(spec, own_shell=scheduler.script_is_shell and _takes_own_shell(template))
     values: dict[str, object] = {
         "name": spec.name,
         "tag": spec.tag,
@@ -63,7 +65,8 @@ def render(spec: JobSpec, plan: Plan, scheduler: Scheduler, template: str | None
         "keep_time": not scheduler.keeps_time,
         "grace": GRACE,
         "submit_environment": scheduler.reads_environment(spec),
-        "environment": [(name, word(value)) for name, value in sorted(environment.items())],
+        "own_shell": spec.own_shell,
+        "environment": environment_words(plan, spec, scheduler),
         "modules": [word(name) for name in [*spec.target.modules, *spec.options.modules]],
         # In a container they are the image's own.
         "preload": [word(name) for name in plan.chosen.preload if plan.chosen.runtime == "native"],
@@ -102,6 +105,14 @@ def merged_environment(plan: Plan, spec: JobSpec) -> Mapping[str, str]:
     if (threads := _threads(spec)) is not None:
         merged.setdefault("OMP_NUM_THREADS", str(threads))
     return merged
+
+
+def environment_words(plan: Plan, spec: JobSpec, scheduler: Scheduler) -> list[tuple[str, str]]:
+    """Return the application's environment as names and quoted words, by name."""
+    words = {name: word(value) for name, value in merged_environment(plan, spec).items()}
+    if scheduler.default_threads is not None:
+        words.setdefault("OMP_NUM_THREADS", f'"${{OMP_NUM_THREADS:-{scheduler.default_threads}}}"')
+    return sorted(words.items())
 
 
 def _threads(spec: JobSpec) -> int | None:
@@ -154,14 +165,23 @@ def fill(template: str, values: Mapping[str, object]) -> str:
         raise InputError(f"the job template cannot be filled{f' (line {line})' if line else ''}: {error}") from None
 
 
+def _takes_own_shell(template: str | None) -> bool:
+    return template is None or "own_shell" in (_variables(template) or ())
+
+
+def _variables(template: str) -> set[str] | None:
+    """Return the values that a template makes use of; None for a faulty one, which is reported when it is filled."""
+    try:
+        return meta.find_undeclared_variables(ImmutableSandboxedEnvironment().parse(template))
+    except TemplateError:
+        return None
+
+
 def _check_template(template: str, values: Mapping[str, object]) -> None:
     """Refuse a site's template that would leave out what the user has asked for."""
-    try:
-        used = meta.find_undeclared_variables(ImmutableSandboxedEnvironment().parse(template))
-    except TemplateError:
-        return  # it is told, with its line, when it is filled
+    used = _variables(template)
     for key in ("modules", "pre_execution", "post_execution", "scratch"):
-        if values[key] and key not in used:
+        if values[key] and used is not None and key not in used:
             raise InputError(f"job.{key} cannot be honoured by this job template: it has no '{key}' in it")
 
 

@@ -40,7 +40,7 @@ def look(transport: Transport, plan: Plan, paths: Iterable[str] = (), *, ask: Sc
 
     One round trip; nothing is changed.
     """
-    find = ask.find_command(plan.tag()) if ask else ""
+    find = ask.find_command(plan.tag(), plan.name) if ask else ""
     arguments = [check_workspace(plan), folder_name(plan), find]
     answer = call(transport, "look", arguments, stdin=encode("".join(f"{path}\n" for path in paths)), limit=_AT_LENGTH)
     found = None

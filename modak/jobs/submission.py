@@ -80,8 +80,11 @@ class Submission:
                 result = _Next()
             following = result
 
+    def _find_command(self) -> str:
+        return self._scheduler.find_command(self._spec.tag, self._spec.name)
+
     def _step(self, following: _Next) -> Answer:
-        find, submit = self._scheduler.find_command(self._spec.tag), self._scheduler.submit_command(self._spec)
+        find, submit = self._find_command(), self._scheduler.submit_command(self._spec)
         arguments = [self._spec.directory, token(), following.attempt, following.mode, find, submit]
         return call(self._transport, "submit", arguments)
 
@@ -108,7 +111,7 @@ class Submission:
         number = read_id(self._scheduler, text)
         if number is not None:
             return Submitted(number, records.intent.time if records.intent else None, self._made)
-        done = ask(self._transport, self._scheduler.find_command(self._spec.tag))
+        done = ask(self._transport, self._find_command())
         if new := self._new(self._scheduler.parse_find(done, self._spec.tag), records):
             return _Next(f"id:{ADOPTED}{new[0]}", records.attempt)
         raise JobError(
@@ -143,7 +146,7 @@ class Submission:
         if not numbers:
             return _Next("sure")
         states = self._scheduler.parse_status(ask(self._transport, self._scheduler.status_command(numbers)), numbers)
-        alive = [number for number in numbers if number in states and states[number].state not in ENDS]
+        alive = [number for number in numbers if number in states and (states[number].state not in ENDS or states[number].in_queue)]
         if not alive:
             return _Next("sure")
         if place.records.tag is None:

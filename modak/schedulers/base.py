@@ -15,6 +15,7 @@ from modak.transport.base import Completed
 
 NO_FOLDER = 97
 """Exit code of a submission where the job's folder is not there."""
+_TIMED_OUT, _LAST_SIGNAL = 124, 64
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,9 @@ class JobSpec:
     resources: Resources
     options: JobOptions
     target: Target
+    own_shell: bool = False
+    """Whether the script can be started as the job's shell: it reads what a login shell reads, and nothing from its
+    standard input."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,8 @@ class QueueState:
     """When the scheduler expects a waiting job to start, in its own words."""
     tasks: "Mapping[str, QueueState]" = field(default_factory=dict)
     """What it says of an array's tasks, by number; those that it has forgotten are absent."""
+    in_queue: bool = False
+    """Whether the job stays in the queue, until it is cancelled, although ``state`` is an end."""
 
 
 class Scheduler(ABC):
@@ -66,16 +72,32 @@ class Scheduler(ABC):
     """Variable that holds the scheduler's name for the node; empty where it is the node's own."""
     keeps_time: ClassVar[bool] = True
     """Whether the scheduler ends a job at its wall time; where it does not, the job script does."""
+    script_is_shell: ClassVar[bool] = False
+    """Whether the scheduler is to start the script as the job's shell; see ``JobSpec.own_shell``."""
+    default_threads: ClassVar[int | None] = None
+    """OMP_NUM_THREADS of a job that says nothing of its cores; None where the scheduler sets it or confines the job."""
+    end_message: ClassVar[str] = ""
+    """Basic regular expression for the lines that the scheduler writes into ``scheduler.log`` when it ends a job; empty
+    where it writes none."""
 
     end_signals: ClassVar[Mapping[str, int]] = {}
     """Signals, by name with their numbers, besides TERM, INT and HUP by which the scheduler announces a job's end."""
 
     no_answer: ClassVar[str] = "(?!)"
     """What its commands say when nobody answers them, as a regular expression."""
+    own_words: ClassVar[str] = r"^(sbatch|qsub): "
+    """A line of a command's own, as a regular expression: one that was killed has written none."""
 
     def is_silent(self, done: Completed) -> bool:
-        """Return whether a command was not there, or was not answered."""
-        return done.returncode in (NO_FOLDER, 126, 127) or re.search(self.no_answer, done.stderr) is not None
+        """Return whether a command was not there, was not answered, or was killed before it could say anything.
+
+        A shell answers 128 and the signal's number for a command that was killed, and names the signal ("Killed");
+        timeout(1) answers 124. PBS has exit codes in that range of its own, but never without a line of qsub's.
+        """
+        if done.returncode in (NO_FOLDER, 126, 127) or re.search(self.no_answer, done.stderr) is not None:
+            return True
+        killed = done.returncode == _TIMED_OUT or 128 < done.returncode <= 128 + _LAST_SIGNAL
+        return killed and re.search(self.own_words, done.stderr, re.MULTILINE) is None
 
     @abstractmethod
     def directives(self, job: JobSpec) -> list[str]:
@@ -124,11 +146,16 @@ class Scheduler(ABC):
     def cancel_command(self, ids: Sequence[str]) -> str:
         """Return the command that cancels the jobs; one already gone is no error."""
 
+    def parse_end_message(self, line: str) -> QueueState | None:
+        """Return what a line that matches ``end_message`` says of the job's end; None where it says nothing."""
+        return None
+
     @abstractmethod
-    def find_command(self, tag: str) -> str:
+    def find_command(self, tag: str, name: str) -> str:
         """Return the command that lists this user's jobs with ``tag``, ended ones too while it knows them.
 
-        It prints nothing when there are none, and fails when the scheduler does not answer.
+        ``name`` is the job's name, for schedulers that can be asked for jobs of one name. The command prints nothing
+        when there are none, and fails when the scheduler does not answer.
         """
 
     @abstractmethod

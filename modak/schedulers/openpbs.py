@@ -10,7 +10,17 @@ from modak.model.base import SchedulerName
 from modak.model.job import JobState
 from modak.schedulers import options as opt
 from modak.schedulers.base import JobSpec, QueueState
-from modak.schedulers.pbs import NODE_RESTARTED, PBS, STATES, Job, base_of, is_held, of_exit, waits_for
+from modak.schedulers.pbs import (
+    NODE_RESTARTED,
+    PBS,
+    STATES,
+    Job,
+    base_of,
+    exit_status_of,
+    is_held,
+    of_exit,
+    waits_for,
+)
 
 _NEGATIVE: Mapping[int, tuple[JobState, str]] = {
     -24: ("failed", "it used more cores than it reserved"),
@@ -97,8 +107,8 @@ class OpenPBS(PBS):
         state = _STATES.get(letter, "queued")
         reason = "" if re.match(r"Job (run|Array Began) at ", comment) else comment
         if state == "queued" and comment.startswith("Can Never Run"):
-            state = "never_starts"
-        elif state == "held" and not is_held(job) and (parents := waits_for(job)):
+            return replace(base_of(job), state="never_starts", reason=reason, in_queue=True)
+        if state == "held" and not is_held(job) and (parents := waits_for(job)):
             state, reason = "queued", f"it waits for {parents}"
         elif letter in ("S", "U"):
             reason = reason or "it is suspended"
@@ -106,14 +116,13 @@ class OpenPBS(PBS):
         return replace(base_of(job), state=state, reason=reason, start=start)
 
     def _ended(self, job: Job) -> QueueState:
-        status, comment = job.get("Exit_status"), job.get("comment")
+        code, comment = exit_status_of(job.get("Exit_status")), job.get("comment")
         base = base_of(job)
-        if not re.fullmatch(r"-?\d+", status):
+        if code is None:
             # Without an exit status it never ran, whatever its substate says.
             if (parents := waits_for(job)) and "s" in job.get("Hold_Types"):
                 return replace(base, state="dependency_never_satisfied", reason=f"{parents} did not end as it must")
             return replace(base, state="cancelled", reason=_by(comment) or "it was deleted before it started")
-        code = int(status)
         if "exceeded resource walltime" in comment:
             return replace(base, state="timeout", reason="its wall time is over")
         if "exceeded resource mem" in comment or "exceeded resource vmem" in comment:

@@ -12,6 +12,8 @@ from datetime import datetime
 from modak.errors import InputError
 from modak.schedulers.base import JobSpec
 
+NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,62}"
+"""A job's name."""
 WORD = r"[A-Za-z0-9_][A-Za-z0-9_.@:+-]*"
 """An account, a QOS, a mail address."""
 LIST = r"[A-Za-z0-9_][A-Za-z0-9_.@,+-]*"
@@ -39,7 +41,7 @@ def refused(scheduler: str, key: str, why: str, hint: str = "") -> InputError:
 def check_name(job: JobSpec, scheduler: str) -> str:
     """Return the job's name, which Slurm, Torque and OpenPBS all take as it is."""
     hint = "write a letter and then letters, digits, '_', '.' or '-'"
-    return checked(scheduler, "job.name", job.name, r"[A-Za-z][A-Za-z0-9_.-]{0,62}", hint)
+    return checked(scheduler, "job.name", job.name, NAME, hint)
 
 
 def check_tag(tag: str) -> str:

@@ -14,7 +14,7 @@ from modak.schedulers.states import of_array, unreachable, words
 from modak.schedulers.steps import reach, step
 from modak.transport.base import Completed
 
-ID = r"\d+(\[\d*\])?(\.[A-Za-z0-9_.-]+)?"
+ID = r"\d{1,18}(\[\d{0,18}\])?(\.[A-Za-z0-9_.-]{1,255})?"
 NODE_RESTARTED: Mapping[int, tuple[JobState, str]] = dict.fromkeys(
     (-4, -5, -6), ("node_failure", "the node's daemon was restarted")
 )
@@ -29,7 +29,25 @@ STATES: Mapping[str, JobState] = {
     "S": "running",
 }
 """Letters that both write."""
+_LIMITS: Mapping[str, tuple[JobState, str]] = {
+    "walltime": ("timeout", "its wall time is over"),
+    "cput": ("timeout", "its processor time is over"),
+    "pcput": ("timeout", "its processor time is over"),
+    "mem": ("out_of_memory", "it used more memory than it reserved"),
+    "pmem": ("out_of_memory", "it used more memory than it reserved"),
+    "vmem": ("out_of_memory", "it used more memory than it reserved"),
+    "pvmem": ("out_of_memory", "it used more memory than it reserved"),
+    "ncpus": ("failed", "it used more cores than it reserved"),
+}
+"""What a limit that a job has exceeded means, by the limit's name in pbs_mom's message."""
 _FOLDER = r"/[A-Za-z0-9_./+@=~-]*"
+
+
+_SHARES = (
+    "!($0 in slots) { host[++n] = $0 } { slots[$0]++ } END { for (i = 1; i <= n; i++) { "
+    "ranks = n == nodes ? least + (i <= fuller) : slots[host[i]] / lines; while (ranks-- >= 1) print host[i] } }"
+)
+"""Program for awk: each node's share of the ranks, where a site has not put two of the job's nodes on one host."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +67,7 @@ def parse_jobs(text: str) -> dict[str, Job]:
     jobs: dict[str, Job] = {}
     fields: dict[str, str] = {}
     last = ""
-    for line in text.splitlines():
+    for line in text.split("\n"):  # and no other character that Python takes for a line's end: a value may hold it
         if line.startswith("Job Id:"):
             fields, last = {}, ""
             name = line.partition(":")[2].strip()
@@ -72,6 +90,7 @@ class PBS(Scheduler):
     """
 
     id_variable = "PBS_JOBID"
+    end_message = "^=>> PBS: job killed: "
     no_answer = (
         r"cannot connect to server|Cannot connect to specified server|Unable to communicate with|trqauthd|"
         r"Couldn't connect to cluster|Connection refused|Connection timed out|No route to host|pbs_iff|"
@@ -79,6 +98,8 @@ class PBS(Scheduler):
     )
     _words: str
     """The scheduler's name in sentences."""
+    _reserves_evenly = False
+    """Whether a job whose nodes have different numbers of ranks reserves as much on each as on the fullest."""
 
     def directives(self, job: JobSpec) -> list[str]:
         """See ``Scheduler.directives``."""
@@ -92,7 +113,7 @@ class PBS(Scheduler):
         hint = "choose a workspace without blanks and special characters"
         opt.checked(self._words, "target.workspace", job.directory, _FOLDER, hint)
         yield f"-N {opt.check_name(job, self._words)}"
-        yield "-S /bin/sh"
+        yield f"-S {self._shell(job)}"
         yield f"-v MODAK_TAG={opt.check_tag(job.tag)}"
         yield f"-o {job.directory}/{self._own_file(job)}"
         yield "-j oe"
@@ -115,6 +136,10 @@ class PBS(Scheduler):
         yield f"-m {''.join(sorted({letters[event] for event in o.mail_events})) or 'n'}"
         if o.mail_user is not None:
             yield f"-M {o.mail_user}"
+
+    def _shell(self, job: JobSpec) -> str:
+        """Return the path of the job's shell."""
+        return "/bin/sh"
 
     def _own_file(self, job: JobSpec) -> str:
         return "scheduler.log"
@@ -166,7 +191,12 @@ class PBS(Scheduler):
         """See ``Scheduler.prepare``: one line for each rank's host."""
         if job.options.mpi_launcher == "none" or (job.options.mpi_launcher is None and job.resources.ranks == 1):
             return ""
-        lines = self._lines_per_rank(opt.layout(job, self._words))
+        layout = opt.layout(job, self._words)
+        lines = self._lines_per_rank(layout)
+        if layout.uneven and self._reserves_evenly:
+            least, fuller = divmod(layout.ranks, layout.nodes)
+            share = f"-v nodes={layout.nodes} -v least={least} -v fuller={fuller} -v lines={lines}"
+            return f"awk {share} '{_SHARES}' \"$PBS_NODEFILE\" >\"$modak_state/hosts$modak_suffix\""
         return f'awk \'seen[$0]++ % {lines} == 0\' "$PBS_NODEFILE" >"$modak_state/hosts$modak_suffix"'
 
     @abstractmethod
@@ -224,6 +254,19 @@ class PBS(Scheduler):
                 found[asked] = self._state(tasks[""], jobs)
         return found
 
+    def parse_end_message(self, line: str) -> QueueState | None:
+        """See ``Scheduler.parse_end_message``.
+
+        pbs_mom of both writes the line to the job's standard error (resmom/mom_main.c) before it sends SIGTERM, with
+        the words of job_over_limit (resmom/linux/mom_mach.c and OpenPBS's): ``=>> PBS: job killed: walltime 23
+        exceeded limit 8``, ``mem 829432kb exceeded limit 65536kb``, ``ncpus 3.2 exceeded limit 1 (sum)``.
+        """
+        found = re.match(r"=>> PBS: job killed: ((\w+) .{0,200})", line, re.ASCII)
+        if found is None:
+            return None
+        state, reason = _LIMITS.get(found[2], ("failed", f"{self._words} ended it"))
+        return QueueState(state, reason=f"{reason} ({found[1].strip()})")
+
     @abstractmethod
     def _state(self, job: Job, jobs: Mapping[str, Job]) -> QueueState:
         """Return what the fields of a job mean; ``jobs`` are all that were told, the parents of this one among them."""
@@ -232,15 +275,16 @@ class PBS(Scheduler):
         """See ``Scheduler.cancel_command``."""
         return step("pbs_cancel", [self._checked(i) for i in ids], program="qdel")
 
-    def find_command(self, tag: str) -> str:
+    def find_command(self, tag: str, name: str) -> str:
         """See ``Scheduler.find_command``."""
-        return step(f"{self.name}_find", [opt.check_tag(tag)], after="pbs_find", program="qselect")
+        opt.checked(self._words, "job.name", name, opt.NAME)
+        return step(f"{self.name}_find", [opt.check_tag(tag), name], after="pbs_find", program="qselect")
 
     def parse_find(self, done: Completed, tag: str) -> list[str]:
         """See ``Scheduler.parse_find``."""
         if done.returncode != 0:
             raise unreachable(self._words, done)
-        found = {self.id_of(line) for line in done.stdout.split() if re.fullmatch(ID, line, re.ASCII)}
+        found = {self.id_of(line) for line in done.stdout.split("\n") if re.fullmatch(ID, line, re.ASCII)}
         return sorted(found, key=lambda name: int(re.split(r"\D", name)[0]))
 
     def check_command(self, job: JobSpec) -> str:
@@ -278,6 +322,11 @@ def base_of(job: Job) -> QueueState:
 def _nodes_of(job: Job) -> tuple[str, ...]:
     """Return the hosts in ``exec_host``, such as ``n1/0-3+n2/0,2`` or ``n1/0*4``."""
     return tuple(dict.fromkeys(part.partition("/")[0] for part in job.get("exec_host").split("+") if part))
+
+
+def exit_status_of(text: str) -> int | None:
+    """Return an exit status; None where there is none."""
+    return int(text) if re.fullmatch(r"-?\d{1,9}", text, re.ASCII) else None
 
 
 def of_exit(code: int) -> tuple[int | None, int | None, str]:

@@ -100,7 +100,7 @@ class Process(Scheduler):
         """See ``Scheduler.cancel_command``: SIGTERM to the whole session, and SIGKILL to what is left after GRACE."""
         return step("process_cancel", [str(GRACE), *(_id(i) for i in ids)], after="process")
 
-    def find_command(self, tag: str) -> str:
+    def find_command(self, tag: str, name: str) -> str:
         """See ``Scheduler.find_command``: only processes that run can be found."""
         return step("process_find", [opt.check_tag(tag)], after="process")
 

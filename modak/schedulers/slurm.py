@@ -172,7 +172,7 @@ class Slurm(Scheduler):
         """See ``Scheduler.cancel_command``; scancel itself forgives jobs that are unknown or have ended."""
         return reach("scancel") + shell.join(["scancel", *(_number(i) for i in ids)])
 
-    def find_command(self, tag: str) -> str:
+    def find_command(self, tag: str, name: str) -> str:
         """See ``Scheduler.find_command``."""
         return step("slurm_find", [opt.check_tag(tag)], program="squeue")
 
@@ -243,4 +243,5 @@ def _merged(old: QueueState | None, new: QueueState) -> QueueState:
         elapsed=old.elapsed if new.elapsed is None else new.elapsed,
         limit=old.limit if new.limit is None else new.limit,
         nodes=new.nodes or old.nodes,
+        in_queue=new.in_queue,
     )

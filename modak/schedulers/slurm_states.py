@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from modak.model.job import JobState
+from modak.model.job import ENDS, JobState
 from modak.schedulers.base import QueueState
 from modak.schedulers.options import TASKS, hosts, ranges, seconds_of
 
@@ -141,6 +141,7 @@ def _state(
         elapsed=seconds_of(elapsed),
         limit=seconds_of(limit),
         nodes=tuple(hosts(nodes)) if nodes not in _NOTHING else (),
+        in_queue=state in ENDS and STATES[word] not in ENDS,
     )
 
 

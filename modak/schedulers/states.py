@@ -33,10 +33,12 @@ def of_array(tasks: Mapping[str, QueueState]) -> QueueState:
     number, worst = min(tasks.items(), key=lambda item: _WORST_FIRST.index(item[1].state))
     if worst.state == "completed":
         return replace(worst, nodes=_all_nodes(states), tasks=tasks)
+    in_queue = any(task.in_queue for task in states)
     count = sum(task.state == worst.state for task in states)
     why = worst.reason or (f"exit code {worst.exit_code}" if worst.exit_code is not None else worst.state)
     more = f" and {count - 1} more" if count > 1 else ""
-    return replace(worst, reason=f"task {number}{more}: {why}", nodes=_all_nodes(states), tasks=tasks)
+    reason = f"task {number}{more}: {why}"
+    return replace(worst, reason=reason, nodes=_all_nodes(states), tasks=tasks, in_queue=in_queue)
 
 
 def _all_nodes(states: Sequence[QueueState]) -> tuple[str, ...]:

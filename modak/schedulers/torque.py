@@ -1,6 +1,5 @@
 """Torque: qsub, qstat, qdel, qselect."""
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import ClassVar
@@ -9,7 +8,17 @@ from modak.model.base import SchedulerName
 from modak.model.job import JobState
 from modak.schedulers import options as opt
 from modak.schedulers.base import JobSpec, QueueState
-from modak.schedulers.pbs import NODE_RESTARTED, PBS, STATES, Job, base_of, is_held, of_exit, waits_for
+from modak.schedulers.pbs import (
+    NODE_RESTARTED,
+    PBS,
+    STATES,
+    Job,
+    base_of,
+    exit_status_of,
+    is_held,
+    of_exit,
+    waits_for,
+)
 
 # Torque's own endings; whatever else is negative is a failure to start or to keep the job.
 _NEGATIVE: Mapping[int, tuple[JobState, str]] = {
@@ -25,7 +34,26 @@ class Torque(PBS):
 
     name: ClassVar[SchedulerName] = "torque"
     task_variable = "PBS_ARRAYID"
+    # Without cpusets nothing confines an OpenMP program to the one core that it reserves, and Torque sets no variable.
+    default_threads = 1
+    script_is_shell = True
     _words = "Torque"
+    _reserves_evenly = True
+
+    def _shell(self, job: JobSpec) -> str:
+        """See ``PBS._shell``: the job script itself, where it can be.
+
+        pbs_mom starts the shell as session leader and gives it the script's path on standard input, so that the script
+        would be its child. SIGTERM goes to the whole session; a shell without a trap dies of it, pbs_mom takes that for
+        the end of the job ("local task termination detected", resmom/catch_child.c) and sends SIGKILL to what is left,
+        8 to 9 ms later as seen with 6.1.3.h5. As session leader the script lives until kill_delay is over (2 s where
+        the site has set none), and its own exit code is the job's.
+        """
+        if not job.own_shell:
+            return super()._shell(job)
+        # qsub(1): -S path[@host][,path[@host],...]
+        hint = "choose a workspace whose path has no '@' in it"
+        return opt.checked(self._words, "target.workspace", job.script, r"/[A-Za-z0-9_./+=~-]*", hint)
 
     def _quality(self, job: JobSpec) -> Iterator[str]:
         o = job.options
@@ -44,17 +72,17 @@ class Torque(PBS):
         if job.resources.gpus:
             pattern = r"gpus=\{count\}(:[A-Za-z0-9_]+)*"
             suffix += ":" + self._gpus(job, "gpus={count}", pattern, "write 'gpus={count}' or 'gpus={count}:MODE'")
-        cores = layout.cores or 1
-        if names:
-            parts = [f"{host}:ppn={n * cores}{suffix}" for host, n in zip(names, layout.per_node(), strict=True)]
-        else:
-            parts = [f"{nodes}:ppn={ranks * cores}{suffix}" for nodes, ranks in layout.groups()]
+        # As much on each node as on the fullest. Parts with different shares ("nodes=1:ppn=2+1:ppn=1") may land on one
+        # host; pbs_mom then refuses to join itself ("im_request, error processing command 0", 6.1.3.h5), and the job is
+        # shown as running for ever, whatever qdel says.
+        slots = max(layout.per_node()) * (layout.cores or 1)
+        parts = [f"{host}:ppn={slots}{suffix}" for host in names or [str(layout.nodes)]]
         yield f"-l nodes={'+'.join(parts)}"
         memory = job.options.memory
         if memory is not None:
             yield f"-l mem={-(-memory * layout.nodes // 1024)}kb"
         if job.options.memory_per_core is not None:
-            yield f"-l mem={-(-job.options.memory_per_core * layout.ranks * cores // 1024)}kb"
+            yield f"-l mem={-(-job.options.memory_per_core * layout.nodes * slots // 1024)}kb"
 
     def _properties(self, job: JobSpec) -> str:
         constraint = job.options.constraint
@@ -98,21 +126,21 @@ class Torque(PBS):
         reason = "" if comment.startswith("Job started on") else comment
         if state == "held" and not is_held(job) and (parents := waits_for(job)):
             state, reason = "queued", f"it waits for {parents}"
-            if bad := self._unsatisfied(parents, jobs):
-                state, reason = "dependency_never_satisfied", bad
+            if bad := self._unsatisfied(parents, jobs):  # Torque leaves it in the queue for ever
+                return replace(base_of(job), state="dependency_never_satisfied", reason=bad, in_queue=True)
             elif gone := _gone(parents, jobs):
                 # It may have ended well this very moment, so this is no end.
                 reason = f"{reason}, and Torque knows no {gone} any more: it may wait for ever"
         elif state == "queued" and "PBS Error: Unknown node-attribute" in comment:
             # Its scheduler writes other errors of the server's there too, which pass.
-            state = "never_starts"
+            return replace(base_of(job), state="never_starts", reason=reason, in_queue=True)
         elif letter == "S":
             reason = reason or "it is suspended"
         return replace(base_of(job), state=state, reason=reason)
 
     def _unsatisfied(self, parents: str, jobs: Mapping[str, Job]) -> str:
         """Return why a held job will never be released; Torque leaves one for ever whose parent had ended before."""
-        for kind, ids in (part.split(":", 1) for part in parents.split(",")):
+        for kind, _, ids in (part.partition(":") for part in parents.split(",")):
             for parent in ids.split(":"):
                 known = jobs.get(parent)
                 if known is None or known.get("job_state") != "C" or kind not in ("afterok", "afternotok"):
@@ -122,14 +150,13 @@ class Torque(PBS):
         return ""
 
     def _ended(self, job: Job) -> QueueState:
-        status, comment = job.get("exit_status"), job.get("comment")
+        code, comment = exit_status_of(job.get("exit_status")), job.get("comment")
         why = "" if comment.startswith("Job started on") else comment
         base = base_of(job)
         if "as result of dependency" in comment:
             return replace(base, state="dependency_never_satisfied", reason=comment)
-        if not re.fullmatch(r"-?\d+", status):
+        if code is None:
             return replace(base, state="cancelled", reason=why or "it was deleted before it started")
-        code = int(status)
         if code < 0:
             state, reason = _NEGATIVE.get(code, ("failed", f"Torque could not run it (exit status {code})"))
             return replace(base, state=state, reason=reason)

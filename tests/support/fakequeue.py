@@ -92,7 +92,7 @@ class FakeQueue(Scheduler):
     def cancel_command(self, ids: Sequence[str]) -> str:
         return _CANCEL.format(spool=self._spool, ids=join(ids))
 
-    def find_command(self, tag: str) -> str:
+    def find_command(self, tag: str, name: str) -> str:
         return _FIND.format(spool=self._spool, tag=quote(tag))
 
     def parse_find(self, done: Completed, tag: str) -> list[str]:

@@ -1,5 +1,6 @@
 # shellcheck shell=sh
-# torque_find TAG: this user's jobs with that tag; ended ones too while the server keeps them. Of an array its tasks are
+# torque_find TAG NAME: this user's jobs with that tag; ended ones too while the server keeps them. NAME does not help:
+# qselect -N does not find arrays, whose tasks are named NAME-0. Of an array its tasks are
 # looked at, because without -t its id lists all jobs there are, of other users too.
 
 set -f # the brackets of an array's id are no pattern
