@@ -2,7 +2,7 @@
 # make check    the quick suite
 # make test     everything, on real parts
 .DEFAULT_GOAL := help
-.PHONY: help deploy setup generate check test test-images soak up down clean
+.PHONY: help deploy setup generate check test test-images test-gridengine soak up down clean
 
 ARGS ?=
 PYTHON_OF_THE_SYSTEM = $$(scripts/find-python.sh)
@@ -35,6 +35,9 @@ test: setup ## everything: check, sanity, packaging, real Slurm over ssh, TOSCA,
 
 test-images: setup ## container images on real Apptainer, podman, Charliecloud and registries (half an hour)
 	@$(BIN)/python scripts/suite.py containers
+
+test-gridengine: setup ## jobs on the real daemons of Grid Engine, from Debian's packages (five minutes)
+	@MODAK_PBS_ONLY=gridengine $(BIN)/python scripts/suite.py gridengine
 
 soak: setup ## deployments killed at random moments and made again, 200 times on this machine and on the cluster (an hour)
 	@$(BIN)/python scripts/suite.py soak-machine soak-cluster

@@ -55,7 +55,7 @@ def parse_probe(text: str, target: Target | None, *, libraries: Collection[str] 
 def _facts(answer: Answer, target: Target | None, libraries: Collection[str] | None) -> Facts:
     host = parse_node(answer)
     scheduler = _scheduler(answer, target)
-    partitions = _partitions(answer, host)
+    partitions = _partitions(answer, host, scheduler)
     return Facts(
         hostname=answer.line("host"),
         scheduler=scheduler.name if scheduler else None,
@@ -78,7 +78,8 @@ def _scheduler(answer: Answer, target: Target | None) -> Recognised | None:
     """Return the scheduler that answered; one of another type than the target's is not asked for an answer."""
     if target is not None and target.type == "machine":
         return None
-    found = recognise(answer["sbatch"], answer["qsub"], answer["qsub-help"])
+    expected = target.type if target else ""
+    found = recognise(answer["sbatch"], answer["qsub"], answer["qsub-help"], expected=expected)
     if found is None or (target is not None and target.type != found.name and not found.wrapped):
         return found
     for query in _QUERIES[found.name]:
@@ -91,11 +92,11 @@ def _scheduler(answer: Answer, target: Target | None) -> Recognised | None:
     return found
 
 
-def _partitions(answer: Answer, host: Node) -> list[Partition]:
+def _partitions(answer: Answer, host: Node, scheduler: Recognised | None) -> list[Partition]:
+    if answer["qhost"] and scheduler is not None and scheduler.name == "gridengine":
+        return parse_qhost(answer["qhost"])
     if answer["sinfo"]:
         return parse_sinfo(answer["sinfo"], set(answer["here"].split()), host)
-    if answer["qhost"]:
-        return parse_qhost(answer["qhost"])
     return parse_queues(answer["queues"], answer["server"], parse_nodes(answer["nodes"]))
 
 

@@ -146,7 +146,11 @@ class Submission:
         if not numbers:
             return _Next("sure")
         states = self._scheduler.parse_status(ask(self._transport, self._scheduler.status_command(numbers)), numbers)
-        alive = [number for number in numbers if number in states and (states[number].state not in ENDS or states[number].in_queue)]
+        alive = [
+            number
+            for number in numbers
+            if number in states and (states[number].state not in ENDS or states[number].in_queue)
+        ]
         if not alive:
             return _Next("sure")
         if place.records.tag is None:

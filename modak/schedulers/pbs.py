@@ -196,7 +196,7 @@ class PBS(Scheduler):
         if layout.uneven and self._reserves_evenly:
             least, fuller = divmod(layout.ranks, layout.nodes)
             share = f"-v nodes={layout.nodes} -v least={least} -v fuller={fuller} -v lines={lines}"
-            return f"awk {share} '{_SHARES}' \"$PBS_NODEFILE\" >\"$modak_state/hosts$modak_suffix\""
+            return f'awk {share} \'{_SHARES}\' "$PBS_NODEFILE" >"$modak_state/hosts$modak_suffix"'
         return f'awk \'seen[$0]++ % {lines} == 0\' "$PBS_NODEFILE" >"$modak_state/hosts$modak_suffix"'
 
     @abstractmethod

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sets up a real Torque and a real OpenPBS from their published sources, each on three hosts in namespaces: a server,
-# which is the login node too, and two nodes. README.md beside this file says how to use it.
+# Sets up real Torque and OpenPBS from their published sources and Grid Engine from Debian's packages, each on three hosts
+# in namespaces: a server, which is the login node too, and two nodes. README.md beside this file says how to use it.
 set -euo pipefail
 NAME=pbs
 PROGRAMS="sshd ssh ssh-keygen ip nsenter unshare setpriv git gcc g++ make autoconf automake libtoolize bison flex swig python3-config psql pg_config"
@@ -13,17 +13,19 @@ cd / # where every host can go
 
 LINK=$BUILD/pbs
 BUILT=${MODAK_PBS_BUILT:-/opt/modak-pbs} # outlives "down": the same for all checkouts. Not below /var/tmp: the daemons refuse that
-SYSTEMS= # of torque and openpbs those whose sources are there
-[ -z "${MODAK_TORQUE_SOURCE:-}" ] || SYSTEMS="torque"
-[ -z "${MODAK_OPENPBS_SOURCE:-}" ] || SYSTEMS="${SYSTEMS:+$SYSTEMS }openpbs"
+SYSTEMS=gridengine # Debian has packages of it; of torque and openpbs those whose sources are there
+[ -z "${MODAK_TORQUE_SOURCE:-}" ] || SYSTEMS="$SYSTEMS torque"
+[ -z "${MODAK_OPENPBS_SOURCE:-}" ] || SYSTEMS="$SYSTEMS openpbs"
+[ -z "${MODAK_PBS_ONLY:-}" ] || SYSTEMS=$MODAK_PBS_ONLY
 
-source_of() { case $1 in torque) echo "$MODAK_TORQUE_SOURCE" ;; openpbs) echo "$MODAK_OPENPBS_SOURCE" ;; esac; }
-state_of() { case $1 in torque) echo spool ;; openpbs) echo home ;; esac; } # below the prefix, each host's own
-hosts_of() { case $1 in torque) echo tqs tq1 tq2 ;; openpbs) echo obs ob1 ob2 ;; esac; }
-system_of() { case $1 in tq*) echo torque ;; ob*) echo openpbs ;; esac; }
+source_of() { case $1 in gridengine) echo debian ;; torque) echo "$MODAK_TORQUE_SOURCE" ;; openpbs) echo "$MODAK_OPENPBS_SOURCE" ;; esac; }
+state_of() { case $1 in gridengine) echo state ;; torque) echo spool ;; openpbs) echo home ;; esac; } # below the prefix, each host's own
+hosts_of() { case $1 in gridengine) echo ges ge1 ge2 ;; torque) echo tqs tq1 tq2 ;; openpbs) echo obs ob1 ob2 ;; esac; }
+system_of() { case $1 in ge*) echo gridengine ;; tq*) echo torque ;; ob*) echo openpbs ;; esac; }
 address_of() {
   case $1 in
     tqs) echo 10.78.0.10 ;; tq1) echo 10.78.0.11 ;; tq2) echo 10.78.0.12 ;;
+    ges) echo 10.78.0.30 ;; ge1) echo 10.78.0.31 ;; ge2) echo 10.78.0.32 ;;
     obs) echo 10.78.0.20 ;; ob1) echo 10.78.0.21 ;; ob2) echo 10.78.0.22 ;; # OpenPBS refuses 127.x
   esac
 }
@@ -32,8 +34,8 @@ address_of() {
 
 check_sources() {
   local system source
-  [ -n "$SYSTEMS" ] || cannot "name folders with their sources in MODAK_TORQUE_SOURCE (6.1.3) and MODAK_OPENPBS_SOURCE (23.06.06)"
   for system in $SYSTEMS; do
+    [ "$system" != gridengine ] || continue
     source=$(source_of "$system")
     [ -e "$source/configure.ac" ] || cannot "$source holds no sources of $system"
   done
@@ -42,7 +44,9 @@ check_sources() {
 prefix_of() { # SYSTEM: where it is installed, by what it is made from and with
   local source sum
   source=$(source_of "$1")
-  if [ -e "$source/.git" ]; then
+  if [ "$1" = gridengine ]; then
+    sum=$(apt-cache policy gridengine-master | sed -n 's/^ *Candidate: //p')
+  elif [ -e "$source/.git" ]; then
     sum=$(git -C "$source" -c safe.directory='*' rev-parse 'HEAD^{tree}')
   else
     sum=$(cd "$source" && find . -type f -print0 | LC_ALL=C sort -z | xargs -0 cat | cksum)
@@ -108,7 +112,7 @@ make_folder() {
   echo "$SYSTEMS" | as_root tee "$DIR/etc/systems" >/dev/null
   {
     echo 127.0.0.1 localhost
-    for host in tqs tq1 tq2 obs ob1 ob2; do echo "$(address_of $host) $host"; done
+    for host in tqs tq1 tq2 obs ob1 ob2 ges ge1 ge2; do echo "$(address_of $host) $host"; done
   } | as_root tee "$DIR/etc/hosts" >/dev/null
   fill_in sshd_config | as_root tee "$DIR/etc/sshd_config" >/dev/null
   fill_in enter | as_root tee "$DIR/enter" >/dev/null
@@ -120,7 +124,7 @@ make_folder() {
     for host in $(hosts_of "$system"); do as_root cp -a "$(prefix_up "$system")/$(state_of "$system")" "$DIR/spool/$host"; done
   done
   as_root chmod 700 "$DIR/keys"
-  for host in tqs obs; do
+  for host in tqs obs ges; do
     as_root ssh-keygen -q -t ed25519 -N '' -C "$host" -f "$DIR/keys/$host"
     echo "$host $(as_root cut -d' ' -f1,2 "$DIR/keys/$host.pub")"
   done | as_root tee "$DIR/client/known_hosts" >/dev/null
@@ -191,6 +195,7 @@ start_hosts() {
 daemons_of() {
   case $1 in
     torque) echo trqauthd:tqs pbs_server:tqs pbs_sched:tqs pbs_mom:tq1 pbs_mom:tq2 ;;
+    gridengine) echo sge_qmaster:ges sge_execd:ge1 sge_execd:ge2 ;;
     openpbs) echo pbs_comm:obs pbs_server.bin:obs pbs_sched:obs pbs_mom:ob1 pbs_mom:ob2 ;;
   esac
 }
@@ -212,11 +217,15 @@ start_daemons() { # SYSTEM
     manage prepare "$host"
   done
   for host in $(hosts_of "$1"); do manage start "$host"; done
-  [ "$1" != openpbs ] || manage settings obs
+  case $1 in openpbs) manage settings obs ;; gridengine) manage settings ges ;; esac
 }
 
 free_nodes() { # SYSTEM
   local host
+  if [ "$1" = gridengine ]; then
+    inside ges qhost 2>/dev/null | grep -Ec '^ge[12] +[^ ]+ +[0-9]+ .* [0-9.]+[MG] ' || true
+    return
+  fi
   host=$(set -- $(hosts_of "$1"); echo "$1")
   inside "$host" "$(prefix_up "$1")/bin/pbsnodes" -a 2>/dev/null | grep -c '^ *state = free$' || true
 }

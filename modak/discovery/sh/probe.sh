@@ -133,7 +133,7 @@ if [ "$1" != machine ]; then
 fi
 kind=$1
 # Where there is sbatch, Torque's commands are Slurm's wrappers.
-case $kind in torque | openpbs | gridengine) ! have sbatch || kind=slurm ;; esac
+case $kind in torque | openpbs) ! have sbatch || kind=slurm ;; esac
 case $kind in slurm | any)
   query sinfo sinfo --noheader --exact --format='%P|%a|%l|%D|%t|%c|%m|%G|%f'
   part here
@@ -147,7 +147,7 @@ case $kind in slurm | any)
   ;;
 esac
 case $kind in gridengine | any)
-  if have qhost && have qconf && ! have sbatch; then query qhost qhost -q -xml; fi
+  if have qhost && have qconf && { [ "$kind" = gridengine ] || ! have sbatch; }; then query qhost qhost -q -xml; fi
   ;;
 esac
 case $kind in torque | openpbs | any)

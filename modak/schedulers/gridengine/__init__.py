@@ -44,6 +44,8 @@ class GridEngine(Scheduler):
         r"can't resolve group|Connection refused|SGE_ROOT is not set|cell directory .* doesn't exist"
     )
 
+    own_words = r"^(Unable to|error:)"
+
     def directives(self, job: JobSpec) -> list[str]:
         """See ``Scheduler.directives``."""
         return [f"#$ {option}" for option in self._options(job)]
@@ -163,8 +165,7 @@ class GridEngine(Scheduler):
             if match := re.search(r"^(\d+)(\.\d+-\d+:\d+)?$", done.stdout.strip(), re.MULTILINE | re.ASCII):
                 return match[1]
             raise unreachable(_LABEL, done)
-        # qsub exits 1 for both, and above 128 when a signal ended it.
-        if self.is_silent(done) or done.returncode > 128:
+        if self.is_silent(done):  # qsub exits 1 for that too
             raise unreachable(_LABEL, done)
         said = words(done, _PREFIXES).removesuffix("; Exiting.")
         raise JobError(f"Grid Engine refused the job: {said}")
@@ -183,7 +184,7 @@ class GridEngine(Scheduler):
         """See ``Scheduler.cancel_command``."""
         return step("gridengine_cancel", [_number(i) for i in ids], program="qdel")
 
-    def find_command(self, tag: str) -> str:
+    def find_command(self, tag: str, name: str) -> str:
         """See ``Scheduler.find_command``: of ended jobs qacct alone knows, and it reads the site's whole history."""
         return step("gridengine_find", [opt.check_tag(tag)], program="qstat")
 

@@ -90,7 +90,7 @@ def _state(letters: str, entry: Mapping[str, str]) -> QueueState:
     host = entry.get("queue_name", "").partition("@")[2]
     nodes = (host,) if host else ()
     if "E" in letters:
-        return QueueState("never_starts", reason="it is in the error state")
+        return QueueState("never_starts", reason="it is in the error state", in_queue=True)
     if "h" in letters:
         return QueueState("held", reason="it is held")
     if "w" in letters:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds Torque 6.1.3.h5 or OpenPBS 23.06.06 from a folder with its published sources, of which nothing is changed: the
+# Builds Torque 6.1.3.h5, OpenPBS 23.06.06 from a folder with its published sources, of which nothing is changed: the
 # work happens in a copy. The installation goes to PREFIX, where it stays: the paths are compiled in.
-# usage: build.sh torque|openpbs SOURCE PREFIX
+# usage: build.sh torque|openpbs|gridengine SOURCE PREFIX
 set -euo pipefail
 KIND=$1 SOURCE=$2 PREFIX=$3
 JOBS=${MODAK_PBS_MAKE_JOBS:-$(nproc)}
@@ -10,7 +10,9 @@ export PATH=/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin
 
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/modak-pbs-build.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-if [ -e "$SOURCE/.git" ]; then # without what an earlier build by hand has left there
+if [ "$KIND" = gridengine ]; then
+  :
+elif [ -e "$SOURCE/.git" ]; then # without what an earlier build by hand has left there
   git -C "$SOURCE" -c safe.directory='*' archive HEAD | tar -x -C "$work"
 else
   cp -a "$SOURCE/." "$work"
@@ -42,6 +44,15 @@ build_openpbs() {
   mkdir -p "$PREFIX/home"
   # qstat and the like prove who they are with pbs_iff, from a port below 1024.
   chmod 4755 "$PREFIX/sbin/pbs_iff" "$PREFIX/sbin/pbs_rcp"
+}
+
+build_gridengine() { # unpacked, not installed: its qsub would stand before that of others on this machine
+  local package
+  # What its programs are linked with and the machine may lack.
+  DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends libjemalloc2 libhwloc15 libmunge2 libtirpc3 libdb5.3
+  for package in common client exec master; do apt-get -q download "gridengine-$package"; done
+  mkdir -p "$PREFIX/state"
+  for package in *.deb; do dpkg-deb -x "$package" "$PREFIX"; done
 }
 
 rm -rf "$PREFIX"

@@ -12,17 +12,18 @@ mount --make-rprivate /
 hostname "$host"
 mount -t proc proc /proc
 
-over() { # FOLDER: what is written there stays with this host
-  local upper=$dir/hosts/$host/upper$1 work=$dir/hosts/$host/work$1
+over() { # FOLDER: what is written there stays with this host; what PREFIX has of it is there, too
+  local upper=$dir/hosts/$host/upper$1 work=$dir/hosts/$host/work$1 lower=$1
   mkdir -p "$upper" "$work"
-  mount -t overlay overlay -o "lowerdir=$1,upperdir=$upper,workdir=$work" "$1"
+  [ ! -d "$prefix$1" ] || lower=$prefix$1:$1
+  mount -t overlay overlay -o "lowerdir=$lower,upperdir=$upper,workdir=$work" "$1"
 }
 
 if [ "$prefix" != none ]; then
   mkdir -p "$dir/hosts/$host"
   mount -t tmpfs -o mode=755 tmpfs "$dir/hosts/$host" # gone with the host
   over /etc
-  over /usr # pbs_postinstall puts files of OpenPBS there
+  over /usr # pbs_postinstall puts files of OpenPBS there, and Debian's packages of Grid Engine lie below their prefix
   cp "$dir/etc/hosts" /etc/hosts
   echo "$host" >/etc/hostname
   mount -t tmpfs -o mode=755 tmpfs /run
