@@ -11,6 +11,7 @@ from pathlib import Path
 from modak import __version__
 from modak.documents import LocalSource
 from modak.errors import InputError, JobError
+from modak.images.capabilities import check_source
 from modak.images.define import Definition
 from modak.images.reference import parse
 from modak.images.registry import is_loopback
@@ -73,8 +74,7 @@ def make_build(
     """
     if compression not in COMPRESSIONS:
         raise InputError(f"compression '{compression}' is not known: it is one of {', '.join(COMPRESSIONS)}")
-    if runtime not in ("apptainer", "singularity", "podman", "docker"):
-        raise InputError(f"{runtime} builds no images from definitions: use apptainer, singularity, podman or docker")
+    check_source(runtime, parse(f"build://{definition.entry.name}"))
     chain = stages(definition)
     for stage in chain:
         _write(stage, folder / stage.stem, wheels)

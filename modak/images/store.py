@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from modak.errors import InputError, TargetError
+from modak.images.capabilities import check_source, fault_of_signature
 from modak.images.credentials import Login, login_for
 from modak.images.place import SUFFIXES, argument, folder, pin
 from modak.images.reference import Reference
@@ -127,9 +128,8 @@ class ImageStore:
 
     def _pull_to_store(self, reference: Reference, runtime: RuntimeName, login: Login | None) -> Found:
         """Let podman or docker pull into its own store, which keeps locks and checks digests itself."""
+        check_source(runtime, reference)
         name = str(reference).removeprefix("docker://")
-        if reference.scheme != "docker":
-            raise InputError(f"{runtime} cannot pull '{reference}': it takes docker:// images")
         loopback = "1" if is_loopback(reference.registry) else "0"
         secret = f"{reference.registry}\n{login.user}\n{login.password}\n".encode() if login else b""
         answer = self._call("pull_store", [runtime, name, loopback], stdin=secret)
@@ -142,17 +142,17 @@ class ImageStore:
         Its hash, its architecture, its labels and, where PEM ``keys`` are given, its signature are looked at.
         TargetError names the image and what is wrong with it.
         """
+        if keys and (fault := fault_of_signature(runtime)):
+            raise InputError(fault)
         if runtime not in SUFFIXES:
-            return self._check_in_store(image, runtime, keys)
+            return self._check_in_store(image, runtime)
         path = argument(image, runtime, self.images)
         tool = runtime if runtime != "charliecloud" else "ch-run"
         answer = self._call("check", [path, tool, *keys])
         return _checked(image, path, answer, len(keys))
 
-    def _check_in_store(self, image: Image, runtime: RuntimeName, keys: Sequence[str]) -> Found:
+    def _check_in_store(self, image: Image, runtime: RuntimeName) -> Found:
         name = argument(image, runtime, self.images)
-        if keys:
-            raise InputError(f"a signature is demanded, and {runtime} cannot check one: use apptainer")
         answer = self._call("check_store", [runtime, name])
         content = _json(answer.text("inspect"))
         found = content[0] if isinstance(content, list) and content else {}
