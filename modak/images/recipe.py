@@ -186,8 +186,26 @@ def load_recipes(folders: Sequence[Path] = ()) -> Recipes:
 
 def recipes_of(catalogue: Catalogue) -> Recipes:
     """Return the recipes that go with a catalogue: a site's folder has its own in a folder ``recipes``."""
+    return load_recipes(_folders(catalogue))
+
+
+def contents_of(catalogue: Catalogue) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of every file from which the images of a catalogue are made, in a fixed order.
+
+    InputError for a file that cannot be read.
+    """
+    for number, folder in enumerate([DATA, *_folders(catalogue)]):
+        patterns = ("recipes*.yaml", "checks.yaml", "locks/*.txt", "build/*.j2")
+        for path in sorted(path for pattern in patterns for path in folder.glob(pattern) if path.is_file()):
+            try:
+                yield f"{number}/{path.relative_to(folder)}", path.read_bytes()
+            except OSError as error:
+                raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _folders(catalogue: Catalogue) -> list[Path]:
     folders = dict.fromkeys(source.path.parent / "recipes" for source in catalogue.sources)
-    return load_recipes([folder for folder in folders if folder.is_dir()])
+    return [folder for folder in folders if folder.is_dir()]
 
 
 @cache
