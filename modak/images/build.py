@@ -108,14 +108,30 @@ def make_build(
 def run_build(build: Build, jobs: Jobs, logs: Path, *, timeout: float | None = None, follow: bool = False) -> JobResult:
     """Build, unless it is done or under way; return how it ended, with the log in ``logs`` where it ended badly.
 
-    A build that failed or was killed before is started again: the images below that were finished are kept, and so is
-    what its compilers had cached. JobError names the reason.
+    A build that has ended before in any other way than completed is started anew: the images below that were finished
+    are kept, and so is what its compilers had cached. JobError names the reason.
     """
     present = jobs.present(build.plan, build.sources)
-    if not present.made and jobs.see(present.job).state not in ("queued", "held", "running", "completed"):
-        jobs.absent(build.plan)
-        present = jobs.present(build.plan, build.sources)
+    if not present.made and not jobs.is_alive(present.job):
+        present = _anew(build, jobs, present, timeout)
     return _finish(build, jobs, present, logs, timeout, follow)
+
+
+def _anew(build: Build, jobs: Jobs, dead: Present, timeout: float | None) -> Present:
+    """Return the build's job, submitted anew where ``dead``, which is in no queue, has not completed.
+
+    A job that was killed together with its script, or whose node died, has written down no end; ``wait`` returns it as
+    lost after some seconds. Another controller may meanwhile have started the build: its job stays.
+    """
+    (result,) = jobs.wait([dead], timeout=timeout)
+    if result.state == "completed":
+        return dead
+    found = jobs.find(build.plan)
+    if found is not None and found.id == dead.job.id:
+        ended = result.state.replace("_", " ")
+        jobs.notice(f"job {dead.job.id}, which built the image '{build.image.entry}', ended as {ended}: building anew")
+        jobs.absent(build.plan)
+    return jobs.present(build.plan, build.sources)
 
 
 def _finish(build: Build, jobs: Jobs, present: Present, logs: Path, timeout: float | None, follow: bool) -> JobResult:

@@ -1,4 +1,4 @@
-"""Deploying again after a recipe was changed: the new image is built, and the old job does not stand for the new one."""
+"""Deploying again after a recipe was changed: the new image is built, and the old job does not stand for it."""
 
 from datetime import UTC, datetime
 from pathlib import Path
