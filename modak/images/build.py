@@ -2,6 +2,7 @@
 
 import hashlib
 import posixpath
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -32,6 +33,8 @@ COMPRESSIONS: Mapping[str, str] = {
 }
 """Arguments for mksquashfs. zstd is smaller than gzip and read twice as fast; lz4 and none start faster still and take
 one and a half and four times the room. Singularity before 3.10 and kernels before 4.14 read gzip only."""
+_TAIL = 256 * 1024
+"""Bytes at the end of a build's log in which the reason is looked for."""
 _ROOM = 2 * 1024**3
 """Bytes that a build takes besides four times what it is given."""
 _KEPT = {
@@ -149,11 +152,29 @@ def _reason(log: Path, result: JobResult) -> str:
     if result.state != "failed":
         why = f"job {result.id} ended as {result.state.replace('_', ' ')}: {result.reason or 'nobody says why'}"
         return f"{why}; the next build goes on with what was finished"
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
+    lines = _last_lines(log)
+    own = [line.removeprefix("modak: ") for line in lines if line.startswith("modak: ")]
+    if full := [line for line in lines if re.search(r"no space left on device|disk quota exceeded", line, re.I)]:
+        return f"there is no space left for it: {full[-1]}"
+    if own and " was not built: " not in own[-1]:
+        return own[-1]
     for mark in ("FATAL:", "ERROR:", "E: ", "Error: ", "error: ", "fatal: "):
         if found := [line for line in lines if mark in line]:
-            return " ".join(found[-1].split())[:300]
-    return result.reason or f"it ended as {result.state}"
+            return found[-1]
+    why = result.reason or f"it ended as {result.state}"
+    return f"{why}; the log ends with: {' | '.join(lines[-3:])}" if lines else why
+
+
+def _last_lines(log: Path) -> list[str]:
+    """Return the last lines of a log that have text, each as one line that a terminal takes for nothing else."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - _TAIL))
+            text = file.read(_TAIL).decode("utf-8", "replace")
+    except OSError:
+        return []
+    lines = ("".join(c if c.isprintable() else " " for c in line).strip() for line in re.split(r"[\r\n]+", text))
+    return [" ".join(line.split())[:300] for line in lines if line]
 
 
 def _write(definition: Definition, folder: Path, wheels: bool) -> None:

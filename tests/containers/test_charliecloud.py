@@ -33,7 +33,7 @@ def test_an_image_whose_labels_are_others_is_refused(parts: Containers, images: 
     with pytest.raises(TargetError, match=f"the image {path} is not the Plan's: its label .* says 'debian12'"):
         store.check(other, "charliecloud")
     missing = secure.model_copy(update={"labels": {"modak.digest": "sha256:0"}})
-    with pytest.raises(TargetError, match="its label 'modak.digest' is not there and should be 'sha256:0'"):
+    with pytest.raises(TargetError, match=r"its label 'modak.digest' is not there and should be 'sha256:0'"):
         store.check(missing, "charliecloud")
     with pytest.raises(TargetError, match="is for amd64, and the Plan needs one for arm64"):
         store.check(secure.model_copy(update={"architecture": "arm64"}), "charliecloud")
