@@ -151,12 +151,16 @@ class Catalogue:
 
     @cached_property
     def version(self) -> str:
-        """SHA-256 of all files that it was read from, launchers included."""
+        """SHA-256 of all files that it was read from, with launchers and what images are made from."""
+        from modak.images.recipe import contents_of
+
         digest = hashlib.sha256()
         for source in self.sources:
             digest.update(f"{source.kind} {len(source.content)}\n".encode() + source.content)
         for name, path in sorted(self.launchers.items()):
             digest.update(name.encode() + path.read_bytes())
+        for name, content in contents_of(self):
+            digest.update(f"{name} {len(content)}\n".encode() + content)
         return digest.hexdigest()
 
     def check(self) -> None:

@@ -16,6 +16,11 @@ T = TypeVar("T", bound=BaseModel)
 PATTERNS = {
     r"^[A-Za-z][A-Za-z0-9_.-]{0,62}$": "a name of at most 63 letters, digits and _.- that starts with a letter",
     r"^[^\x00\r\n]*$": "one line of text",
+    r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$": "a label's name of at most 128 letters, digits and ._/-",
+    r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$": "a package name of letters, digits and ._-",
+    r"^-[A-Za-z0-9_][A-Za-z0-9 ._=:/,+@;%-]*$": "an option such as -DNAME=VALUE",
+    r"^[A-Za-z0-9][A-Za-z0-9 ._=:/,+@-]*$": "words of letters, digits and ._=:/,+@-",
+    r"^(/[A-Za-z0-9._+-]+)+$": "an absolute path of letters, digits and ._+-",
     r"^[^\x00]*$": "text without NUL",
     r"^[A-Za-z_][A-Za-z0-9_]*$": "a name of letters, digits and '_' that does not start with a digit",
     r"^(/[^\x00\r\n]*|\$[A-Za-z_][A-Za-z0-9_]*)$": "an absolute path, or a variable such as $TMPDIR",
@@ -93,7 +98,7 @@ def _sentence(fault: Any, location: Location, model: type[BaseModel]) -> str:
     if kind == "missing":
         return f"the key '{location[-1]}' is missing"
     if "[key]" in fault["loc"]:
-        return f"the key '{value}' must be {PATTERNS.get(context.get('pattern', ''), 'of another form')}"
+        return f"the key {shown(value)} must be {PATTERNS.get(context.get('pattern', ''), 'of another form')}"
     if kind == "value_error":
         return str(context["error"])
     if kind == "string_pattern_mismatch":

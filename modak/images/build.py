@@ -2,6 +2,7 @@
 
 import hashlib
 import posixpath
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from pathlib import Path
 from modak import __version__
 from modak.documents import LocalSource
 from modak.errors import InputError, JobError
+from modak.images.capabilities import check_source
 from modak.images.define import Definition
 from modak.images.reference import parse
 from modak.images.registry import is_loopback
@@ -31,6 +33,8 @@ COMPRESSIONS: Mapping[str, str] = {
 }
 """Arguments for mksquashfs. zstd is smaller than gzip and read twice as fast; lz4 and none start faster still and take
 one and a half and four times the room. Singularity before 3.10 and kernels before 4.14 read gzip only."""
+_TAIL = 256 * 1024
+"""Bytes at the end of a build's log in which the reason is looked for."""
 _ROOM = 2 * 1024**3
 """Bytes that a build takes besides four times what it is given."""
 _KEPT = {
@@ -73,8 +77,7 @@ def make_build(
     """
     if compression not in COMPRESSIONS:
         raise InputError(f"compression '{compression}' is not known: it is one of {', '.join(COMPRESSIONS)}")
-    if runtime not in ("apptainer", "singularity", "podman", "docker"):
-        raise InputError(f"{runtime} builds no images from definitions: use apptainer, singularity, podman or docker")
+    check_source(runtime, parse(f"build://{definition.entry.name}"))
     chain = stages(definition)
     for stage in chain:
         _write(stage, folder / stage.stem, wheels)
@@ -108,14 +111,30 @@ def make_build(
 def run_build(build: Build, jobs: Jobs, logs: Path, *, timeout: float | None = None, follow: bool = False) -> JobResult:
     """Build, unless it is done or under way; return how it ended, with the log in ``logs`` where it ended badly.
 
-    A build that failed or was killed before is started again: the images below that were finished are kept, and so is
-    what its compilers had cached. JobError names the reason.
+    A build that has ended before in any other way than completed is started anew: the images below that were finished
+    are kept, and so is what its compilers had cached. JobError names the reason.
     """
     present = jobs.present(build.plan, build.sources)
-    if not present.made and jobs.see(present.job).state not in ("queued", "held", "running", "completed"):
-        jobs.absent(build.plan)
-        present = jobs.present(build.plan, build.sources)
+    if not present.made and not jobs.is_alive(present.job):
+        present = _anew(build, jobs, present, timeout)
     return _finish(build, jobs, present, logs, timeout, follow)
+
+
+def _anew(build: Build, jobs: Jobs, dead: Present, timeout: float | None) -> Present:
+    """Return the build's job, submitted anew where ``dead``, which is in no queue, has not completed.
+
+    A job that was killed together with its script, or whose node died, has written down no end; ``wait`` returns it as
+    lost after some seconds. Another controller may meanwhile have started the build: its job stays.
+    """
+    (result,) = jobs.wait([dead], timeout=timeout)
+    if result.state == "completed":
+        return dead
+    found = jobs.find(build.plan)
+    if found is not None and found.id == dead.job.id:
+        ended = result.state.replace("_", " ")
+        jobs.notice(f"job {dead.job.id}, which built the image '{build.image.entry}', ended as {ended}: building anew")
+        jobs.absent(build.plan)
+    return jobs.present(build.plan, build.sources)
 
 
 def _finish(build: Build, jobs: Jobs, present: Present, logs: Path, timeout: float | None, follow: bool) -> JobResult:
@@ -133,11 +152,29 @@ def _reason(log: Path, result: JobResult) -> str:
     if result.state != "failed":
         why = f"job {result.id} ended as {result.state.replace('_', ' ')}: {result.reason or 'nobody says why'}"
         return f"{why}; the next build goes on with what was finished"
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
+    lines = _last_lines(log)
+    own = [line.removeprefix("modak: ") for line in lines if line.startswith("modak: ")]
+    if full := [line for line in lines if re.search(r"no space left on device|disk quota exceeded", line, re.I)]:
+        return f"there is no space left for it: {full[-1]}"
+    if own and " was not built: " not in own[-1]:
+        return own[-1]
     for mark in ("FATAL:", "ERROR:", "E: ", "Error: ", "error: ", "fatal: "):
         if found := [line for line in lines if mark in line]:
-            return " ".join(found[-1].split())[:300]
-    return result.reason or f"it ended as {result.state}"
+            return found[-1]
+    why = result.reason or f"it ended as {result.state}"
+    return f"{why}; the log ends with: {' | '.join(lines[-3:])}" if lines else why
+
+
+def _last_lines(log: Path) -> list[str]:
+    """Return the last lines of a log that have text, each as one line that a terminal takes for nothing else."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - _TAIL))
+            text = file.read(_TAIL).decode("utf-8", "replace")
+    except OSError:
+        return []
+    lines = ("".join(c if c.isprintable() else " " for c in line).strip() for line in re.split(r"[\r\n]+", text))
+    return [" ".join(line.split())[:300] for line in lines if line]
 
 
 def _write(definition: Definition, folder: Path, wheels: bool) -> None:
@@ -156,7 +193,7 @@ def _write(definition: Definition, folder: Path, wheels: bool) -> None:
 def _script() -> str:
     folder = files("modak.images").joinpath("sh")
     common = files("modak.jobs").joinpath("sh", "common.sh")
-    texts = [common, *(folder.joinpath(f"{name}.sh") for name in ("lock", "store", "build"))]
+    texts = [common, *(folder.joinpath(f"{name}.sh") for name in ("lock", "work", "watch", "store", "build"))]
     return "#!/bin/sh\nboundary=modak:\n" + "\n".join(text.read_text("utf-8") for text in texts)
 
 

@@ -56,8 +56,9 @@ def place_of(
         target = target.model_copy(update={"images": images})
     with ExitStack() as stack:
         transport = transport_to(target, config, stack)
-        store = ImageStore(transport, locate(transport, target), limit=None)
-        jobs = Jobs(transport, reporter=Printing())
+        printing = Printing()
+        store = ImageStore(transport, locate(transport, target), limit=None, notice=printing.progress)
+        jobs = Jobs(transport, reporter=printing)
         yield Place(target, _there(store, jobs, target, job, catalogue))
 
 
@@ -163,6 +164,10 @@ class Printing:
     def notice(self, text: str) -> None:
         """See modak.jobs.settings.Reporter."""
         print(f"build: {text}", file=sys.stderr)
+
+    def progress(self, text: str) -> None:
+        """Tell how far a pull is."""
+        print(text, file=sys.stderr)
 
     def output(self, job: object, text: str) -> None:
         """See modak.jobs.settings.Reporter."""

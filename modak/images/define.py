@@ -6,13 +6,15 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
+from modak.documents import check
 from modak.errors import InputError
 from modak.images.checks import test_program
 from modak.images.flags import Flags, flags_for, nearest_supported
+from modak.images.languages import LANGUAGES, Form, Language, comment_text
 from modak.images.recipe import Archive, Checkout, CMakeBuild, Compiler, Recipe, Recipes, load_recipes
 from modak.images.reference import parse
 from modak.model.image import ImageEntry
@@ -32,7 +34,6 @@ _BASE_VARIABLES = (
 )
 _FOREIGN_SOURCES = "rm -f /etc/apt/sources.list.d/cuda*.list /etc/apt/sources.list.d/nvidia*.list"
 """NVIDIA's images name package archives whose key has changed since; nothing here comes from them."""
-Form = Literal["apptainer", "containerfile"]
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64", "ppc64le": "ppc64le"}
 
 
@@ -127,8 +128,9 @@ class _Writer:
         base: Definition | None,
         flags: Flags | None,
     ) -> None:
-        self.entry = entry
-        self.recipe = recipe
+        # An entry or a recipe that was made by model_copy has passed no check yet.
+        self.entry = check(ImageEntry, entry.model_dump(warnings=False), origin=f"the image '{entry.name}'")
+        self.recipe = check(Recipe, recipe.model_dump(warnings=False), origin=f"the recipe for '{entry.name}'")
         self.recipes = recipes
         self.base = base
         self.flags = flags
@@ -211,13 +213,25 @@ class _Writer:
         import hpccm
         from hpccm.primitives import comment
 
+        language = LANGUAGES[form]
         with _hpccm_for(form):
             stage = hpccm.Stage()
-            stage += comment(f"{self.entry.name}: {self.entry.summary or self.entry.source}", reformat=False)
-            for block in (*self._base_blocks(form), *self._content_blocks(), *self._end_blocks(form, labels)):
+            summary = comment_text("summary", self.entry.summary or self.entry.source)
+            stage += comment(f"{self.entry.name}: {summary}", reformat=False)
+            for block in (
+                *self._base_blocks(form),
+                *self._content_blocks(language),
+                *self._end_blocks(language, labels),
+            ):
                 stage += block
             text = str(stage)
-        return re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in text.splitlines())).strip() + "\n"
+        # Not splitlines(): it takes U+2028 and others for line breaks, and would make lines out of values.
+        text = re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in text.split("\n"))).strip() + "\n"
+        try:
+            language.check(text)
+        except InputError as error:
+            raise InputError(f"the image '{self.entry.name}' cannot be defined: {error}") from None
+        return text
 
     def _base_blocks(self, form: Form) -> Iterator[Any]:
         from hpccm.primitives import baseimage, raw, shell
@@ -225,6 +239,8 @@ class _Writer:
         settings = {"_arch": _MACHINES[self.entry.architecture], "_distro": self._distribution(), "_docker_env": False}
         if self.base is None:
             reference = parse(self.entry.origin or self.entry.reference or "")
+            if reference.scheme != "docker":
+                raise InputError(f"no image can be built on '{reference}': a base is a docker:// reference")
             if self.entry.digest is not None:
                 reference = reference.pinned(self.entry.digest)
             yield baseimage(image=str(reference).removeprefix("docker://"), **settings)
@@ -241,7 +257,7 @@ class _Writer:
         name = self.entry.distribution or ""
         return _DISTRIBUTIONS.get(name, name.split(".")[0] if name.startswith("ubuntu") else "ubuntu")
 
-    def _content_blocks(self) -> Iterator[Any]:
+    def _content_blocks(self, language: Language) -> Iterator[Any]:
         from hpccm.building_blocks import packages
         from hpccm.primitives import copy, environment, shell
 
@@ -249,13 +265,15 @@ class _Writer:
         if recipe.packages:
             yield packages(apt=list(recipe.packages))
         if recipe.environment:
-            yield environment(variables={name: _double(value) for name, value in recipe.environment.items()})
+            yield environment(
+                variables={name: language.variable(name, value) for name, value in recipe.environment.items()}
+            )
         scripts = sorted(name for name in self.files if name != "test.py")
         if scripts:
             yield copy(src=scripts, dest=f"{WORK}/")
         if recipe.lock:
             yield copy(src="pip", dest=f"{WORK}/pip")
-            yield from self._python_blocks()
+            yield from self._python_blocks(language)
         if "fetch.sh" in self.files:
             yield shell(commands=[f"sh {WORK}/fetch.sh"])
         if "build.sh" in self.files:
@@ -265,7 +283,7 @@ class _Writer:
         if scripts:
             yield shell(commands=[f"rm -rf {WORK}"])
 
-    def _python_blocks(self) -> Iterator[Any]:
+    def _python_blocks(self, language: Language) -> Iterator[Any]:
         from hpccm.building_blocks import pip
         from hpccm.primitives import environment, shell
 
@@ -279,14 +297,14 @@ class _Writer:
         yield pip(
             pip=python, args=["--no-cache-dir"], ospackages=[], requirements="requirements.txt", wd=f"{WORK}/list"
         )
-        yield environment(variables={"PATH": _double(f"{PREFIX}/bin:$PATH")})
+        yield environment(variables={"PATH": language.variable("PATH", f"{PREFIX}/bin:$PATH")})
 
     def _cmake_commands(self, build: CMakeBuild) -> list[str]:
         from hpccm.templates import CMakeBuild as Template
         from hpccm.toolchain import toolchain
 
         flags = self.flags.text if self.flags else ""
-        cmake = Template(prefix=build.prefix, opts=list(build.options))
+        cmake = Template(prefix=build.prefix, opts=[quote(option) for option in build.options])
         return [
             cmake.configure_step(directory=f"{WORK}/source", toolchain=toolchain(CFLAGS=flags, CXXFLAGS=flags)),
             cmake.build_step(parallel='"$(nproc)"'),
@@ -296,25 +314,17 @@ class _Writer:
             *build.then,
         ]
 
-    def _end_blocks(self, form: Form, labels: Mapping[str, str]) -> Iterator[Any]:
+    def _end_blocks(self, language: Language, labels: Mapping[str, str]) -> Iterator[Any]:
         from hpccm.primitives import copy, label, raw, shell
 
         yield copy(src="test.py", dest=TEST)
-        plain = form == "apptainer"
-        yield label(metadata={name: text if plain else _double(text, "$") for name, text in sorted(labels.items())})
+        yield label(metadata={name: language.label(name, text) for name, text in sorted(labels.items())})
         yield raw(singularity='%runscript\n    exec "$@"')
         python = f"{PREFIX}/bin/python3" if self.recipe.lock else "python3"
         if self.recipe.stubs:
             # The driver's libraries come from the machine that has the GPUs, and a build may run elsewhere.
             python = f'env LD_LIBRARY_PATH="$LD_LIBRARY_PATH:{self.recipe.stubs}" {python}'
         yield shell(commands=[f"{python} {TEST}"], _test=True)
-
-
-def _double(text: str, special: str = "") -> str:
-    """Return ``text`` in double quotes, as shells and Containerfiles read them; ``$NAME`` stays alive."""
-    for character in ("\\", '"', "`", *special):
-        text = text.replace(character, "\\" + character)
-    return f'"{text}"'
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import posixpath
 
 from modak.errors import InputError, TargetError
+from modak.images.capabilities import check_source
 from modak.images.reference import Reference, parse
 from modak.model.base import RuntimeName
 from modak.model.plan import Image
@@ -49,21 +50,20 @@ def pin(image: Image) -> Reference:
 
 def argument(image: Image, runtime: RuntimeName, images: str) -> str:
     """Return what names the image on ``runtime``'s command line; ``images`` is the absolute image folder."""
+    if runtime == "native":
+        raise InputError(f"runtime '{runtime}' runs no image")
     reference = pin(image)
     assert reference.digest is not None  # noqa: S101 - pin() has seen to it
+    check_source(runtime, reference)
     short = reference.digest.removeprefix("sha256:")[:16]
     if runtime in ("podman", "docker"):
         return _in_store(reference, short)
-    if runtime not in SUFFIXES:
-        raise InputError(f"runtime '{runtime}' runs no image")
     if reference.scheme == "file":
         return reference.repository
     return posixpath.join(images, f"{reference.slug}-{short}{SUFFIXES[runtime]}")
 
 
 def _in_store(reference: Reference, short: str) -> str:
-    if reference.scheme == "docker":
-        return str(reference).removeprefix("docker://")
     if reference.scheme == "build":
         return f"localhost/modak/{reference.repository.lower()}:{short}"
-    raise InputError(f"podman and docker cannot run '{reference}': they take docker:// images and built ones")
+    return str(reference).removeprefix("docker://")

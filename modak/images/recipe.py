@@ -5,20 +5,38 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from modak.catalogue.catalogue import Catalogue
 from modak.documents import check, read_document
 from modak.errors import InputError
-from modak.model.base import Line, Model, Name, Sha256, Specifier, Text, VariableName, VersionText
-from modak.model.image import ImageAccelerator
+from modak.model.base import Line, Model, Name, Sha256, Specifier, VariableName, VersionText
+from modak.model.image import DefinitionText, ImageAccelerator, definition_text
 
 DATA = Path(__file__).parent / "data"
 Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.+_-]*$")]
 """A name that means the same in every shell."""
 Url = Annotated[str, StringConstraints(pattern=r"^https://[A-Za-z0-9._~:/?#@!&=%+,;-]+$")]
+Option = Annotated[str, StringConstraints(pattern=r"^-[A-Za-z0-9_][A-Za-z0-9 ._=:/,+@;%-]*$")]
+Words = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._=:/,+@-]*$")]
+"""What build scripts get without quotes."""
 Folder = Annotated[str, StringConstraints(pattern=r"^(/[A-Za-z0-9._+-]+)+$")]
 File = TypeVar("File", bound=Model)
+
+
+def command(value: str) -> str:
+    """Return a shell command that may stand in a definition file; ValueError says why it may not."""
+    text = definition_text(value).strip()
+    if not text or text[0] in "%#":
+        raise ValueError(
+            f"is not a command: a definition file takes {text[:1] or 'an empty line'!r} for something else"
+        )
+    if text.endswith("\\"):
+        raise ValueError("ends in a backslash, which joins it with the next line of a definition file")
+    return text
+
+
+Command = Annotated[str, AfterValidator(command)]
 Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
 
 
@@ -55,10 +73,10 @@ class Compiler(Model):
 class CMakeBuild(Model):
     """A build by CMake."""
 
-    prefix: Line
-    options: list[Line] = []
-    then: list[Line] = []
-    """Shell commands after the installation."""
+    prefix: Folder
+    options: list[Option] = []
+    then: list[Command] = []
+    """Shell commands after the installation, inside the image."""
 
 
 class Recipe(Model):
@@ -78,11 +96,11 @@ class Recipe(Model):
     cmake: CMakeBuild | None = None
     build: Name | None = None
     """Template of the build's shell script, by file name below ``build/``."""
-    values: dict[VariableName, Text] = {}
+    values: dict[VariableName, Words] = {}
     """Values for the template."""
     stubs: Folder | None = None
     """Folder with stand-ins for libraries of the GPU's driver, for the image's own test."""
-    environment: dict[VariableName, Text] = {}
+    environment: dict[VariableName, DefinitionText] = {}
     """Variables in the image; ``$NAME`` stands for what the base has."""
 
     @model_validator(mode="after")
@@ -168,8 +186,26 @@ def load_recipes(folders: Sequence[Path] = ()) -> Recipes:
 
 def recipes_of(catalogue: Catalogue) -> Recipes:
     """Return the recipes that go with a catalogue: a site's folder has its own in a folder ``recipes``."""
+    return load_recipes(_folders(catalogue))
+
+
+def contents_of(catalogue: Catalogue) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of every file from which the images of a catalogue are made, in a fixed order.
+
+    InputError for a file that cannot be read.
+    """
+    for number, folder in enumerate([DATA, *_folders(catalogue)]):
+        patterns = ("recipes*.yaml", "checks.yaml", "locks/*.txt", "build/*.j2")
+        for path in sorted(path for pattern in patterns for path in folder.glob(pattern) if path.is_file()):
+            try:
+                yield f"{number}/{path.relative_to(folder)}", path.read_bytes()
+            except OSError as error:
+                raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _folders(catalogue: Catalogue) -> list[Path]:
     folders = dict.fromkeys(source.path.parent / "recipes" for source in catalogue.sources)
-    return load_recipes([folder for folder in folders if folder.is_dir()])
+    return [folder for folder in folders if folder.is_dir()]
 
 
 @cache

@@ -2,25 +2,33 @@
 
 import json
 import re
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from modak.errors import InputError, TargetError
+from modak.images.capabilities import check_source, fault_of_signature
 from modak.images.credentials import Login, login_for
 from modak.images.place import SUFFIXES, argument, folder, pin
 from modak.images.reference import Reference
 from modak.images.registry import Resolved, is_loopback, resolve
 from modak.jobs.remote import Answer, StepError, call
 from modak.model.base import RuntimeName
+from modak.model.image import Architecture
 from modak.model.plan import Image, Plan
 from modak.model.target import Target
 from modak.transport.base import Transport
 
+STALL = 300
+"""Seconds without any progress after which a pull is ended."""
+PROGRESS = 5.0
+"""Seconds between two looks at how far a pull is."""
 _UNPACKED = 5
 """Bytes on disk per byte of a registry's layers: layers, what is in them, and the image made of it, for a while."""
-_LIBRARY = ("lock", "store")
+_LIBRARY = ("lock", "work", "watch", "store")
 _KEYS = ("PUBLIC KEY", "PGP PUBLIC KEY BLOCK")
 """What the first line of a public key says, in PEM form and of PGP in ASCII."""
 
@@ -55,11 +63,25 @@ class Collected:
 class ImageStore:
     """The image folder of one target. All methods raise TargetError where the target does not do what it should."""
 
-    def __init__(self, transport: Transport, images: str, *, limit: float | None = None) -> None:
-        """``images`` is the image folder's absolute path; ``limit`` the seconds that one pull may take."""
+    def __init__(
+        self,
+        transport: Transport,
+        images: str,
+        *,
+        limit: float | None = None,
+        stall: int = STALL,
+        notice: Callable[[str], None] | None = None,
+    ) -> None:
+        """``images`` is the image folder's absolute path.
+
+        ``limit`` are the seconds that one step may take, ``stall`` those after which a pull without progress is ended,
+        and ``notice`` is told how far a pull is, one line each time.
+        """
         self.transport = transport
         self.images = images
         self.limit = limit
+        self.stall = stall
+        self.notice = notice
 
     @classmethod
     def of(cls, transport: Transport, target: Target, workspace: str, *, limit: float | None = None) -> "ImageStore":
@@ -94,18 +116,35 @@ class ImageStore:
         if reference.scheme in ("file", "build"):
             raise InputError(f"'{image.reference}' is in no registry, so it cannot be pulled")
         if runtime not in SUFFIXES:
-            return self._pull_to_store(reference, runtime, login or login_for(reference.registry))
+            return self._pull_to_store(image, reference, runtime, login or login_for(reference.registry))
         path = argument(image, runtime, self.images)
         known = self.hold(path, holder)
         if known is not None:
             return known
         login = login or login_for(reference.registry)
         resolved = resolve(reference, image.architecture, login)
-        answer = self._call(
+        file = path.rpartition("/")[2]
+        with self._progress(image.entry or str(reference), file, resolved.size):
+            answer = self._pull(image, runtime, resolved, file, holder, compression, login)
+        seconds = answer.text("pulled").strip()
+        return _found(path, answer, seconds=int(seconds) if seconds else None)
+
+    def _pull(
+        self,
+        image: Image,
+        runtime: RuntimeName,
+        resolved: Resolved,
+        file: str,
+        holder: str,
+        compression: str | None,
+        login: Login | None,
+    ) -> Answer:
+        reference = pin(image)
+        return self._call(
             "pull",
             [
                 self.images,
-                path.rpartition("/")[2],
+                file,
                 "ch-image" if runtime == "charliecloud" else runtime,
                 str(reference),
                 resolved.digest,
@@ -114,25 +153,51 @@ class ImageStore:
                 holder,
                 "1" if is_loopback(reference.registry) else "0",
                 compression or "",
+                str(self.stall),
             ],
             stdin=f"{login.user}\n{login.password}\n".encode() if login else b"",
         )
-        seconds = answer.text("pulled").strip()
-        return _found(path, answer, seconds=int(seconds) if seconds else None)
+
+    @contextmanager
+    def _progress(self, name: str, file: str, size: int) -> Iterator[None]:
+        """Tell ``notice`` every few seconds how far the pull of ``file`` is, where the transport does two things."""
+        if self.notice is None or not getattr(self.transport, "concurrent", False):
+            yield
+            return
+        done = threading.Event()
+        thread = threading.Thread(target=self._follow, args=[done, name, file, size], daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join(timeout=60)
+
+    def _follow(self, done: threading.Event, name: str, file: str, size: int) -> None:
+        before = -1
+        while not done.wait(PROGRESS):
+            try:
+                said = self._call("progress", [self.images, file]).text("kilobytes").split()
+            except TargetError:
+                continue  # the pull itself says what is wrong
+            written = int(said[0]) * 1024 if said and said[0].isdecimal() else before
+            if self.notice is not None and written > before >= -1 and not done.is_set():
+                self.notice(_progress_text(name, written, size))
+                before = written
 
     def hold(self, path: str, holder: str) -> Found | None:
         """Write down that the job in the folder ``holder`` needs the image ``path``; return it where it is there."""
         answer = self._call("hold", [self.images, path.rpartition("/")[2], holder])
         return _found(path, answer) if answer.get("info") else None
 
-    def _pull_to_store(self, reference: Reference, runtime: RuntimeName, login: Login | None) -> Found:
+    def _pull_to_store(self, image: Image, reference: Reference, runtime: RuntimeName, login: Login | None) -> Found:
         """Let podman or docker pull into its own store, which keeps locks and checks digests itself."""
+        check_source(runtime, reference)
         name = str(reference).removeprefix("docker://")
-        if reference.scheme != "docker":
-            raise InputError(f"{runtime} cannot pull '{reference}': it takes docker:// images")
         loopback = "1" if is_loopback(reference.registry) else "0"
         secret = f"{reference.registry}\n{login.user}\n{login.password}\n".encode() if login else b""
-        answer = self._call("pull_store", [runtime, name, loopback], stdin=secret)
+        with self._progress(name, name, resolve(reference, image.architecture, login).size if self.notice else 0):
+            answer = self._call("pull_store", [runtime, name, loopback, str(self.stall)], stdin=secret)
         fields = answer.text("pulled").split()
         return Found(name, "", int(fields[1]) if len(fields) > 1 else 0, pulled=fields[:1] == ["1"])
 
@@ -142,17 +207,17 @@ class ImageStore:
         Its hash, its architecture, its labels and, where PEM ``keys`` are given, its signature are looked at.
         TargetError names the image and what is wrong with it.
         """
+        if keys and (fault := fault_of_signature(runtime)):
+            raise InputError(fault)
         if runtime not in SUFFIXES:
-            return self._check_in_store(image, runtime, keys)
+            return self._check_in_store(image, runtime)
         path = argument(image, runtime, self.images)
         tool = runtime if runtime != "charliecloud" else "ch-run"
         answer = self._call("check", [path, tool, *keys])
         return _checked(image, path, answer, len(keys))
 
-    def _check_in_store(self, image: Image, runtime: RuntimeName, keys: Sequence[str]) -> Found:
+    def _check_in_store(self, image: Image, runtime: RuntimeName) -> Found:
         name = argument(image, runtime, self.images)
-        if keys:
-            raise InputError(f"a signature is demanded, and {runtime} cannot check one: use apptainer")
         answer = self._call("check_store", [runtime, name])
         content = _json(answer.text("inspect"))
         found = content[0] if isinstance(content, list) and content else {}
@@ -186,7 +251,10 @@ class ImageStore:
         return f"sha256:{answer.text('sum').split()[0]}"
 
     def collect(self, days: int, *, dry: bool = False) -> list[Collected]:
-        """Remove the images that nobody used for ``days`` days and that no job needs; with ``dry`` only say which."""
+        """Remove the images that nobody used for ``days`` days and that no job needs, and what killed builds left.
+
+        With ``dry`` only say which.
+        """
         answer = self._call("collect", [self.images, str(days), "1" if dry else "0"])
         rows = [line.split("\t") for line in answer.text("files").splitlines() if line.count("\t") == 3]
         return [Collected(file, int(size), what == "removed", reason) for what, size, file, reason in rows]
@@ -248,6 +316,13 @@ def _found(path: str, answer: Answer, *, seconds: int | None = None) -> Found:
     return Found(path, info.get("sha256", ""), int(info.get("size") or 0), pulled=seconds is not None, seconds=seconds)
 
 
+def _progress_text(name: str, written: int, size: int) -> str:
+    megabytes = f"{written / 2**20:.0f} MB"
+    if written < size:
+        return f"image {name}: {megabytes} of {size / 2**20:.0f} MB ({100 * written // size} %)"
+    return f"image {name}: downloaded, and {megabytes} unpacked so far"
+
+
 def _fields(text: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
 
@@ -278,18 +353,29 @@ def _checked(image: Image, path: str, answer: Answer, keys: int) -> Found:
     if int(size) < whole:
         raise TargetError(f"the image {path} is cut short: it has {size} bytes and should have {whole}")
     architecture, labels = _inside(answer)
-    if (said := answer.get("inspect")) is not None:
-        if architecture is None and _json(said) is None:
-            raise TargetError(f"the image {path} cannot be run: {_last_error(said)}")
-        _compare(image, path, architecture, labels)
+    said = answer.get("inspect")
+    if said is not None and architecture is None and _json(said) is None:
+        raise TargetError(f"the image {path} cannot be run: {_last_error(said)}")
+    _compare(image, path, architecture, labels)
     return Found(path, sha256, int(size), architecture=architecture, labels=labels, signed=signed)
 
 
 def _inside(answer: Answer) -> tuple[str | None, dict[str, str]]:
     match = re.search(r"^Primary Architecture:\s*(\S+)", answer.text("header"), flags=re.M)
+    if (said := answer.get("metadata")) is not None:
+        return _of_charliecloud(_json(said))
     content = _json(answer.text("inspect")) or {}
     attributes = ((content.get("data") or {}).get("attributes") or {}) if isinstance(content, dict) else {}
     return (match[1] if match else None), {str(k): str(v) for k, v in (attributes.get("labels") or {}).items()}
+
+
+def _of_charliecloud(content: Any) -> tuple[str | None, dict[str, str]]:
+    """Return what ch-image wrote into an image; of one that was made by other means nothing is known."""
+    content = content if isinstance(content, dict) else {}
+    labels = content.get("labels")
+    architecture = content.get("arch")
+    known = architecture if architecture in get_args(Architecture) else None
+    return known, {str(k): str(v) for k, v in labels.items()} if isinstance(labels, dict) else {}
 
 
 def _compare(image: Image, name: str, architecture: str | None, labels: dict[str, str]) -> None:

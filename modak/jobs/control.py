@@ -135,6 +135,14 @@ class Jobs:
         watch.ask()
         return watch.results()[0]
 
+    def is_alive(self, job: Job) -> bool:
+        """Return whether the scheduler has the job and it has not ended."""
+        return bool(self._alive(job.scheduler, [job.id]))
+
+    def notice(self, text: str) -> None:
+        """Tell the reporter something that a user should know, as one sentence."""
+        self._reporter.notice(text)
+
     def find(self, plan: Plan) -> Job | None:
         """Return the Plan's job on the target; None when none was submitted."""
         place = staging.look(self._transport, plan)

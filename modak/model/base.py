@@ -98,7 +98,9 @@ def _check_version(value: Any) -> Any:
         try:
             Version(value)
         except InvalidVersion:
-            raise ValueError(f"'{value}' is not a version such as '2.1.0'") from None
+            raise ValueError(f"{value!r} is not a version such as '2.1.0'") from None
+        if value != value.strip():  # Version ignores white space at both ends, line breaks included
+            raise ValueError(f"{value!r} is not a version such as '2.1.0': remove the white space around it")
     return value
 
 

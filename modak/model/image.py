@@ -1,10 +1,11 @@
 """Container images: what the catalogue knows of one, and what a reference and a digest look like."""
 
+import unicodedata
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from modak.model.base import Line, Memory, Model, Name, RuntimeName, Text, VersionText
+from modak.model.base import Line, Memory, Model, Name, RuntimeName, VersionText
 
 Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
 """A registry's content address."""
@@ -14,6 +15,39 @@ microarchitecture; ``base``: an operating system with compilers or an MPI librar
 Architecture = Literal["amd64", "arm64", "ppc64le"]
 """The names that image registries use."""
 ImageAccelerator = Literal["nvidia", "amd"]
+
+
+def definition_text(value: str) -> str:
+    """Return text that may become part of a definition file; ValueError says why it may not.
+
+    A line break would begin a section of an Apptainer definition, such as %setup, whose commands run on the host, or
+    an instruction of a Containerfile. Readers differ in what ends a line (Python's splitlines takes form feeds, U+0085
+    and U+2028 for it), so no control character and no separator is allowed. Apptainer since 1.2 substitutes what
+    stands between double braces, everywhere in the file.
+    """
+    for character in value:
+        if (kind := unicodedata.category(character)) in ("Cc", "Zl", "Zp", "Cs"):
+            what = "line break" if value.splitlines() != [value] and character.isspace() else "control character"
+            what = "lone surrogate" if kind == "Cs" else what
+            raise ValueError(f"contains a {what}, U+{ord(character):04X}, which a definition file cannot hold")
+    if braces := next((pair for pair in ("{{", "}}") if pair in value), None):
+        raise ValueError(f"contains '{braces}', which Apptainer takes for a template")
+    if len(value) > 4096:
+        raise ValueError(f"has {len(value)} characters, and at most 4096 are allowed")
+    return value
+
+
+def _filled(value: str) -> str:
+    if not value.strip():
+        raise ValueError("must not be empty")
+    return value
+
+
+DefinitionText = Annotated[str, AfterValidator(definition_text)]
+"""One line of printable text."""
+LabelName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$")]
+LabelValue = Annotated[DefinitionText, AfterValidator(_filled)]
+PackageName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
 
 
 class MpiLibrary(Model):
@@ -27,7 +61,7 @@ class ImageEntry(Model):
     """One image of the catalogue, whether a registry has it or it is built from its definition."""
 
     name: Name
-    summary: Line | None = None
+    summary: LabelValue | None = None
     source: ImageSource
     framework: Name | None = None
     version: VersionText | None = None
@@ -44,7 +78,7 @@ class ImageEntry(Model):
     """Operating system inside, such as ubuntu18.04 or debian12."""
     compilers: list[Name] = []
     """Graph compilers inside: xla, ngraph, glow, inductor, ..."""
-    packages: dict[str, VersionText] = {}
+    packages: dict[PackageName, VersionText] = {}
     """Python packages inside that decisions rest on, by normalised name."""
     libraries: list[Line] = []
     """Shared libraries inside that levers may preload, by soname."""
@@ -63,7 +97,7 @@ class ImageEntry(Model):
     """Runtimes that can run it; every container runtime when absent."""
     size: Memory | None = None
     """Bytes to download."""
-    labels: dict[str, Text] = Field(default={})
+    labels: dict[LabelName, LabelValue] = Field(default={})
     """Labels that the image must carry."""
 
     @model_validator(mode="after")

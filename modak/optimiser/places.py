@@ -128,13 +128,13 @@ class _Finder:
             reason = "they do not fit either, for reasons such as these"
             places.rejected.append(Rejected(name=f"{others} other images", reason=reason))
         for entry in self._used(fitting, measured, places):
-            for runtime in (r for r in runtimes if _can(entry, r)):
+            for runtime in runtimes:
                 self._take(self._place(framework, engine, runtime, entry), entry, places)
 
     def _take(self, place: Place, entry: ImageEntry, places: Places) -> None:
-        """Add a place to the feasible ones, unless its runtime cannot show the image what it needs."""
-        reason = None
-        if entry.accelerator is not None:
+        """Add a place to the feasible ones, unless its runtime cannot run the image or show it what it needs."""
+        reason = self._not_runnable(place.runtime, entry)
+        if reason is None and entry.accelerator is not None:
             reason = fault_of_runtime(place.runtime, self.facts.runtimes[place.runtime], entry.accelerator)
         if reason is None and entry.mpi is not None and place.type == "hpc":
             reason = fault_of_ranks(place.runtime, self.ranks)
@@ -142,6 +142,17 @@ class _Finder:
             places.feasible.append(place)
         else:
             places.rejected.append(Rejected(name=place.option(()).name, reason=reason))
+
+    def _not_runnable(self, runtime: RuntimeName, entry: ImageEntry) -> str | None:
+        from modak.images.capabilities import fault_of_signature, fault_of_source
+        from modak.images.reference import parse
+
+        if entry.runtimes is not None and runtime not in entry.runtimes:
+            return f"the catalogue permits only {', '.join(entry.runtimes) or 'none'} for this image"
+        reason = fault_of_source(runtime, parse(entry.reference or f"build://{entry.name}"))
+        if reason is None and self.deployment.target.image_keys:
+            reason = fault_of_signature(runtime)
+        return reason
 
     def _groups(self, framework: Framework | None) -> list[Alike]:
         """Return the images that hold ``framework``, and the one that the user names."""
@@ -274,10 +285,6 @@ class _Finder:
         if image is None:
             return (not wanted, place.engine or "", 0)
         return (not wanted, place.engine or "", 1, preference(image), CONTAINERS.index(place.runtime))
-
-
-def _can(entry: ImageEntry, runtime: RuntimeName) -> bool:
-    return entry.runtimes is None or runtime in entry.runtimes
 
 
 def _version(entry: ImageEntry, framework: Framework) -> str | None:

@@ -14,6 +14,9 @@ from modak.transport.base import Completed
 class LocalTransport:
     """Runs commands on this machine, as the user who runs modak."""
 
+    concurrent = True
+    """Whether two threads may run commands at once."""
+
     def run(self, command: str, *, stdin: bytes | None = None, timeout: float | None = None) -> Completed:
         """See ``Transport.run``. The command has a session of its own: Ctrl-C ends modak and not the command."""
         try:

@@ -36,6 +36,9 @@ class SshTransport:
     The connection is made at the first use and made anew after it broke. Close it, or use it in a ``with``.
     """
 
+    concurrent = True
+    """Whether two threads may run commands at once: each has a channel of its own."""
+
     def __init__(
         self,
         host: str,

@@ -1,5 +1,6 @@
 """Images built by real Apptainer and podman, as an ordinary user, from the shipped recipes."""
 
+import contextlib
 import os
 import secrets
 import signal
@@ -18,7 +19,7 @@ from modak.images.pin import definition_for
 from modak.images.recipe import DATA, Recipes
 from modak.images.store import ImageStore
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Patience, Silent
 from modak.model.image import ImageEntry
 from modak.model.target import Polling, Target
 
@@ -118,6 +119,58 @@ def test_a_build_that_was_killed_goes_on_from_the_images_that_were_finished(
     assert jobs.wait([present], timeout=60)[0].state != "completed"
     run_build(build, jobs, tmp_path / "logs", timeout=600)
     assert store.check(build.image, "apptainer").labels["site"] == site
+
+
+class Said(Silent):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.notices: list[str] = []
+
+    def notice(self, text: str) -> None:
+        self.notices.append(text)
+
+
+def kill_all(leader: int) -> None:
+    """Kill all processes of a session, and what they have started in others, at once."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()
+            parents[int(path.parent.name)] = int(fields[1])
+    doomed = {leader}
+    while more := {pid for pid, parent in parents.items() if parent in doomed} - doomed:
+        doomed |= more
+    for pid in doomed:
+        os.kill(pid, signal.SIGSTOP)
+    for pid in doomed:
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_a_build_whose_job_was_killed_as_a_whole_is_started_anew_by_itself(
+    parts: Containers, catalogue: Mapping[str, ImageEntry], target: Target, store: ImageStore,
+    workspace: Path, tmp_path: Path,
+) -> None:  # fmt: skip
+    """Job script and all that it started die by SIGKILL, as when a node dies: nobody writes down an end."""
+    (tmp_path / "build").mkdir()
+    mark = f"once-{secrets.token_hex(4)}"
+    (tmp_path / "build" / "slow.sh.j2").write_text(f"[ -e /mnt/{mark} ] || {{ : >/mnt/{mark}; sleep 600; }}\n")
+    (tmp_path / "recipes.yaml").write_text("version: 1\nrecipes: [{entry: slow, build: slow}]\n")
+    slow = ImageEntry(name="slow", source="base", base="debian12-cpu", distribution="debian12", python="3.11.2")
+    said = Said()
+    jobs = Jobs(UserTransport(parts), reporter=said)
+    definition = definition_for("slow", {**catalogue, "slow": slow}, recipes=Recipes([DATA, tmp_path]))
+    build = make_build(definition, target, tmp_path / "context", compression="lz4")
+    present = jobs.present(build.plan, build.sources)
+    deadline = time.monotonic() + 120
+    while not (workspace / "images" / ".cache" / mark).exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    kill_all(int(present.job.id.partition("-")[0]))
+    run_build(build, jobs, tmp_path / "logs", timeout=600)
+    assert [text for text in said.notices if present.job.id in text and ("anew" in text or "again as" in text)]
+    assert store.check(build.image, "apptainer").labels["modak.digest"] == build.image.digest
+    assert not list(workspace.glob("runs/image-slow*"))
 
 
 def test_an_image_that_six_want_at_once_is_built_and_all_get_it(parts: Containers, tmp_path: Path) -> None:

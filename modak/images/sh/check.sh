@@ -46,6 +46,9 @@ apptainer | singularity)
     printf '\ncode %d' $?
   done ;;
 ch-run)
-  [ "$(head -c 4 "$path" | tr -d '\0')" = hsqs ] || fail "the image $path is none that Charliecloud mounts: it is not squashed" ;;
+  [ "$(head -c 4 "$path" | tr -d '\0')" = hsqs ] || fail "the image $path is none that Charliecloud mounts: it is not squashed"
+  # What ch-image keeps of the configuration that the registry had; ch-run does not look into it.
+  part metadata
+  unsquashfs -cat "$path" ch/metadata.json 2>/dev/null | head -c 1048576 || : ;;
 esac
 part end

@@ -1,6 +1,6 @@
 # shellcheck shell=sh
 # collect IMAGES DAYS DRY: removes images that nobody used for DAYS days and that no queued or running job needs, and
-# what broken downloads left. A file without a record is not modak's and stays. With DRY=1 only says so. Prints lines:
+# what killed builds and pulls left. A file without a record is not modak's and stays. With DRY=1 only says so. Prints lines:
 # removed or kept, bytes, file, reason.
 
 images=$1 days=$2 dry=$3
@@ -42,9 +42,5 @@ for path in "$images"/*.sif "$images"/*.sqfs; do
   fi
   lock_drop
 done
-part work
-find "$images/.work" -mindepth 1 -maxdepth 1 -mtime +1 2>/dev/null | while IFS= read -r dir; do
-  printf '%s\n' "$dir"
-  [ "$dry" = 1 ] || { chmod -R u+rwX "$dir" 2>/dev/null; rm -rf "$dir"; }
-done
+work_list "$dry"
 part end

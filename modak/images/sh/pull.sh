@@ -1,17 +1,17 @@
 # shellcheck shell=sh
-# pull IMAGES FILE TOOL REFERENCE DIGEST SHA256 BYTES HOLDER PLAIN SQUASH: brings REFERENCE to IMAGES/FILE, once.
+# pull IMAGES FILE TOOL REFERENCE DIGEST SHA256 BYTES HOLDER PLAIN SQUASH STALL: brings REFERENCE to IMAGES/FILE, once.
 # BYTES is the room that it takes on the way; SHA256 the file's hash, empty where it is known only afterwards;
-# PLAIN is 1 for a registry on this machine, which may speak HTTP. Standard input: user and password, a line each.
+# PLAIN is 1 for a registry on this machine, which may speak HTTP; STALL seconds without progress end it. Standard input: user and password, a line each.
 
 store_open "$1"
 file=$2 tool=$3 reference=$4 digest=$5 wanted=$6 bytes=$7 holder=$8 plain=$9
 shift 9
-squash=$1
+squash=$1 watch_limit=$2
 if ! IFS= read -r user || ! IFS= read -r password; then user='' password=''; fi
 
 attempt() { # COMMAND...: the registry's own scheme first; what is said goes to a log
-  if "$@" >"$work/log" 2>&1 </dev/null; then return 0; fi
-  [ "$plain" = 1 ] && APPTAINER_NOHTTPS=1 SINGULARITY_NOHTTPS=1 "$@" >"$work/log.plain" 2>&1 </dev/null && return 0
+  if watched "$work/log" "$@"; then return 0; fi
+  [ "$plain" = 1 ] && watched "$work/log.plain" env APPTAINER_NOHTTPS=1 SINGULARITY_NOHTTPS=1 "$@" && return 0
   # The attempt over plain HTTP says more, unless HTTP was not what the registry speaks.
   if [ -s "$work/log.plain" ] && ! grep -q 'HTTP request to an HTTPS server' "$work/log.plain"; then
     mv "$work/log.plain" "$work/log"
@@ -43,7 +43,20 @@ download_apptainer() {
   esac
 }
 
+# ch-image is '#!/usr/bin/env python3': a virtual environment first in PATH has not the packages that it needs.
+without_environments() { # takes them out of PATH, unless ch-image itself is there
+  path='' ifs=$IFS
+  IFS=:
+  for dir in $PATH; do
+    if [ -x "$dir/ch-image" ] || [ ! -e "$dir/../pyvenv.cfg" ]; then path=$path${path:+:}$dir; fi
+  done
+  IFS=$ifs
+  PATH=$path
+  unset PYTHONPATH PYTHONHOME VIRTUAL_ENV
+}
+
 download_charliecloud() {
+  without_environments
   export CH_IMAGE_STORAGE="$work/store" CH_IMAGE_CACHE=disabled TMPDIR="$work"
   [ -z "$user" ] || export CH_IMAGE_USERNAME="$user" CH_IMAGE_PASSWORD="$password" CH_IMAGE_AUTH=yes
   # gzip's first level takes a fifth of the time of its last, for a tenth more room.

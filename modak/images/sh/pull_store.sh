@@ -1,8 +1,8 @@
 # shellcheck shell=sh
-# pull_store TOOL NAME PLAIN: lets podman or docker pull NAME, which ends in a digest, into its own store.
+# pull_store TOOL NAME PLAIN STALL: lets podman or docker pull NAME, which ends in a digest, into its own store.
 # Standard input: registry, user and password, a line each, or nothing.
 
-tool=$1 name=$2 plain=$3
+tool=$1 name=$2 plain=$3 watch_limit=$4 file=$2
 command -v "$tool" >/dev/null 2>&1 || fail "$tool is not on this machine's PATH"
 if "$tool" image inspect "$name" >/dev/null 2>&1; then
   part pulled
@@ -11,7 +11,10 @@ if "$tool" image inspect "$name" >/dev/null 2>&1; then
   exit 0
 fi
 store_login "$tool"
-pull() { "$tool" pull "$@" "$name" >"$work/log" 2>&1 </dev/null; }
+# podman keeps a blob there until it is whole; docker's daemon downloads, and shows only what it says.
+[ "$tool" != podman ] || export TMPDIR="$work"
+trap 'exit 143' HUP INT TERM
+pull() { watched "$work/log" "$tool" pull "$@" "$name"; }
 if [ "$tool" = podman ] && [ "$plain" = 1 ]; then
   pull || pull --tls-verify=false
 else

@@ -13,6 +13,7 @@ store_open() { # IMAGES
 tmp=
 store_work() { # sets work, a folder of our own that is removed at the end, with the lock
   work=$(mktemp -d "$images/.work/XXXXXXXX") || fail "the image folder $images cannot be written"
+  work_own
   trap store_end EXIT
   trap 'store_end; exit 129' HUP
   trap 'store_end; exit 130' INT
@@ -31,6 +32,9 @@ store_unpack() {
 
 store_end() { # whole, even where a signal comes while the shell is ending: that would cut the trap of EXIT short
   trap '' HUP INT TERM
+  [ -z "${watch_tool:-}" ] || kill "$watch_tool" 2>/dev/null
+  [ -z "${watch_beat:-}" ] || kill "$watch_beat" 2>/dev/null
+  [ -z "${work_beat:-}" ] || kill "$work_beat" 2>/dev/null
   lock_drop
   chmod -R u+rwX "$work" ${tmp:+"$tmp"} 2>/dev/null
   rm -rf "$work" ${tmp:+"$tmp"}
@@ -39,7 +43,7 @@ store_end() { # whole, even where a signal comes while the shell is ending: that
 store_login() { # TOOL: sets work, a private folder; standard input: registry, user and password, a line each, or nothing
   umask 077
   work=$(mktemp -d "${TMPDIR:-/tmp}/modak.XXXXXXXX") || fail "no temporary folder can be made"
-  trap 'rm -rf "$work"' EXIT
+  trap '[ -z "${watch_tool:-}" ] || kill "$watch_tool" "$watch_beat" 2>/dev/null; rm -rf "$work"' EXIT
   if ! IFS= read -r registry || ! IFS= read -r user || ! IFS= read -r password; then return 0; fi
   case $1 in
   apptainer | singularity) store_login_apptainer ;;
@@ -84,13 +88,19 @@ store_put() { # NEW FILE REFERENCE DIGEST TOOL: NEW becomes FILE, for good
   touch "$images/.used/$2"
 }
 
+store_line() { # prints standard input as one line that a terminal takes for nothing else
+  tr -s '[:space:]' ' ' | tr -d '[:cntrl:]' | cut -c1-400
+}
+
 store_why() { # LOG: the sentence of a tool that failed
   if grep -qi 'no space left on device\|disk quota exceeded' "$1"; then
-    echo "there is no space left for it"
+    echo "there is no space left for it: $(grep -i 'no space left on device\|disk quota exceeded' "$1" | tail -n 1 | store_line)"
+  elif grep -q 'WRONG_VERSION_NUMBER\|wrong version number\|RECORD_LAYER_FAILURE\|record layer failure' "$1"; then
+    echo "ch-image speaks https only, and the registry speaks plain http: pull with apptainer or podman, or give the registry a certificate"
   else
     why=$(sed -n -e 's/^.*FATAL: *//p' -e 's/^Error: *//p' -e 's/^error: *//p' "$1" | tail -n 1)
     [ -n "$why" ] || why=$(grep . "$1" | tail -n 1)
-    printf '%s\n' "$why" | tr -s '[:space:]' ' ' | cut -c1-400
+    printf '%s\n' "$why" | store_line
   fi
 }
 

@@ -1,8 +1,11 @@
-"""What a build's job takes over from the job that wants the image."""
+"""What a build's job takes over from the job that wants the image, and what is said of one that failed."""
+
+from pathlib import Path
 
 import pytest
 
-from modak.images.build import reserved
+from modak.images.build import _reason, reserved
+from modak.model.job import JobResult
 from modak.model.request import JobOptions
 
 
@@ -24,3 +27,29 @@ def test_a_build_is_one_process_on_one_node_where_the_job_would_run(
 ) -> None:
     made = reserved(JobOptions.model_validate(wanted), "image-x")
     assert made == JobOptions.model_validate({**built, "name": "image-x", "ranks": 1, "mpi_launcher": "none"})
+
+
+@pytest.mark.parametrize(
+    ("log", "says"),
+    [
+        ("modak: /images has 10 MB free, and 2048 MB are needed for the image\n", "has 10 MB free, and 2048 MB"),
+        ("a\nE: Unable to locate package x\nmodak: the image q was not built: apptainer ended with exit code 255\n",
+         "E: Unable to locate package x"),
+        ("FATAL: While performing build: write /x: no space left on device\nFATAL: cleanup failed\n",
+         "there is no space left for it: FATAL: While performing build: write /x: no space left on device"),
+        ("one\ntwo\nthree\nfour\n", "ended with exit code 1; the log ends with: two | three | four"),
+        ("", "the application ended with exit code 1"),
+        ("x\x1b[2J\x07y\r\nFATAL: a\x1b]0;b\x9b\n", "FATAL: a ]0;b"),
+        ("FATAL: " + "x" * 5000, "FATAL: " + "x" * 293),
+    ],
+)  # fmt: skip
+def test_the_reason_of_a_failed_build_is_what_its_log_says(log: str, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "output.log"
+    path.write_text(log)
+    result = JobResult(
+        id="1", scheduler="process", tag="modak-0123456789abcdef", state="failed", directory="/d",
+        reason="the application ended with exit code 1",
+    )  # fmt: skip
+    reason = _reason(path, result)
+    assert says in reason
+    assert reason.isprintable()

@@ -59,7 +59,7 @@ def test_each_runtime_names_the_image_in_its_own_way() -> None:
     assert argument(built, "singularity", "/i") == "/i/Mine-1-0123456789abcdef.sif"
     assert argument(built, "docker", "/i") == "localhost/modak/mine-1:0123456789abcdef"
     assert argument(file, "apptainer", "/i") == "/site/app.sif"
-    with pytest.raises(InputError, match="podman and docker cannot run"):
+    with pytest.raises(InputError, match="podman does not support SIF files; use apptainer or singularity"):
         argument(file, "podman", "/i")
     with pytest.raises(InputError, match="runs no image"):
         argument(hub, "native", "/i")
