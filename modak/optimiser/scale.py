@@ -77,6 +77,7 @@ def _is_of(record: Measurement, work: Work, place: Place, levers: LeverSet) -> b
         not others
         and record.framework in (None, work.framework)
         and record.workload.dataset == work.workload.dataset
+        and (record.hardware.accelerator, record.hardware.accelerators) == (work.accelerator, work.accelerators)
         and place_differences(record.configuration, place, work.framework) == frozenset()
         and sorted(record.configuration.levers) == sorted(levers)
     )
