@@ -16,10 +16,13 @@ Architecture = Literal["amd64", "arm64", "ppc64le"]
 ImageAccelerator = Literal["nvidia", "amd"]
 
 
-class MpiLibrary(Model):
-    """The MPI library inside an image."""
+MpiFamily = Literal["mpich", "openmpi", "mvapich", "intelmpi"]
 
-    family: Literal["mpich", "openmpi", "mvapich", "intelmpi"]
+
+class MpiLibrary(Model):
+    """An MPI library, of an image or of a target."""
+
+    family: MpiFamily
     version: VersionText
 
 

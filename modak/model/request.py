@@ -155,6 +155,9 @@ class JobOptions(Model):
     """Shell lines run after the application, whose exit code stays the job's."""
     mpi_launcher: Literal["srun", "mpirun", "mpiexec", "none"] | None = None
     """Command that starts the ranks; the site's usual one when absent."""
+    mpi: Literal["mpich", "openmpi", "mvapich", "intelmpi", "none"] | None = None
+    """The MPI library of the program, by which ``srun --mpi`` is chosen and the start of each rank is checked; found by
+    what the program is linked to when absent. ``none`` is a program whose ranks do not use MPI."""
 
     @model_validator(mode="after")
     def _layout_fits(self) -> "JobOptions":

@@ -21,6 +21,7 @@ from modak.model.target import Facts, Node
 from modak.optimiser.conditions import satisfies
 from modak.optimiser.images import fault_of, find
 from modak.optimiser.options import Option, Place, place_words
+from modak.optimiser.ranks import rank_start
 from modak.optimiser.runtimes import fault_of_ranks, fault_of_runtime
 
 CONTAINERS: tuple[RuntimeName, ...] = ("apptainer", "singularity", "charliecloud", "podman", "docker")
@@ -189,6 +190,8 @@ class _Finder:
             reason = fault_of_runtime(place.runtime, self.facts.runtimes[place.runtime], entry.accelerator)
         if reason is None and entry.mpi is not None and place.type == "hpc":
             reason = fault_of_ranks(place.runtime, self.ranks)
+        if reason is None and isinstance(start := rank_start(self.deployment, self.facts, entry, self.ranks), str):
+            reason = start
         if reason is None:
             places.feasible.append(place)
         else:
@@ -227,6 +230,8 @@ class _Finder:
 
     def _native(self, framework: Framework | None, engine: str | None, places: Places) -> None:
         reason = self._not_permitted("native") or self._native_fault(framework)
+        if reason is None and isinstance(start := rank_start(self.deployment, self.facts, None, self.ranks), str):
+            reason = start
         place = self._place(framework, engine, "native", None)
         if reason is None:
             places.feasible.append(place)

@@ -11,7 +11,18 @@ from modak.catalogue.names import accelerator_name
 from modak.errors import InfeasibleError
 from modak.model.deployment import Deployment
 from modak.model.measurement import Measurement, Ratio
-from modak.model.plan import Candidate, Image, Plan, Ranked, Rejected, Resources, Source, Versions, sha256_of
+from modak.model.plan import (
+    Candidate,
+    Image,
+    Plan,
+    Ranked,
+    RankStart,
+    Rejected,
+    Resources,
+    Source,
+    Versions,
+    sha256_of,
+)
 from modak.model.target import Facts, Node
 from modak.optimiser.candidates import Choice, Enumerator, check_names
 from modak.optimiser.decision import Decision, decide
@@ -20,6 +31,7 @@ from modak.optimiser.knowledge import Knowledge
 from modak.optimiser.modelled import Modelled, usable_model
 from modak.optimiser.options import Option, Place
 from modak.optimiser.places import Places, places_of
+from modak.optimiser.ranks import rank_start
 from modak.optimiser.resources import node_of, partition_of, resources_of, scheduler_of
 from modak.optimiser.scale import Series, scale_of
 from modak.performance.matching import Work
@@ -50,7 +62,7 @@ def make_plan(
     scheduler = scheduler_of(deployment, facts)
     outcome = _decided(deployment, facts, catalogue, measurements, model, unavailable or {})
     decision = outcome.decision
-    builder = _Builder(deployment, outcome.places, sources, catalogue, outcome.resources)
+    builder = _Builder(deployment, outcome.places, sources, catalogue, outcome.resources, facts)
     return Plan(
         created=now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         name=deployment.job.name or deployment.application.name,
@@ -245,8 +257,10 @@ class _Builder:
         sources: Sequence[Source],
         catalogue: Catalogue,
         resources: Resources,
+        facts: Facts,
     ) -> None:
         self.deployment = deployment
+        self.facts = facts
         self.places = places.by_option()
         self.sources = sources
         self.catalogue = catalogue
@@ -273,7 +287,12 @@ class _Builder:
             launcher_text=self._launcher_text(launcher),
             argv=[*self._argv(place, launcher), *(engine.arguments if engine else [])],
             resources=self._resources(next((lever.threads for lever in chosen if lever.threads), None)),
+            rank_start=self._rank_start(place),
         )
+
+    def _rank_start(self, place: Place) -> RankStart | None:
+        start = rank_start(self.deployment, self.facts, place.image, self.resources.ranks)
+        return start if isinstance(start, RankStart) else None
 
     def _launcher_text(self, launcher: str | None) -> str | None:
         path = self.catalogue.launchers[launcher] if launcher else None

@@ -122,6 +122,9 @@ class Slurm(Scheduler):
             words = [word for word in words if not word.startswith("--ntasks-per-node=")]
         if job.target.mpi_type is not None:
             words.append(f"--mpi={job.target.mpi_type}")
+        elif job.rank_start is not None and job.rank_start.types:
+            # Chosen by the job script, which looks up what the program is linked to; see modak/jobs/ranks.py.
+            return f'{shell.join(words)} ${{modak_mpi_type:+"--mpi=$modak_mpi_type"}} {shell.join(argv)}'
         return shell.join([*words, *argv])
 
     def prepare(self, job: JobSpec) -> str:
