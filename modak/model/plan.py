@@ -73,7 +73,7 @@ class RankStart(Model):
     required: bool = False
     """Ranks that their launcher does not bring together fail, even where the program does not show its library."""
     types: dict[Literal["mpich", "openmpi"], Name] = {}
-    """What ``srun --mpi`` is given for either kind of library; empty where ``target.mpi_type`` says it, and elsewhere."""
+    """What ``srun --mpi`` is given for either kind of library; empty where ``target.mpi_type`` says it."""
 
 
 class Candidate(Model):
