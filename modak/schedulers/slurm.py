@@ -7,6 +7,7 @@ from typing import ClassVar
 from modak import shell
 from modak.errors import InputError, JobError
 from modak.model.base import SchedulerName
+from modak.numbers import digits
 from modak.schedulers import options as opt
 from modak.schedulers.base import NO_FOLDER, JobSpec, QueueState, Scheduler
 from modak.schedulers.slurm_states import from_accounting, from_record, from_row
@@ -183,7 +184,7 @@ class Slurm(Scheduler):
         """See ``Scheduler.parse_find``."""
         if done.returncode != 0:
             raise unreachable(_WORDS, done)
-        return sorted({line for line in done.stdout.split() if line.isdigit()}, key=int)
+        return sorted({line for line in done.stdout.split() if digits(line) is not None}, key=int)
 
     def check_command(self, job: JobSpec) -> str:
         """See ``Scheduler.check_command``."""
@@ -226,7 +227,7 @@ def _facts(lines: Sequence[str]) -> Iterator[tuple[str, str, QueueState]]:
         if line.startswith("sacct|"):
             yield from from_accounting(line, users)
         elif line.startswith("user|"):
-            _, number, name = line.split("|", 2)
+            number, _, name = line.removeprefix("user|").partition("|")
             users[number] = name
         elif line.startswith("JobId="):
             yield from from_record(line)
