@@ -1,8 +1,8 @@
 """From a description to its Plan: find the user's files, ask the target about itself, decide, keep what still holds."""
 
 import json
-from collections.abc import Callable, Collection, Sequence
-from datetime import datetime
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from modak.catalogue.catalogue import Catalogue
@@ -190,17 +190,54 @@ def keep_plan(plan: Plan, results: Path) -> bool:
 
 
 def with_image(plan: Plan, transport: Transport, *, search: Sequence[Path]) -> Plan:
-    """Return the Plan with the digest of its image, which its registry is asked for; see modak.images.pin."""
+    """Return the Plan with the digest of its image, which its registry is asked for; see modak.images.pin.
+
+    Where an image turns out not to be available the optimiser decides again without it, by the same rules: what takes
+    its place is not slower than the default either. The reason is raised where the user asked for that image, or where
+    nothing can do without it.
+    """
     if plan.chosen.image is None or plan.chosen.image.digest is not None:
         return plan
-    from modak.images.pin import pinned
+    from modak.images.pin import Unavailable, pinned, registry_of
     from modak.images.place import locate
     from modak.images.recipe import recipes_of
     from modak.images.store import ImageStore
 
     catalogue = catalogue_for(plan.request.catalogue, search)
     store = ImageStore(transport, locate(transport, plan.target))
-    return pinned(plan, catalogue.images, store, recipes_of(catalogue))
+    unavailable: dict[str, str] = {}
+    while True:
+        try:
+            return pinned(plan, catalogue.images, store, recipes_of(catalogue))
+        except Unavailable as missing:
+            name = missing.image.entry
+            if plan.application.image is not None or plan.request.configuration is not None or name is None:
+                raise missing.error() from None
+            unavailable[name] = str(missing)
+            if missing.is_silence and name in catalogue.images:
+                registry = registry_of(catalogue.images[name], catalogue.images)
+                others = (e.name for e in catalogue.images.values() if registry_of(e, catalogue.images) == registry)
+                unavailable |= dict.fromkeys(others, str(missing))
+            try:
+                plan = _replanned(plan, catalogue, unavailable)
+            except InfeasibleError:
+                raise missing.error() from None
+
+
+def _replanned(plan: Plan, catalogue: Catalogue, unavailable: Mapping[str, str]) -> Plan:
+    """Return the optimiser's new decision on what a Plan was asked, without some images."""
+    asked = Deployment(application=plan.application, target=plan.target, request=plan.request, job=plan.job)
+    fresh = make_plan(
+        asked,
+        plan.facts,
+        plan.sources,
+        now=datetime.strptime(plan.created, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC),
+        catalogue=catalogue,
+        measurements=available_measurements(),
+        model=model_folder(),
+        unavailable=unavailable,
+    )
+    return fresh.model_copy(update={"other_targets": plan.other_targets})
 
 
 def still_holds(plan: Plan, kept: Plan | None) -> Plan:

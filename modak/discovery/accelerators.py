@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from modak.model.target import Accelerator
+from modak.numbers import digits
 
+_MOST = 2**31 - 1
 Vendor = Literal["nvidia", "amd", "intel"]
 _MADE_BY: tuple[tuple[Vendor, str], ...] = (
     ("amd", r"^(amd|mi\d|gfx|vega|radeon|instinct|navi)"),
@@ -25,7 +27,8 @@ def parse_nvidia(text: str) -> list[Accelerator]:
         cells = [cell.strip() for cell in line.split(",")]
         # Without a driver or a device it prints a sentence.
         if len(cells) == 3 and cells[0] and re.match(r"\d|\[", cells[1]):
-            memory = int(cells[1]) * 1024**2 if cells[1].isdecimal() else None
+            mebibytes = digits(cells[1], _MOST)
+            memory = None if mebibytes is None else mebibytes * 1024**2
             found.append((cells[0], memory, _version(cells[2])))
     return _grouped(found, "nvidia")
 
@@ -35,7 +38,7 @@ def parse_rocm(text: str) -> list[Accelerator]:
     start, end = text.find("{"), text.rfind("}")
     try:
         cards: dict[str, Any] = json.loads(text[start : end + 1]) if start >= 0 else {}
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # numbers of 4300 digits, and nesting
         return []
     folded = {
         card: {key.lower(): str(value) for key, value in fields.items()}
@@ -46,10 +49,10 @@ def parse_rocm(text: str) -> list[Accelerator]:
     found = []
     for card, fields in folded.items():
         # An integrated one is no accelerator: its memory is a piece of the host's.
-        memory = fields.get("vram total memory (b)", "")
-        if card.startswith("card") and (not memory.isdecimal() or int(memory) >= 1024**3):
+        memory = digits(fields.get("vram total memory (b)", ""))
+        if card.startswith("card") and (memory is None or memory >= 1024**3):
             name = fields.get("card series") or fields.get("card model") or "AMD GPU"
-            found.append((_in_brackets(name), int(memory) if memory.isdecimal() else None, driver))
+            found.append((_in_brackets(name), memory, driver))
     return _grouped(found, "amd")
 
 
@@ -58,8 +61,8 @@ def parse_gres(text: str) -> list[Accelerator]:
     found: Counter[str] = Counter()
     for item in re.sub(r"\([^)]*\)", "", text).split(","):
         words = item.strip().split(":")
-        if words[0] == "gpu" and words[-1].isdecimal():
-            found[words[1] if len(words) > 2 else "gpu"] += int(words[-1])
+        if words[0] == "gpu" and (count := digits(words[-1], _MOST)) is not None:
+            found[words[1] if len(words) > 2 else "gpu"] += count
     return [
         Accelerator(model=model, count=count, vendor=vendor_of(model)) for model, count in found.items() if count > 0
     ]
@@ -86,5 +89,5 @@ def _in_brackets(name: str) -> str:
 def _version(text: str) -> str | None:
     try:
         return str(Version(text)) and text
-    except InvalidVersion:
+    except ValueError:  # InvalidVersion, and parts of 4300 digits
         return None

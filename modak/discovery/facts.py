@@ -49,7 +49,8 @@ def parse_probe(text: str, target: Target | None, *, libraries: Collection[str] 
     except ValidationError as error:
         fault = error.errors()[0]
         place = ".".join(str(part) for part in fault["loc"])
-        raise TargetError(f"the target tells a {place} that is none: {fault['input']!r}: {fault['msg']}") from None
+        shown = repr(fault["input"])[:100]
+        raise TargetError(f"the target reports a {place} that is not valid: {shown}: {fault['msg']}") from None
 
 
 def _facts(answer: Answer, target: Target | None, libraries: Collection[str] | None) -> Facts:

@@ -6,6 +6,9 @@ from modak.discovery.accelerators import parse_nvidia, parse_rocm
 from modak.discovery.microarchitecture import features_of, microarchitecture
 from modak.discovery.probe import Answer
 from modak.model.target import Accelerator, Node
+from modak.numbers import digits
+
+_MOST_CORES, _MOST_KIB = 2**24, 2**50
 
 
 def parse_node(answer: Answer) -> Node:
@@ -49,16 +52,16 @@ def features_or_power(cpuinfo: dict[str, str]) -> bool:
 def parse_cores(answer: Answer) -> int | None:
     """Return the cores that this session may use: nproc's, else all that are online."""
     for name in ("nproc", "online"):
-        text = answer.line(name) or ""
-        if text.isdecimal() and int(text) > 0:
-            return int(text)
+        if cores := digits(answer.line(name) or "", _MOST_CORES):
+            return cores
     return None
 
 
 def parse_memory(meminfo: str) -> int | None:
     """Return the bytes of main memory, MemTotal of /proc/meminfo."""
     words = parse_colons(meminfo).get("MemTotal", "").split()
-    return int(words[0]) * 1024 if len(words) == 2 and words[0].isdecimal() and words[1] == "kB" else None
+    kibibytes = digits(words[0], _MOST_KIB) if len(words) == 2 and words[1] == "kB" else None
+    return None if kibibytes is None else kibibytes * 1024
 
 
 def parse_limits(text: str) -> tuple[int | None, int | None]:
@@ -72,7 +75,7 @@ def parse_limits(text: str) -> tuple[int | None, int | None]:
     quota = 0
     for line in text.splitlines():
         name, _, rest = line.partition(" ")
-        numbers = [int(value) for value in rest.split() if value.isdecimal()]
+        numbers = [number for value in rest.split() if (number := digits(value)) is not None]
         if name == "cpu.max" and len(numbers) == 2 and numbers[1]:
             cores.append(-(-numbers[0] // numbers[1]))
         elif name == "cpu.cfs_quota_us" and numbers:

@@ -44,7 +44,7 @@ def _described(cpuinfo: Mapping[str, str]) -> "Microarchitecture":
     vendor = cpuinfo.get("vendor_id", "generic")
     if (code := cpuinfo.get("CPU implementer")) is not None:
         vendor = TARGETS_JSON["conversions"]["arm_vendors"].get(code, code)
-    power = re.search(r"POWER(\d+)", cpuinfo.get("cpu", ""))
+    power = re.search(r"POWER([0-9]{1,3})", cpuinfo.get("cpu", ""))
     return partial_uarch(
         name=_RISC_V.get(cpuinfo.get("uarch", "")) or _RISC_V.get(cpuinfo.get("model name", ""), ""),
         vendor=vendor,

@@ -4,7 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from modak.model.target import Accelerator, Node, Partition
+from modak.numbers import digits
 
+_MOST = 2**31 - 1
 _SIZES = {"b": 1, "kb": 1024, "mb": 1024**2, "gb": 1024**3, "tb": 1024**4}
 
 
@@ -70,7 +72,7 @@ def typical(nodes: Sequence[Node]) -> Node:
 
 def parse_wall_time(text: str) -> int | None:
     """Return the seconds of ``[[hours:]minutes:]seconds``; None for anything else, and for no time at all."""
-    if not re.fullmatch(r"\d+(:\d+){0,2}", text):
+    if not re.fullmatch(r"[0-9]{1,9}(:[0-9]{1,9}){0,2}", text):
         return None
     seconds = 0
     for part in text.split(":"):
@@ -80,7 +82,7 @@ def parse_wall_time(text: str) -> int | None:
 
 def parse_size(text: str) -> int | None:
     """Return the bytes of ``24684096kb``; a bare number counts bytes."""
-    found = re.fullmatch(r"(\d+)([kmgt]?b)?", text.lower())
+    found = re.fullmatch(r"([0-9]{1,15})([kmgt]?b)?", text.lower())
     return int(found[1]) * _SIZES[found[2] or "b"] or None if found else None
 
 
@@ -90,9 +92,9 @@ def _node(block: Mapping[str, str]) -> Node:
     cores = block.get("np") or block.get("resources_available.ncpus") or block.get("pcpus") or ""
     memory = block.get("resources_available.mem") or status.get("physmem", "")
     gpus = block.get("gpus") or block.get("resources_available.ngpus") or "0"
-    count = int(gpus) if gpus.isdecimal() else 0
+    count = digits(gpus, _MOST) or 0
     return Node(
-        cores=int(cores) or None if cores.isdecimal() else None,
+        cores=digits(cores, _MOST) or None,
         memory=parse_size(memory),
         accelerators=[Accelerator(model="gpu", count=count)] if count else [],
     )

@@ -8,6 +8,7 @@ from importlib import resources
 from modak.errors import TargetError
 from modak.model.application import Application
 from modak.model.target import Target
+from modak.numbers import digits
 from modak.schedulers.steps import reach
 from modak.shell import join
 
@@ -61,13 +62,14 @@ def split(text: str) -> Answer:
     What a login shell prints before the first part is left out.
     """
     # Transports keep bytes that are no UTF-8 apart; here they are nothing but noise.
-    text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    text = text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
     parts: dict[str, str] = {}
     codes: dict[str, int] = {}
     last = ""
     for name, body in _pieces(text):
         if name == "code":
-            codes[last] = int(body) if body.strip().isdecimal() else 1
+            code = digits(body.strip(), 255)
+            codes[last] = 1 if code is None else code
         else:
             parts[name] = body
             last = name

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from modak.discovery.accelerators import parse_gres
 from modak.model.target import Accelerator, Node, Partition
+from modak.numbers import digits
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def _group(line: str) -> Group | None:
 
 def parse_limit(text: str) -> int | None:
     """Return the seconds of ``minutes:seconds``, ``hours:..`` or ``days-hours:..``; None where there is no limit."""
-    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
+    found = re.fullmatch(r"(?:(\d{1,9})-)?(?:(\d{1,9}):)?(\d{1,9}):(\d{1,9})", text, re.ASCII)
     if found is None:
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
@@ -66,8 +67,8 @@ def parse_limit(text: str) -> int | None:
 
 
 def _number(text: str) -> int | None:
-    found = re.match(r"\d+", text)
-    return int(found[0]) or None if found else None
+    found = re.match(r"[0-9]+", text)
+    return digits(found[0], 2**40) or None if found else None
 
 
 def _partition(name: str, groups: Sequence[Group], host: Node | None) -> Partition:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection
 from typing import Literal
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from modak.discovery.probe import Answer
 from modak.model.base import RuntimeName
@@ -98,7 +98,7 @@ def parse_packages(listing: str) -> dict[str, str]:
             continue
         try:
             Version(named[2])
-        except InvalidVersion:
+        except ValueError:  # InvalidVersion, and parts of 4300 digits
             continue
         found.setdefault(re.sub(r"[-_.]+", "-", named[1]).lower(), named[2])
     return dict(sorted(found.items()))

@@ -9,7 +9,28 @@ from modak.images.reference import parse
 from modak.images.registry import resolve
 from modak.images.store import ImageStore
 from modak.model.image import ImageEntry
-from modak.model.plan import Image, Plan, Rejected
+from modak.model.plan import Image, Plan
+
+
+class Unavailable(Exception):
+    """The image of a Plan is not available, so that the optimiser has to decide again without it."""
+
+    def __init__(self, image: Image, cause: TargetError | InputError) -> None:
+        super().__init__(str(cause))
+        self.image = image
+        self.cause = cause
+
+    @property
+    def is_silence(self) -> bool:
+        """Whether the registry cannot be reached, so that no other image of it is available either."""
+        return isinstance(self.cause, TargetError) and "cannot be reached" in str(self.cause)
+
+    def error(self) -> TargetError | InputError:
+        """Return the error for the user, which names the image."""
+        name = self.image.entry or self.image.reference
+        if f"'{name}'" in str(self.cause):
+            return self.cause
+        return type(self.cause)(f"the image '{name}' is not available: {self.cause}")
 
 
 def pinned(
@@ -17,45 +38,29 @@ def pinned(
 ) -> Plan:
     """Return the Plan with its image's digest, where the runtime is no native one and it has none yet.
 
-    ``images`` is the catalogue; ``store`` is asked for the digest of a file on the target. An image that cannot be had
-    is rejected with the reason, and the next best candidate takes its place, unless the user asked for that image or
-    nothing else is left: then the reason is raised. The same tag gives the same digest until somebody moves it.
+    ``images`` is the catalogue; ``store`` is asked for the digest of a file on the target. Raise Unavailable for an
+    image that cannot be resolved. The same tag gives the same digest until somebody moves it.
     """
-    silent: dict[str, TargetError] = {}
-    while True:
-        image = plan.chosen.image
-        if plan.chosen.runtime == "native" or image is None or image.digest is not None:
-            return plan
-        try:
-            if (known := silent.get(parse(image.reference).registry)) is not None:
-                raise known
-            chosen = plan.chosen.model_copy(update={"image": pin_image(image, plan, images, store, recipes)})
-            return plan.model_copy(update={"chosen": chosen})
-        except (TargetError, InputError) as error:
-            if plan.application.image is not None or not plan.alternatives:
-                raise _named(error, image) from None
-            if isinstance(error, TargetError) and "cannot be reached" in str(error):
-                silent[parse(image.reference).registry] = error
-            plan = _without_chosen(plan, str(error))
+    image = plan.chosen.image
+    if plan.chosen.runtime == "native" or image is None or image.digest is not None:
+        return plan
+    try:
+        chosen = plan.chosen.model_copy(update={"image": pin_image(image, plan, images, store, recipes)})
+    except (TargetError, InputError) as error:
+        raise Unavailable(image, error) from None
+    return plan.model_copy(update={"chosen": chosen})
 
 
-def _named(error: TargetError | InputError, image: Image) -> TargetError | InputError:
-    name = image.entry or image.reference
-    return error if name in str(error) else type(error)(f"the image '{name}' cannot be had: {error}")
+def registry_of(entry: ImageEntry, images: Mapping[str, ImageEntry]) -> str | None:
+    """Return the registry that must be asked before an image of the catalogue can be used; None where none must.
 
-
-def _without_chosen(plan: Plan, why: str) -> Plan:
-    following, *others = plan.alternatives
-    return plan.model_copy(
-        update={
-            "chosen": following.candidate,
-            "prediction": following.prediction,
-            "alternatives": others,
-            "rejected": [*plan.rejected, Rejected(name=plan.chosen.name, reason=why)],
-            "gain": None,
-            "reason": f"it is the best whose image can be had: {plan.chosen.name} cannot, because {why}",
-        }
-    )
+    That is its own, or the one of what it is built on; an image whose digest is in the catalogue needs no question.
+    """
+    last = entry if entry.reference is not None else _chain(entry, images)[-1]
+    reference = last.reference or last.origin
+    if reference is None or last.digest is not None or parse(reference).digest is not None:
+        return None
+    return parse(reference).registry or None
 
 
 def pin_image(

@@ -55,6 +55,7 @@ def specification(plan: Plan, directory: str) -> JobSpec:
         resources=plan.chosen.resources,
         options=options,
         target=plan.target,
+        rank_start=plan.chosen.rank_start,
     )
 
 

@@ -10,6 +10,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from modak import shell
 from modak.errors import InputError
+from modak.jobs import ranks
 from modak.jobs.bringing import declared
 from modak.model.plan import Plan
 from modak.schedulers.base import JobSpec, Scheduler
@@ -72,7 +73,7 @@ def render(spec: JobSpec, plan: Plan, scheduler: Scheduler, template: str | None
         "preload": [word(name) for name in plan.chosen.preload if plan.chosen.runtime == "native"],
         "pre_execution": optional_word(spec.options.pre_execution),
         "post_execution": optional_word(spec.options.post_execution),
-        "prepare": scheduler.prepare(spec),
+        "prepare": "\n".join(filter(None, [scheduler.prepare(spec), ranks.prepare(plan)])),
         "launch": _launch(plan, spec, scheduler),
         **_scratch(plan, spec),
     }
@@ -126,8 +127,9 @@ def _threads(spec: JobSpec) -> int | None:
 
 
 def _launch(plan: Plan, spec: JobSpec, scheduler: Scheduler) -> str:
-    launch = portable(scheduler.launch(spec, _in_image(plan, spec.directory)))
-    return launch.replace(_STAND_IN + plan.tag(), '"$modak_work"')
+    argv = ranks.checked(plan, _in_image(plan, spec.directory))
+    launch = portable(scheduler.launch(spec, argv))
+    return launch.replace(_STAND_IN + plan.tag(), '"$modak_work"').replace(ranks.KIND, '"$modak_mpi"')
 
 
 def _scratch(plan: Plan, spec: JobSpec) -> dict[str, object]:

@@ -50,10 +50,13 @@ LabelValue = Annotated[DefinitionText, AfterValidator(_filled)]
 PackageName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
 
 
-class MpiLibrary(Model):
-    """The MPI library inside an image."""
+MpiFamily = Literal["mpich", "openmpi", "mvapich", "intelmpi"]
 
-    family: Literal["mpich", "openmpi", "mvapich", "intelmpi"]
+
+class MpiLibrary(Model):
+    """An MPI library, of an image or of a target."""
+
+    family: MpiFamily
     version: VersionText
 
 

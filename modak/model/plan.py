@@ -19,7 +19,7 @@ from modak.model.base import (
     Text,
     VariableName,
 )
-from modak.model.image import Architecture, Digest, ImageAccelerator
+from modak.model.image import Architecture, Digest, ImageAccelerator, MpiFamily
 from modak.model.request import JobOptions, Request
 from modak.model.target import Facts, Target
 
@@ -65,6 +65,17 @@ class Resources(Model):
     """GPUs per node."""
 
 
+class RankStart(Model):
+    """How several ranks are started so that their MPI library brings them together."""
+
+    family: MpiFamily | None = None
+    """The library, as far as it is known before the job's start: there it is looked up in the program itself."""
+    required: bool = False
+    """Ranks that their launcher does not bring together fail, even where the program does not show its library."""
+    types: dict[Literal["mpich", "openmpi"], Name] = {}
+    """What ``srun --mpi`` is given for either kind of library; empty where ``target.mpi_type`` says it."""
+
+
 class Candidate(Model):
     """One way to run the application."""
 
@@ -85,6 +96,8 @@ class Candidate(Model):
     argv: list[Text] = []
     """The final command line, relative to the working directory."""
     resources: Resources = Resources()
+    rank_start: RankStart | None = None
+    """None for one rank, for ranks that do not use MPI, and for a program that starts its ranks itself."""
 
 
 class Gain(Model):
@@ -212,7 +225,8 @@ class Plan(Model):
             ),
             "job": self.job.model_dump(mode="json"),
             "sources": [s.model_dump(mode="json") for s in self.sources],
-            "chosen": self.chosen.model_dump(mode="json"),
+            # How ranks are started follows from the rest and from what the target has installed.
+            "chosen": self.chosen.model_dump(mode="json", exclude={"rank_start"}),
         }
         return sha256_of(what)
 

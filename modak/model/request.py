@@ -18,6 +18,29 @@ from modak.model.base import (
 )
 
 
+class ExactConfiguration(Model):
+    """One configuration, named in full: what is not named here is not on."""
+
+    runtime: RuntimeName = "native"
+    """What runs the application."""
+    image: Line | None = None
+    """A name of the catalogue or a reference; required where ``runtime`` is a container runtime."""
+    engine: Name | None = None
+    """One of the application's ``engines``; the framework itself when absent."""
+    levers: list[Name] = []
+    """All levers that are on; none of the others is, not even one that is on by default."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> "ExactConfiguration":
+        if self.runtime == "native" and self.image is not None:
+            raise ValueError("an 'image' needs the container 'runtime' that runs it")
+        if self.runtime != "native" and self.image is None:
+            raise ValueError(f"the runtime '{self.runtime}' needs an 'image'")
+        if twice := next((name for name in self.levers if self.levers.count(name) > 1), None):
+            raise ValueError(f"the lever '{twice}' is named twice")
+        return self
+
+
 class Request(Model):
     """The optimisation options."""
 
@@ -28,9 +51,12 @@ class Request(Model):
     runtimes: list[RuntimeName] | None = None
     """Runtimes to choose among; all that the target has when absent."""
     require_levers: list[Name] = []
-    """Levers that must be on."""
+    """Levers that must be on; others may be on as well. See ``configuration`` for exactly one set of levers."""
     forbid_levers: list[Name] = []
     """Levers that must be off."""
+    configuration: ExactConfiguration | None = None
+    """The one configuration to run, for a measurement of just that: the Plan holds exactly this, with the nodes, ranks
+    and threads of ``job``, or is refused with the reason."""
     catalogue: list[Line] = []
     """Folders, or https:// addresses of single files, with levers, images and hardware that add to the catalogue or
     replace entries of the same name; a later one wins."""
@@ -38,6 +64,21 @@ class Request(Model):
     """Parallel efficiency to keep, for the objective ``efficiency``."""
     budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Highest cost: nodes x hours x the price of a node, or node-hours where it has none."""
+
+    @model_validator(mode="after")
+    def _nothing_left_to_choose(self) -> "Request":
+        if self.configuration is None:
+            return self
+        chooses = {
+            "runtimes": self.runtimes is not None,
+            "require_levers": bool(self.require_levers),
+            "forbid_levers": bool(self.forbid_levers),
+            "minimal_efficiency": self.minimal_efficiency is not None,
+            "objective": self.objective == "efficiency",
+        }
+        if key := next((key for key, given in chooses.items() if given), None):
+            raise ValueError(f"'configuration' leaves nothing to choose: leave '{key}' out")
+        return self
 
 
 MailEvent = Literal["begin", "end", "fail"]
@@ -114,6 +155,9 @@ class JobOptions(Model):
     """Shell lines run after the application, whose exit code stays the job's."""
     mpi_launcher: Literal["srun", "mpirun", "mpiexec", "none"] | None = None
     """Command that starts the ranks; the site's usual one when absent."""
+    mpi: Literal["mpich", "openmpi", "mvapich", "intelmpi", "none"] | None = None
+    """The MPI library of the program, by which ``srun --mpi`` is chosen and the start of each rank is checked; found by
+    what the program is linked to when absent. ``none`` is a program whose ranks do not use MPI."""
 
     @model_validator(mode="after")
     def _layout_fits(self) -> "JobOptions":

@@ -43,7 +43,8 @@ def about(name: str, reason: str) -> str:
 def check_names(catalogue: Catalogue, deployment: Deployment) -> None:
     """Raise InputError for a lever that the request names and the catalogue does not have."""
     request, known = deployment.request, catalogue.levers
-    for name in (*request.require_levers, *request.forbid_levers):
+    exact = request.configuration.levers if request.configuration else []
+    for name in (*request.require_levers, *request.forbid_levers, *exact):
         if name not in known:
             close = difflib.get_close_matches(name, known, 1)
             hint = f"; did you mean '{close[0]}'?" if close else ""
@@ -136,6 +137,14 @@ class Enumerator:
         if explore:
             self._note_others(choice)
         return choice
+
+    def exactly(self, names: Iterable[str]) -> Choice:
+        """Return the one option with these levers and no others; InfeasibleError with the reason where it cannot be."""
+        levers = self._sorted(names)
+        if reason := self.fault_of(levers):
+            raise InfeasibleError(f"request.configuration cannot be used: {reason}")
+        option = self.place.option(levers)
+        return Choice(option, option, [option])
 
     def _pairs(self, base: LeverSet) -> list[LeverSet]:
         """Return the usable sets in which two groups differ from ``base``, not more than _MOST_PAIRS."""

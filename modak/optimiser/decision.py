@@ -46,7 +46,9 @@ def decide(choice: Choice, knowledge: Knowledge, deployment: Deployment, price: 
         if reason := _over_limit(prediction, deployment, knowledge.evidence.work.nodes, price):
             rejected.append(Rejected(name=option.name, reason=reason))
             del predictions[option]
-    if choice.base in predictions:
+    if deployment.request.configuration is not None and choice.base in predictions:
+        chosen, why = choice.base, "it is the configuration that the request names"
+    elif choice.base in predictions:
         chosen, why = _against_base(choice, knowledge, predictions)
     else:
         chosen = _fastest(predictions, rejected)

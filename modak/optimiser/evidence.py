@@ -151,7 +151,7 @@ class Evidence:
     def _take_ratio(self, record: Ratio, table: Table, option: Option, found: frozenset[str]) -> None:
         """A ratio may lead from one image to another, so that its baseline has a place of its own."""
         for place in self._places:
-            shift = _shift(record.baseline, place, self.work.framework)
+            shift = place_differences(record.baseline, place, self.work.framework)
             if shift is not None and place.runtime == option.runtime:
                 value = math.sqrt(record.low * record.high)
                 ratio = Interval(value, record.low / _WORDS, record.high * _WORDS)
@@ -162,7 +162,7 @@ class Evidence:
     def _places_for(self, record: Measurement | Ratio) -> Iterator[tuple[Place, frozenset[str]]]:
         """Yield the places that ``record`` speaks for, each with what is different there."""
         for place in self._places:
-            shift = _shift(record.configuration, place, self.work.framework)
+            shift = place_differences(record.configuration, place, self.work.framework)
             if shift is not None:
                 yield place, shift
             elif not self._exact and self._stands_for_default(record, place):
@@ -231,7 +231,7 @@ def _engine(configuration: Configuration, framework: str | None) -> str | None:
     return None if configuration.framework in (None, framework) else configuration.framework
 
 
-def _shift(configuration: Configuration, place: Place, framework: str | None) -> frozenset[str] | None:
+def place_differences(configuration: Configuration, place: Place, framework: str | None) -> frozenset[str] | None:
     """Return in what ``place`` differs from where ``configuration`` ran; None where one says nothing of the other."""
     if _engine(configuration, framework) != place.engine:
         return None

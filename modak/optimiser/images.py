@@ -20,14 +20,17 @@ _ABI = {"mpich": "mpich", "mvapich": "mpich", "intelmpi": "mpich", "openmpi": "o
 """Families that can stand in for each other at run time: those of the MPICH ABI."""
 
 
-def find(text: str, catalogue: Catalogue) -> ImageEntry:
-    """Return the catalogue's entry that ``text`` names or refers to, or a new one for a reference unknown to it."""
+def find(text: str, catalogue: Catalogue, key: str = "application.image") -> ImageEntry:
+    """Return the catalogue's entry that ``text`` names or refers to, or a new one for a reference unknown to it.
+
+    InputError names the ``key`` that the text is from.
+    """
     if text in catalogue.images:
         return catalogue.images[text]
     if not re.search(r"[:/]", text):
         close = catalogue.nearest_image(text)
         hint = f"; did you mean '{close}'?" if close else ""
-        raise InputError(f"application.image: the catalogue has no image '{text}'{hint}")
+        raise InputError(f"{key}: the catalogue has no image '{text}'{hint}")
     from modak.images.reference import parse
 
     reference = parse(text)

@@ -20,6 +20,7 @@ def keep(new: Plan, old: Plan) -> Plan:
 
 
 def _is_choice(chosen: Candidate, candidate: Candidate) -> bool:
+    chosen = chosen.model_copy(update={"rank_start": candidate.rank_start})
     if chosen.image is None or candidate.image is None or candidate.image.digest is not None:
         return chosen == candidate
     if chosen.image.reference != candidate.image.reference:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -11,7 +11,7 @@ from packaging.version import Version
 from modak.catalogue.catalogue import Catalogue
 from modak.catalogue.imagefile import PACKAGES, Alike, preference
 from modak.documents.faults import nearest
-from modak.errors import InfeasibleError
+from modak.errors import InfeasibleError, InputError
 from modak.model.application import Framework
 from modak.model.base import RuntimeName
 from modak.model.deployment import Deployment
@@ -20,7 +20,8 @@ from modak.model.plan import Rejected
 from modak.model.target import Facts, Node
 from modak.optimiser.conditions import satisfies
 from modak.optimiser.images import fault_of, find
-from modak.optimiser.options import Place, place_words
+from modak.optimiser.options import Option, Place, place_words
+from modak.optimiser.ranks import rank_start
 from modak.optimiser.runtimes import fault_of_ranks, fault_of_runtime
 
 CONTAINERS: tuple[RuntimeName, ...] = ("apptainer", "singularity", "charliecloud", "podman", "docker")
@@ -45,21 +46,35 @@ class Places:
         """Where it would run without modak."""
         return self.feasible[0]
 
+    def by_option(self) -> dict[Option, Place]:
+        """Return the feasible places by their options without levers."""
+        return {place.option(()): place for place in self.feasible}
+
 
 def places_of(
-    deployment: Deployment, facts: Facts, node: Node, catalogue: Catalogue, ranks: int, measured: frozenset[str]
+    deployment: Deployment,
+    facts: Facts,
+    node: Node,
+    catalogue: Catalogue,
+    ranks: int,
+    measured: frozenset[str],
+    unavailable: Mapping[str, str] | None = None,
 ) -> Places:
     """Return every place; those of the images named in ``measured`` are looked at in any case.
 
-    InfeasibleError gives the reasons when there is none.
+    Of the images in ``unavailable`` none is one, for the reason given there. Where the request names a configuration,
+    its place is the only one. InfeasibleError gives the reasons when there is none.
     """
-    finder = _Finder(deployment, facts, node, catalogue, ranks)
+    finder = _Finder(deployment, facts, node, catalogue, ranks, unavailable or {})
     places = Places()
     own = deployment.application.framework
     for framework, engine in _frameworks(deployment, own):
         finder.look(framework, engine, measured, places)
-    if not any(place.engine is None for place in places.feasible):
+    exact = deployment.request.configuration
+    if not any(place.engine is None or exact is not None for place in places.feasible):
         raise InfeasibleError(_nowhere(places.rejected, deployment) + finder.nearest(own))
+    if exact is not None:
+        return places
     places.unused = finder.unused(places)
     if places.unused is not None and own is None and "native" not in (deployment.request.runtimes or []):
         raise InfeasibleError(f"the application cannot run on {deployment.target.name}: {places.unused}")
@@ -68,9 +83,15 @@ def places_of(
 
 
 def _frameworks(deployment: Deployment, own: Framework | None) -> Iterator[tuple[Framework | None, str | None]]:
-    yield own, None
-    for name, engine in deployment.application.engines.items():
-        yield Framework(name=name, version=engine.version), name
+    engines, exact = deployment.application.engines, deployment.request.configuration
+    if exact is not None and exact.engine is not None and exact.engine not in engines:
+        names = ", ".join(engines) or "no engines"
+        raise InputError(f"request.configuration.engine: the application has {names}, and not '{exact.engine}'")
+    if exact is None or exact.engine is None:
+        yield own, None
+    for name, engine in engines.items():
+        if exact is None or exact.engine == name:
+            yield Framework(name=name, version=engine.version), name
 
 
 def _nowhere(rejected: Sequence[Rejected], deployment: Deployment) -> str:
@@ -86,20 +107,34 @@ def _nowhere(rejected: Sequence[Rejected], deployment: Deployment) -> str:
 
 
 class _Finder:
-    def __init__(self, deployment: Deployment, facts: Facts, node: Node, catalogue: Catalogue, ranks: int) -> None:
+    def __init__(
+        self,
+        deployment: Deployment,
+        facts: Facts,
+        node: Node,
+        catalogue: Catalogue,
+        ranks: int,
+        unavailable: Mapping[str, str],
+    ) -> None:
         self.deployment = deployment
         self.application = deployment.application
         self.facts = facts
         self.node = node
         self.catalogue = catalogue
         self.ranks = ranks
+        self.unavailable = unavailable
+        self.exact = deployment.request.configuration
         self.wanted = self._wanted()
 
     def _wanted(self) -> ImageEntry | None:
         """Return the image that the user names; of one that nobody knows it is taken that it uses the job's GPUs."""
-        if self.application.image is None:
+        if self.exact is not None and self.exact.image is not None:
+            key, image = "request.configuration.image", self.exact.image
+        elif self.application.image is not None:
+            key, image = "application.image", self.application.image
+        else:
             return None
-        entry = find(self.application.image, self.catalogue)
+        entry = find(image, self.catalogue, key)
         if entry.name in self.catalogue.images or not self.deployment.job.gpus or not self.node.accelerators:
             return entry
         vendor = self.node.accelerators[0].vendor
@@ -107,13 +142,17 @@ class _Finder:
 
     def look(self, framework: Framework | None, engine: str | None, measured: frozenset[str], places: Places) -> None:
         """Add the places for ``framework`` to ``places``."""
-        self._native(framework, engine, places)
+        if self.exact is None or self.exact.runtime == "native":
+            self._native(framework, engine, places)
         runtimes = list(self._containers(engine, places))
         if not runtimes:
             return
         fitting: list[Alike] = []
         told = Counter[str]()
         for group in self._groups(framework):
+            group = self._available(group, runtimes[0], engine, places)
+            if not len(group):
+                continue
             reason = fault_of(
                 group.first, self._place(framework, None, runtimes[0], group.first), framework, self.facts, self.ranks
             )
@@ -131,6 +170,15 @@ class _Finder:
             for runtime in runtimes:
                 self._take(self._place(framework, engine, runtime, entry), entry, places)
 
+    def _available(self, group: Alike, runtime: RuntimeName, engine: str | None, places: Places) -> Alike:
+        """Return the images of a group without those that turned out not to be available, which are rejected."""
+        if not self.unavailable or not any(name in self.unavailable for name in group.names):
+            return group
+        for name in (name for name in group.names if name in self.unavailable):
+            rejected = "+".join(place_words(runtime, name, engine))
+            places.rejected.append(Rejected(name=rejected, reason=self.unavailable[name]))
+        return Alike([entry for entry in group if entry.name not in self.unavailable])
+
     def _take(self, place: Place, entry: ImageEntry, places: Places) -> None:
         """Add a place to the feasible ones, unless its runtime cannot run the image or show it what it needs."""
         reason = self._not_runnable(place.runtime, entry)
@@ -138,6 +186,8 @@ class _Finder:
             reason = fault_of_runtime(place.runtime, self.facts.runtimes[place.runtime], entry.accelerator)
         if reason is None and entry.mpi is not None and place.type == "hpc":
             reason = fault_of_ranks(place.runtime, self.ranks)
+        if reason is None and isinstance(start := rank_start(self.deployment, self.facts, entry, self.ranks), str):
+            reason = start
         if reason is None:
             places.feasible.append(place)
         else:
@@ -156,6 +206,8 @@ class _Finder:
 
     def _groups(self, framework: Framework | None) -> list[Alike]:
         """Return the images that hold ``framework``, and the one that the user names."""
+        if self.exact is not None:
+            return [Alike([self.wanted])] if self.wanted is not None else []
         groups = list(self.catalogue.image_index.holding(_package(framework))) if framework else []
         if self.wanted is not None and not any(self.wanted.name in group.names for group in groups):
             groups.insert(0, Alike([self.wanted]))
@@ -185,6 +237,8 @@ class _Finder:
 
     def _native(self, framework: Framework | None, engine: str | None, places: Places) -> None:
         reason = self._not_permitted("native") or self._native_fault(framework)
+        if reason is None and isinstance(start := rank_start(self.deployment, self.facts, None, self.ranks), str):
+            reason = start
         place = self._place(framework, engine, "native", None)
         if reason is None:
             places.feasible.append(place)
@@ -215,14 +269,17 @@ class _Finder:
 
     def _containers(self, engine: str | None, places: Places) -> Iterator[RuntimeName]:
         asked = self.deployment.request.runtimes or []
-        for runtime in CONTAINERS:
+        if self.exact is not None:
+            asked = [self.exact.runtime]
+        for runtime in CONTAINERS if self.exact is None else [r for r in CONTAINERS if r in asked]:
             if runtime in self.facts.runtimes:
                 if reason := self._not_permitted(runtime) or self._too_old(runtime):
                     places.rejected += [Rejected(name=runtime, reason=reason)] if engine is None else []
                 else:
                     yield runtime
-            elif runtime in asked and engine is None:
-                reason = f"the request permits {runtime}, which was not found on {self.deployment.target.name}"
+            elif runtime in asked and (engine is None or self.exact is not None):
+                verb = "permits" if self.exact is None else "names"
+                reason = f"the request {verb} {runtime}, which was not found on {self.deployment.target.name}"
                 places.rejected.append(Rejected(name=runtime, reason=reason))
 
     def _too_old(self, runtime: RuntimeName) -> str | None:

@@ -1,6 +1,6 @@
 """make_plan: from what was asked and found to the Plan."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -11,7 +11,18 @@ from modak.catalogue.names import accelerator_name
 from modak.errors import InfeasibleError
 from modak.model.deployment import Deployment
 from modak.model.measurement import Measurement, Ratio
-from modak.model.plan import Candidate, Image, Plan, Ranked, Rejected, Resources, Source, Versions, sha256_of
+from modak.model.plan import (
+    Candidate,
+    Image,
+    Plan,
+    Ranked,
+    RankStart,
+    Rejected,
+    Resources,
+    Source,
+    Versions,
+    sha256_of,
+)
 from modak.model.target import Facts, Node
 from modak.optimiser.candidates import Choice, Enumerator, check_names
 from modak.optimiser.decision import Decision, decide
@@ -20,8 +31,9 @@ from modak.optimiser.knowledge import Knowledge
 from modak.optimiser.modelled import Modelled, usable_model
 from modak.optimiser.options import Option, Place
 from modak.optimiser.places import Places, places_of
+from modak.optimiser.ranks import rank_start
 from modak.optimiser.resources import node_of, partition_of, resources_of, scheduler_of
-from modak.optimiser.scale import scale_of
+from modak.optimiser.scale import Series, scale_of
 from modak.performance.matching import Work
 from modak.performance.records import Measurements, load_measurements
 
@@ -35,19 +47,22 @@ def make_plan(
     catalogue: Catalogue | None = None,
     measurements: Measurements | None = None,
     model: Path | None = None,
+    unavailable: Mapping[str, str] | None = None,
 ) -> Plan:
     """Decide how to run ``deployment`` on the target that ``facts`` describe; the same input gives the same Plan.
 
     ``model`` is the folder of a fitted time model, which is used where it fits the measurements and the catalogue.
+    ``unavailable`` holds the names of images that turned out not to be available, each with the reason: the decision
+    is made without them, by the same rules.
 
     Raise InputError for a name that does not exist and InfeasibleError when nothing can do what was asked.
     """
     catalogue = catalogue or load_catalogue()
     measurements = measurements or load_measurements()
     scheduler = scheduler_of(deployment, facts)
-    outcome = _decided(deployment, facts, catalogue, measurements, model)
+    outcome = _decided(deployment, facts, catalogue, measurements, model, unavailable or {})
     decision = outcome.decision
-    builder = _Builder(deployment, outcome.places, sources, catalogue, outcome.resources)
+    builder = _Builder(deployment, outcome.places, sources, catalogue, outcome.resources, facts)
     return Plan(
         created=now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         name=deployment.job.name or deployment.application.name,
@@ -94,29 +109,71 @@ class _Outcome:
 
 
 def _decided(
-    deployment: Deployment, facts: Facts, catalogue: Catalogue, measurements: Measurements, model: Path | None
+    deployment: Deployment,
+    facts: Facts,
+    catalogue: Catalogue,
+    measurements: Measurements,
+    model: Path | None,
+    unavailable: Mapping[str, str],
 ) -> _Outcome:
     check_names(catalogue, deployment)
     partition = partition_of(deployment, facts)
     node = node_of(deployment, facts, partition)
-    resources = resources_of(deployment, node, partition)
-    work = _work(deployment, node, resources, catalogue)
-    records = measurements.of_workload(work.workload.model) if work.workload.model else []
-    scale = scale_of(deployment, resources, work, records)
-    if scale is not None:
-        resources = scale.resources
-        work = _work(deployment, node, resources, catalogue)
-    places = places_of(deployment, facts, node, catalogue, resources.ranks, _images_in(records))
-    evidence = Evidence(records, work, places.feasible)
+    asked = resources_of(deployment, node, partition)
+    workload = deployment.application.workload.model
+    records = measurements.of_workload(workload) if workload else []
     fitted, unused = usable_model(model, measurements, catalogue)
-    choice = _choice(deployment, catalogue, places, evidence, pairs=fitted is not None)
+
+    def alternatives(resources: Resources) -> _Alternatives:
+        work = _work(deployment, node, resources, catalogue)
+        images = _images_in(records)
+        places = places_of(deployment, facts, node, catalogue, resources.ranks, images, unavailable)
+        evidence = Evidence(records, work, places.feasible)
+        choice = _choice(deployment, catalogue, places, evidence, pairs=fitted is not None)
+        return _Alternatives(resources, work, places, evidence, choice)
+
+    found = alternatives(asked)
+    # What scales is what runs without a reason for anything else; the layout found for it is then that of all options.
+    scale = scale_of(deployment, found.series(records))
+    if scale is not None and scale.resources != asked:
+        found = alternatives(scale.resources)
+    choice, resources = found.choice, found.resources
     choice.rejected += unused
-    by_option = {place.option(()): place for place in places.feasible}
-    modelled = Modelled(fitted, work, by_option, catalogue) if fitted else None
-    decision = decide(choice, Knowledge(evidence, modelled, scale), deployment, node.price)
-    remarks = [places.unused, scale.words if scale else None, _budget(deployment, decision, resources, node.price)]
+    modelled = Modelled(fitted, found.work, found.places.by_option(), catalogue) if fitted else None
+    decision = decide(choice, Knowledge(found.evidence, modelled, scale), deployment, node.price)
+    remarks = [
+        found.places.unused,
+        scale.words if scale else None,
+        _without(unavailable),
+        _budget(deployment, decision, resources, node.price),
+    ]
     told = [remark for remark in remarks if remark is not None]
-    return _Outcome(places, choice, decision, resources, told, modelled.version if modelled else None)
+    return _Outcome(found.places, choice, decision, resources, told, modelled.version if modelled else None)
+
+
+@dataclass(frozen=True)
+class _Alternatives:
+    """What can be chosen at one layout."""
+
+    resources: Resources
+    work: Work
+    places: Places
+    evidence: Evidence
+    choice: Choice
+
+    def series(self, records: Sequence[Measurement | Ratio]) -> Series:
+        """Return the measurements of the base option at all layouts."""
+        base = self.choice.base
+        return Series(records, self.work, self.places.by_option()[base.with_levers(())], base.levers, self.resources)
+
+
+def _without(unavailable: Mapping[str, str]) -> str | None:
+    """Return the clause on images that turned out not to be available."""
+    if not unavailable:
+        return None
+    first, *others = unavailable
+    more = f" and {len(others)} more" if others else ""
+    return f"it was decided without {first}{more}, because {unavailable[first]}"
 
 
 def _budget(deployment: Deployment, decision: Decision, resources: Resources, price: float | None) -> str | None:
@@ -148,12 +205,16 @@ def _images_in(records: Sequence[Measurement | Ratio]) -> frozenset[str]:
 
 def _choice(deployment: Deployment, catalogue: Catalogue, places: Places, evidence: Evidence, *, pairs: bool) -> Choice:
     """Return the options of all places; the first place that can do what the request requires has the base."""
+    exact = deployment.request.configuration
     whole: Choice | None = None
     refused: list[Rejected] = []
     for place in places.feasible:
         try:
             enumerator = Enumerator(catalogue, deployment, place)
-            choice = enumerator.choose(evidence.measured(place), explore=whole is None, pairs=pairs)
+            if exact is not None:
+                choice = enumerator.exactly(exact.levers)
+            else:
+                choice = enumerator.choose(evidence.measured(place), explore=whole is None, pairs=pairs)
         except InfeasibleError as error:
             refused.append(Rejected(name=place.option(()).name, reason=str(error)))
             continue
@@ -196,9 +257,11 @@ class _Builder:
         sources: Sequence[Source],
         catalogue: Catalogue,
         resources: Resources,
+        facts: Facts,
     ) -> None:
         self.deployment = deployment
-        self.places = {place.option(()): place for place in places.feasible}
+        self.facts = facts
+        self.places = places.by_option()
         self.sources = sources
         self.catalogue = catalogue
         self.resources = resources
@@ -224,7 +287,12 @@ class _Builder:
             launcher_text=self._launcher_text(launcher),
             argv=[*self._argv(place, launcher), *(engine.arguments if engine else [])],
             resources=self._resources(next((lever.threads for lever in chosen if lever.threads), None)),
+            rank_start=self._rank_start(place),
         )
+
+    def _rank_start(self, place: Place) -> RankStart | None:
+        start = rank_start(self.deployment, self.facts, place.image, self.resources.ranks)
+        return start if isinstance(start, RankStart) else None
 
     def _launcher_text(self, launcher: str | None) -> str | None:
         path = self.catalogue.launchers[launcher] if launcher else None

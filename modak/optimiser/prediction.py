@@ -26,8 +26,9 @@ def predict(option: Option, choice: Choice, knowledge: Knowledge) -> Prediction:
     against = knowledge.compare(choice.base, option) if option != choice.base else None
     if against is not None and choice.base in evidence.direct:
         return _scaled(against, choice.base, knowledge, told)
-    if option == choice.base and knowledge.scale is not None and knowledge.scale.seconds is not None:
-        return _prediction(knowledge.scale.seconds, units, told, knowledge.scale.basis, knowledge.scale.words)
+    scale = knowledge.scale
+    if scale is not None and scale.seconds is not None and option == scale.option:
+        return _prediction(scale.seconds, units, told, scale.basis, scale.words)
     if (modelled := _modelled(option, knowledge, told)) is not None:
         return modelled
     elsewhere = evidence.elsewhere(option)

@@ -9,7 +9,9 @@ from modak.errors import InfeasibleError, InputError
 from modak.model.deployment import Deployment
 from modak.model.measurement import Measurement, Ratio
 from modak.model.plan import Basis, Resources
-from modak.performance.matching import Work, processor_words
+from modak.optimiser.evidence import place_differences
+from modak.optimiser.options import LeverSet, Option, Place
+from modak.performance.matching import Work, differences
 from modak.performance.scaling import Point, ScaleModel, amdahl, fit_scale
 from modak.performance.statistics import Interval
 
@@ -25,32 +27,83 @@ class Scale:
     words: str
     seconds: Interval | None
     """Predicted for the layout; None where only relative times are known."""
+    option: Option
+    """What was measured at several layouts: ``seconds`` hold for no other option."""
 
 
-def scale_of(
-    deployment: Deployment,
-    asked: Resources,
-    work: Work,
-    records: Sequence[Measurement | Ratio],
-) -> Scale | None:
-    """Return the layout for the objective, never more than ``asked``; None where nothing is known of how it scales.
+class Series:
+    """The runs of one option of one work on one kind of node, which differ in layout and problem size alone.
+
+    A law of scaling tells what ranks and threads bring. Over runs that differ in anything else it would take for the
+    effect of ranks what levers, data sets, images, runtimes, accelerators or processors bring, so that other runs of
+    the workload are counted, to be told, and not used.
+    """
+
+    def __init__(
+        self, records: Sequence[Measurement | Ratio], work: Work, place: Place, levers: LeverSet, asked: Resources
+    ) -> None:
+        self.option = place.option(levers)
+        self.asked = asked
+        self.work = work
+        measured = [record for record in records if isinstance(record, Measurement) and _is_same_work(record, work)]
+        own = [record for record in measured if _is_of(record, work, place, levers)]
+        self.points = [point for record in own for point in _points(record, work)]
+        self.unused = len(measured) - len(own)
+        """Measurements of the same work that differ in more than layout and size."""
+
+    def unused_note(self) -> str:
+        """Return the clause on the measurements that were not used; empty for none."""
+        if not self.unused:
+            return ""
+        runs = f"{self.unused} measurement{'s' if self.unused > 1 else ''} of it"
+        are = "are" if self.unused > 1 else "is"
+        return (
+            f"; {runs} with other levers, data, software, hardware, or in another image or runtime {are} not used, "
+            "because more than the number of ranks differs"
+        )
+
+
+def _is_same_work(record: Measurement, work: Work) -> bool:
+    ours, theirs = work.workload, record.workload
+    return record.type == work.type and (theirs.model, theirs.unit) == (ours.model, ours.unit)
+
+
+def _is_of(record: Measurement, work: Work, place: Place, levers: LeverSet) -> bool:
+    """Return whether a record of the work differs from the option in layout and problem size alone."""
+    packages = {name: version for name in record.software if (version := place.version_of(name)) is not None}
+    # Cores follow from ranks and threads, and length from the numbers of units and samples, which the laws know.
+    others = differences(record, work, packages) - {"cores", "length"}
+    return (
+        not others
+        and record.framework in (None, work.framework)
+        and record.workload.dataset == work.workload.dataset
+        and (record.hardware.accelerator, record.hardware.accelerators) == (work.accelerator, work.accelerators)
+        and place_differences(record.configuration, place, work.framework) == frozenset()
+        and sorted(record.configuration.levers) == sorted(levers)
+    )
+
+
+def scale_of(deployment: Deployment, series: Series) -> Scale | None:
+    """Return the layout for the objective, never more than asked for; None where nothing is known of how it scales.
 
     With objective ``time`` more ranks stay unless fewer are faster by more than the interval of the prediction; with
     ``cost`` the fewest node-seconds count; with ``efficiency`` the most ranks that keep the efficiency asked for.
     InfeasibleError when not even one rank does within the limits, or an efficiency cannot be told; InputError when an
     efficiency is to be kept and not given.
     """
+    asked, work = series.asked, series.work
     objective, least = deployment.request.objective, deployment.request.minimal_efficiency
     if objective == "efficiency" and least is None:
         raise InputError("request.objective: efficiency needs 'minimal_efficiency', the least that is to be kept")
     alone = deployment.application.type != "hpc" and asked.ranks == 1 and least is None
     if asked.ranks * (asked.threads or 1) == 1 or alone:
         return None
-    fitted = _model(deployment, work, records)
+    fitted = _model(deployment, series)
     if fitted is None:
-        return _unknown(objective, least, asked)
+        return _unknown(objective, least, series)
     model, basis = fitted
-    layouts = [(_point(r, work), r) for r in _layouts(asked)]
+    fixed = deployment.request.configuration is not None
+    layouts = [(_point(r, work), r) for r in ([asked] if fixed else _layouts(asked))]
     wanted = _point(asked, work)
     limit = deployment.job.wall_time
     if limit is not None and basis != "rule":
@@ -60,8 +113,10 @@ def scale_of(
                 f"job.wall_time: no layout up to {asked.ranks} ranks ends within {limit} s by {_law(model)}"
             )
     if least is not None:
-        return _efficient(layouts, model, basis, least, asked, limit)
-    if objective == "cost":
+        return _efficient(layouts, model, basis, least, series, limit)
+    if fixed:
+        point, chosen, words = wanted, asked, f"its seconds are predicted by {_law(model)}"
+    elif objective == "cost":
         point, chosen = min(layouts, key=lambda pair: (pair[0].nodes * model.seconds(pair[0]), pair[0].ranks))
         words = f"{_ranks(chosen, asked)} cost the fewest node-seconds by {_law(model)}"
     else:
@@ -70,21 +125,21 @@ def scale_of(
         if basis != "rule" and here.high >= there.low and chosen != asked:
             point, chosen = wanted, asked
         words = f"{_ranks(chosen, asked)} are the fastest by {_law(model)}"
-    return Scale(chosen, basis, words, None if basis == "rule" else model.interval(point))
+    return Scale(chosen, basis, words, None if basis == "rule" else model.interval(point), series.option)
 
 
-def _unknown(objective: str, least: float | None, asked: Resources) -> Scale | None:
+def _unknown(objective: str, least: float | None, series: Series) -> Scale | None:
     """An efficiency that nobody can tell is no promise to make."""
+    asked = series.asked
     if least is not None:
         raise InfeasibleError(
             f"request.minimal_efficiency: {least:g} cannot be promised on {asked.ranks * (asked.threads or 1)} cores, "
             "for nothing is known of how the application scales: give workload.parallel_share, or import measurements "
-            "of at least four runs in three layouts"
+            f"of at least four runs in three layouts{series.unused_note()}"
         )
     if objective == "cost":
-        return Scale(
-            asked, "none", "the layout stays as asked for: nothing is known of how the application scales", None
-        )
+        words = f"the layout stays as asked for: nothing is known of how the application scales{series.unused_note()}"
+        return Scale(asked, "none", words, None, series.option)
     return None
 
 
@@ -93,9 +148,10 @@ def _efficient(
     model: ScaleModel,
     basis: Basis,
     least: float,
-    asked: Resources,
+    series: Series,
     limit: int | None,
 ) -> Scale:
+    asked = series.asked
     keeping = [pair for pair in layouts if model.efficiency(pair[0]) >= least - 1e-12]
     if not keeping:
         within = f" and ends within the wall time of {limit} s" if limit is not None else ""
@@ -105,7 +161,7 @@ def _efficient(
     words = (
         f"{_ranks(chosen, asked)} keep a parallel efficiency of {efficiency:.3g}, {least:g} or more, by {_law(model)}"
     )
-    return Scale(chosen, basis, words, None if basis == "rule" else model.interval(point))
+    return Scale(chosen, basis, words, None if basis == "rule" else model.interval(point), series.option)
 
 
 def _ranks(chosen: Resources, asked: Resources) -> str:
@@ -145,12 +201,9 @@ def _point(resources: Resources, work: Work) -> Point:
     )
 
 
-def _model(
-    deployment: Deployment, work: Work, records: Sequence[Measurement | Ratio]
-) -> tuple[ScaleModel, Basis] | None:
-    """Return the law of this work on this hardware, or the one that the user gives."""
-    points = [point for record in records if isinstance(record, Measurement) for point in _points(record, work)]
-    model = fit_scale(points)
+def _model(deployment: Deployment, series: Series) -> tuple[ScaleModel, Basis] | None:
+    """Return the law of this option of the work on this hardware, or the one that the user gives."""
+    model = fit_scale(series.points)
     if model is not None:
         return model, "model"
     share = deployment.application.workload.parallel_share
@@ -158,14 +211,8 @@ def _model(
 
 
 def _points(record: Measurement, work: Work) -> Iterator[Point]:
-    """Yield the record's times for the work's number of units, where it is of this work on this hardware."""
-    ours, theirs, hardware = work.workload, record.workload, record.hardware
-    same = hardware.microarchitecture in (None, work.microarchitecture) and (
-        hardware.cpu_model is None or processor_words(hardware.cpu_model) == processor_words(work.cpu_model or "")
-    )
-    if record.type != work.type or theirs.model != ours.model or theirs.unit != ours.unit or not same:
-        return
-    factor = ours.units / theirs.units
+    """Yield the record's time for the work's number of units."""
+    ours, theirs = work.workload, record.workload
     totals = [run.total for run in record.runs if run.total is not None]
     if record.summary is not None:
         totals = [record.summary.mean]
@@ -175,6 +222,6 @@ def _points(record: Measurement, work: Work) -> Iterator[Point]:
             c.nodes,
             c.ranks,
             c.threads or 1,
-            statistics.median(totals) * factor,
+            statistics.median(totals) * ours.units / theirs.units,
             float(theirs.samples or ours.samples or 1),
         )

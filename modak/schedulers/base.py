@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from modak.model.base import SchedulerName
 from modak.model.job import JobState
-from modak.model.plan import Resources
+from modak.model.plan import RankStart, Resources
 from modak.model.request import JobOptions
 from modak.model.target import Target
 from modak.transport.base import Completed
@@ -36,6 +36,8 @@ class JobSpec:
     own_shell: bool = False
     """Whether the script can be started as the job's shell: it reads what a login shell reads, and nothing from its
     standard input."""
+    rank_start: RankStart | None = None
+    """How the ranks of an MPI program are brought together."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from modak.errors import InputError
+from modak.numbers import digits
 from modak.schedulers.base import JobSpec
 
 NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,62}"
@@ -24,6 +25,9 @@ TASKS = r"\d+(-\d+(:\d+)?)?(,\d+(-\d+(:\d+)?)?)*"
 FILE_PATTERN = re.compile(r"%\d*[A-Za-z%]|\$\{?PBS_|\^array_index\^")
 _HOST_RANGE = re.compile(r"(?P<head>[^\[\],]*)\[(?P<ranges>[0-9,-]+)\](?P<tail>[^\[\],]*)")
 _LARGEST = 100_000
+"""Most tasks of an array, and most hosts of a list."""
+_LARGEST_TASK = 2**31 - 1
+_LONGEST = 1000
 
 
 def checked(scheduler: str, key: str, value: str, pattern: str = WORD, hint: str = "") -> str:
@@ -137,7 +141,7 @@ def clock(seconds: int) -> str:
 
 def seconds_of(text: str) -> int | None:
     """Return seconds for ``[D-][H:]MM:SS`` or plain seconds; None for anything else, such as UNLIMITED."""
-    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text.strip(), re.ASCII)
+    match = re.fullmatch(r"(?:(\d{1,9})-)?(?:(\d{1,9}):)?(\d{1,9}):(\d{1,9})", text.strip(), re.ASCII)
     if match:
         days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
         return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
@@ -174,6 +178,8 @@ def array(job: JobSpec, scheduler: str) -> Array | None:
         raise refused(scheduler, "job.array", f"'{text}' is no array", "write it as 0-9, 0-9%2 or 1,3,5")
     numbers, _, limit = text.partition("%")
     found = ranges(numbers)
+    if found is None or (limit and digits(limit) is None):
+        raise refused(scheduler, "job.array", f"'{text[:100]}' has more than {_LARGEST} tasks")
     for part, (first, last, step) in zip(numbers.split(","), found, strict=True):
         if first > last or step == 0 or last - first > _LARGEST:
             raise refused(scheduler, "job.array", f"'{part}' is no range of at most {_LARGEST} tasks")
@@ -182,20 +188,31 @@ def array(job: JobSpec, scheduler: str) -> Array | None:
     return Array(found, int(limit) if limit else None)
 
 
-def ranges(tasks: str) -> list[tuple[int, int, int]]:
-    """Return (first, last, step) of each part of a text that matches TASKS, such as ``1,3,5-9:2``."""
+def ranges(tasks: str) -> list[tuple[int, int, int]] | None:
+    """Return (first, last, step) of each part of a text that matches TASKS, such as ``1,3,5-9:2``.
+
+    None for more tasks than any scheduler takes: a target may say so, and each of them would become an object.
+    """
     found = []
+    total = 0
     for part in tasks.split(","):
         span, _, step = part.partition(":")
         first, _, last = span.partition("-")
-        found.append((int(first), int(last or first), int(step or 1)))
-    return found
+        numbers = [digits(text, _LARGEST_TASK) for text in (first, last or first, step or "1")]
+        if None in numbers:
+            return None
+        begin, end, stride = (number or 0 for number in numbers)
+        total += max(0, end - begin) // (stride or 1) + 1
+        found.append((begin, end, stride))
+    return found if total <= _LARGEST + 1 else None
 
 
 def hosts(text: str) -> list[str]:
     """Return the names in a host list such as ``n[1-3,7],m1``; a text that is none is returned as one name."""
     names: list[str] = []
     for part in _parts(text):
+        if len(names) > _LARGEST:
+            return [text[:_LONGEST]]
         if match := _HOST_RANGE.fullmatch(part):
             names += [match["head"] + number + match["tail"] for number in _numbers(match["ranges"])]
         elif part:
@@ -221,8 +238,8 @@ def _numbers(ranges: str) -> Iterator[str]:
         first, _, last = span.partition("-")
         if first and not last:
             yield first
-        elif first.isdigit() and last.isdigit() and int(last) - int(first) < _LARGEST:
-            yield from (str(number).zfill(len(first)) for number in range(int(first), int(last) + 1))
+        elif (begin := digits(first)) is not None and (end := digits(last)) is not None and end - begin < _LARGEST:
+            yield from (str(number).zfill(len(first)) for number in range(begin, end + 1))
 
 
 def node_list(job: JobSpec, scheduler: str) -> list[str]:

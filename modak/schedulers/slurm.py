@@ -7,6 +7,7 @@ from typing import ClassVar
 from modak import shell
 from modak.errors import InputError, JobError
 from modak.model.base import SchedulerName
+from modak.numbers import digits
 from modak.schedulers import options as opt
 from modak.schedulers.base import NO_FOLDER, JobSpec, QueueState, Scheduler
 from modak.schedulers.slurm_states import from_accounting, from_record, from_row
@@ -122,6 +123,9 @@ class Slurm(Scheduler):
             words = [word for word in words if not word.startswith("--ntasks-per-node=")]
         if job.target.mpi_type is not None:
             words.append(f"--mpi={job.target.mpi_type}")
+        elif job.rank_start is not None and job.rank_start.types:
+            # Chosen by the job script, which looks up what the program is linked to; see modak/jobs/ranks.py.
+            return f'{shell.join(words)} ${{modak_mpi_type:+"--mpi=$modak_mpi_type"}} {shell.join(argv)}'
         return shell.join([*words, *argv])
 
     def prepare(self, job: JobSpec) -> str:
@@ -180,7 +184,7 @@ class Slurm(Scheduler):
         """See ``Scheduler.parse_find``."""
         if done.returncode != 0:
             raise unreachable(_WORDS, done)
-        return sorted({line for line in done.stdout.split() if line.isdigit()}, key=int)
+        return sorted({line for line in done.stdout.split() if digits(line) is not None}, key=int)
 
     def check_command(self, job: JobSpec) -> str:
         """See ``Scheduler.check_command``."""
@@ -223,7 +227,7 @@ def _facts(lines: Sequence[str]) -> Iterator[tuple[str, str, QueueState]]:
         if line.startswith("sacct|"):
             yield from from_accounting(line, users)
         elif line.startswith("user|"):
-            _, number, name = line.split("|", 2)
+            number, _, name = line.removeprefix("user|").partition("|")
             users[number] = name
         elif line.startswith("JobId="):
             yield from from_record(line)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from modak.model.job import ENDS, JobState
+from modak.numbers import digits
 from modak.schedulers.base import QueueState
 from modak.schedulers.options import TASKS, hosts, ranges, seconds_of
 
@@ -37,6 +38,7 @@ STATES: Mapping[str, JobState] = {
     "PREEMPTED": "preempted",
 }
 
+_MOST_CODE = 2**31 - 1
 HELD = re.compile(r"JobHeld|JobHoldMaxRequeue|requeued held|RequestedNodeRemoved", re.IGNORECASE)
 NEVER = re.compile(
     r"BadConstraints|PartitionTimeLimit|PartitionNodeLimit|InvalidAccount|InvalidQOS|AccountNotAllowed|QOSNotAllowed|"
@@ -70,7 +72,7 @@ def from_row(line: str) -> Iterator[tuple[str, str, QueueState]]:
 def from_record(line: str) -> Iterator[tuple[str, str, QueueState]]:
     """Yield what a line of ``scontrol --oneliner show job`` tells."""
     field = {key: found[1] for key, pattern in _RECORD.items() if (found := pattern.search(line))}
-    if field.get("state") not in STATES:
+    if field.get("state") not in STATES or "job" not in field:
         return
     state = _state(
         field["state"],
@@ -80,12 +82,12 @@ def from_record(line: str) -> Iterator[tuple[str, str, QueueState]]:
         limit=field.get("limit", ""),
         nodes=field.get("nodes", ""),
     )
-    for task in _tasks(f"{field['array']}_{field['task']}" if "task" in field else field["job"]):
+    for task in _tasks(f"{field['array']}_{field['task']}" if {"array", "task"} <= field.keys() else field["job"]):
         yield field.get("array", field["job"]), task, state
 
 
 _RECORD = {
-    key: re.compile(rf"(?:^| ){pattern}")
+    key: re.compile(rf"(?:^| ){pattern}", re.ASCII)
     for key, pattern in {
         "job": r"JobId=(\d+)",
         "array": r"ArrayJobId=(\d+)",
@@ -132,7 +134,7 @@ def _state(
         state = "never_starts"
     elif state in ("completed", "cancelled") and not reason.startswith("cancelled by"):
         why = ""  # it is still the one for which the job had waited
-    exit_code, signal = (int(part) for part in code.split(":")) if code else (None, None)
+    exit_code, signal = (digits(part, _MOST_CODE) for part in [*code.split(":"), ""][:2])
     return QueueState(
         state=state,
         exit_code=exit_code if state in ("completed", "failed") and not signal else None,
@@ -151,6 +153,7 @@ def _tasks(number: str) -> list[str]:
     if not bar:
         return [""]
     numbers = tasks.strip("[]").partition("%")[0]
-    if not re.fullmatch(TASKS, numbers, re.ASCII):
+    tasks_of = ranges(numbers) if re.fullmatch(TASKS, numbers, re.ASCII) else None
+    if tasks_of is None:
         return [numbers]
-    return [str(task) for first, last, step in ranges(numbers) for task in range(first, last + 1, step or 1)]
+    return [str(task) for first, last, step in tasks_of for task in range(first, last + 1, step or 1)]

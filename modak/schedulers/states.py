@@ -8,6 +8,8 @@ from modak.model.job import ENDS, JobState
 from modak.schedulers.base import QueueState
 from modak.transport.base import Completed
 
+_LONGEST = 500
+"""Most characters of a scheduler's own words."""
 _WORST_FIRST: Sequence[JobState] = (
     "out_of_memory",
     "node_failure",
@@ -56,7 +58,8 @@ def words(done: Completed, prefixes: Sequence[str] = ()) -> str:
             text = text.removeprefix(prefix).strip()
         if text and text not in lines:
             lines.append(text)
-    return "; ".join(lines) or f"nothing, and exit code {done.returncode}"
+    said = "".join(char if char.isprintable() else "?" for char in "; ".join(lines))
+    return said[:_LONGEST] or f"nothing, and exit code {done.returncode}"
 
 
 def unreachable(scheduler: str, done: Completed) -> ModakError:

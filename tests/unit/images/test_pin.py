@@ -6,7 +6,7 @@ import pytest
 import modak.images.pin
 from modak.catalogue.catalogue import load_catalogue
 from modak.errors import InputError, TargetError
-from modak.images.pin import definition_for, pinned
+from modak.images.pin import Unavailable, definition_for, pinned, registry_of
 from modak.images.reference import Reference
 from modak.model.plan import Plan
 
@@ -14,10 +14,6 @@ IMAGES = load_catalogue().images
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 CIRCLE = {"debian12-mpich": "debian12-openmpi", "debian12-openmpi": "debian12-mpich"}
 HUB = {"reference": "docker://tensorflow/tensorflow:2.1.0"}
-
-
-def ranked(name: str, **chosen: object) -> dict[str, object]:
-    return {"candidate": {"name": name, **chosen}, "prediction": {"seconds": 1.0, "basis": "rule"}}
 
 
 @pytest.fixture
@@ -75,36 +71,29 @@ def test_images_that_are_built_on_each_other_are_refused() -> None:
         definition_for("debian12-mpich", circle)
 
 
-def test_an_image_that_cannot_be_had_gives_way_to_the_next_and_is_named(
+def test_an_image_that_is_not_available_is_named_with_the_reason(
     make_plan: Callable[..., Plan], asked: list[str]
 ) -> None:
-    gone = {"runtime": "apptainer", "image": {"reference": "docker://gone.example.org/a:1"}}
-    plan = make_plan(
-        {"name": "first", **gone},
-        alternatives=[
-            ranked("second", runtime="podman", image={"reference": "docker://gone.example.org/b:1"}),
-            ranked("third", runtime="native"),
-        ],
-    )
-    found = pinned(plan, IMAGES)
-    assert found.chosen.name == "third"
-    assert [row.name for row in found.rejected] == ["first", "second"]
-    assert all("gone.example.org cannot be reached" in row.reason for row in found.rejected)
-    assert "second cannot, because" in found.reason
-    assert len(asked) == 1, "a registry that is silent is asked once"
+    with pytest.raises(Unavailable) as caught:
+        pinned(make_plan({"image": {"reference": "docker://gone.example.org/a:1", "entry": "a"}}), IMAGES)
+    assert caught.value.is_silence
+    message = "the image 'a' is not available: the registry gone.example.org cannot be reached: no answer in time"
+    assert str(caught.value.error()) == message
 
 
-def test_an_image_that_the_user_asked_for_is_not_replaced(make_plan: Callable[..., Plan], asked: list[str]) -> None:
-    application = {"name": "digits", "script": "train.py", "image": "docker://gone.example.org/a:1"}
-    plan = make_plan(
-        {"image": {"reference": "docker://gone.example.org/a:1"}},
-        application=application,
-        alternatives=[ranked("native", runtime="native")],
-    )
-    with pytest.raises(TargetError, match=r"^the image .*a:1. cannot be had: .* cannot be reached"):
-        pinned(plan, IMAGES)
+@pytest.mark.parametrize(
+    ("name", "registry"),
+    [
+        ("tensorflow-1.14-hub-cpu", "docker.io"),
+        ("numexpr-2.14-src-cpu", "docker.io"),
+    ],
+)
+def test_the_registry_that_an_image_depends_on(name: str, registry: str) -> None:
+    assert registry_of(IMAGES[name], IMAGES) == registry
+    resolved = {**IMAGES, name: IMAGES[name].model_copy(update={"digest": DIGEST, "base": None, "origin": None})}
+    assert registry_of(resolved[name], resolved) is None
 
 
 def test_a_file_s_digest_must_be_given_where_no_target_can_be_asked(make_plan: Callable[..., Plan]) -> None:
-    with pytest.raises(InputError, match="give it, as sha256sum prints it"):
+    with pytest.raises(Unavailable, match="give it, as sha256sum prints it"):
         pinned(make_plan({"image": {"reference": "/images/a.sif"}}), IMAGES)

@@ -38,6 +38,8 @@ def check(plan: Plan, expect: dict[str, Any]) -> None:
                 assert plan.prediction.basis == value
             case "argv" | "environment" | "launcher" | "preload" | "compiler" | "runtime":
                 assert getattr(plan.chosen, key) == value
+            case "alternatives":
+                assert [ranked.candidate.name for ranked in plan.alternatives] == value
             case "image":
                 assert plan.chosen.image is not None and plan.chosen.image.entry == value
             case "reference":

@@ -93,3 +93,31 @@ def test_a_plan_or_one_clear_error(change, changed, measured, bases):
         assert not set(deployment.request.forbid_levers) & set(candidate.levers)
     if plan.gain is not None and not deployment.request.require_levers and deployment.job.wall_time is None:
         assert plan.gain.low > 1 or deployment.request.budget is not None
+
+
+EXACT = st.fixed_dictionaries(
+    {},
+    optional={
+        "levers": st.lists(st.sampled_from(LEVERS), unique=True, max_size=3),
+        "runtime": st.sampled_from(RUNTIMES),
+        "image": st.sampled_from(["pytorch-2.7-pip-cpu", "keras-3.10-pip-cpu", "docker://example.org/a:1"]),
+    },
+).filter(lambda exact: (exact.get("runtime", "native") == "native") == ("image" not in exact))
+CHOOSING = {"require_levers", "forbid_levers", "runtimes", "objective", "minimal_efficiency"}
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(change=CHANGES, exact=EXACT)
+def test_exactly_the_configuration_that_is_requested_or_one_clear_error(change, exact, changed, measured, bases):
+    change = {k: v for k, v in change.items() if k.removeprefix("deployment.request.") not in CHOOSING}
+    change = {k: v for k, v in change.items() if v is not None or not absent(bases["digits"], k)}
+    deployment, facts = changed("digits", {**change, "deployment.request.configuration": exact})
+    try:
+        plan = make_plan(deployment, facts, [], now=NOW, measurements=measured)
+    except ModakError as error:
+        assert str(error)
+        return
+    assert plan.alternatives == []
+    assert set(plan.chosen.levers) == set(exact.get("levers", []))
+    assert plan.chosen.runtime == exact.get("runtime", "native")
+    assert (plan.chosen.image is None) == ("image" not in exact)

@@ -14,6 +14,7 @@ from modak.model.target import Facts
 from modak.optimiser import make_plan
 from modak.performance.records import Table
 
+OTHERS = yaml.safe_load((Path(__file__).parents[2] / "data" / "optimiser" / "scale_others.yaml").read_text())
 CASES = yaml.safe_load((Path(__file__).parents[2] / "data" / "optimiser" / "scale.yaml").read_text())
 FACTS = {
     "hostname": "login",
@@ -86,3 +87,79 @@ def test_case(case):
                 assert not any(str(words) in plan.reason for words in value), plan.reason
     assert resources.ranks <= resources.nodes * resources.ranks_per_node
     assert (resources.nodes - 1) * resources.ranks_per_node < resources.ranks
+
+
+def metis(law, change, ranks=(1, 2, 4, 16, 32, 64)):
+    """Return records that follow a law, each with the changes by place."""
+    for count in ranks:
+        seconds = eval(law, {"__builtins__": {}}, {"r": count})  # noqa: S307 - the law stands in the test's own table
+        record = {
+            "type": "hpc",
+            "workload": {"model": "metis", "dataset": "audikw_1", "unit": "run"},
+            "hardware": {"microarchitecture": "zen2", "cpu_model": "AMD EPYC 7742", "cores": 16},
+            "configuration": {"nodes": -(-count // 8), "ranks": count},
+            "runs": [{"total": seconds}],
+            "provenance": {"source": "a law", "date": "2026-01-01", "method": "computed"},
+        }
+        for place, value in change.items():
+            *parents, key = place.split(".")
+            part = record
+            for parent in parents:
+                part = part[parent]
+            part[key] = value
+        yield Measurement.model_validate(record)
+
+
+def metis_plan(case, records, ranks=8, request=None):
+    base = case.get("base", {})
+    workload = {"model": "metis", "dataset": "audikw_1", "unit": "run"}
+    workload |= {place.removeprefix("workload."): value for place, value in base.items()}
+    application = {"name": "metis", "type": "hpc", "executable": "/opt/metis", "workload": workload}
+    deployment = Deployment.model_validate(
+        {
+            "application": application,
+            "target": {"name": "hawk", "type": "slurm", "host": "login.example.org"},
+            "job": {"nodes": -(-ranks // 8), "ranks": ranks},
+            "request": request or {},
+        }
+    )
+    facts = Facts.model_validate({**FACTS, "glibc": "2.36", "packages": case.get("packages", {})})
+    return make_plan(deployment, facts, [], now=datetime(2026, 1, 1, tzinfo=UTC), measurements=Table(records))
+
+
+@pytest.mark.parametrize("case", OTHERS, ids=lambda case: case["name"])
+def test_a_law_is_fitted_to_runs_that_differ_in_layout_alone(case):
+    software = {"software": case["software"]} if "software" in case else {}
+    own = list(metis("20 + 424 / r", {**case.get("base", {}), **software}))
+    others = list(metis(case["law"], {**case.get("base", {}), **case["change"]}, (1, 2, 3, 5, 6, 7, 9, 16, 32, 64)))
+    alone, beside = metis_plan(case, own), metis_plan(case, [*own, *others])
+    assert alone.prediction.seconds == pytest.approx(73, rel=1e-3)
+    assert (beside.prediction.seconds, beside.prediction.low, beside.prediction.high) == (
+        alone.prediction.seconds,
+        alone.prediction.low,
+        alone.prediction.high,
+    )
+    assert beside.chosen.resources == alone.chosen.resources
+
+
+def test_runs_that_differ_in_more_than_layout_are_no_law_but_are_told():
+    others = list(metis("20 + 424 / r", {"configuration.levers": ["malloc-hugepages"]}))
+    with pytest.raises(ModakError, match="nothing is known of how .*; 6 measurements of it with other levers, .* not"):
+        metis_plan({}, others, request={"objective": "efficiency", "minimal_efficiency": 0.5})
+
+
+def test_a_lever_that_is_required_has_a_law_of_its_own():
+    own = list(metis("20 + 424 / r", {}))
+    others = list(metis("10 + 212 / r", {"configuration.levers": ["malloc-hugepages"]}))
+    plan = metis_plan({}, [*own, *others], request={"require_levers": ["malloc-hugepages"]})
+    assert plan.prediction.seconds == pytest.approx(36.5, rel=1e-3)
+    assert plan.chosen.levers == ["malloc-hugepages"]
+
+
+def test_a_configuration_keeps_the_layout_that_was_asked_for():
+    records = list(metis("100 / r + 2 * (r - 1) / r + 0.5 * (r - 1)", {}))
+    assert metis_plan({}, records, 64).chosen.resources.ranks == 14
+    plan = metis_plan({}, records, 64, request={"configuration": {"levers": []}})
+    assert plan.chosen.resources.ranks == 64
+    assert plan.prediction.seconds is not None
+    assert plan.reason.startswith("it is the configuration that the request names; its seconds are predicted by")

@@ -1,0 +1,81 @@
+"""The start of several ranks: which interface their MPI library needs, and whether their launcher offers it.
+
+A rank whose library finds no process manager does not fail: it runs alone, as rank 0 of 1, and the program "completes"
+as many times as there are ranks. That happens to MPICH under ``srun`` without ``--mpi=pmi2`` (Slurm's MpiDefault is
+``none``), to Debian's Open MPI under ``--mpi=pmi2``, and to either of them under the other's ``mpirun``. The launcher
+gives each rank the variables of what it offers, so that a rank that would be alone is known before the program starts.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
+
+from modak import shell
+from modak.model.image import MpiFamily
+from modak.model.plan import Plan, RankStart
+
+KIND = "@modak-mpi-kind@"
+"""Stands for the kind of library in a quoted command line: only the running job knows it."""
+_KINDS: Mapping[MpiFamily, str] = {
+    "mpich": "mpich",
+    "mvapich": "mpich",
+    "intelmpi": "intelmpi",
+    "openmpi": "openmpi",
+}
+
+
+def prepare(plan: Plan) -> str:
+    """Return shell lines that set ``modak_mpi``, the kind of the program's library, and ``modak_mpi_type`` for srun.
+
+    Both are empty where nothing is known. They run where the program does, after modules and ``pre_execution``, which
+    may bring or build it. In an image nothing is looked up: the optimiser knows its library.
+    """
+    start = plan.chosen.rank_start
+    if start is None:
+        return ""
+    family = _KINDS[start.family] if start.family else ""
+    lines = ["modak_mpi="]
+    if plan.chosen.runtime == "native":
+        lines = [_text("mpi_library").rstrip(), f"modak_mpi=$(modak_mpi_library {shell.join(plan.chosen.argv)})"]
+    if family and (start.required or plan.chosen.runtime != "native"):
+        lines.append(f"modak_mpi=${{modak_mpi:-{family}}}")
+    if start.types:
+        lines += _choice(start, family)
+    return "\n".join(lines)
+
+
+def _choice(start: RankStart, family: str) -> list[str]:
+    """Return the lines that choose what ``srun --mpi`` is given."""
+    mpich, openmpi = start.types.get("mpich"), start.types.get("openmpi")
+    unknown = {"mpich": mpich, "intelmpi": mpich, "openmpi": openmpi}.get(family) or ""
+    lines = ["case $modak_mpi in"]
+    # MPICH can be built with PMIx in place of its own interface.
+    for pattern, chosen, name in (
+        ("openmpi* | mpich-pmix", openmpi, "PMIx"),
+        ("mpich* | intelmpi*", mpich, "PMI-2"),
+    ):
+        why = shell.quote(f"the program needs {name} to bring its ranks together, and srun has none")
+        lines.append(f"  {pattern}) {f'modak_mpi_type={chosen}' if chosen else f'modak_fail {why}'} ;;")
+    if not unknown and start.required and len(set(start.types.values())) > 1:
+        why = (
+            "which MPI library the program uses cannot be seen, and srun --mpi must be chosen by it: "
+            "give job.mpi (mpich, openmpi, mvapich, intelmpi, or none where the ranks do not use MPI)"
+        )
+        lines.append(f"  *) modak_fail {shell.quote(why)} ;;")
+    else:
+        lines.append(f"  *) modak_mpi_type={unknown} ;;")
+    return [*lines, "esac"]
+
+
+def checked(plan: Plan, argv: Sequence[str]) -> list[str]:
+    """Return the command line of one rank, which first looks whether its launcher offers what its library needs."""
+    if plan.chosen.rank_start is None:
+        return list(argv)
+    return ["sh", "-c", _text("mpi_rank"), "modak-rank", KIND, str(plan.chosen.resources.ranks), *argv]
+
+
+@cache
+def _text(name: str) -> str:
+    text = resources.files(__package__).joinpath("sh", f"{name}.sh").read_text("utf-8")
+    # The comments stay here: what travels is what runs.
+    return "".join(f"{line}\n" for line in text.splitlines() if not line.lstrip().startswith("#"))
