@@ -44,5 +44,8 @@ class JobResult(Model):
     directory: Line
     """The job's folder on the target."""
     results: str | None = None
-    """Folder on the controller that the results were brought to."""
+    """Folder on the controller that the results were fetched to."""
+    not_fetched: list[str] = []
+    """What the outputs hold that cannot be fetched, such as sockets and links that lead elsewhere, each with the
+    reason."""
     metrics: dict[str, Any] | None = None

@@ -83,13 +83,13 @@ class ActionModule(JobAction):
             result = self._jobs.see(present.job)
             return {**returned, "changed": present.made, "job": result.model_dump(mode="json")}
         (result,) = self._jobs.wait([present], timeout=arguments["timeout"] or None, follow=arguments["follow"])
-        brought = self._jobs.bring(present.job, result, Path(arguments["results"]).absolute())
-        returned |= {"changed": present.made or brought.changed, "job": brought.result.model_dump(mode="json")}
-        self.reporter.end(brought.result)
-        if brought.result.state == "completed":
-            return {**returned, "recorded": _record(plan, brought.result, search)} if arguments["record"] else returned
+        fetched = self._jobs.fetch_results(present.job, result, Path(arguments["results"]).absolute())
+        returned |= {"changed": present.made or fetched.changed, "job": fetched.result.model_dump(mode="json")}
+        self.reporter.end(fetched.result)
+        if fetched.result.state == "completed":
+            return {**returned, "recorded": _record(plan, fetched.result, search)} if arguments["record"] else returned
         del returned["script"]  # Ansible prints all that a failed task returns.
-        return {**returned, "failed": True, "msg": sentence(brought.result)}
+        return {**returned, "failed": True, "msg": sentence(fetched.result)}
 
 
 def _check_recording(plan: Plan, *, wait: bool) -> None:

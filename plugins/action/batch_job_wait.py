@@ -45,12 +45,12 @@ class ActionModule(JobAction):
             return {"changed": False, "jobs": [jobs.see(item.job).model_dump(mode="json") for item in present]}
         ended = self._wait(jobs, present, arguments["timeout"] or None)
         folder = Path(arguments["results"]).absolute()
-        brought = [jobs.bring(item.job, result, folder) for item, result in zip(present, ended, strict=True)]
+        fetched = [jobs.fetch_results(item.job, result, folder) for item, result in zip(present, ended, strict=True)]
         returned = {
-            "changed": any(item.changed for item in brought),
-            "jobs": [item.result.model_dump(mode="json") for item in brought],
+            "changed": any(item.changed for item in fetched),
+            "jobs": [item.result.model_dump(mode="json") for item in fetched],
         }
-        bad = [item.result for item in brought if item.result.state != "completed"]
+        bad = [item.result for item in fetched if item.result.state != "completed"]
         return {**returned, "failed": True, "msg": _message(bad, len(plans))} if bad else returned
 
     def _wait(self, jobs: Jobs, present: list[Present], timeout: float | None) -> list[JobResult]:
