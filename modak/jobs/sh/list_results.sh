@@ -14,7 +14,7 @@
 
 dir=$1 limit=$2
 LC_ALL=C # names are bytes
-export LC_ALL encoder sums about
+export LC_ALL encoder packer sums about
 cd "$dir" || fail "$dir is not there"
 
 if command -v sha256sum >/dev/null 2>&1; then
@@ -73,7 +73,7 @@ folders)
   printf "\000"
   ;;
 links)
-  tar -cf - "$@" 2>/dev/null | $encoder
+  $packer "$@" 2>/dev/null | $encoder
   printf "\000"
   ;;
 esac

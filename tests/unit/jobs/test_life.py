@@ -255,7 +255,10 @@ def test_faulty_metrics(jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path, 
     [
         ({"outputs": ["../secret"]}, r"application\.outputs '\.\./secret' does not lie below"),
         ({"outputs": ["/etc/passwd"]}, "does not lie below"),
-        ({"metrics": "plan.json"}, r"application\.metrics: 'plan\.json' is the name of a file that modak writes itself"),
+        (
+            {"metrics": "plan.json"},
+            r"application\.metrics: 'plan\.json' is the name of a file that modak writes",
+        ),
     ],
 )
 def test_outputs_that_cannot_be(
