@@ -6,7 +6,7 @@ A target is not trusted. Its values become arguments of commands, paths and line
 import re
 
 from modak.errors import TargetError
-from modak.terminal import excerpt, visible
+from modak.terminal import UNSAFE, excerpt, visible
 
 MAX_PATH = 4096
 """PATH_MAX of Linux, in bytes."""
@@ -17,6 +17,19 @@ MAX_TIME = 4102444800.0
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\[\]@:-]{0,254}")
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:-]{0,252}")
 _TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+def plain(text: str) -> str:
+    """Return what a command printed, with U+FFFD for what no parser of ours expects.
+
+    That is: control characters but tab and line feed, bytes that are not UTF-8, digits other than 0 to 9 (int() refuses
+    some for which isdigit() is true, such as a superscript two), and numbers of 20 digits and more (int() refuses more
+    than 4300).
+    """
+    text = UNSAFE.sub("\ufffd", text.replace("\r\n", "\n"))
+    if not text.isascii():
+        text = "".join("\ufffd" if char > "\x7f" and char.isdigit() else char for char in text)
+    return re.sub(r"[0-9]{20,}", "\ufffd", text)
 
 
 def has_control(text: str) -> bool:
@@ -39,6 +52,11 @@ _PATH = "an absolute path without control characters and '..'"
 def job_id(text: str) -> str:
     """Return the id of a job."""
     return _matching(_JOB_ID, text, "job id")
+
+
+def is_host_name(text: str) -> bool:
+    """Return whether ``text`` can be the name or address of a host."""
+    return _HOST.fullmatch(text) is not None
 
 
 def host_name(text: str) -> str:

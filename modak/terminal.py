@@ -12,7 +12,7 @@ EXCERPT = 300
 # mark; Mongolian vowel separator; zero-width and bidirectional controls and the line separators (U+200B to U+2069, UAX
 # #9, "Trojan Source", CVE-2021-42574); byte order mark; interlinear annotation; lone surrogates, which
 # cannot be encoded; noncharacters; shorthand and musical format controls; tags, which show nothing.
-_UNSAFE = re.compile(
+UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff"
     "\ufff9-\ufffb\ufffe\uffff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
@@ -23,7 +23,7 @@ def visible(text: str) -> str:
 
     The escapes are those of JSON: a JSON document means the same afterwards.
     """
-    return _UNSAFE.sub(_escape, text)
+    return UNSAFE.sub(_escape, text)
 
 
 def excerpt(text: str, limit: int = EXCERPT) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modak.errors import InputError, JobError, TargetError
-from modak.jobs.job import ERROR, OUTPUT, PLAN, WORK, Job, inner_path
+from modak.jobs.job import PLAN, WORK, Job, inner_path
 from modak.jobs.results.folder import ResultsFolder
 from modak.jobs.results.metrics import MAX_BYTES, parse_metrics
 from modak.jobs.results.transfer import Outcome, Transfer, local_path

@@ -235,7 +235,7 @@ class ResultsFolder:
 
     def _remove_abandoned(self) -> None:
         """Remove what a run that was killed a day ago or earlier has left."""
-        for name in os.listdir(self._fd):
+        for name in os.listdir(self._fd):  # noqa: PTH208 - an open folder
             if re.fullmatch(rf"{re.escape(_PREFIX)}\w+", name):
                 with suppress(OSError):
                     if os.stat(name, dir_fd=self._fd, follow_symlinks=False).st_mtime < time.time() - _ABANDONED:

@@ -1,4 +1,4 @@
-"""What a target lists below the outputs of a job: parsed, bounded, and every path checked against what was asked for."""
+"""What a target lists below a job's outputs: parsed, bounded, and each path checked against what was asked for."""
 
 import base64
 import binascii

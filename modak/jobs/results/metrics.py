@@ -1,4 +1,4 @@
-"""What an application says of itself in its metrics file: a JSON object, checked and bounded, for an application wrote it."""
+"""The metrics file that an application writes: a JSON object, checked and bounded, since nobody else has checked it."""
 
 import json
 import math
