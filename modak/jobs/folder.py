@@ -58,7 +58,7 @@ def parse(parts: Mapping[str, str]) -> Records:
 
 
 def _by_task(parts: Mapping[str, str], stem: str) -> list[tuple[int | None, str]]:
-    matches = [re.fullmatch(rf"{stem}(?:\.([0-9]{1, 9}))?", name) for name in parts]
+    matches = [re.fullmatch(rf"{stem}(?:\.([0-9]{{1,9}}))?", name) for name in parts]
     return [(int(match[1]) if match[1] else None, match[0]) for match in matches if match]
 
 
