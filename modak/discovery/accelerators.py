@@ -35,7 +35,7 @@ def parse_rocm(text: str) -> list[Accelerator]:
     start, end = text.find("{"), text.rfind("}")
     try:
         cards: dict[str, Any] = json.loads(text[start : end + 1]) if start >= 0 else {}
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return []
     folded = {
         card: {key.lower(): str(value) for key, value in fields.items()}

@@ -102,7 +102,8 @@ def test_without_phases_the_whole_counts(results):
     ("change", "words"),
     [
         ({"state": "failed"}, "needs a job that completed, and this one is failed"),
-        ({"seconds": None}, "needs a job that completed"),
+        ({"seconds": None}, "seconds: the job.s script measured none, or its clock was set"),
+        ({"seconds": 0.0}, "seconds: the job.s script measured none, or its clock was set"),
         ({"tag": "modak-0123456789abcdef"}, "is of another job than plan.json"),
     ],
 )
