@@ -70,7 +70,7 @@ def from_row(line: str) -> Iterator[tuple[str, str, QueueState]]:
 def from_record(line: str) -> Iterator[tuple[str, str, QueueState]]:
     """Yield what a line of ``scontrol --oneliner show job`` tells."""
     field = {key: found[1] for key, pattern in _RECORD.items() if (found := pattern.search(line))}
-    if field.get("state") not in STATES:
+    if field.get("state") not in STATES or "job" not in field:
         return
     state = _state(
         field["state"],
@@ -80,8 +80,9 @@ def from_record(line: str) -> Iterator[tuple[str, str, QueueState]]:
         limit=field.get("limit", ""),
         nodes=field.get("nodes", ""),
     )
-    for task in _tasks(f"{field['array']}_{field['task']}" if "task" in field else field["job"]):
-        yield field.get("array", field["job"]), task, state
+    job = field.get("array", field["job"])
+    for task in _tasks(f"{job}_{field['task']}" if "task" in field else field["job"]):
+        yield job, task, state
 
 
 _RECORD = {
