@@ -13,9 +13,9 @@ NAMES: list[str] = json.loads((DATA / "results" / "names.json").read_text())
 def text(random: Random, most: int = 6) -> str:
     """Return pieces of the table and other characters, one after the other."""
     return "".join(
-        random.choice(STRINGS) if random.random() < 0.7 else chr(random.choice([random.randrange(128), random.randrange(0xFFFF)]))
+        random.choice(STRINGS) if random.random() < 0.7 else chr(random.randrange(random.choice([128, 0x10000])))
         for _ in range(random.randint(0, most))
-    )  # fmt: skip
+    )
 
 
 def mutated(random: Random, sample: str) -> str:

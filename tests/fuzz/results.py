@@ -1,16 +1,16 @@
 """What jobs write and targets list: listings, archives, names of files, metrics."""
 
 import base64
+import hashlib
 import io
 import json
+import os
 import tarfile
 from pathlib import Path
 from random import Random
 
 from generate import mutated, name, text, tree
 from scripted import Parts, Scripted
-from targets import EndedJob
-from targets import tree as entries
 
 from modak.errors import ModakError
 from modak.jobs.results import MAX_BYTES
@@ -19,7 +19,12 @@ from modak.model.job import JobResult
 from modak.performance.recording import FIRST, LATER, _run
 from modak.terminal import visible
 from modak.transport.base import Transport
+from modak.transport.local import LocalTransport
+from targets import EndedJob
+from targets import tree as entries
 
+TYPES = (b"0", b"0", b"1", b"2", b"3", b"5", b"6")
+"""Of members of an archive: twice a file, both kinds of links, a device, a folder, a FIFO."""
 KINDS = ("files", "odd", "folders", "links", "other", "followed", "end")
 
 
@@ -53,73 +58,91 @@ def _plant(random: Random, folder: Path, job: EndedJob) -> None:
 
 
 def _path(random: Random) -> str:
+    """Return a path that the caller asked for or that lies below one; rarely another."""
+    if random.random() < 0.04:
+        return random.choice(["/etc/passwd", "../victim", "./../../outside/victim", "./work", "", name(random)])
     inner = "/".join(name(random) for _ in range(random.randint(0, 3)))
-    start = random.choice(
-        ["./work/out", "./work/out", "./work/file", "./output.log", "./plan.json", "/etc", "..", "./work", ""]
-    )
+    start = random.choice(["./work/out", "./work/out", "./work/out/a", "./work/file", "./output.log", "./plan.json"])
     path = f"{start}/{inner}" if inner else start
-    return mutated(random, path) if random.random() < 0.2 else path
+    return mutated(random, path).replace("\0", "") if random.random() < 0.03 else path
 
 
-def _archive(random: Random, paths: list[str]) -> bytes:
-    """Return a tar archive with members of any kind, now and then damaged."""
+def _archive(random: Random, members: dict[str, bytes]) -> bytes:
+    """Return a tar archive of files, among which are others now and then, and damage."""
     buffer = io.BytesIO()
+    extra = [_path(random), "/etc/passwd", "../../../outside/victim"] if random.random() < 0.3 else []
     with tarfile.open(fileobj=buffer, mode="w", errors="surrogateescape") as tar:
-        for path in [*paths, _path(random), "/etc/passwd", "../../../outside/victim"]:
-            member = tarfile.TarInfo(path.replace("\0", "") or "x")
-            member.type = random.choice([tarfile.REGTYPE, tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE])  # fmt: skip
-            member.linkname = random.choice(["/etc/passwd", "../../x", "a", "./work/out", _path(random)]).replace(
-                "\0", ""
-            )
-            content = b"new\n" * random.randint(0, 3)
+        for path in [*members, *extra]:
+            member = tarfile.TarInfo(path or "x")
+            member.type = random.choice(TYPES) if random.random() < 0.1 else tarfile.REGTYPE
+            member.linkname = random.choice(["/etc/passwd", "../../x", "a", "./work/out", _path(random)])
+            content = members.get(path, b"extra")
             member.size = len(content) if member.isreg() else 0
             member.mode = random.choice([0o644, 0o4777, 0, 0o7777])
-            try:
-                tar.addfile(member, io.BytesIO(content))
-            except (ValueError, UnicodeError):
-                continue
+            tar.addfile(member, io.BytesIO(content))
     data = bytearray(buffer.getvalue())
-    for _ in range(random.choice([0, 0, 1, 20])):
+    for _ in range(random.choice([0, 0, 0, 0, 1, 20])):
         data[random.randrange(len(data))] = random.randrange(256)
-    return bytes(data[: random.choice([len(data), len(data), random.randint(0, len(data))])])
+    return bytes(data[: random.choice([len(data)] * 8 + [random.randint(0, len(data))])])
 
 
-def _listing(random: Random) -> tuple[str, list[str]]:
+def _link_archive(random: Random, paths: list[str]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", errors="surrogateescape") as tar:
+        for path in paths:
+            member = tarfile.TarInfo(path or "x")
+            member.type = tarfile.SYMTYPE
+            member.linkname = random.choice(["/", "/etc/passwd", "..", "../../../outside", "a", "a/../.."])
+            tar.addfile(member)
+    return buffer.getvalue()
+
+
+def _listing(random: Random) -> tuple[str, dict[str, bytes]]:
+    """Return a listing, most often one that a target could send, and what its files hold."""
     values: list[str] = []
-    paths: list[str] = []
-    for _ in range(random.randint(0, 5)):
-        kind = random.choice(KINDS[:-1])
-        found = [
-            _path(random).replace("\0", "") for _ in range(1 if kind in ("odd", "followed") else random.randint(0, 3))
-        ]
-        paths += found
-        values += [kind, *([] if kind in ("odd", "followed") else [str(len(found))]), *found]
-        sums = "".join(f"{'%064x' % random.getrandbits(256)}  {path}\n" for path in found)
-        about = "".join(
-            f"{random.choice(['644', '7777', '755'])},{random.choice([0, 4, 8, 10**6])},{path}\n" for path in found
-        )
+    contents: dict[str, bytes] = {}
+    for kind in ["files", *random.choices(KINDS[:-1], k=random.randint(0, 4))]:
+        single = kind in ("odd", "followed")
+        paths = [_path(random) for _ in range(1 if single else random.randint(1, 4))]
+        if random.random() < 0.8:
+            paths = [path.replace("\n", "") for path in paths]
+        new = {path: b"new\n" * random.randint(0, 3) for path in paths}
+        values += [kind, *([] if single else [str(len(paths))]), *paths]
+        sums = "".join(f"{_digest(random, new[path])}  {path}\n" for path in paths)
+        about = "".join(f"{random.choice(['644', '7777', '0'])},{_size(random, new[path])},{path}\n" for path in paths)
         values += {"files": [sums, about], "odd": [sums, about], "folders": [about]}.get(kind, [])
         if kind == "links":
-            values.append(base64.b64encode(_archive(random, found)).decode())
-    values += ["end", random.choice(["0", "0", "1"])]
-    if random.random() < 0.5:
+            values.append(base64.b64encode(_link_archive(random, contents)).decode())
+        if kind in ("files", "odd"):
+            contents |= new
+    values += ["end", random.choice(["0", "0", "0", "1"])]
+    if random.random() < 0.1:
         values[random.randrange(len(values))] = text(random)
     listing = "\0".join(values) + "\0"
-    return (mutated(random, listing) if random.random() < 0.3 else listing), paths
+    return (mutated(random, listing) if random.random() < 0.1 else listing), contents
+
+
+def _digest(random: Random, content: bytes) -> str:
+    wrong = f"{random.getrandbits(256):064x}"
+    return wrong if random.random() < 0.05 else hashlib.sha256(content).hexdigest()
+
+
+def _size(random: Random, content: bytes) -> int:
+    return random.choice([0, 10**6, 10**18, 40_000_000]) if random.random() < 0.05 else len(content)
 
 
 def faulty_listing(random: Random, folder: Path) -> None:
     """Any listing, any archive, from a target that lies: nothing outside the results, no loop, no traceback."""
     job = EndedJob(folder, outputs=["out", "file"])
     _plant(random, folder, job)
-    listing, paths = _listing(random)
+    listing, contents = _listing(random)
 
     def listed() -> Parts:
         return [("encoding", "base64"), ("space", text(random)), ("listing", listing)]
 
     def read() -> Parts:
         return [
-            (random.choice(["base64", "base64", "hex", "other"]), base64.b64encode(_archive(random, paths)).decode())
+            (random.choice(["base64", "base64", "hex", "other"]), base64.b64encode(_archive(random, contents)).decode())
         ]
 
     _fetch(folder, job, Scripted({"want()": listed, "pack()": read}, stderr=text(random)))
@@ -134,8 +157,6 @@ def honest_tree(random: Random, folder: Path) -> None:
         path = random.choice(folders) + b"/" + name(random).encode("utf-8", "surrogateescape")
         _make(random, path, folders)
     _plant(random, folder, job)
-    from modak.transport.local import LocalTransport
-
     _fetch(folder, job, LocalTransport())
     wanted, got = entries(job.work / "out"), entries(job.results / "out")
     for path, content in wanted.items():
@@ -146,19 +167,17 @@ def honest_tree(random: Random, folder: Path) -> None:
 
 
 def _make(random: Random, path: bytes, folders: list[bytes]) -> None:
-    import os
-
     try:
         match random.randrange(6):
             case 0:
-                os.mkdir(path, 0o755)
+                os.mkdir(path, 0o755)  # noqa: PTH102 - names that are no text
                 folders.append(path)
             case 1:
-                os.symlink(random.choice([b"/etc/passwd", b"..", b"a", b"../../../outside", b"../out", b"/"]), path)
+                os.symlink(random.choice([b"/etc/passwd", b"..", b"a", b"../../../outside", b"../out", b"/"]), path)  # noqa: PTH211
             case 2 if random.random() < 0.3:
                 os.mkfifo(path)
             case _:
-                with open(path, "xb") as file:
+                with open(path, "xb") as file:  # noqa: PTH123
                     file.write(random.randbytes(random.choice([0, 1, 100, 5000])))
     except OSError:
         pass  # there is one of that name, or it is too long

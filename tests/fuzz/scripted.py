@@ -7,8 +7,18 @@ from pathlib import Path
 
 from modak.errors import TargetError
 from modak.transport.base import Completed, check_paths
+from modak.transport.local import decode
 
 Parts = list[tuple[str, str]]
+
+
+def _as_sent(text: str) -> str:
+    """Return text as a transport has it: what arrives is bytes."""
+    return decode(text.encode("utf-8", "surrogateescape" if _is_bytes(text) else "surrogatepass"))
+
+
+def _is_bytes(text: str) -> bool:
+    return not any("\ud800" <= char <= "\udc7f" or "\udd00" <= char <= "\udfff" for char in text)
 
 
 class Scripted:
@@ -29,7 +39,7 @@ class Scripted:
         out = io.StringIO()
         for name, text in [*parts, ("end", "")]:
             out.write(f"\n{found[1]} {name}\n{text}")
-        return Completed(self._code, out.getvalue(), self._stderr)
+        return Completed(self._code, _as_sent(out.getvalue()), _as_sent(self._stderr))
 
     def put(self, local: Path, remote: str) -> None:
         check_paths(local, remote)

@@ -7,13 +7,12 @@ from random import Random
 
 import yaml
 from generate import DATA, mutated, text
-from jobplans import plan
 from scripted import Parts, Scripted
 
+from jobplans import plan
 from modak import reported
 from modak.discovery import parse_probe
 from modak.errors import ModakError
-from modak.jobs import folder as records
 from modak.jobs import staging
 from modak.jobs.job import Job, folder_name, specification
 from modak.jobs.verdict import of_job, result
@@ -25,7 +24,10 @@ from modak.transport.base import Completed
 STATES = yaml.safe_load((DATA / "schedulers" / "states.yaml").read_text())
 PROBES = sorted((DATA / "discovery" / "parts").rglob("*"))
 START = "tag=modak-1\nstart=1700000000.5\njob=17\nhost=n1\n"
-EXIT = "tag=modak-1\nstate=completed\ncode=0\nsignal=\njob=17\nhost=n1\nstart=1700000000.5\nuptime_start=5.1\nend=1700000009\nuptime_end=9.2\nfinished=1700000010\n"
+EXIT = (
+    "tag=modak-1\nstate=completed\ncode=0\nsignal=\njob=17\nhost=n1\nstart=1700000000.5\nuptime_start=5.1\n"
+    "end=1700000009\nuptime_end=9.2\nfinished=1700000010\n"
+)
 
 
 def _safe(error: Exception) -> None:
@@ -36,7 +38,8 @@ def job_folder(random: Random, folder: Path) -> None:
     """Any answer to the look at a job's folder: what it says is within bounds, or one sentence."""
     made = plan(["true"], Path(random.choice(["/space", "~/.modak"])))
     home = random.choice(["", "/home/me", text(random)])
-    directory = f"{home if '~' in made.target.workspace else ''}{made.target.workspace.removeprefix('~')}/runs/{folder_name(made)}"
+    workspace = made.target.workspace
+    directory = f"{home if '~' in workspace else ''}{workspace.removeprefix('~')}/runs/{folder_name(made)}"
 
     def vary(sample: str) -> str:
         return mutated(random, sample) if random.random() < 0.3 else sample

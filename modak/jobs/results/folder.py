@@ -32,6 +32,10 @@ class UnsupportedName(Exception):
     """The controller's file system cannot hold this name."""
 
 
+class InTheWay(Exception):
+    """Something of the user's is where a result belongs."""
+
+
 class ResultsFolder:
     """The results of one job. Paths are relative, with ``/``, without ``..``; the caller has checked them.
 
@@ -251,7 +255,7 @@ class ResultsFolder:
             return UnsupportedName(error.strerror)
         shown = f"{self.path}/{excerpt(path)}" if path else str(self.path)
         if path and error.errno in _IN_THE_WAY:
-            return InputError(f"the result {shown} cannot be written: something else is there; move it away")
+            return InTheWay(shown)
         return InputError(f"the result {shown} cannot be written: {error.strerror}")
 
 

@@ -11,7 +11,7 @@ from modak.jobs.files import LARGE, digest
 from modak.jobs.job import WORK
 from modak.jobs.remote import Answer, call
 from modak.jobs.results import listing
-from modak.jobs.results.folder import ResultsFolder, UnsupportedName
+from modak.jobs.results.folder import InTheWay, ResultsFolder, UnsupportedName
 from modak.jobs.results.links import kept_target
 from modak.jobs.results.listing import MAX_LISTING, File, Listing
 from modak.reported import has_control
@@ -176,6 +176,8 @@ class Transfer:
             outcome.changed |= write() is not False
         except UnsupportedName as error:
             outcome.skipped[path] = f"the controller's file system cannot hold this name: {error}"
+        except InTheWay as error:
+            outcome.failed[path] = f"something else is at {error}; move it away"
 
     def _call(self, step: str, arguments: Sequence[str], stdin: str) -> Answer:
         library = ["pack"]

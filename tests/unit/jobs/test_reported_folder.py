@@ -44,7 +44,7 @@ def test_another_folder_than_the_workspace(tmp_path: Path) -> None:
     made = plan(["true"], tmp_path)
     transport = Edited("part directory", answer=lambda text: text.replace(str(tmp_path), "/elsewhere"))
     with pytest.raises(
-        TargetError, match="the target reports the folder '/elsewhere/runs/probe-.*' for the job, and not"
+        TargetError, match=r"the target reports the folder '/elsewhere/runs/probe-.*' for the job, and not"
     ):
         staging.look(transport, made)
 

@@ -210,8 +210,12 @@ def test_file_in_place_of_a_folder_and_the_other_way(tmp_path: Path) -> None:
     (job.results / "b").unlink()
     (job.results / "b").mkdir()
     (job.results / "b" / "mine").write_text("the user's")
-    with pytest.raises(InputError, match="probe/b cannot be written: something else is there; move it away"):
+    (job.work / "a" / "y").write_text("y")
+    with pytest.raises(
+        TargetError, match=r"not complete: 'b': something else is at .*/probe/b; move it away; try again"
+    ):
         job.fetch()
+    assert (job.results / "a" / "y").read_text() == "y"
     assert (job.results / "b" / "mine").read_text() == "the user's"
 
 

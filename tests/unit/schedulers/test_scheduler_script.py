@@ -324,6 +324,8 @@ def _bytes(file: Path) -> bytes:
 def test_a_clock_that_is_set_changes_no_duration(
     job_folder: Maker, shell: list[str], tmp_path: Path, jump: int
 ) -> None:
+    if shell[0] == "busybox":
+        pytest.skip("it uses a date of its own")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "date").write_text(
         f"""#!/bin/sh
