@@ -2,7 +2,7 @@
 # make check    the quick suite
 # make test     everything, on real parts
 .DEFAULT_GOAL := help
-.PHONY: help deploy setup generate check test test-images test-gridengine soak up down clean
+.PHONY: help deploy setup generate check test test-images test-gridengine soak fuzz up down clean
 
 ARGS ?=
 PYTHON_OF_THE_SYSTEM = $$(scripts/find-python.sh)
@@ -41,6 +41,9 @@ test-gridengine: setup ## jobs on the real daemons of Grid Engine, from Debian's
 
 soak: setup ## deployments killed at random moments and made again, 200 times on this machine and on the cluster (an hour)
 	@$(BIN)/python scripts/suite.py soak-machine soak-cluster
+
+fuzz: setup ## what jobs, targets and schedulers say, at random, 2,000 cases of each kind; CASES and SEED change that
+	@$(BIN)/python tests/fuzz/run.py --cases $(or $(CASES),2000) --seed $(or $(SEED),0)
 
 up: ## start the real Slurm and sshd of the tests
 	@tests/real/slurm.sh up

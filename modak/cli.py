@@ -11,6 +11,7 @@ import typer
 
 from modak import __version__
 from modak.errors import ModakError
+from modak.terminal import protected_output
 
 SECTIONS = {
     "catalogue": "modak.catalogue.cli:app",
@@ -35,12 +36,13 @@ app = typer.Typer(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; an expected error is told on stderr and is the exit code, as modak.errors says."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    _mount(words)
-    try:
-        app(words, prog_name="modak")
-    except ModakError as error:
-        print(error, file=sys.stderr)
-        sys.exit(error.exit_code)
+    with protected_output():
+        try:
+            _mount(words)
+            app(words, prog_name="modak")
+        except ModakError as error:
+            print(error, file=sys.stderr)
+            sys.exit(error.exit_code)
 
 
 def _mount(words: Sequence[str]) -> None:

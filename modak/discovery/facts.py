@@ -20,8 +20,10 @@ from modak.discovery.software import (
 )
 from modak.errors import TargetError
 from modak.model.target import Facts, Node, Partition, Target
+from modak.reported import host_name
 from modak.schedulers.detect import Recognised, recognise
 from modak.schedulers.states import words
+from modak.terminal import excerpt
 from modak.transport.base import Completed
 
 _QUERIES = {
@@ -49,20 +51,20 @@ def parse_probe(text: str, target: Target | None, *, libraries: Collection[str] 
     except ValidationError as error:
         fault = error.errors()[0]
         place = ".".join(str(part) for part in fault["loc"])
-        shown = repr(fault["input"])[:100]
-        raise TargetError(f"the target reports a {place} that is not valid: {shown}: {fault['msg']}") from None
+        value, why = excerpt(str(fault["input"])), excerpt(fault["msg"])
+        raise TargetError(f"the target reports a {place} that is not valid: '{value}': {why}") from None
 
 
 def _facts(answer: Answer, target: Target | None, libraries: Collection[str] | None) -> Facts:
-    host = parse_node(answer)
+    host, own = answer.line("host"), parse_node(answer)
     scheduler = _scheduler(answer, target)
-    partitions = _partitions(answer, host, scheduler)
+    partitions = _partitions(answer, own, scheduler)
     return Facts(
-        hostname=answer.line("host"),
+        hostname=None if host is None else host_name(host),
         scheduler=scheduler.name if scheduler else None,
         scheduler_version=scheduler.version if scheduler else None,
         wrapped=scheduler is not None and scheduler.wrapped,
-        node=_node(host, partitions) if scheduler else host,
+        node=_node(own, partitions) if scheduler else own,
         partitions=partitions,
         glibc=parse_glibc(answer),
         libraries=parse_libraries(answer["ldconfig"], libraries),

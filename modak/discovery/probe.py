@@ -9,9 +9,11 @@ from modak.errors import TargetError
 from modak.model.application import Application
 from modak.model.target import Target
 from modak.numbers import digits
+from modak.reported import plain
 from modak.schedulers.steps import reach
 from modak.shell import join
 
+MAX_ANSWER = 16 * 1024 * 1024
 _MARK = "@@modak:"
 _NO_PYTHON = "-"
 
@@ -61,8 +63,9 @@ def split(text: str) -> Answer:
 
     What a login shell prints before the first part is left out.
     """
-    # Transports keep bytes that are no UTF-8 apart; here they are nothing but noise.
-    text = text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    if len(text) > MAX_ANSWER:
+        raise TargetError(f"the target's answer to the discovery has more than {MAX_ANSWER} characters")
+    text = plain(text)
     parts: dict[str, str] = {}
     codes: dict[str, int] = {}
     last = ""

@@ -140,8 +140,8 @@ def _anew(build: Build, jobs: Jobs, dead: Present, timeout: float | None) -> Pre
 def _finish(build: Build, jobs: Jobs, present: Present, logs: Path, timeout: float | None, follow: bool) -> JobResult:
     (result,) = jobs.wait([present], timeout=timeout, follow=follow)
     if result.state != "completed":
-        brought = jobs.bring(present.job, result, logs)
-        log = Path(brought.result.results or logs) / "output.log"
+        fetched = jobs.fetch_results(present.job, result, logs)
+        log = Path(fetched.result.results or logs) / "output.log"
         raise JobError(f"the image '{build.image.entry}' was not built: {_reason(log, result)}; the log is {log}")
     jobs.absent(build.plan)
     return result

@@ -8,6 +8,7 @@ from modak.images.reference import Reference, parse
 from modak.model.base import RuntimeName
 from modak.model.plan import Image
 from modak.model.target import Target
+from modak.reported import absolute_path
 from modak.transport.base import Transport
 
 SUFFIXES: dict[RuntimeName, str] = {"apptainer": ".sif", "singularity": ".sif", "charliecloud": ".sqfs"}
@@ -32,7 +33,8 @@ def locate(transport: Transport, target: Target) -> str:
         done = transport.run('printf %s "${HOME:?}"')
         if done.returncode or not done.stdout.startswith("/"):
             raise TargetError(f"the target {target.name} does not tell the user's home folder")
-        workspace = posixpath.normpath(posixpath.join(done.stdout, workspace[2:]))
+        home = absolute_path(done.stdout, "a home folder")
+        workspace = posixpath.normpath(posixpath.join(home, workspace[2:]))
     return folder(target, workspace)
 
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modak.errors import JobError, TargetError
-from modak.jobs import bringing, files, staging
-from modak.jobs.bringing import Brought
+from modak.jobs import files, staging
 from modak.jobs.files import LocalSource
 from modak.jobs.job import PLAN, SCRIPT, Job, specification
 from modak.jobs.remote import ask
+from modak.jobs.results import FetchedResults, declared_outputs, fetch_results
 from modak.jobs.script import render
 from modak.jobs.settings import Patience, Reporter, Silent
 from modak.jobs.staging import Place
@@ -78,7 +78,7 @@ class Jobs:
 
     def prepare(self, plan: Plan, template: str | None = None) -> Prepared:
         """Look at the job's folder and render its script, in one round trip."""
-        bringing.declared(plan)
+        declared_outputs(plan)
         place = staging.look(self._transport, plan, [PLAN, SCRIPT, *files.paths_of(plan)])
         spec = specification(plan, place.directory)
         return Prepared(plan, spec, render(spec, plan, self._for(plan), template), place)
@@ -151,9 +151,9 @@ class Jobs:
             return None
         return Job(known.id, specification(plan, place.directory), plan, self._for(plan), known.time)
 
-    def bring(self, job: Job, result: JobResult, results: Path) -> Brought:
-        """Bring the job's results to the controller; see ``bringing.bring``."""
-        return bringing.bring(self._transport, job, result, results)
+    def fetch_results(self, job: Job, result: JobResult, results: Path) -> FetchedResults:
+        """Fetch the job's results to the controller; see ``results.fetch_results``."""
+        return fetch_results(self._transport, job, result, results)
 
     def absent(self, plan: Plan) -> bool:
         """Cancel the Plan's job, wait until it is gone, and remove its folder; return whether there was anything."""

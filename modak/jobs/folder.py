@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from modak.jobs.record import ExitRecord, StartRecord, parse_exit, parse_start
+from modak.reported import MAX_TIME, digits, plain
 
 ADOPTED = "modak-id "
 """Stands before an id that was found by the tag, where the scheduler's own answer never arrived."""
@@ -47,9 +48,9 @@ def parse(parts: Mapping[str, str]) -> Records:
     starts = ((task, parse_start(parts[name])) for task, name in _by_task(parts, "start"))
     exits = ((task, parse_exit(parts[name])) for task, name in _by_task(parts, "exit"))
     return Records(
-        tag=parts.get("tag", "").strip() or None,
+        tag=plain(parts.get("tag", "")).strip() or None,
         intent=_intent(parts.get("intent", "")),
-        id_text=parts.get("id", "").strip() or None,
+        id_text=plain(parts.get("id", "")).strip() or None,
         refused=refused[0] if refused else None,
         starts={task: record for task, record in starts if record},
         exits={task: record for task, record in exits if record},
@@ -57,13 +58,12 @@ def parse(parts: Mapping[str, str]) -> Records:
 
 
 def _by_task(parts: Mapping[str, str], stem: str) -> list[tuple[int | None, str]]:
-    matches = [re.fullmatch(rf"{stem}(?:\.(\d+))?", name) for name in parts]
+    matches = [re.fullmatch(rf"{stem}(?:\.([0-9]{{1,9}}))?", name) for name in parts]
     return [(int(match[1]) if match[1] else None, match[0]) for match in matches if match]
 
 
 def _intent(text: str) -> Intent | None:
     head, _, found = text.partition("\n")
-    words = head.split()
-    if len(words) < 2 or not words[1].isdigit():
-        return None
-    return Intent(words[0], float(words[1]), found)
+    fields = head.split()
+    when = digits(fields[1], int(MAX_TIME)) if len(fields) > 1 else None
+    return None if when is None else Intent(fields[0], float(when), plain(found))

@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 from modak.errors import InputError, JobError, TargetError
 from modak.jobs.folder import ADOPTED
 from modak.model.plan import Plan
+from modak.reported import job_id
 from modak.schedulers.base import JobSpec, Scheduler
 from modak.transport.base import Completed
 
@@ -18,7 +19,7 @@ ERROR = "error.log"
 
 @dataclass(frozen=True)
 class Job:
-    """A job that the scheduler has taken."""
+    """A job that the scheduler has taken; TargetError for an id that is none."""
 
     id: str
     spec: JobSpec
@@ -26,6 +27,9 @@ class Job:
     scheduler: Scheduler
     submitted: float | None = None
     """Seconds since the epoch on the target."""
+
+    def __post_init__(self) -> None:
+        job_id(self.id)
 
 
 def folder_name(plan: Plan) -> str:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
 from modak.errors import TargetError
+from modak.reported import MAX_TIME, is_host_name, plain
+from modak.terminal import excerpt
 
 RecordedState = Literal["completed", "failed", "timeout", "terminated"]
 """``terminated``: a signal ended it before its wall time, most often because somebody cancelled it."""
@@ -45,25 +47,22 @@ def parse_exit(text: str) -> ExitRecord | None:
     fields = _fields(text)
     if not fields:
         return None
-    code = _number(fields, "code", "exit_code")
+    code = _number(fields, "code", "exit_code", most=65535)
     if code is None:
-        raise TargetError(f"the job's exit record is damaged: {text.strip()[:200]!r}")
+        raise TargetError(f"the job's exit record is damaged: '{excerpt(text)}'")
     state = fields.get("state", "failed" if code else "completed")
     if state not in get_args(RecordedState):
-        raise TargetError(f"the job's exit record tells the unknown state {state[:40]!r}")
-    signal = _number(fields, "signal")
+        raise TargetError(f"the job's exit record has the unknown state '{excerpt(state, 40)}'")
+    signal = _number(fields, "signal", most=128)
     start, end = _number(fields, "started", "start"), _number(fields, "ended", "end", "finished")
-    seconds = _number(fields, "seconds")
-    if seconds is None and start is not None and end is not None:
-        seconds = max(0.0, end - start)
     return ExitRecord(
         state=cast(RecordedState, state),
         code=int(code),
         signal=int(signal) if signal else None,
-        host=fields.get("host") or None,
+        host=_host(fields),
         start=start,
         end=end,
-        seconds=seconds,
+        seconds=_seconds(fields, start, end),
     )
 
 
@@ -71,17 +70,37 @@ def parse_start(text: str) -> StartRecord | None:
     """Return what ``state/start`` says; None when it names no job."""
     fields = _fields(text)
     job = fields.get("job") or fields.get("id")
-    return StartRecord(job, _number(fields, "started", "start"), fields.get("host")) if job else None
+    return StartRecord(job, _number(fields, "started", "start"), _host(fields)) if job else None
+
+
+def _seconds(fields: dict[str, str], start: float | None, end: float | None) -> float | None:
+    """Return how long the application ran; None where nothing tells.
+
+    A clock may be set while it runs (NTP, a resumed virtual machine, a node without a clock of its own): the kernel's
+    time since boot is not, where the node has it. Where only the clock tells, an end before the start tells nothing.
+    """
+    if (seconds := _number(fields, "seconds")) is not None:
+        return seconds
+    first, last = _number(fields, "uptime_start"), _number(fields, "uptime_end")
+    if first is not None and last is not None:
+        return last - first if last >= first else None
+    return end - start if start is not None and end is not None and end > start else None
+
+
+def _host(fields: dict[str, str]) -> str | None:
+    name = fields.get("host", "")
+    return name if is_host_name(name) else None
 
 
 def _fields(text: str) -> dict[str, str]:
-    lines = (line.partition("=") for line in text.splitlines() if "=" in line)
+    lines = (line.partition("=") for line in plain(text).split("\n") if "=" in line)
     return {key.strip(): value.strip() for key, _, value in lines}
 
 
-def _number(fields: dict[str, str], *names: str) -> float | None:
-    """Return the first of the fields that holds a number."""
+def _number(fields: dict[str, str], *names: str, most: float = MAX_TIME) -> float | None:
+    """Return the first of the fields that holds a number of at most ``most``."""
     for name in names:
-        if re.fullmatch(r"\d{1,15}(\.\d{1,9})?", fields.get(name, ""), re.ASCII):
-            return float(fields[name])
+        text = fields.get(name, "")
+        if re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,9})?", text) and float(text) <= most:
+            return float(text)
     return None

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
+from modak import reported
 from modak.errors import TargetError
 from modak.shell import join
+from modak.terminal import excerpt
 from modak.transport.base import Completed, Transport
 
 STEP_LIMIT = 300.0
@@ -34,11 +36,20 @@ class Answer:
         """Return the first part of that name, empty where there is none."""
         return self.get(name) or ""
 
+    def integer(self, name: str, *, most: int = reported.MAX_INTEGER) -> int:
+        """Return the number in a part; TargetError where it is none."""
+        return reported.integer(self.text(name), name, most=most)
+
+    def completed(self, out: str, code: str, err: str | None = None) -> Completed:
+        """Return how a command ended, by the parts that hold its output and its exit code, for a parser."""
+        stderr = self.stderr if err is None else self.text(err)
+        return Completed(self.integer(code, most=255), reported.plain(self.text(out)), reported.plain(stderr))
+
     def groups(self, prefix: str) -> Iterator[dict[str, str]]:
         """Yield the parts that follow each part named ``prefix`` and a number."""
         group: dict[str, str] | None = None
         for key, text in self.parts:
-            if re.fullmatch(rf"{re.escape(prefix)}\d+", key):
+            if re.fullmatch(rf"{re.escape(prefix)}[0-9]{{1,9}}", key):
                 if group is not None:
                     yield group
                 group = {}
@@ -76,9 +87,9 @@ def call(
     said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
     for line in said:
         if line.startswith(f"{boundary} "):
-            raise StepError(line.removeprefix(f"{boundary} "))
+            raise StepError(excerpt(line.removeprefix(f"{boundary} ")))
     if done.returncode:
-        last = f": {said[-1]}" if said else ""
+        last = f": {excerpt(said[-1])}" if said else ""
         raise TargetError(f"the step '{step}' died on the target with exit code {done.returncode}{last}")
     if not parts or parts[-1][0] != "end":
         raise TargetError(f"the answer to the step '{step}' was cut off on the way")
@@ -87,8 +98,13 @@ def call(
 
 def ask(transport: Transport, command: str, *, stdin: bytes = b"") -> Completed:
     """Run one command and return how it ended, free of what a login prints; TargetError when the target is silent."""
-    answer = call(transport, "ask", [command], stdin=stdin)
-    return Completed(int(answer.text("code")), answer.text("out"), answer.stderr)
+    return call(transport, "ask", [command], stdin=stdin).completed("out", "code")
+
+
+def read(transport: Transport, path: str) -> str | None:
+    """Return what is in a file on the target, as it is; None where it cannot be read."""
+    answer = call(transport, "ask", [join(["cat", path])])
+    return None if answer.integer("code") else answer.text("out")
 
 
 def token() -> str:

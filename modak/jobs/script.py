@@ -11,7 +11,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from modak import shell
 from modak.errors import InputError
 from modak.jobs import ranks
-from modak.jobs.bringing import declared
+from modak.jobs.results import declared_outputs
 from modak.model.plan import Plan
 from modak.schedulers.base import JobSpec, Scheduler
 from modak.schedulers.process import GRACE
@@ -139,7 +139,7 @@ def _scratch(plan: Plan, spec: JobSpec) -> dict[str, object]:
     return {
         "scratch": f'"${{{variable}-}}"' if variable else optional_word(place),
         "scratch_variable": variable,
-        "outputs": [word(path) for path in declared(plan)],
+        "outputs": [word(path) for path in declared_outputs(plan)],
         "in_container": plan.chosen.runtime != "native",
     }
 

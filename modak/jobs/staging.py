@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from modak import reported
 from modak.errors import TargetError
 from modak.jobs import files, folder
 from modak.jobs.files import Upload, digest
@@ -12,7 +13,8 @@ from modak.jobs.job import WORK, check_workspace, folder_name
 from modak.jobs.remote import Answer, call, token
 from modak.model.plan import Plan
 from modak.schedulers.base import JobSpec, Scheduler
-from modak.transport.base import Completed, Transport
+from modak.terminal import excerpt
+from modak.transport.base import Transport
 from modak.transport.local import encode
 from modak.transport.rsync import Rsync, rsync_over
 
@@ -45,13 +47,26 @@ def look(transport: Transport, plan: Plan, paths: Iterable[str] = (), *, ask: Sc
     answer = call(transport, "look", arguments, stdin=encode("".join(f"{path}\n" for path in paths)), limit=_AT_LENGTH)
     found = None
     if ask:
-        done = Completed(int(answer.text("found_code")), answer.text("found"), answer.stderr)
-        found = ask.parse_find(done, plan.tag())
+        found = ask.parse_find(answer.completed("found", "found_code"), plan.tag())
     records = folder.parse(dict(answer.parts))
+    directory = _directory(answer, plan)
     if records.tag not in (None, plan.tag()):
-        raise TargetError(f"{answer.text('directory')} is the folder of another job")
-    exists, now = answer.get("exists") is not None, float(answer.text("now"))
-    return Place(answer.text("directory"), exists, now, records, _digests(answer), found)
+        raise TargetError(f"{directory} is the folder of another job")
+    exists, now = answer.get("exists") is not None, reported.time(answer.text("now"))
+    return Place(directory, exists, now, records, _digests(answer), found)
+
+
+def _directory(answer: Answer, plan: Plan) -> str:
+    """Return the job's folder, whose name becomes part of commands, paths and the job's script.
+
+    TargetError where it is not what the workspace asks for: of it the target adds the home alone.
+    """
+    directory = reported.absolute_path(answer.text("directory"), "a folder for the job")
+    workspace = check_workspace(plan)
+    asked = f"{workspace.removeprefix('~').rstrip('/')}/runs/{folder_name(plan)}"
+    if directory != asked if workspace.startswith("/") else not directory.endswith(asked):
+        raise TargetError(f"the target reports the folder '{excerpt(directory)}' for the job, and not '{asked}'")
+    return directory
 
 
 def stage(transport: Transport, spec: JobSpec, uploads: Sequence[Upload]) -> None:
@@ -95,8 +110,8 @@ def remove(transport: Transport, directory: str, tag: str) -> None:
 
 
 def _digests(answer: Answer) -> dict[str, str]:
-    lines = (line.split(" ", 2) for line in answer.text("files").splitlines())
-    return {path: digest for digest, _, path in lines}
+    lines = (line.split(" ", 2) for line in answer.text("files").split("\n"))
+    return {fields[2]: fields[0] for fields in lines if len(fields) == 3}
 
 
 def _verify(uploads: Iterable[Upload], answer: Answer) -> None:

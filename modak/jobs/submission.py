@@ -123,9 +123,7 @@ class Submission:
         self._made = True
         if adopted := self._adopted(answer, records):
             return adopted
-        number = self._scheduler.parse_submit(
-            Completed(int(answer.text("code")), answer.text("out"), answer.text("err"))
-        )
+        number = self._scheduler.parse_submit(answer.completed("out", "code", "err"))
         return _Next(f"id:{ADOPTED}{number}", records.attempt)
 
     def _examined(self, answer: Answer, records: Records) -> _Next:
@@ -134,7 +132,7 @@ class Submission:
             return _Next()
         if adopted := self._adopted(answer, records):
             return adopted
-        age = int(answer.text("now")) - records.intent.time
+        age = answer.integer("now") - records.intent.time
         if 0 <= age < self._patience.settle:
             self._patience.sleep(self._patience.settle - age)
             return _Next()
@@ -178,7 +176,7 @@ class Submission:
         return None
 
     def _found(self, answer: Answer) -> list[str]:
-        done = Completed(int(answer.text("found_code")), answer.text("found"), answer.text("found_err"))
+        done = answer.completed("found", "found_code", "found_err")
         return self._scheduler.parse_find(done, self._spec.tag)
 
 

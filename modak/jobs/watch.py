@@ -13,7 +13,8 @@ from modak.jobs.remote import STEP_LIMIT, call
 from modak.jobs.settings import Patience, Reporter
 from modak.model.job import ENDS, JobResult
 from modak.schedulers.base import QueueState
-from modak.transport.base import Completed, Transport
+from modak.terminal import excerpt
+from modak.transport.base import Transport
 from modak.transport.local import encode
 
 _GROWTH = 1.5
@@ -139,15 +140,14 @@ class Watch:
             answer = call(self._transport, "poll", arguments, stdin=encode("".join(lines)), limit=limit)
             parts = list(answer.groups("job."))
             if len(parts) != len(waiting):
-                raise TargetError(f"the target tells of {len(parts)} of {len(waiting)} jobs: {answer.stderr.strip()}")
+                raise TargetError(f"the target tells of {len(parts)} of {len(waiting)} jobs: {excerpt(answer.stderr)}")
         except TargetError as error:
             self._last_error = str(error)
             if self._patience.clock() - begun >= limit:  # gone without a word, or slow
                 self._limit = min(2 * self._limit, STEP_LIMIT)
             return None
-        done = Completed(int(answer.text("code")), answer.text("status"), answer.stderr)
         try:
-            return _Reply(scheduler.parse_status(done, ids), parts)
+            return _Reply(scheduler.parse_status(answer.completed("status", "code"), ids), parts)
         except TargetError as error:
             return _Reply(None, parts, str(error))
 

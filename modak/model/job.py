@@ -1,6 +1,6 @@
 """What became of a job."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -24,6 +24,10 @@ JobState = Literal[
 ENDS: frozenset[JobState] = frozenset(JobState.__args__) - {"queued", "held", "running"}  # type: ignore[attr-defined]
 
 
+Time = Annotated[float | None, Field(ge=0, le=4102444800)]
+"""Seconds since the epoch, before the year 2100."""
+
+
 class JobResult(Model):
     """A job as far as it is known; times are seconds since the epoch on the target."""
 
@@ -36,13 +40,16 @@ class JobResult(Model):
     exit_code: int | None = None
     signal: int | None = None
     host: str | None = None
-    submitted: float | None = None
-    started: float | None = None
-    ended: float | None = None
-    seconds: float | None = Field(default=None, ge=0)
+    submitted: Time = None
+    started: Time = None
+    ended: Time = None
+    seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Wall seconds of the application itself, as its job script measured them."""
     directory: Line
     """The job's folder on the target."""
     results: str | None = None
-    """Folder on the controller that the results were brought to."""
+    """Folder on the controller that the results were fetched to."""
+    not_fetched: list[str] = []
+    """What the outputs hold that cannot be fetched, such as sockets and links that lead elsewhere, each with the
+    reason."""
     metrics: dict[str, Any] | None = None

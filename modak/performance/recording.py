@@ -58,8 +58,10 @@ def record_of(folder: Path, catalogue: Catalogue, *, first: str = FIRST, later: 
     plan, job = _read(folder / PLAN, Plan), _read(folder / JOB, JobResult)
     if job.tag != plan.tag():
         raise InputError(f"{folder}: {JOB} is of another job than {PLAN}: {job.tag}, not {plan.tag()}")
-    if job.state != "completed" or job.seconds is None:
+    if job.state != "completed":
         raise InputError(f"{folder / JOB}: a measurement needs a job that completed, and this one is {job.state}")
+    if not job.seconds:
+        raise InputError(f"{folder / JOB}: seconds: the job's script measured none, or its clock was set meanwhile")
     check_recordable(plan, str(folder / PLAN))
     chosen, resources = plan.chosen, plan.chosen.resources
     when = datetime.fromtimestamp(job.started or job.submitted or 0, UTC)
@@ -79,7 +81,7 @@ def record_of(folder: Path, catalogue: Catalogue, *, first: str = FIRST, later: 
             ranks=resources.ranks,
             threads=resources.threads if plan.target.type != "machine" else plan.job.threads,
         ),
-        runs=[_run(job, job.seconds, job.metrics or {}, first, later)],
+        runs=[_run(job, job.seconds, job.metrics or {}, (first, later), str(folder / JOB))],
         provenance=Provenance(
             source=f"job {job.id} of {plan.name} on {plan.target.name}",
             date=when.date().isoformat(),
@@ -92,25 +94,39 @@ def _read(path: Path, model: type[T]) -> T:
     try:
         data = json.loads(read_text(path))
     except json.JSONDecodeError as error:
-        raise InputError(f"{path}:{error.lineno}: not JSON: {error.msg}") from None
+        raise InputError(f"{path}:{error.lineno}: not valid JSON: {error.msg}") from None
+    except (ValueError, RecursionError):
+        raise InputError(f"{path}: not valid JSON: a number is too long, or it is nested too deeply") from None
     return check(model, data, origin=str(path))
 
 
-def _run(job: JobResult, total: float, metrics: Mapping[str, Any], first: str, later: str) -> Run:
+def _run(job: JobResult, total: float, metrics: Mapping[str, Any], keys: tuple[str, str], origin: str) -> Run:
+    """Return the run; InputError for seconds of its units that cannot be true.
+
+    Then neither the units nor the whole is to be believed: one of the two clocks was wrong.
+    """
+    first, later = keys
     one, others = metrics.get(first), metrics.get(later)
     phased = _is_seconds(one) and isinstance(others, list) and bool(others) and all(map(_is_seconds, others))
+    units = [float(one), *map(float, others)] if phased and one is not None and others is not None else []
+    if (spent := sum(units)) > total:
+        raise InputError(
+            f"{origin}: metrics.{first}: with {later} {spent:.1f} s, longer than the {total:.1f} s of the whole job; "
+            "the job is not recorded"
+        )
     accuracy = metrics.get("accuracy")
     return Run(
         total=total,
-        first=float(one) if phased and one is not None else None,
-        later=[float(seconds) for seconds in others] if phased and others is not None else [],
+        first=units[0] if units else None,
+        later=units[1:],
         time=int(job.started) if job.started else None,
         accuracy=float(accuracy) if isinstance(accuracy, int | float) and 0 <= accuracy <= 1 else None,
     )
 
 
 def _is_seconds(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+    # Below ten thousand years: of a larger integer no float can be made.
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 3e11
 
 
 def _software(plan: Plan, catalogue: Catalogue) -> dict[str, str]:

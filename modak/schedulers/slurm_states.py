@@ -82,8 +82,9 @@ def from_record(line: str) -> Iterator[tuple[str, str, QueueState]]:
         limit=field.get("limit", ""),
         nodes=field.get("nodes", ""),
     )
-    for task in _tasks(f"{field['array']}_{field['task']}" if {"array", "task"} <= field.keys() else field["job"]):
-        yield field.get("array", field["job"]), task, state
+    job = field.get("array", field["job"])
+    for task in _tasks(f"{job}_{field['task']}" if "task" in field else field["job"]):
+        yield job, task, state
 
 
 _RECORD = {

@@ -4,6 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from modak.errors import TargetError
+from modak.reported import has_control
+from modak.terminal import excerpt
+
 
 @dataclass(frozen=True)
 class Completed:
@@ -15,6 +19,17 @@ class Completed:
     returncode: int
     stdout: str
     stderr: str
+
+
+def check_paths(*paths: str | Path) -> None:
+    """Raise TargetError for a path with control characters, whichever end it is on.
+
+    Ansible writes a batch of lines for sftp: after a line break in a path, a line that begins with '!' is run by a
+    shell on the controller.
+    """
+    for path in map(str, paths):
+        if has_control(path):
+            raise TargetError(f"the file '{excerpt(path)}' cannot be copied: its path holds control characters")
 
 
 class Transport(Protocol):

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from modak.errors import TargetError
-from modak.transport.base import Completed
+from modak.transport.base import Completed, check_paths
 
 
 class LocalTransport:
@@ -58,6 +58,7 @@ def encode(text: str) -> bytes:
 
 
 def _copy(source: Path, destination: Path) -> None:
+    check_paths(source, destination)
     try:
         shutil.copyfile(source, destination)
     except OSError as error:

@@ -10,7 +10,8 @@ from typing import Protocol, runtime_checkable
 
 from modak.errors import TargetError
 from modak.shell import join
-from modak.transport.base import Transport
+from modak.terminal import excerpt
+from modak.transport.base import Transport, check_paths
 
 SILENCE = 300
 """Seconds without a byte after which a copy is given up."""
@@ -63,6 +64,7 @@ class Rsync:
         return f"[{self.shell.host}]:{path}" if ":" in self.shell.host else f"{self.shell.host}:{path}"
 
     def _run(self, options: Sequence[str], source: str, destination: str) -> bool:
+        check_paths(source, destination)
         # --protect-args: no shell reads the path over there. rsync splits the command of -e at blanks outside quotes.
         command = [self.program, "--protect-args", "--ignore-times", f"--timeout={SILENCE}", *options]
         command += ["-e", join(self.shell.command), "--", source, destination]
@@ -78,7 +80,7 @@ class Rsync:
             return False
         if done.returncode:
             said = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit code {done.returncode}"]
-            raise TargetError(f"rsync cannot copy {source} to {destination}: {said[0].strip()}")
+            raise TargetError(f"rsync cannot copy {source} to {destination}: {excerpt(said[0])}")
         return True
 
 

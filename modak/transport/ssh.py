@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from modak.errors import InputError, TargetError
 from modak.shell import enclose
-from modak.transport.base import Completed
+from modak.transport.base import Completed, check_paths
 from modak.transport.local import decode
 from modak.transport.rsync import RemoteShell
 from modak.transport.ssh_config import Hop, route
@@ -85,6 +85,7 @@ class SshTransport:
 
     def put(self, local: Path, remote: str) -> None:
         """See ``Transport.put``."""
+        check_paths(local, remote)
         with self._guarded(), self._connected().open_sftp() as sftp:
             try:
                 sftp.put(str(local), remote)
@@ -93,6 +94,7 @@ class SshTransport:
 
     def fetch(self, remote: str, local: Path) -> None:
         """See ``Transport.fetch``."""
+        check_paths(remote, local)
         with self._guarded(), self._connected().open_sftp() as sftp:
             try:
                 sftp.get(remote, str(local))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction, check_seconds, plan_of
+from ansible_collections.modak.deploy.plugins.plugin_utils.progress import warnings
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
 
 try:
@@ -22,6 +23,7 @@ try:
     from modak.model.plan import Plan
     from modak.performance.places import store_in_use
     from modak.performance.recording import add_results, check_recordable
+    from modak.terminal import visible
 except ImportError:
     pass  # ModakAction says so before anything here is used
 
@@ -57,7 +59,7 @@ class ActionModule(JobAction):
     def _absent(self, plan: Plan) -> dict[str, Any]:
         if not self._task.check_mode:
             return {"changed": self._jobs.absent(plan), "job": None}
-        found = "".join(f"{thing}\n" for thing in self._jobs.doomed(plan))
+        found = visible("".join(f"{thing}\n" for thing in self._jobs.doomed(plan)))
         return {"changed": bool(found), "job": None, "diff": {"before": found, "after": ""}}
 
     def _preview(self, plan: Plan, template: str | None, *, restarted: bool) -> dict[str, Any]:
@@ -83,13 +85,14 @@ class ActionModule(JobAction):
             result = self._jobs.see(present.job)
             return {**returned, "changed": present.made, "job": result.model_dump(mode="json")}
         (result,) = self._jobs.wait([present], timeout=arguments["timeout"] or None, follow=arguments["follow"])
-        brought = self._jobs.bring(present.job, result, Path(arguments["results"]).absolute())
-        returned |= {"changed": present.made or brought.changed, "job": brought.result.model_dump(mode="json")}
-        self.reporter.end(brought.result)
-        if brought.result.state == "completed":
-            return {**returned, "recorded": _record(plan, brought.result, search)} if arguments["record"] else returned
+        fetched = self._jobs.fetch_results(present.job, result, Path(arguments["results"]).absolute())
+        returned |= {"changed": present.made or fetched.changed, "job": fetched.result.model_dump(mode="json")}
+        self.reporter.end(fetched.result)
+        returned |= warnings([fetched.result])
+        if fetched.result.state == "completed":
+            return {**returned, "recorded": _record(plan, fetched.result, search)} if arguments["record"] else returned
         del returned["script"]  # Ansible prints all that a failed task returns.
-        return {**returned, "failed": True, "msg": sentence(brought.result)}
+        return {**returned, "failed": True, "msg": visible(sentence(fetched.result))}
 
 
 def _check_recording(plan: Plan, *, wait: bool) -> None:
@@ -116,4 +119,4 @@ def _text(path: str | None) -> str | None:
 
 def _diff(script: str, submits: bool) -> dict[str, str]:
     header = {"before_header": "no job", "after_header": "job script"}
-    return {**header, "before": "", "after": script} if submits else {"before": "", "after": ""}
+    return {**header, "before": "", "after": visible(script)} if submits else {"before": "", "after": ""}

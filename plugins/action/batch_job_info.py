@@ -12,8 +12,7 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction,
 
 try:
     from modak.errors import InputError
-    from modak.jobs.remote import ask
-    from modak.shell import quote
+    from modak.jobs.remote import read
 except ImportError:
     pass  # ModakAction says so before anything here is used
 
@@ -33,10 +32,10 @@ class ActionModule(JobAction):
 
     def _read(self, directory: str, task_vars: dict[str, Any]) -> Any:
         """Return the Plan that lies in a job's folder."""
-        done = ask(self.transport(task_vars), f"cat {quote(f'{directory}/plan.json')}")
-        if done.returncode:
+        text = read(self.transport(task_vars), f"{directory}/plan.json")
+        if text is None:
             raise InputError(f"{directory} is no job's folder: it has no readable plan.json")
         try:
-            return json.loads(done.stdout)
-        except ValueError:
+            return json.loads(text)
+        except (ValueError, RecursionError):
             raise InputError(f"{directory}/plan.json is no plan: it is not valid JSON") from None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction, check_seconds, plan_of
+from ansible_collections.modak.deploy.plugins.plugin_utils.progress import warnings
 
 try:
     from modak.errors import InputError
@@ -18,6 +19,7 @@ try:
     from modak.jobs.verdict import sentence
     from modak.model.job import JobResult
     from modak.model.plan import Plan
+    from modak.terminal import visible
 except ImportError:
     pass  # ModakAction says so before anything here is used
 
@@ -45,12 +47,13 @@ class ActionModule(JobAction):
             return {"changed": False, "jobs": [jobs.see(item.job).model_dump(mode="json") for item in present]}
         ended = self._wait(jobs, present, arguments["timeout"] or None)
         folder = Path(arguments["results"]).absolute()
-        brought = [jobs.bring(item.job, result, folder) for item, result in zip(present, ended, strict=True)]
+        fetched = [jobs.fetch_results(item.job, result, folder) for item, result in zip(present, ended, strict=True)]
         returned = {
-            "changed": any(item.changed for item in brought),
-            "jobs": [item.result.model_dump(mode="json") for item in brought],
+            "changed": any(item.changed for item in fetched),
+            "jobs": [item.result.model_dump(mode="json") for item in fetched],
+            **warnings([item.result for item in fetched]),
         }
-        bad = [item.result for item in brought if item.result.state != "completed"]
+        bad = [item.result for item in fetched if item.result.state != "completed"]
         return {**returned, "failed": True, "msg": _message(bad, len(plans))} if bad else returned
 
     def _wait(self, jobs: Jobs, present: list[Present], timeout: float | None) -> list[JobResult]:
@@ -82,6 +85,6 @@ def _found(jobs: Jobs, plan: Plan) -> Present:
 
 
 def _message(bad: list[JobResult], total: int) -> str:
-    named = "; ".join(sentence(result) for result in bad[:MOST])
+    named = visible("; ".join(sentence(result) for result in bad[:MOST]))
     more = f"; and {len(bad) - MOST} more" if len(bad) > MOST else ""
     return f"{len(bad)} of {total} jobs did not complete: {named}{more}"

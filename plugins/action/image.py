@@ -24,6 +24,7 @@ try:
     from modak.model.plan import Image, Plan
     from modak.model.request import JobOptions
     from modak.model.target import Target
+    from modak.terminal import visible
 except ImportError:
     pass  # ModakAction says so before anything here is used
 
@@ -128,4 +129,4 @@ def _where(plan: Plan | None, arguments: dict[str, Any], task_vars: dict[str, An
 
 
 def _diff(before: str, after: str) -> dict[str, str]:
-    return {"before": f"{before}\n" if before else "", "after": f"{after}\n" if after else ""}
+    return {"before": f"{visible(before)}\n" if before else "", "after": f"{visible(after)}\n" if after else ""}

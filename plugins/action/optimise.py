@@ -22,6 +22,7 @@ try:
     from modak.model.target import Target
     from modak.optimiser.table import render
     from modak.planning import keep_plan, kept_plan, plan_deployment, reconsider, still_holds, unplanned, with_image
+    from modak.terminal import visible
 except ImportError:
     pass  # ModakAction says so before anything here is used
 
@@ -133,8 +134,8 @@ def _refused(what: Unplanned) -> dict[str, Any]:
         "changed": False,
         "plan": {},
         "unplanned": what.model_dump(mode="json"),
-        "reason": "; ".join(reasons),
-        "table": reasons,
+        "reason": visible("; ".join(reasons)),
+        "table": [visible(reason) for reason in reasons],
     }
 
 
@@ -143,5 +144,5 @@ def _returned(plan: Plan, *, changed: bool) -> dict[str, Any]:
         "changed": changed,
         "plan": plan.model_dump(mode="json", by_alias=True),
         "tag": plan.tag(),
-        "table": render(plan).splitlines(),
+        "table": visible(render(plan)).split("\n"),
     }

@@ -15,6 +15,7 @@ try:
     from modak.blueprint.translate import documents, image_documents
     from modak.documents import plain
     from modak.errors import ModakError
+    from modak.terminal import visible
 
     HAS_MODAK = True
 except ImportError:
@@ -101,7 +102,7 @@ def from_tosca(node: Mapping[str, Any]) -> dict[str, Any]:
             told["tosca_application"], told["tosca_target"], told.get("tosca_request"), told.get("tosca_job")
         )
     except ModakError as error:
-        raise AnsibleFilterError(str(error)) from error
+        raise AnsibleFilterError(visible(str(error))) from error
 
 
 class FilterModule:

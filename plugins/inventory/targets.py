@@ -58,6 +58,7 @@ try:
     from modak.errors import ModakError
     from modak.inventory import load_targets
     from modak.model.target import Target
+    from modak.terminal import visible
 
     HAS_MODAK = True
 except ImportError:
@@ -86,7 +87,7 @@ class InventoryModule(BaseInventoryPlugin):
                 for target in load_targets(Path(path).parent / file, plain(self.get_option("inputs"))):
                     self._add(target, file)
         except ModakError as error:
-            raise AnsibleParserError(str(error)) from None
+            raise AnsibleParserError(visible(str(error))) from None
 
     def _add(self, target: Target, file: str) -> None:
         name = target.host or LOCAL

@@ -13,6 +13,7 @@ from ansible.plugins.action import ActionBase
 
 try:
     from modak.errors import ModakError
+    from modak.terminal import visible
 
     HAS_MODAK = True
 except ImportError:
@@ -41,7 +42,7 @@ class ModakAction(ActionBase):
         try:
             result.update(self.act(arguments, task_vars or {}))
         except ModakError as error:
-            result.update(failed=True, msg=str(error))
+            result.update(failed=True, msg=visible(str(error)))
         return result
 
     @abstractmethod

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ansible import constants
@@ -16,16 +17,35 @@ if TYPE_CHECKING:
     from modak.model.job import JobResult
     from modak.schedulers.base import QueueState
 
+with suppress(ImportError):  # ModakAction says so before anything here is used
+    from modak.terminal import excerpt, lines, visible
+
+METRICS = 50
+"""Metrics of a job that are shown; all of them are in what the task returns."""
+WARNINGS = 20
+"""Files that a task warns of; the result of a job names more."""
 display = Display()
 
 
 def show(text: str) -> None:
     """Show lines while the task still runs: on standard error where the callback writes JSON on standard output.
 
-    Orchestrators such as xOpera read that JSON, and a line between would make it unreadable.
+    Orchestrators such as xOpera read that JSON, and a line between would make it unreadable. What could move the cursor
+    or forge another line is shown as an escape.
     """
     callback = str(constants.config.get_config_value("DEFAULT_STDOUT_CALLBACK"))
-    display.display(text, stderr="json" in callback)
+    display.display(visible(text), stderr="json" in callback)
+
+
+def warnings(results: list[JobResult]) -> dict[str, list[str]]:
+    """Return what a task returns for Ansible to warn of: what was left on the target."""
+    sentences = [
+        f"job {result.id} ({result.tag}): not fetched: {sentence}"
+        for result in results
+        for sentence in result.not_fetched
+    ]
+    more = [f"and {len(sentences) - WARNINGS} more that were not fetched"] if len(sentences) > WARNINGS else []
+    return {"warnings": [visible(text) for text in [*sentences[:WARNINGS], *more]]} if sentences else {}
 
 
 class DisplayReporter:
@@ -54,15 +74,18 @@ class DisplayReporter:
 
     def output(self, job: Job, text: str) -> None:
         """See modak.jobs.settings.Reporter."""
-        for line in text.splitlines():
+        for line in lines(text):
             self._show(f"job {job.id} | {line}")
 
     def end(self, result: JobResult) -> None:
-        """Show what a finished job brought back."""
+        """Show what a finished job has written."""
         if result.seconds is not None:
             self._show(f"the application ran for {result.seconds:.1f} s")
-        for name, value in (result.metrics or {}).items():
-            self._show(f"  {name}: {_shortened(value)}")
+        metrics = list((result.metrics or {}).items())
+        for name, value in metrics[:METRICS]:
+            self._show(f"  {excerpt(name, 80)}: {excerpt(_shortened(value))}")
+        if len(metrics) > METRICS:
+            self._show(f"  and {len(metrics) - METRICS} more metrics")
         self._show(f"results: {result.results}")
 
     def _show(self, text: str) -> None:

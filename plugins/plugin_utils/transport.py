@@ -20,8 +20,10 @@ from ansible.plugins.action import ActionBase
 
 try:
     from modak.errors import InputError, TargetError
+    from modak.reported import absolute_path
     from modak.shell import enclose, quote
-    from modak.transport.base import Completed
+    from modak.terminal import excerpt
+    from modak.transport.base import Completed, check_paths
     from modak.transport.rsync import RemoteShell
 except ImportError:
     pass  # the actions say so before anything here is used
@@ -56,10 +58,12 @@ class AnsibleTransport:
 
     def put(self, local: Path, remote: str) -> None:
         """See modak.transport.base.Transport."""
+        check_paths(local.absolute(), remote)
         self._guarded(lambda: self._action._connection.put_file(str(local.absolute()), remote))
 
     def fetch(self, remote: str, local: Path) -> None:
         """See modak.transport.base.Transport."""
+        check_paths(remote, local.absolute())
         self._guarded(lambda: self._action._connection.fetch_file(remote, str(local.absolute())))
 
     def remote_shell(self) -> RemoteShell | None:
@@ -99,9 +103,9 @@ class AnsibleTransport:
     def _execute_with_file(self, line: str, stdin: bytes) -> Completed:
         """Feed standard input from a private file, over a connection that cannot carry it."""
         made = self._execute(enclose('umask 077; mktemp -d "${TMPDIR:-/tmp}/modak.XXXXXXXX"'), None)
-        folder = made.stdout.strip()
-        if made.returncode or not folder.startswith("/"):
-            raise TargetError(f"no temporary folder can be made on {self._host}: {made.stderr.strip()}")
+        if made.returncode:
+            raise TargetError(f"no temporary folder can be made on {self._host}: {excerpt(made.stderr)}")
+        folder = absolute_path(made.stdout.strip(), "a temporary folder")
         try:
             with NamedTemporaryFile() as file:
                 file.write(stdin)

@@ -66,9 +66,9 @@ def digits(
             realise=lambda directory: realise(transport, plan, directory) and None,
         )
         (result,) = jobs.wait([present], timeout=600)
-        brought = jobs.bring(present.job, result, results).result
+        fetched = jobs.fetch_results(present.job, result, results).result
         assert result.state == "completed", (results / plan.name / "output.log").read_text()
-        return plan, brought
+        return plan, fetched
 
     return run
 

@@ -86,15 +86,15 @@ def test_ranks_run_in_the_image_with_what_slurm_and_the_plan_give_them(
     jobs.absent(plan)
     present = submitted(jobs, plan, login, tmp_path)
     (result,) = jobs.wait([present], timeout=120)
-    brought = jobs.bring(present.job, result, tmp_path / "results").result
+    fetched = jobs.fetch_results(present.job, result, tmp_path / "results").result
     folder = tmp_path / "results" / plan.name
     assert result.state == "completed", (folder / "output.log").read_text()
     ranks = [json.loads((folder / f"rank-{number}.json").read_text()) for number in (0, 1)]
     assert [rank["SLURM_PROCID"] for rank in ranks] == ["0", "1"]
-    assert all(rank["inside"] and rank["SLURM_JOB_ID"] == brought.id for rank in ranks)
+    assert all(rank["inside"] and rank["SLURM_JOB_ID"] == fetched.id for rank in ranks)
     assert all(rank["ASKED_FOR"] == 'x "y" $(id) `id`, z' and rank["PYTHONPATH"] is None for rank in ranks)
     assert all(rank["argv"] == ["a b", "$(id)", "'"] for rank in ranks)
-    assert all(rank["work"].startswith(f"{local or brought.directory}/") for rank in ranks)
+    assert all(rank["work"].startswith(f"{local or fetched.directory}/") for rank in ranks)
     assert local is None or not list(local.iterdir())
     jobs.absent(plan)
 
@@ -168,7 +168,7 @@ def test_mpi_ranks_inside_find_each_other(
     jobs.absent(plan)
     present = submitted(jobs, plan, login, tmp_path)
     (result,) = jobs.wait([present], timeout=120)
-    jobs.bring(present.job, result, tmp_path / "results")
+    jobs.fetch_results(present.job, result, tmp_path / "results")
     folder = tmp_path / "results" / plan.name
     assert result.state == "completed", (folder / "output.log").read_text()
     said = [(folder / f"mpi-{rank}.txt").read_text() for rank in range(4)]

@@ -52,7 +52,7 @@ def submit(parts: Containers, plan: Plan, tmp_path: Path) -> Callable[[], Path]:
             realise=lambda directory: realise(transport, plan, directory) and None,
         )
         (result,) = jobs.wait([present], timeout=120)
-        jobs.bring(present.job, result, tmp_path)
+        jobs.fetch_results(present.job, result, tmp_path)
         jobs.absent(plan)
         assert result.state == "completed", (tmp_path / plan.name / "output.log").read_text()
         return tmp_path / plan.name

@@ -97,9 +97,9 @@ def test_whole_life(
     transport.trips = 0
     present = jobs.present(deployed, [item])
     (result,) = jobs.wait([present])
-    brought = jobs.bring(present.job, result, tmp_path).result
+    fetched = jobs.fetch_results(present.job, result, tmp_path).result
     assert transport.trips < 12
-    assert (brought.state, brought.metrics, brought.host) == ("completed", {"a": 1}, "n1")
+    assert (fetched.state, fetched.metrics, fetched.host) == ("completed", {"a": 1}, "n1")
     assert (tmp_path / deployed.name / "out").read_text() == "input\n"
     assert not jobs.present(deployed, [item]).made
     assert jobs.absent(deployed)
@@ -128,7 +128,7 @@ def test_large_files_by_rsync(way: str, real_slurm: Rig, tmp_path: Path, monkeyp
         line = f"cp 'large in' 'large out' # {way} {time.time()}"
         deployed = on_slurm(line, "large", sources=(item,), outputs=["large out"])
         present = jobs.present(deployed, [item])
-        jobs.bring(present.job, jobs.wait([present])[0], tmp_path)
+        jobs.fetch_results(present.job, jobs.wait([present])[0], tmp_path)
         assert jobs.absent(deployed)
     assert (tmp_path / "large" / "large out").read_bytes() == file.read_bytes()
 
@@ -136,7 +136,7 @@ def test_large_files_by_rsync(way: str, real_slurm: Rig, tmp_path: Path, monkeyp
 def test_array_of_twenty(jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path) -> None:
     deployed = shell("echo task $MODAK_TASK", job={"array": "1-20"})
     present, result = carry_out(jobs, deployed)
-    jobs.bring(present.job, result, tmp_path)
+    jobs.fetch_results(present.job, result, tmp_path)
     assert result.state == "completed"
     logs = sorted(path.read_text() for path in (tmp_path / deployed.name).glob("output.log.*"))
     assert logs == sorted(f"task {number}\n" for number in range(1, 21))
@@ -153,7 +153,7 @@ def test_chain_and_a_dependency_that_is_never_satisfied(jobs: Jobs, shell: Calla
 def test_gpus(jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path) -> None:
     deployed = shell("echo $SLURM_GPUS_ON_NODE", job={"partition": "gpu", "gpus": 2}, gpus=2)
     present, result = carry_out(jobs, deployed)
-    jobs.bring(present.job, result, tmp_path)
+    jobs.fetch_results(present.job, result, tmp_path)
     assert (tmp_path / deployed.name / "output.log").read_text() == "2\n"
 
 
@@ -240,7 +240,7 @@ def test_job_that_the_queue_has_forgotten(jobs: Jobs, early: dict[str, Present],
 def test_job_over_its_time_limit(jobs: Jobs, early: dict[str, Present], tmp_path: Path) -> None:
     present = jobs.present(early["over"].job.plan)
     (result,) = jobs.wait([present])
-    jobs.bring(present.job, result, tmp_path)
+    jobs.fetch_results(present.job, result, tmp_path)
     assert not present.made
     assert result.state == "timeout"
     assert (tmp_path / "over" / "output.log").read_text().startswith("begun\n")

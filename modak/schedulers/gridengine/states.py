@@ -80,7 +80,7 @@ def _rows(text: str) -> Iterator[_Row]:
 def _tasks(text: str) -> Iterator[str]:
     """Yield the numbers in ``2``, ``1-7:2`` or ``4,6``; a text of another form, or of too many, has none."""
     if re.fullmatch(r"[0-9]{1,9}(-[0-9]{1,9}:[0-9]{1,9})?(,[0-9]{1,9}(-[0-9]{1,9}:[0-9]{1,9})?)*", text):
-        for first, last, step in ranges(text):
+        for first, last, step in ranges(text) or ():
             if step and last - first < _MOST_TASKS:
                 yield from (str(number) for number in range(first, last + 1, step))
 

@@ -8,9 +8,11 @@ import pytest
 
 from jobplans import Local, plan, source
 from modak.errors import TargetError
-from modak.jobs import bringing, files
+from modak.jobs import files
 from modak.jobs.control import Jobs
+from modak.jobs.results import transfer
 from modak.jobs.settings import Patience
+from modak.transport.rsync import Rsync
 from shells import Reached, needs_rsync
 
 pytestmark = needs_rsync
@@ -20,8 +22,7 @@ pytestmark = needs_rsync
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Call a file large that is not."""
     monkeypatch.setattr(files, "LARGE", 50_000)
-    monkeypatch.setattr(bringing, "LARGE", 50_000)
-    monkeypatch.setattr(bringing, "EACH", 50_000)
+    monkeypatch.setattr(transfer, "LARGE", 50_000)
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def life(transport: Reached, hasty: Patience, item: Local, folder: Path) -> byte
     deployed = plan(["sh", "-c", line], folder / "space", sources=(item,), outputs=["o u t", "small"])
     jobs = Jobs(transport, patience=hasty)
     present = jobs.present(deployed, [item])
-    jobs.bring(present.job, jobs.wait([present])[0], folder / "results")
+    jobs.fetch_results(present.job, jobs.wait([present])[0], folder / "results")
     assert sorted(path.name for path in Path(present.job.spec.directory, "state").glob("large*")) == []
     assert not list((folder / "results" / "probe").glob(".*"))
     return (folder / "results" / "probe" / "o u t").read_bytes()
@@ -91,14 +92,14 @@ def test_controller_without_rsync(
 def test_file_that_arrives_damaged(
     hasty: Patience, item: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put = bringing.Rsync.put
+    put = Rsync.put
 
-    def damage(self: bringing.Rsync, local: Path, remote: str) -> bool:
+    def damage(self: Rsync, local: Path, remote: str) -> bool:
         done = put(self, local, remote)
         with Path(remote).open("r+b") as file:
             file.write(b"damage")
         return done
 
-    monkeypatch.setattr(bringing.Rsync, "put", damage)
+    monkeypatch.setattr(Rsync, "put", damage)
     with pytest.raises(TargetError, match="the file 'in/large 'x'' arrived damaged on the target"):
         life(Reached(tmp_path), hasty, item, tmp_path)

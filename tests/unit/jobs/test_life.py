@@ -56,14 +56,14 @@ def test_inputs_outputs_metrics_and_log(jobs: Jobs, tmp_path: Path) -> None:
     deployed = plan(["sh", "-c", line], tmp_path / "space", sources=(item,), outputs=["out"], metrics="metrics.json")
     present = jobs.present(deployed, [item])
     (result,) = jobs.wait([present])
-    brought = jobs.bring(present.job, result, tmp_path / "results")
+    fetched = jobs.fetch_results(present.job, result, tmp_path / "results")
     place = tmp_path / "results" / "probe"
-    assert brought.changed
-    assert brought.result.state == "completed"
-    assert brought.result.results == str(place)
-    assert brought.result.metrics == {"accuracy": 0.5}
-    assert brought.result.seconds is not None
-    assert brought.result.submitted is not None
+    assert fetched.changed
+    assert fetched.result.state == "completed"
+    assert fetched.result.results == str(place)
+    assert fetched.result.metrics == {"accuracy": 0.5}
+    assert fetched.result.seconds is not None
+    assert fetched.result.submitted is not None
     assert {path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file()} == {
         "job.json",
         "metrics.json",
@@ -74,8 +74,8 @@ def test_inputs_outputs_metrics_and_log(jobs: Jobs, tmp_path: Path) -> None:
     }
     assert (place / "output.log").read_text() == "some input\n"
     assert Plan.model_validate_json((place / "plan.json").read_text()) == deployed
-    assert JobResult.model_validate_json((place / "job.json").read_text()) == brought.result
-    assert not jobs.bring(present.job, result, tmp_path / "results").changed
+    assert JobResult.model_validate_json((place / "job.json").read_text()) == fetched.result
+    assert not jobs.fetch_results(present.job, result, tmp_path / "results").changed
     folder = Path(present.job.spec.directory)
     assert folder == tmp_path / "space" / "runs" / f"probe-{deployed.tag().removeprefix('modak-')}"
     assert folder.stat().st_mode & 0o777 == 0o700
@@ -84,17 +84,17 @@ def test_inputs_outputs_metrics_and_log(jobs: Jobs, tmp_path: Path) -> None:
 def test_second_run_changes_nothing(jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path) -> None:
     deployed = shell("echo text >out", outputs=["out"])
     present, result = carry_out(jobs, deployed)
-    assert jobs.bring(present.job, result, tmp_path / "results").changed
+    assert jobs.fetch_results(present.job, result, tmp_path / "results").changed
     out = tmp_path / "results" / "probe" / "out"
     written = out.stat().st_mtime_ns
     again, result = carry_out(jobs, deployed)
     assert not again.made
     assert again.job.id == present.job.id
-    assert not jobs.bring(again.job, result, tmp_path / "results").changed
+    assert not jobs.fetch_results(again.job, result, tmp_path / "results").changed
     assert out.stat().st_mtime_ns == written
     assert runs(tmp_path) == 1
     out.write_text("spoilt")
-    assert jobs.bring(again.job, result, tmp_path / "results").changed
+    assert jobs.fetch_results(again.job, result, tmp_path / "results").changed
     assert out.read_text() == "text\n"
 
 
@@ -104,11 +104,11 @@ def test_few_round_trips(hasty: Patience, shell: Callable[..., Plan], tmp_path: 
     jobs = Jobs(transport, patience=hasty)
     deployed = shell("sleep 0.5; echo x >out", outputs=["out"])
     present, result = carry_out(jobs, deployed)
-    jobs.bring(present.job, result, tmp_path / "results")
+    jobs.fetch_results(present.job, result, tmp_path / "results")
     assert transport.trips < 12
     transport.trips = 0
     present, result = carry_out(jobs, deployed)
-    jobs.bring(present.job, result, tmp_path / "results")
+    jobs.fetch_results(present.job, result, tmp_path / "results")
     assert transport.trips == 3
 
 
@@ -125,9 +125,9 @@ def test_many_jobs_are_watched_with_the_questions_of_one(hasty: Patience, shell:
 
 def test_failing_application(jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path) -> None:
     present, result = carry_out(jobs, shell("echo why; exit 3", outputs=["never"]))
-    brought = jobs.bring(present.job, result, tmp_path / "results").result
-    assert (brought.state, brought.exit_code) == ("failed", 3)
-    assert sentence(brought) == (
+    fetched = jobs.fetch_results(present.job, result, tmp_path / "results").result
+    assert (fetched.state, fetched.exit_code) == ("failed", 3)
+    assert sentence(fetched) == (
         f"job {result.id} ({result.tag}) failed: the application ended with exit code 3; "
         f"what it wrote is in {tmp_path}/results/probe"
     )
@@ -233,21 +233,21 @@ def test_folder_that_is_not_a_jobs_stays(jobs: Jobs, shell: Callable[..., Plan])
 def test_declared_output_that_was_not_written(jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path) -> None:
     present, result = carry_out(jobs, shell("touch there", outputs=["there", "model.h5"]))
     with pytest.raises(JobError, match=r"completed without writing 'model\.h5', which application\.outputs declares"):
-        jobs.bring(present.job, result, tmp_path)
+        jobs.fetch_results(present.job, result, tmp_path)
 
 
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("{", "is not valid JSON: Expecting property name"),
-        ("[1, 2]", "holds a JSON list: it must hold an object"),
-        ('{"loss": NaN}', "is not valid JSON: NaN is no number in JSON"),
+        ("{", "m.json: not valid JSON: Expecting property name"),
+        ("[1, 2]", "m.json: a JSON list; it must be an object"),
+        ('{"loss": NaN}', "m.json: not valid JSON: NaN is not a number in JSON"),
     ],
 )
 def test_faulty_metrics(jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path, text: str, fault: str) -> None:
     present, result = carry_out(jobs, shell(f"echo '{text}' >m.json", metrics="m.json"))
     with pytest.raises(JobError, match=fault):
-        jobs.bring(present.job, result, tmp_path)
+        jobs.fetch_results(present.job, result, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,10 @@ def test_faulty_metrics(jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path, 
     [
         ({"outputs": ["../secret"]}, r"application\.outputs '\.\./secret' does not lie below"),
         ({"outputs": ["/etc/passwd"]}, "does not lie below"),
-        ({"metrics": "plan.json"}, r"application\.metrics 'plan\.json' has the name of a file of modak's own"),
+        (
+            {"metrics": "plan.json"},
+            r"application\.metrics: 'plan\.json' is the name of a file that modak writes",
+        ),
     ],
 )
 def test_outputs_that_cannot_be(
@@ -286,7 +289,7 @@ def test_names_that_a_shell_would_read(jobs: Jobs, tmp_path: Path) -> None:
     deployed = plan(["cp", f"./-sub dir/{name}", name], tmp_path / "sp ace; $(id)", sources=(item,), outputs=[name])
     present = jobs.present(deployed, [item])
     (result,) = jobs.wait([present])
-    jobs.bring(present.job, result, tmp_path / "results")
+    jobs.fetch_results(present.job, result, tmp_path / "results")
     assert (tmp_path / "results" / "probe" / name).read_text() == "x\n"
     assert not list(tmp_path.rglob("oops"))
 
@@ -299,7 +302,7 @@ def test_login_that_greets(hasty: Patience, shell: Callable[..., Plan], tmp_path
     assert jobs.absent(deployed)
     deployed = shell("echo x >out", outputs=["out"])
     present, result = carry_out(jobs, deployed)
-    assert jobs.bring(present.job, result, tmp_path).result.state == "completed"
+    assert jobs.fetch_results(present.job, result, tmp_path).result.state == "completed"
 
 
 def test_workspace_must_be_a_clear_place(jobs: Jobs) -> None:
@@ -342,6 +345,6 @@ def test_machine_without_any_tool_for_sha256_or_base64(hasty: Patience, tmp_path
         present = jobs.present(deployed, [item])
         (result,) = jobs.wait([present])
         assert present.made is made
-        assert jobs.bring(present.job, result, tmp_path / "results").changed is made
+        assert jobs.fetch_results(present.job, result, tmp_path / "results").changed is made
     assert (tmp_path / "results" / "probe" / "out").read_text() == "input\n"
     assert jobs.absent(deployed)

@@ -57,8 +57,8 @@ def test_a_plain_machine(login: Login, tmp_path: Path, hasty: Patience) -> None:
     assert not jobs.present(it).made
     (result,) = jobs.wait([present])
     assert (result.state, result.exit_code) == ("completed", 0)
-    brought = jobs.bring(present.job, result, tmp_path / "results")
-    assert brought.result.metrics == {"x": 1}
+    fetched = jobs.fetch_results(present.job, result, tmp_path / "results")
+    assert fetched.result.metrics == {"x": 1}
     assert (tmp_path / "results" / "probe" / "d" / "a b").read_text() == "it's\n"
     assert not list(local.iterdir())
     assert jobs.absent(it)

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from jobplans import source
-from modak.jobs import bringing, files
+from modak.jobs import files
 from modak.jobs.control import Jobs
+from modak.jobs.results import transfer
 from modak.jobs.settings import Patience
 from modak.model.plan import Plan
 from transports import Counting
@@ -18,14 +19,14 @@ def test_large_files_travel_alone(
     jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "LARGE", 1000)
-    monkeypatch.setattr(bringing, "EACH", 1000)
+    monkeypatch.setattr(transfer, "LARGE", 1000)
     file = tmp_path / "large"
     file.write_bytes(os.urandom(100_000))
     item = source("in/large", file)
     deployed = shell("cp in/large out; echo small >small", sources=(item,), outputs=["out", "small"])
     present = jobs.present(deployed, [item])
     (result,) = jobs.wait([present])
-    jobs.bring(present.job, result, tmp_path / "results")
+    jobs.fetch_results(present.job, result, tmp_path / "results")
     assert (tmp_path / "results" / "probe" / "out").read_bytes() == file.read_bytes()
     assert (tmp_path / "results" / "probe" / "small").read_text() == "small\n"
 
@@ -43,17 +44,17 @@ def test_many_files_travel_in_several_batches(
     jobs = Jobs(transport, patience=hasty)
     present = jobs.present(deployed, items)
     assert transport.trips == 1 + 4 + 1
-    jobs.bring(present.job, jobs.wait([present])[0], tmp_path / "results")
+    jobs.fetch_results(present.job, jobs.wait([present])[0], tmp_path / "results")
     assert (tmp_path / "results" / "probe" / "out").read_text().strip() == "300000"
 
 
 def test_many_small_files_come_in_several_answers(
     jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bringing, "SUM", 100)
+    monkeypatch.setattr(transfer, "BATCH", 3000)
     present = jobs.present(shell("mkdir o; for i in 1 2 3 4 5; do seq 1 20 >o/$i; done", outputs=["o"]))
     (result,) = jobs.wait([present])
-    jobs.bring(present.job, result, tmp_path / "results")
+    jobs.fetch_results(present.job, result, tmp_path / "results")
     assert len(list((tmp_path / "results" / "probe" / "o").iterdir())) == 5
 
 
@@ -67,8 +68,8 @@ def test_a_newer_plan_of_the_same_job_stays(jobs: Jobs, shell: Callable[..., Pla
     newer = deployed.model_copy(update={"reason": "the catalogue has changed, and this stays the best"})
     for text in ("", deployed.model_copy(update={"name": "other"}).to_json()):
         kept.write_text(text)
-        assert jobs.bring(present.job, result, tmp_path / "results").changed
+        assert jobs.fetch_results(present.job, result, tmp_path / "results").changed
         assert kept.read_text() == deployed.to_json()
     kept.write_text(newer.to_json())
-    assert not jobs.bring(present.job, result, tmp_path / "results").changed
+    assert not jobs.fetch_results(present.job, result, tmp_path / "results").changed
     assert kept.read_text() == newer.to_json()

@@ -102,7 +102,8 @@ def test_without_phases_the_whole_counts(results):
     ("change", "words"),
     [
         ({"state": "failed"}, "needs a job that completed, and this one is failed"),
-        ({"seconds": None}, "needs a job that completed"),
+        ({"seconds": None}, "seconds: the job.s script measured none, or its clock was set"),
+        ({"seconds": 0.0}, "seconds: the job.s script measured none, or its clock was set"),
         ({"tag": "modak-0123456789abcdef"}, "is of another job than plan.json"),
     ],
 )
@@ -132,3 +133,28 @@ def test_the_command_adds_to_the_store(results, tmp_path, monkeypatch):
     done = CliRunner().invoke(measurements, words, catch_exceptions=False)
     assert "2 new, 0 known already" in done.output
     assert len(available_measurements().of_workload("my-net")) == 2
+
+
+@pytest.mark.parametrize(
+    "metrics",
+    [
+        {"first_epoch_seconds": 5000.0, "later_epoch_seconds": [1.0]},
+        {"first_epoch_seconds": 1.0, "later_epoch_seconds": [1.0, 8.0]},
+    ],
+)
+def test_units_longer_than_their_job(results, metrics):
+    with pytest.raises(
+        InputError, match=r"job\.json: metrics\.first_epoch_seconds: with later_epoch_seconds .* the job is"
+    ):
+        record(results(metrics=metrics))
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 400_000, '{"seconds": ' + "9" * 5000 + "}", '{"seconds": 1e999}', '{"started": 1e300}']
+)
+def test_a_result_that_is_no_result(results, text):
+    folder = results()
+    (folder / "job.json").write_text(text)
+    with pytest.raises(InputError) as caught:
+        record(folder)
+    assert str(caught.value).startswith(f"{folder}/job.json")

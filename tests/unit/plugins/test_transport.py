@@ -185,3 +185,25 @@ def test_rsync_logs_in_as_the_connection_does(module: ModuleType) -> None:
 )
 def test_rsync_has_no_way(module: ModuleType, connection: Connection) -> None:
     assert remote_shell(module, connection) is None
+
+
+@pytest.mark.parametrize("path", ["/a\n!touch /tmp/oops\n/b", "/a\rb", "/a\x1b[2J", "/a\u2028b"])
+def test_no_path_with_control_characters_reaches_a_copy(module: ModuleType, tmp_path: Path, path: str) -> None:
+    """Ansible writes a batch of lines for sftp, and sftp runs a line that begins with '!' on the controller."""
+    transport = module.AnsibleTransport(Action(), "there")
+    with pytest.raises(TargetError, match="cannot be copied: its path holds control characters") as caught:
+        transport.put(tmp_path / "a", path)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(TargetError, match="cannot be copied: its path holds control characters"):
+        transport.fetch(path, tmp_path / "b")
+    with pytest.raises(TargetError, match="cannot be copied: its path holds control characters"):
+        transport.fetch("/a", Path(path))
+
+
+def test_a_temporary_folder_that_a_target_reports(module: ModuleType) -> None:
+    action = Action(has_pipelining=False)
+    action._low_level_execute_command = lambda command, **rest: {  # type: ignore[method-assign]
+        "rc": 0, "stdout": "/tmp/x\n!touch /tmp/oops\n", "stderr": "",
+    }  # fmt: skip
+    with pytest.raises(TargetError, match="the target reports a temporary folder that is not supported"):
+        module.AnsibleTransport(action, "there").run("cat", stdin=b"data")

@@ -1,0 +1,146 @@
+"""The results of a job: outputs, metrics, logs and the Plan, fetched to a folder on the controller."""
+
+import posixpath
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from modak.errors import InputError, JobError, TargetError
+from modak.jobs.job import PLAN, WORK, Job, inner_path
+from modak.jobs.results.folder import ResultsFolder
+from modak.jobs.results.metrics import MAX_BYTES, parse_metrics
+from modak.jobs.results.transfer import Outcome, Transfer, local_path
+from modak.model.job import JobResult
+from modak.model.plan import Plan
+from modak.schedulers import options
+from modak.terminal import excerpt
+from modak.transport.base import Transport
+
+RESULT = "job.json"
+"""What became of the job, as far as the controller saw it."""
+_SCHEDULER_LOG = "scheduler.log"
+_OWN = re.compile(r"(plan|job)\.json|((output|error|scheduler)\.log([.-]\d+)?)|\.fetch-.*", re.DOTALL)
+_MAX_PLAN = 64 * 1024 * 1024
+_NAMED = 5
+"""Paths that an error names."""
+_KEPT = 100
+"""Paths that a result names."""
+
+
+@dataclass(frozen=True)
+class FetchedResults:
+    """The job's result with what was fetched, and whether anything on the controller was written."""
+
+    result: JobResult
+    changed: bool
+
+
+def declared_outputs(plan: Plan) -> dict[str, str]:
+    """Return the outputs and the metrics file that the application is to write, with the key that says so.
+
+    InputError for one that lies outside the working directory or has the name of a file of modak's own.
+    """
+    application = plan.application
+    paths = dict.fromkeys(application.outputs, "application.outputs")
+    if application.metrics is not None:
+        paths[application.metrics] = "application.metrics"
+    for path, key in paths.items():
+        if _OWN.fullmatch(inner_path(path, key).partition("/")[0]):
+            raise InputError(f"{key}: '{excerpt(path)}' is the name of a file that modak writes itself; choose another")
+    return {inner_path(path, key): key for path, key in paths.items()}
+
+
+def fetch_results(transport: Transport, job: Job, result: JobResult, results: Path) -> FetchedResults:
+    """Fetch the job's files to ``<results>/<run name>/`` and read its metrics.
+
+    Of a job that completed each declared output must be there: JobError names one that is not. Of any other job comes
+    what there is. What can never be fetched (a socket, a link that leads out of the results) is named in the result;
+    TargetError names what could not be fetched this time, after everything else was.
+    """
+    path = results / job.plan.name
+    outputs = declared_outputs(job.plan)
+    with ResultsFolder(path) as folder:
+        wanted = [f"{WORK}/{output}" for output in outputs]
+        wanted += [] if _is_kept(job.plan, folder) else [PLAN]
+        wanted += _logs(job, completed=result.state == "completed")
+        outcome = Transfer(transport, job.spec.directory, wanted, folder).run()
+        if outcome.failed:
+            raise TargetError(f"the results of job {job.id} are not complete: {_list(outcome.failed)}; try again")
+        result = result.model_copy(update={"results": str(path), "not_fetched": _sentences(outcome.skipped)})
+        if result.state == "completed":
+            _check_written(job, outputs, outcome)
+            result = result.model_copy(update={"metrics": _metrics(job.plan, folder)})
+        return FetchedResults(result, _keep(result, folder) or outcome.changed)
+
+
+def _is_kept(plan: Plan, folder: ResultsFolder) -> bool:
+    """Whether a Plan of the same job lies here; it may be newer than the job's own, and tell more of why."""
+    try:
+        return Plan.model_validate_json(folder.read(PLAN, _MAX_PLAN) or b"").tag() == plan.tag()
+    except ValueError:
+        return False
+
+
+def _keep(result: JobResult, folder: ResultsFolder) -> bool:
+    """Write the result beside what was fetched; return whether that changed anything."""
+    data = (result.model_dump_json(indent=2) + "\n").encode()
+    if folder.read(RESULT, len(data)) == data:
+        return False
+    folder.put(RESULT, data, 0o666)
+    return True
+
+
+def _check_written(job: Job, outputs: dict[str, str], outcome: Outcome) -> None:
+    for output, key in outputs.items():
+        path = f"{WORK}/{output}"
+        if outcome.listing.has(path):
+            continue
+        text = f"job {job.id} completed without writing '{excerpt(output)}', which {key} declares"
+        if path in outcome.listing.links:
+            text += f": it is a symbolic link to '{excerpt(outcome.listing.links[path])}', which does not exist"
+        if _is_full(outcome.space):
+            text += "; the file system of the job's folder has no space left"
+        raise JobError(text)
+
+
+def _metrics(plan: Plan, folder: ResultsFolder) -> dict[str, object] | None:
+    if plan.application.metrics is None:
+        return None
+    path = inner_path(plan.application.metrics, "application.metrics")
+    data = folder.read(path, MAX_BYTES)
+    origin = f"{folder.path}/{excerpt(path)}"
+    if data is None:
+        raise JobError(f"{origin}: not a file of at most {MAX_BYTES // 1024**2} MiB, as metrics must be")
+    return parse_metrics(data, origin)
+
+
+def _is_full(space: str) -> bool:
+    """Return whether df says that nothing is free; a line ends with size, used, free, percentage and mount point."""
+    found = re.search(r"\s(\d+)\s+(\d+)\s+(-?\d+)\s+\d+%\s", space, re.ASCII)
+    return found is not None and (found[3].startswith("-") or len(found[3].lstrip("0")) < 2)
+
+
+def _sentences(reasons: dict[str, str]) -> list[str]:
+    lines = [f"{excerpt(local_path(path))}: {why}" for path, why in sorted(reasons.items())]
+    return lines if len(lines) <= _KEPT else [*lines[:_KEPT], f"and {len(lines) - _KEPT} more"]
+
+
+def _list(reasons: dict[str, str]) -> str:
+    lines = [f"'{excerpt(local_path(path))}': {why}" for path, why in sorted(reasons.items())]
+    more = [f"and {len(lines) - _NAMED} more"] if len(lines) > _NAMED else []
+    return "; ".join([*lines[:_NAMED], *more])
+
+
+def _logs(job: Job, *, completed: bool) -> Iterator[str]:
+    array = options.array(job.spec, job.scheduler.name)
+    suffixes = [f".{task}" for task in array.indices()] if array else [""]
+    for path in (job.spec.output, job.spec.error):
+        plain = posixpath.normpath(path or "")
+        # What the user sends elsewhere on the target stays there.
+        if plain.startswith(f"{job.spec.directory}/"):
+            yield from (plain.removeprefix(f"{job.spec.directory}/") + suffix for suffix in suffixes)
+    if not completed:
+        yield _SCHEDULER_LOG
+        # Each scheduler puts the task's number there in its own way.
+        yield from (f"{_SCHEDULER_LOG}{mark}{task}" for task in (array.indices() if array else []) for mark in ".-")
