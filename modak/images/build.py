@@ -154,9 +154,8 @@ def _write(definition: Definition, folder: Path, wheels: bool) -> None:
 
 
 def _script() -> str:
-    folder = files("modak.images").joinpath("sh")
-    common = files("modak.jobs").joinpath("sh", "common.sh")
-    texts = [common, *(folder.joinpath(f"{name}.sh") for name in ("lock", "store", "build"))]
+    texts = [files("modak.jobs").joinpath("sh", f"{name}.sh") for name in ("common", "lock")]
+    texts += [files("modak.images").joinpath("sh", f"{name}.sh") for name in ("store", "build")]
     return "#!/bin/sh\nboundary=modak:\n" + "\n".join(text.read_text("utf-8") for text in texts)
 
 

@@ -12,6 +12,9 @@ from modak.errors import TargetError
 RecordedState = Literal["completed", "failed", "timeout", "terminated"]
 """``terminated``: a signal ended it before its wall time, most often because somebody cancelled it."""
 
+_LONGEST = 200
+"""Most characters of a reason."""
+
 
 @dataclass(frozen=True)
 class ExitRecord:
@@ -28,6 +31,10 @@ class ExitRecord:
     """End of the application, or when this was written."""
     seconds: float | None = None
     """Wall seconds of the application."""
+    job: str | None = None
+    """The scheduler's id as the job saw it."""
+    reason: str = ""
+    """Why it failed, where it was not the application that did."""
 
 
 @dataclass(frozen=True)
@@ -64,14 +71,22 @@ def parse_exit(text: str) -> ExitRecord | None:
         start=start,
         end=end,
         seconds=seconds,
+        job=_job(fields),
+        reason=fields.get("reason", "")[:_LONGEST],
     )
 
 
 def parse_start(text: str) -> StartRecord | None:
     """Return what ``state/start`` says; None when it names no job."""
     fields = _fields(text)
-    job = fields.get("job") or fields.get("id")
+    job = _job(fields)
     return StartRecord(job, _number(fields, "started", "start"), fields.get("host")) if job else None
+
+
+def _job(fields: dict[str, str]) -> str | None:
+    """Return the id in a record; None for what no scheduler would call a job."""
+    job = fields.get("job") or fields.get("id") or ""
+    return job if re.fullmatch(r"\d[\w.\[\]-]{0,199}", job, re.ASCII) else None
 
 
 def _fields(text: str) -> dict[str, str]:

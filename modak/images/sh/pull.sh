@@ -10,8 +10,9 @@ squash=$1
 if ! IFS= read -r user || ! IFS= read -r password; then user='' password=''; fi
 
 attempt() { # COMMAND...: the registry's own scheme first; what is said goes to a log
-  if "$@" >"$work/log" 2>&1 </dev/null; then return 0; fi
-  [ "$plain" = 1 ] && APPTAINER_NOHTTPS=1 SINGULARITY_NOHTTPS=1 "$@" >"$work/log.plain" 2>&1 </dev/null && return 0
+  # Without the lock's file descriptor: what a killed pull leaves running is of no use, and nobody waits for it.
+  if "$@" >"$work/log" 2>&1 </dev/null 9>&-; then return 0; fi
+  [ "$plain" = 1 ] && APPTAINER_NOHTTPS=1 SINGULARITY_NOHTTPS=1 "$@" >"$work/log.plain" 2>&1 </dev/null 9>&- && return 0
   # The attempt over plain HTTP says more, unless HTTP was not what the registry speaks.
   if [ -s "$work/log.plain" ] && ! grep -q 'HTTP request to an HTTPS server' "$work/log.plain"; then
     mv "$work/log.plain" "$work/log"
