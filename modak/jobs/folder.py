@@ -34,13 +34,18 @@ class Records:
     starts: Mapping[int | None, StartRecord] = field(default_factory=dict)
     """By the number of an array's task; by None for a job that is no array."""
     exits: Mapping[int | None, ExitRecord] = field(default_factory=dict)
-    begun: bool = False
-    """Whether there is a record of a start or an end, be it one whose content was lost: then nothing is run again."""
+    emptied: bool = False
+    """Whether there is a record of a start or an end whose content was lost."""
 
     @property
     def attempt(self) -> str:
         """Return the token of the last attempt, empty when there was none."""
         return self.intent.token if self.intent else ""
+
+    @property
+    def begun(self) -> bool:
+        """Whether a job has begun or ended by its own word: then nothing is run again."""
+        return bool(self.starts or self.exits or self.emptied)
 
     @property
     def runner(self) -> str | None:
@@ -62,7 +67,7 @@ def parse(parts: Mapping[str, str]) -> Records:
         refused=refused[0] if refused else None,
         starts={task: record for task, record in starts if record},
         exits={task: record for task, record in exits if record},
-        begun=bool(began or ended),
+        emptied=any(not parts[name].strip("\0\n ") for _, name in (*began, *ended)),
     )
 
 

@@ -25,8 +25,8 @@ from modak.transport.base import Completed, Transport
 
 NOBODY = "0"
 """The number of a job that no scheduler knows."""
-_SIGNALLED = 128
-"""Exit codes above this one are a shell's for a command that a signal ended."""
+_KILLED = frozenset({129, 130, 137, 143})
+"""A shell's exit codes for a command that SIGHUP, SIGINT, SIGKILL or SIGTERM ended. PBS has others above 128 itself."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class Submission:
         self._made = True
         if adopted := self._adopted(answer, records):
             return adopted
-        if int(answer.text("code")) > _SIGNALLED:
+        if int(answer.text("code")) in _KILLED:
             raise TargetError(f"the scheduler did not answer in time, or its command was killed: {answer.text('err')}")
         number = self._scheduler.parse_submit(
             Completed(int(answer.text("code")), answer.text("out"), answer.text("err"))

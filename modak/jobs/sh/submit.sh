@@ -131,9 +131,10 @@ if [ "$code" = 0 ] && has_text "out.$token"; then
   answer submitted
 fi
 # It may be there all the same: ask again before anything is said.
-if [ "$code" -le 128 ]; then # a scheduler that was killed has refused nothing
-  (fill reserved.refused "$token $code") 2>/dev/null && mv -f reserved.refused refused && durable .
-fi
+case $code in
+129 | 130 | 137 | 143) ;; # a command that was killed has refused nothing
+*) (fill reserved.refused "$token $code") 2>/dev/null && mv -f reserved.refused refused && durable . ;;
+esac
 sleep 1
 ask
 answer refused
