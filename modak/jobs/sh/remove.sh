@@ -6,8 +6,11 @@
 dir=$1 tag=$2 token=$3 known=$4 wait=$5
 if [ -d "$dir" ]; then
   said=$(cat "$dir/state/tag" 2>/dev/null)
-  [ "$said" = "$tag" ] || { [ -z "$said" ] && grep -qF "$tag" "$dir/job.sh" 2>/dev/null; } ||
-    fail "$dir does not say that it is this job's folder: it stays"
+  case $tag in
+  "$said") ;;
+  "$said"*) grep -qF "$tag" "$dir/job.sh" 2>/dev/null ;; # the record was cut short, but the script names it too
+  *) false ;;
+  esac || fail "$dir does not say that it is this job's folder: it stays"
   # Another controller may be submitting the job, or what it had started for that when it was killed.
   lock_open "$dir/state/lock"
   trap lock_drop EXIT

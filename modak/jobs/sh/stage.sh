@@ -8,16 +8,16 @@ umask 077
 mkdir -p "${dir%/*}" || fail "the folder ${dir%/*} cannot be made"
 mkdir -m 700 "$dir" 2>/dev/null || { [ -d "$dir" ] && [ ! -h "$dir" ]; } || fail "the folder $dir cannot be made"
 contents=$(ls -A "$dir") # before the tag is looked for: another run may be making the folder, and its tag comes first
-if [ -s "$dir/state/tag" ]; then
-  [ "$(cat "$dir/state/tag")" = "$tag" ] || fail "$dir is the folder of another job"
-else
+said=$(cat "$dir/state/tag" 2>/dev/null)
+case $tag in "$said"*) ;; *) fail "$dir is the folder of another job" ;; esac
+if [ "$said" != "$tag" ]; then # there is none, or it was cut short
   case $contents in
   '' | state) ;;
   *) [ -f "$dir/state/tag" ] || fail "$dir is there already, and is no job's folder: move it away" ;;
   esac
   mkdir -p "$dir/state" && (printf '%s\n' "$tag" >"$dir/state/tag.$token") 2>/dev/null &&
-    durable "$dir/state/tag.$token" && mv -f "$dir/state/tag.$token" "$dir/state/tag" ||
-    fail "nothing can be written to $dir/state"
+    durable "$dir/state/tag.$token" && mv -f "$dir/state/tag.$token" "$dir/state/tag" && durable "$dir/state" "$dir" ||
+    fail "nothing can be written to $dir/state" # all else in the folder comes after its tag, on disk too
 fi
 mkdir -p "$dir/work" "$@" || fail "the folders for the job's output cannot be made"
 # What a controller that was killed left behind a day ago or earlier.
