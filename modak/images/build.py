@@ -192,8 +192,8 @@ def _write(definition: Definition, folder: Path, wheels: bool) -> None:
 
 def _script() -> str:
     folder = files("modak.images").joinpath("sh")
-    common = files("modak.jobs").joinpath("sh", "common.sh")
-    texts = [common, *(folder.joinpath(f"{name}.sh") for name in ("lock", "work", "watch", "store", "build"))]
+    shared = [files("modak.jobs").joinpath("sh", f"{name}.sh") for name in ("common", "lock")]
+    texts = [*shared, *(folder.joinpath(f"{name}.sh") for name in ("work", "watch", "store", "build"))]
     return "#!/bin/sh\nboundary=modak:\n" + "\n".join(text.read_text("utf-8") for text in texts)
 
 

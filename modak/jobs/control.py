@@ -158,13 +158,18 @@ class Jobs:
     def absent(self, plan: Plan) -> bool:
         """Cancel the Plan's job, wait until it is gone, and remove its folder; return whether there was anything."""
         scheduler = self._for(plan)
-        place = self._certain(plan, scheduler)
-        alive = self._alive(scheduler, _ids(scheduler, place))
-        if alive:
-            self._cancel(scheduler, alive)
-        if place.exists:
-            staging.remove(self._transport, place.directory, plan.tag())
-        return bool(alive) or place.exists
+        while True:
+            place = self._certain(plan, scheduler)
+            ids = _ids(scheduler, place)
+            alive = self._alive(scheduler, ids)
+            if alive:
+                self._cancel(scheduler, alive)
+            if not place.exists or self._remove(place, plan, known=bool(ids)):
+                return bool(alive) or place.exists
+
+    def _remove(self, place: Place, plan: Plan, *, known: bool) -> bool:
+        wait = self._patience.lock
+        return staging.remove(self._transport, place.directory, plan.tag(), known=known, wait=wait)
 
     def doomed(self, plan: Plan) -> list[str]:
         """Return what ``absent`` would cancel and remove, in words; nothing is changed."""
@@ -176,14 +181,17 @@ class Jobs:
         return [*(f"job {number}" for number in alive), *([folder] if place.exists else [])]
 
     def _certain(self, plan: Plan, scheduler: Scheduler) -> Place:
-        """Return the job's folder once an attempt without an answer is old enough to have shown in the queue."""
+        """Return the job's folder once an attempt without an answer is old enough to have shown in the queue.
+
+        How old it is tells this machine's own clock, which does not jump, and not the target's.
+        """
+        begun = self._patience.clock()
         while True:
             place = staging.look(self._transport, plan, ask=scheduler)
-            intent = place.records.intent
-            if intent is None or recorded(scheduler, place) or place.found:
+            if place.records.intent is None or recorded(scheduler, place) or place.found:
                 return place
-            left = self._patience.settle - (place.now - intent.time)
-            if not 0 < left <= self._patience.settle:
+            left = self._patience.settle - (self._patience.clock() - begun)
+            if left <= 0:
                 return place
             self._patience.sleep(left)
 
@@ -204,7 +212,7 @@ class Jobs:
 
     def _stage(self, prepared: Prepared, sources: Sequence[LocalSource], realise: Realise | None) -> None:
         records = prepared.place.records
-        if records.attempt and records.refused != records.attempt:
+        if records.begun or (records.attempt and records.refused != records.attempt):
             return  # A job may be running on these files.
         uploads = [
             files.script_upload(prepared.script),

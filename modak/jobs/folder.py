@@ -35,18 +35,32 @@ class Records:
     starts: Mapping[int | None, StartRecord] = field(default_factory=dict)
     """By the number of an array's task; by None for a job that is no array."""
     exits: Mapping[int | None, ExitRecord] = field(default_factory=dict)
+    emptied: bool = False
+    """Whether there is a record of a start or an end whose content was lost."""
 
     @property
     def attempt(self) -> str:
         """Return the token of the last attempt, empty when there was none."""
         return self.intent.token if self.intent else ""
 
+    @property
+    def begun(self) -> bool:
+        """Whether a job has begun or ended by its own word: then nothing is run again."""
+        return bool(self.starts or self.exits or self.emptied)
+
+    @property
+    def runner(self) -> str | None:
+        """Return the id, as the job saw it, of the job that has begun or ended by its own word."""
+        jobs = [record.job for record in (*self.starts.values(), *self.exits.values())]
+        return next((job for job in jobs if job), None)
+
 
 def parse(parts: Mapping[str, str]) -> Records:
     """Return the records among the parts of an answer; TargetError for a start or exit record that is damaged."""
     refused = parts.get("refused", "").split()
-    starts = ((task, parse_start(parts[name])) for task, name in _by_task(parts, "start"))
-    exits = ((task, parse_exit(parts[name])) for task, name in _by_task(parts, "exit"))
+    began, ended = _by_task(parts, "start"), _by_task(parts, "exit")
+    starts = ((task, parse_start(parts[name])) for task, name in began)
+    exits = ((task, parse_exit(parts[name])) for task, name in ended)
     return Records(
         tag=plain(parts.get("tag", "")).strip() or None,
         intent=_intent(parts.get("intent", "")),
@@ -54,7 +68,14 @@ def parse(parts: Mapping[str, str]) -> Records:
         refused=refused[0] if refused else None,
         starts={task: record for task, record in starts if record},
         exits={task: record for task, record in exits if record},
+        emptied=any(not parts[name].strip("\0\n ") for _, name in (*began, *ended)),
     )
+
+
+def is_same_job(left: str, right: str) -> bool:
+    """Whether two ids are of one job: they begin with its number, and differ in what schedulers write behind it."""
+    numbers = [re.match(r"\d+", text, re.ASCII) for text in (left, right)]
+    return left == right or (None not in numbers and len({match[0] for match in numbers if match}) == 1)
 
 
 def _by_task(parts: Mapping[str, str], stem: str) -> list[tuple[int | None, str]]:

@@ -9,10 +9,13 @@ from typing import Literal, cast, get_args
 
 from modak.errors import TargetError
 from modak.reported import MAX_TIME, is_host_name, plain
-from modak.terminal import excerpt
+from modak.terminal import excerpt, visible
 
 RecordedState = Literal["completed", "failed", "timeout", "terminated"]
 """``terminated``: a signal ended it before its wall time, most often because somebody cancelled it."""
+
+_LONGEST = 200
+"""Most characters of a reason."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,10 @@ class ExitRecord:
     """End of the application, or when this was written."""
     seconds: float | None = None
     """Wall seconds of the application."""
+    job: str | None = None
+    """The scheduler's id as the job saw it."""
+    reason: str = ""
+    """Why it failed, where it was not the application that did."""
 
 
 @dataclass(frozen=True)
@@ -63,13 +70,15 @@ def parse_exit(text: str) -> ExitRecord | None:
         start=start,
         end=end,
         seconds=_seconds(fields, start, end),
+        job=_job(fields),
+        reason=visible(fields.get("reason", ""))[:_LONGEST],
     )
 
 
 def parse_start(text: str) -> StartRecord | None:
     """Return what ``state/start`` says; None when it names no job."""
     fields = _fields(text)
-    job = fields.get("job") or fields.get("id")
+    job = _job(fields)
     return StartRecord(job, _number(fields, "started", "start"), _host(fields)) if job else None
 
 
@@ -90,6 +99,12 @@ def _seconds(fields: dict[str, str], start: float | None, end: float | None) -> 
 def _host(fields: dict[str, str]) -> str | None:
     name = fields.get("host", "")
     return name if is_host_name(name) else None
+
+
+def _job(fields: dict[str, str]) -> str | None:
+    """Return the id in a record; None for what no scheduler would call a job."""
+    job = fields.get("job") or fields.get("id") or ""
+    return job if re.fullmatch(r"\d[\w.\[\]-]{0,199}", job, re.ASCII) else None
 
 
 def _fields(text: str) -> dict[str, str]:

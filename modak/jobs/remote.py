@@ -14,7 +14,10 @@ from modak.terminal import excerpt
 from modak.transport.base import Completed, Transport
 
 STEP_LIMIT = 300.0
-"""Seconds after which a step is taken for hung; the longest one by far is a submission."""
+"""Seconds after which a step is taken for hung."""
+
+_SHARED = frozenset({"lock"})
+"""Scripts of this package that those of other packages use too."""
 
 
 class StepError(TargetError):
@@ -71,13 +74,15 @@ def call(
 ) -> Answer:
     """Run the script ``sh/<step>.sh`` of ``package`` on the target, for at most ``limit`` seconds.
 
-    The scripts of the same package that ``library`` names come before it.
+    The scripts that ``library`` names come before it: ``lock``, or one of the same package.
 
     StepError when the step refuses (with its own sentence); TargetError when the target is not reached, and when the
     step died on the way or its answer was cut off.
     """
     boundary = f"--{secrets.token_hex(12)}"
-    script = "\n".join([_script(__package__, "common"), *(_script(package, name) for name in (*library, step))])
+    shared = ["common", *(name for name in library if name in _SHARED)]
+    own = [name for name in (*library, step) if name not in _SHARED]
+    script = "\n".join([_script(__package__, name) for name in shared] + [_script(package, name) for name in own])
     command = f"boundary={boundary}\nset -- {join(arguments)}\n{script}"
     done = transport.run(command, stdin=stdin, timeout=limit)
     parts = []

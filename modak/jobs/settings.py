@@ -21,6 +21,11 @@ class Patience:
     """How long target and scheduler may take for one answer; twice as long after each time that they took longer."""
     submission: float = 120.0
     """How long to try again while another controller holds the job's lock or the scheduler does not answer."""
+    lock: float = 240.0
+    """How long a step waits on the target for another controller that submits the same job; longer than a lock lives
+    whose owner is gone without a trace (lock_patience in ``sh/lock.sh``)."""
+    accept: float = 150.0
+    """How long the scheduler may take to accept a job; shorter than that."""
     settle: float = 10.0
     """Age of an unanswered submission after which a job that the scheduler does not know is taken for not submitted."""
     asks: int = 3

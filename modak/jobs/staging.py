@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from pathlib import Path, PurePosixPath
 
 from modak import reported
@@ -10,7 +11,7 @@ from modak.jobs import files, folder
 from modak.jobs.files import Upload, digest
 from modak.jobs.folder import Records
 from modak.jobs.job import WORK, check_workspace, folder_name
-from modak.jobs.remote import Answer, call, token
+from modak.jobs.remote import STEP_LIMIT, Answer, call, token
 from modak.model.plan import Plan
 from modak.schedulers.base import JobSpec, Scheduler
 from modak.terminal import excerpt
@@ -50,7 +51,7 @@ def look(transport: Transport, plan: Plan, paths: Iterable[str] = (), *, ask: Sc
         found = ask.parse_find(answer.completed("found", "found_code"), plan.tag())
     records = folder.parse(dict(answer.parts))
     directory = _directory(answer, plan)
-    if records.tag not in (None, plan.tag()):
+    if not plan.tag().startswith(records.tag or ""):  # one that was cut short is damaged, and not another job's
         raise TargetError(f"{directory} is the folder of another job")
     exists, now = answer.get("exists") is not None, reported.time(answer.text("now"))
     return Place(directory, exists, now, records, _digests(answer), found)
@@ -104,9 +105,16 @@ def _put(transport: Transport, rsync: Rsync | None, local: Path, directory: str,
     return new
 
 
-def remove(transport: Transport, directory: str, tag: str) -> None:
-    """Remove the job's folder; TargetError when it does not say that it is this job's."""
-    call(transport, "remove", [directory, tag, token()])
+def remove(transport: Transport, directory: str, tag: str, *, known: bool, wait: float) -> bool:
+    """Remove the job's folder; TargetError when it does not say that it is this job's.
+
+    Another run that submits the job is waited for, for ``wait`` seconds.
+    ``known`` tells whether a job of that folder is known: where none is, and another run has submitted one meanwhile,
+    nothing is removed and False returned.
+    """
+    arguments = [directory, tag, token(), "yes" if known else "", str(ceil(wait))]
+    answer = call(transport, "remove", arguments, library=["lock"], limit=wait + STEP_LIMIT)
+    return answer.get("appeared") is None
 
 
 def _digests(answer: Answer) -> dict[str, str]:

@@ -1,23 +1,30 @@
 """Submitted exactly once: what is done when a step's answer says that it was not the first.
 
 The step itself (``sh/submit.sh``) holds a lock, writes down the attempt, submits, and writes down the answer. Here it
-is decided what an attempt without an answer means: a job that carries the tag and was not there before is the job;
-where there is none, and the attempt is old enough to have shown, it is made again.
+is decided what an attempt without an answer means: the job that the scheduler's answer names, where that reached the
+disk; a job that has begun by its own word; a job that carries the tag and was not there before. Where there is none,
+and this controller has waited long enough for it to show, by its own clock, it is made again. Should two jobs come of
+it in the end, the job script lets one alone run the application (``state/start``), and that one is followed.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from modak.errors import JobError, TargetError
 from modak.jobs import folder
-from modak.jobs.folder import ADOPTED, Records
+from modak.jobs.folder import ADOPTED, Records, is_same_job
 from modak.jobs.job import read_id
-from modak.jobs.remote import Answer, StepError, ask, call, token
+from modak.jobs.remote import STEP_LIMIT, Answer, StepError, ask, call, token
 from modak.jobs.settings import Patience, Reporter
 from modak.jobs.staging import Place
 from modak.model.job import ENDS
+from modak.schedulers import options
 from modak.schedulers.base import JobSpec, Scheduler
 from modak.transport.base import Completed, Transport
+
+NOBODY = "0"
+"""The number of a job that no scheduler knows."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,8 @@ class Submission:
         self._patience = patience
         self._reporter = reporter
         self._made = False
+        self._unanswered: tuple[str, float] | None = None
+        """The attempt without an answer that was seen last, and when that was, by a clock that does not jump."""
 
     def submit(self, place: Place) -> Submitted:
         """Submit the staged job, or find the one that has been submitted; JobError when the scheduler refuses it."""
@@ -85,8 +94,13 @@ class Submission:
 
     def _step(self, following: _Next) -> Answer:
         find, submit = self._find_command(), self._scheduler.submit_command(self._spec)
-        arguments = [self._spec.directory, token(), following.attempt, following.mode, find, submit]
-        return call(self._transport, "submit", arguments)
+        tasks = options.array(self._spec, self._scheduler.name)
+        ranges = ",".join(f"{first}-{last}:{step}" for first, last, step in tasks.ranges) if tasks else ""
+        lock, accept = self._patience.lock, self._patience.accept
+        arguments = [self._spec.directory, token(), following.attempt, following.mode, ranges]
+        arguments += [str(ceil(lock)), str(ceil(accept)), find, submit]
+        # It asks the scheduler up to three times.
+        return call(self._transport, "submit", arguments, library=["lock"], limit=lock + 3 * accept + STEP_LIMIT)
 
     def _understand(self, answer: Answer, place: Place) -> Submitted | _Next | None:
         """Return the end, what to do next, or None to come back later."""
@@ -107,15 +121,14 @@ class Submission:
 
     def _known(self, records: Records) -> Submitted | _Next:
         """Read the recorded id; where it is none, look for the job by its tag."""
-        text = records.id_text or ""
-        number = read_id(self._scheduler, text)
-        if number is not None:
-            return Submitted(number, records.intent.time if records.intent else None, self._made)
+        if (known := _of_records(self._scheduler, records)) is not None:
+            return Submitted(known, records.intent.time if records.intent else None, self._made)
         done = ask(self._transport, self._find_command())
         if new := self._new(self._scheduler.parse_find(done, self._spec.tag), records):
             return _Next(f"id:{ADOPTED}{new[0]}", records.attempt)
         raise JobError(
-            f"the scheduler's answer {text[:200]!r} names no job, and no job carries the tag {self._spec.tag}"
+            f"the scheduler's answer {(records.id_text or '')[:200]!r} names no job, and no job carries the tag "
+            f"{self._spec.tag}"
         )
 
     def _refused(self, answer: Answer, records: Records) -> _Next:
@@ -132,9 +145,12 @@ class Submission:
             return _Next()
         if adopted := self._adopted(answer, records):
             return adopted
-        age = answer.integer("now") - records.intent.time
-        if 0 <= age < self._patience.settle:
-            self._patience.sleep(self._patience.settle - age)
+        now = self._patience.clock()
+        if self._unanswered is None or self._unanswered[0] != records.attempt:
+            self._unanswered = (records.attempt, now)
+        left = self._patience.settle - (now - self._unanswered[1])
+        if left > 0:
+            self._patience.sleep(left)
             return _Next()
         return _Next("sure", records.attempt)
 
@@ -151,7 +167,7 @@ class Submission:
         ]
         if not alive:
             return _Next("sure")
-        if place.records.tag is None:
+        if not place.exists:
             raise JobError(
                 f"job {alive[0]} with the tag {self._spec.tag} is still {states[alive[0]].state}, but its folder "
                 f"{self._spec.directory} was gone: cancel it, or run with state 'restarted'"
@@ -159,7 +175,8 @@ class Submission:
         return _Next(f"id:{ADOPTED}{alive[0]}")
 
     def _adopted(self, answer: Answer, records: Records) -> _Next | None:
-        number = next(iter(self._new(self._found(answer), records)), None) or self._started(records)
+        answered = read_id(self._scheduler, answer.text("out").strip()) if answer.text("out").strip() else None
+        number = answered or next(iter(self._new(self._found(answer), records)), None)
         return _Next(f"id:{ADOPTED}{number}", records.attempt) if number else None
 
     def _new(self, numbers: Sequence[str], records: Records) -> list[str]:
@@ -169,21 +186,28 @@ class Submission:
             before = self._scheduler.parse_find(Completed(0, records.intent.found, ""), self._spec.tag)
         return [number for number in numbers if number not in before]
 
-    def _started(self, records: Records) -> str | None:
-        """Return the id of a job that has begun, by its own word, though the queue does not show it."""
-        for start in records.starts.values():
-            return self._scheduler.id_of(start.job)
-        return None
-
     def _found(self, answer: Answer) -> list[str]:
-        done = answer.completed("found", "found_code", "found_err")
+        done = answer.completed("found", "found_code")
         return self._scheduler.parse_find(done, self._spec.tag)
 
 
 def recorded(scheduler: Scheduler, place: Place) -> Submitted | None:
     """Return the job that the folder tells of; None when none was submitted, or nobody knows."""
-    number = read_id(scheduler, place.records.id_text) if place.records.id_text else None
+    number = _of_records(scheduler, place.records)
     if number is None:
         return None
     intent = place.records.intent
     return Submitted(number, intent.time if intent else None, made=False)
+
+
+def _of_records(scheduler: Scheduler, records: Records) -> str | None:
+    """Return the id of the job that the records tell of: of the one that runs or ran, where that is known.
+
+    That is another one than the scheduler answered with where an attempt that was given up made a job all the same.
+    """
+    answered = read_id(scheduler, records.id_text) if records.id_text else None
+    if records.runner is not None and not (answered and is_same_job(answered, records.runner)):
+        return scheduler.id_of(records.runner)
+    if answered is None and records.begun:
+        return scheduler.id_of(NOBODY)  # Its number is lost; that it has begun is enough.
+    return answered

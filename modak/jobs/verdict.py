@@ -88,7 +88,7 @@ def of_job(
 
 def lost(records: Records) -> QueueState:
     """Return the state of a job that nobody knows any more."""
-    if records.starts or records.exits:
+    if records.begun:
         return _with_reason(QueueState("lost"), None)
     why = "it left the queue without a sign that it ever started: most likely it was deleted"
     return QueueState("lost", reason=why)
@@ -140,6 +140,8 @@ def _with_reason(state: QueueState, record: ExitRecord | None) -> QueueState:
     code = record.code if record else state.exit_code
     if state.state == "completed":
         return replace(state, exit_code=code, reason="")
+    if record and record.reason and state.state == "failed":
+        return replace(state, exit_code=code, reason=record.reason)
     if state.state == "failed" and code:
         return replace(state, exit_code=code, reason=_code_in_words(code))
     return replace(state, exit_code=code, reason=state.reason or _WHY.get(state.state, ""))

@@ -1,12 +1,12 @@
 """Waiting: one spaced-out question for all jobs of a target, until each of them has ended."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
 
 from modak.errors import JobError, TargetError
 from modak.jobs import folder, verdict
-from modak.jobs.folder import Records
+from modak.jobs.folder import Records, is_same_job
 from modak.jobs.job import Job
 from modak.jobs.record import ExitRecord
 from modak.jobs.remote import STEP_LIMIT, call
@@ -168,6 +168,7 @@ class Watch:
 
     def _take(self, watched: _Watched, parts: Mapping[str, str], reply: _Reply) -> None:
         watched.records = folder.parse(parts)
+        self._follow_runner(watched)
         record = verdict.exit_of(watched.job, watched.records)
         queue = None if reply.queue is None else reply.queue.get(watched.job.id)
         watched.tasks.update(queue.tasks if queue else {})
@@ -183,6 +184,16 @@ class Watch:
             watched.told = now
             self._reporter.state(watched.job, shown)
         watched.state = shown
+
+    def _follow_runner(self, watched: _Watched) -> None:
+        """Follow the job that runs the application, where that is another one than the scheduler answered with."""
+        runner = watched.records.runner
+        if runner is None or is_same_job(watched.job.id, runner):
+            return
+        number = watched.job.scheduler.id_of(runner)
+        self._reporter.notice(f"job {number}, of an earlier attempt to submit it, runs in place of {watched.job.id}")
+        watched.job = replace(watched.job, id=number)
+        watched.state, watched.asks, watched.tasks = None, 0, {}
 
     def _is_certain(
         self, watched: _Watched, queue: QueueState | None, record: ExitRecord | None, *, answered: bool

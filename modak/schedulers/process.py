@@ -81,8 +81,8 @@ class Process(Scheduler):
         return found[1]
 
     def id_of(self, known: str) -> str:
-        """See ``Scheduler.id_of``: the script knows its process only, not when that started."""
-        return f"{known}-0"
+        """See ``Scheduler.id_of``; where there is no /proc, the script does not know when its process started."""
+        return known if "-" in known else f"{known}-0"
 
     def status_command(self, ids: Sequence[str]) -> str:
         """See ``Scheduler.status_command``."""

@@ -40,7 +40,7 @@ make_one() { # STEM ENTRY DIGEST, in the folder of the definition
     --tls-verify="$([ "$plain" = 1 ] && echo false || echo true)" --file Containerfile . ;;
   *) set -- "$tool" build --tag "$(tag_of "$2" "$3")" --file Containerfile . ;;
   esac
-  "$@" </dev/null
+  "$@" </dev/null 9>&- # what a killed build leaves running has no part in the lock
 }
 
 previous=

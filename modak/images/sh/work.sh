@@ -2,25 +2,16 @@
 # Whose a folder below .work is: its .owner names boot, PID namespace, process and start, host; its .alive grows every
 # few seconds while that process lives. A process that SIGKILL ends leaves its folder, of the size of an unpacked image.
 
-work_start_of() { # PID: when it started, in clock ticks after boot; fails for one that has ended, a zombie included
-  { read -r work_line <"/proc/$1/stat"; } 2>/dev/null || return 1
-  # The 22nd field; the second may hold blanks and brackets.
-  # shellcheck disable=SC2086 # one word for each field
-  set -- ${work_line##*\) }
-  case $1 in Z | X) return 1 ;; esac
-  printf '%s' "${20}"
-}
-
 work_here() { # prints what boot and PID namespace are these
   { read -r work_boot </proc/sys/kernel/random/boot_id; } 2>/dev/null || work_boot=$(uname -n)
   printf '%s %s' "$work_boot" "$(readlink /proc/self/ns/pid 2>/dev/null | tr -dc '0-9')"
 }
 
 work_own() { # makes $work ours
-  printf '%s %s %s %s\n' "$(work_here)" $$ "$(work_start_of $$)" "$(uname -n)" >"$work/.owner"
+  printf '%s %s %s %s\n' "$(work_here)" $$ "$(lock_start_of $$)" "$(uname -n)" >"$work/.owner"
   (
     while sleep 5 && [ -d "$work" ] && kill -0 $$ 2>/dev/null; do echo >>"$work/.alive"; done
-  ) >/dev/null 2>&1 </dev/null &
+  ) >/dev/null 2>&1 </dev/null 9>&- &
   work_beat=$!
 }
 
@@ -38,7 +29,7 @@ work_is_left() { # DIR: is its owner certainly gone?
   fi
   case $work_pid$work_start in *[!0-9]* | '') work_quiet "$1" && return 0 || return 1 ;; esac
   if [ "$work_boot $work_space" = "$(work_here)" ]; then
-    [ "$(work_start_of "$work_pid")" != "$work_start" ]
+    [ "$(lock_start_of "$work_pid")" != "$work_start" ]
     return
   fi
   # On another machine, in another container, or before a restart. Clocks differ: it must not grow while we look, either.

@@ -13,11 +13,65 @@ fail() { # SENTENCE
 
 rsync_there() { ! command -v rsync >/dev/null 2>&1 || part rsync; } # large files may travel by it
 
+# --- records that outlast a power loss and a full disk ---
+
+durable() { # FILE...: what was written to these files and folders outlasts a power loss; fails where the disk is full
+  command -v sync >/dev/null 2>&1 || return 0
+  # sync takes files from coreutils 8.24 on and in BusyBox; an older one flushes everything, whatever it is given.
+  if sync . 2>/dev/null; then sync "$@"; else sync; fi
+}
+
+durable_below() { # FOLDER...: the same for all files and folders in them
+  command -v sync >/dev/null 2>&1 || return 0
+  if ! sync . 2>/dev/null; then
+    sync
+  elif [ -n "$(find "$@" -type f | sed -n 100p)" ] && sync -f "$1" 2>/dev/null; then
+    return 0 # a hundred files or more: all of the file system at once
+  else
+    find "$@" \( -type f -o -type d \) -exec sync {} +
+  fi
+}
+
+# A record has one size, and so it is written over room that was reserved for it without a byte more on disk: that
+# works on a full disk and with a quota that is used up. (A file system that writes each change to a new place, as ZFS
+# and btrfs do, may still refuse; then no application is started without its record.)
+fill() { # FILE TEXT: in place
+  printf '%-1023s\n' "$2" 1<>"$1"
+}
+
+reserve() { # FILE...: room for a record in each
+  for file; do
+    [ -s "$file" ] || fill "$file" '' || return 1
+  done
+}
+
+has_text() { # FILE: has the reserved room been written to?
+  first_line=
+  { read -r first_line <"$1"; } 2>/dev/null
+  [ -n "$first_line" ]
+}
+
+begun() { # DIR: has a job begun or ended there, by its own word? An empty record is one whose content was lost.
+  for record in "$1"/state/start "$1"/state/start.* "$1"/state/exit "$1"/state/exit.* "$1"/state/reserved.exit*; do
+    case $record in
+    */reserved.*) ! has_text "$record" || return 0 ;;
+    *) [ ! -e "$record" ] && [ ! -h "$record" ] || return 0 ;;
+    esac
+  done
+  return 1
+}
+
 records() { # DIR: the job's records, as far as they are there
   ls "$1/state" >/dev/null 2>&1 # asking for the listing makes NFS look again
   for record in "$1"/state/tag "$1"/state/intent "$1"/state/id "$1"/state/refused "$1"/state/start "$1"/state/start.* \
-    "$1"/state/exit "$1"/state/exit.*; do
-    [ ! -f "$record" ] || { part "${record##*/}" && cat "$record"; }
+    "$1"/state/exit "$1"/state/exit.* "$1"/state/reserved.exit*; do
+    record_name=${record##*/}
+    case $record_name in
+    reserved.*) # an end that was written down, and then the power failed before it was put in place
+      record_name=${record_name#reserved.}
+      has_text "$record" && ! has_text "$1/state/$record_name" || continue ;;
+    esac
+    [ ! -f "$record" ] || { part "$record_name" && sed 's/ *$//' "$record"; }
   done
 }
 

@@ -8,15 +8,16 @@ umask 077
 mkdir -p "${dir%/*}" || fail "the folder ${dir%/*} cannot be made"
 mkdir -m 700 "$dir" 2>/dev/null || { [ -d "$dir" ] && [ ! -h "$dir" ]; } || fail "the folder $dir cannot be made"
 contents=$(ls -A "$dir") # before the tag is looked for: another run may be making the folder, and its tag comes first
-if [ -f "$dir/state/tag" ]; then
-  [ "$(cat "$dir/state/tag")" = "$tag" ] || fail "$dir is the folder of another job"
-else
+said=$(cat "$dir/state/tag" 2>/dev/null)
+case $tag in "$said"*) ;; *) fail "$dir is the folder of another job" ;; esac
+if [ "$said" != "$tag" ]; then # there is none, or it was cut short
   case $contents in
   '' | state) ;;
-  *) fail "$dir is there already, and is no job's folder: move it away" ;;
+  *) [ -f "$dir/state/tag" ] || fail "$dir is there already, and is no job's folder: move it away" ;;
   esac
-  mkdir -p "$dir/state" && printf '%s\n' "$tag" >"$dir/state/tag.$token" &&
-    mv -f "$dir/state/tag.$token" "$dir/state/tag" || fail "nothing can be written to $dir/state"
+  mkdir -p "$dir/state" && (printf '%s\n' "$tag" >"$dir/state/tag.$token") 2>/dev/null &&
+    durable "$dir/state/tag.$token" && mv -f "$dir/state/tag.$token" "$dir/state/tag" && durable "$dir/state" "$dir" ||
+    fail "nothing can be written to $dir/state" # all else in the folder comes after its tag, on disk too
 fi
 mkdir -p "$dir/work" "$@" || fail "the folders for the job's output cannot be made"
 # What a controller that was killed left behind a day ago or earlier.
@@ -24,7 +25,7 @@ find "$dir/state" -type d -name 'stage.*' -mtime +0 -prune -exec rm -rf {} +
 attempt='' refused=''
 [ ! -f "$dir/state/intent" ] || read -r attempt rest <"$dir/state/intent"
 [ ! -f "$dir/state/refused" ] || read -r refused rest <"$dir/state/refused"
-if [ "$attempt" != "$refused" ]; then # another run was faster, and its job may be running on these files
+if [ "$attempt" != "$refused" ] || begun "$dir"; then # another run was faster, and its job may be running on these files
   part late
   part end
   exit 0
@@ -41,5 +42,14 @@ part files
   digest "$dir/$path" "$path"
 done || exit 1
 rm -rf "$new"
+# A job must not find its files cut short after a power loss: all is on disk before the scheduler hears of it.
+set -- "$dir/state" "$dir"
+for file in job.sh plan.json; do [ ! -f "$dir/$file" ] || set -- "$@" "$dir/$file"; done
+above=$dir
+while above=${above%/*} && [ -w "${above:-/}" ]; do # the folders above it may be as new
+  set -- "$@" "${above:-/}"
+  [ -n "$above" ] || break
+done
+durable_below "$dir/work" && durable "$@" || fail "the files in $dir cannot be written to the disk"
 rsync_there
 part end

@@ -1,74 +1,67 @@
 # shellcheck shell=sh
-# submit DIR TOKEN EXPECTED MODE FIND SUBMIT: submit the job unless it has been submitted, in one step.
+# submit DIR TOKEN EXPECTED MODE TASKS WAIT LIMIT FIND SUBMIT: submit the job unless it has been submitted, in one step.
 #
 # EXPECTED is the token of the attempt that the caller knows of, empty for none: where the record holds another one,
 # nothing is done, for another controller has been here. MODE says what to do:
 #   ask      submit, unless the scheduler knows a job with this tag
 #   sure     submit; the caller has looked at the jobs with this tag
 #   id:ID    write down that the scheduler's answer to an earlier attempt was ID
-# The attempt is written to state/intent before, with what FIND printed, and the scheduler's answer to state/id after.
-# Killed in between, the step leaves an intent without id, and the next one finds the job by its tag.
+# TASKS are the suffixes of the records of an array's tasks as ranges (0-9:1,20-20:1), empty for a job that is none.
+# WAIT is for how many seconds another controller that has the lock is waited for, LIMIT how many the scheduler may take.
+#
+# Before the scheduler is called all that the job's records need is on disk: the attempt in state/intent with what FIND
+# printed, and room for the scheduler's answer, for the job's start and for its end. The scheduler writes its answer
+# to the file that later is state/id, so that it is not lost where this shell is killed and what it started is not; the
+# lock stays with that (see lock.sh). Killed in between, the step leaves an intent without id, and the next one finds
+# the answer, the job's own records, or the job by its tag.
 
-dir=$1 token=$2 expected=$3 mode=$4 find=$5 submit=$6
-limit=120 # seconds for the scheduler to take the job
-stale=300 # seconds after which a lock made on another host is nobody's: longer than any step lives
+dir=$1 token=$2 expected=$3 mode=$4 tasks=$5 wait=$6 limit=$7 find=$8 submit=$9
 cd "$dir/state" || fail "$dir/state is not there"
-host=$(uname -n)
-lock=0 locked=
+
+found='' found_code='' code='' current=
 
 answer() { # OUTCOME
-  [ -z "$locked" ] || : >"free.$lock"
+  lock_drop
   part outcome
   printf '%s' "$1"
   part now
   date +%s
-  for piece in found found_code found_err out code err; do
-    [ ! -f "$piece.$token" ] || { part "$piece" && cat "$piece.$token"; }
+  [ -z "$found_code" ] || { part found && printf '%s\n' "$found" && part found_code && printf '%s' "$found_code"; }
+  for piece in out err; do # of this attempt, or of an earlier one that left no id
+    [ ! -f "$piece.$current" ] || { part "$piece" && sed 's/ *$//' "$piece.$current"; }
   done
-  rm -f "found.$token" "found_code.$token" "found_err.$token" "out.$token" "code.$token" "err.$token"
+  [ -z "$code" ] || { part code && printf '%d' "$code"; }
   records "$dir"
   part end
   exit 0
 }
 
-# A lock is a symbolic link whose target names its owner: made whole by one call, on NFS too. Locks are numbered and
-# stay; the highest counts. So a lock that is nobody's any more can be followed, and is never removed by two at once.
-held() { # whether lock number $lock is somebody's
-  [ ! -e "free.$lock" ] || return 1
-  owner=$(ls -ld "lock.$lock" 2>/dev/null)
-  owner=${owner##* -> }
-  since=${owner##*:} pid=${owner%:*}
-  pid=${pid##*:}
-  case $owner in
-  "$host:"*) kill -0 "$pid" 2>/dev/null ;;
-  *) [ $(($(date +%s) - since)) -lt "$stale" ] ;;
-  esac
-}
+settled() { [ -s id ] || begun "$dir"; }
 
-trap '[ -z "$locked" ] || : >"free.$lock"' EXIT
-tries=0
-while [ -z "$locked" ]; do
-  [ ! -s id ] || [ "$mode" != ask ] || answer known
-  while [ -h "lock.$((lock + 1))" ]; do lock=$((lock + 1)); done
-  if [ "$lock" -gt 0 ] && held; then
-    tries=$((tries + 1))
-    [ "$tries" -le 3 ] || answer busy
-    sleep 1
-  elif ln -s "$host:$$:$(date +%s)" "lock.$((lock + 1))" 2>/dev/null; then
-    lock=$((lock + 1)) locked=yes
-  elif [ ! -h "lock.$((lock + 1))" ]; then
-    fail "no lock can be made in $dir/state"
-  fi
-done
+# SIGKILL: what has not answered by then must be gone for certain.
+bounded=
+! command -v timeout >/dev/null 2>&1 || bounded="timeout -s KILL $limit"
 
 ask() { # what does the scheduler know of this tag?
-  sh -c "$find" >"found.$token" 2>"found_err.$token" </dev/null
-  printf '%d' "$?" >"found_code.$token"
+  # shellcheck disable=SC2086 # words or none
+  found=$($bounded sh -c "$find" </dev/null 9>&-)
+  found_code=$?
 }
 
-current=
-[ ! -f intent ] || read -r current rest <intent || [ -n "$current" ] || fail "$dir/state/intent cannot be read"
-if [ -s id ] && [ "$mode" = ask ]; then answer known; fi
+trap lock_drop EXIT
+lock_open "$dir/state/lock"
+waits=0
+until lock_try; do
+  ! settled || [ "$mode" != ask ] || answer known
+  waits=$((waits + 1))
+  [ "$waits" -le $((wait * lock_naps)) ] || answer busy
+  lock_wait
+done
+
+if settled && { [ "$mode" = ask ] || [ "$mode" = sure ]; }; then answer known; fi
+# One that is empty tells of no attempt: then the scheduler's word counts.
+[ ! -f intent ] || read -r current rest <intent || [ -n "$current" ] || [ ! -s intent ] ||
+  fail "$dir/state/intent cannot be read"
 if [ "$current" != "$expected" ]; then
   ask
   answer changed
@@ -76,41 +69,72 @@ fi
 case $mode in
 ask)
   ask
-  if [ -s "found.$token" ] || [ "$(cat "found_code.$token")" != 0 ]; then answer found; fi
+  if [ -n "$found" ] || [ "$found_code" != 0 ]; then answer found; fi
   ;;
-sure)
-  [ ! -s id ] || answer known
-  ask
-  ;;
+sure) ask ;;
 id:*)
-  printf '%s\n' "${mode#id:}" >"id.$token" && mv -f "id.$token" id || fail "$dir/state/id cannot be written"
+  new=out.$current # room that was reserved for it
+  [ -f "$new" ] && ! has_text "$new" || new=id.$token
+  (fill "$new" "${mode#id:}") 2>/dev/null && durable "$new" && mv -f "$new" id && durable . ||
+    fail "$dir/state/id cannot be written"
+  rm -f "out.$current" "err.$current" "reserved.refused"
   answer known
   ;;
 esac
 
+room() { # keeps room on disk for all records of this attempt
+  set -- "out.$token" "err.$token" reserved.refused
+  if [ -z "$tasks" ]; then
+    set -- "$@" reserved.start reserved.run reserved.exit
+  fi
+  ranges=$tasks
+  while [ -n "$ranges" ]; do
+    range=${ranges%%,*}
+    case $ranges in *,*) ranges=${ranges#*,} ;; *) ranges='' ;; esac
+    step=${range##*:} range=${range%:*}
+    task=${range%-*} last=${range#*-}
+    while [ "$task" -le "$last" ]; do
+      set -- "$@" "reserved.start.$task" "reserved.run.$task" "reserved.exit.$task"
+      task=$((task + step))
+    done
+  done
+  { reserve "$@" && printf '%s %s %s\n%s\n' "$token" "$(date +%s)" "$(uname -n)" "$found" >"intent.$token" &&
+    durable "$@" "intent.$token"; } 2>/dev/null || {
+    rm -f "$@" "intent.$token"
+    fail "there is no room for the records of the job in $dir/state, which take $((4 * ($# + 1))) KiB: the disk is full" \
+      "or a quota is used up; nothing was submitted"
+  }
+}
+
 # From here to the record of the answer the step must not die of a closed terminal or a lost connection.
 trap 'signalled=yes' HUP INT TERM PIPE
-{ printf '%s %s %s\n' "$token" "$(date +%s)" "$host" && cat "found.$token"; } >"intent.$token" &&
-  mv -f "intent.$token" intent || fail "$dir/state/intent cannot be written"
-# A process group of its own, with an end: the scheduler's answer is never awaited for longer than a lock may live.
-bounded=
-! command -v timeout >/dev/null 2>&1 || bounded="timeout $limit"
-# shellcheck disable=SC2086 # two words or none
-(cd "$dir" && exec $bounded sh -c "$submit") >"out.$token" 2>"err.$token" </dev/null &
+room
+lock_child
+mv -f "intent.$token" intent && durable . "$dir" || fail "$dir/state/intent cannot be written"
+rm -f "out.${current:-none}" "err.${current:-none}"
+current=$token
+lock_held || answer busy # another controller took this one for gone
+# shellcheck disable=SC2086 # words or none
+(cd "$dir" && exec $bounded sh -c "$submit") 1<>"out.$token" 2<>"err.$token" </dev/null &
 child=$!
+lock_child "$child"
 while :; do # a signal ends wait early
   signalled=
   wait "$child"
   code=$?
   [ -n "$signalled" ] || break
 done
-printf '%d' "$code" >"code.$token"
-if [ "$code" = 0 ] && [ -s "out.$token" ]; then
-  cp "out.$token" "id.$token" && mv -f "id.$token" id || fail "$dir/state/id cannot be written"
+if [ "$code" = 0 ] && has_text "out.$token"; then
+  durable "out.$token"
+  mv -f "out.$token" id && durable . || fail "$dir/state/id cannot be written"
+  rm -f "err.$token" reserved.refused
   answer submitted
 fi
 # It may be there all the same: ask again before anything is said.
-printf '%s %d\n' "$token" "$code" >"refused.$token" && mv -f "refused.$token" refused
+case $code in
+129 | 130 | 137 | 143) ;; # a command that was killed has refused nothing
+*) (fill reserved.refused "$token $code") 2>/dev/null && mv -f reserved.refused refused && durable . ;;
+esac
 sleep 1
 ask
 answer refused

@@ -27,6 +27,9 @@ modak_limit=
 modak_body=
 modak_signal=
 modak_recorded=
+modak_claimed=
+modak_sync=
+modak_start=$modak_state/start$modak_suffix
 
 modak_now() {
   modak_time=$(PATH=$modak_path date +%s.%N)
@@ -40,23 +43,72 @@ modak_uptime() { # prints the seconds since the node was started, which nobody s
   [ ! -r /proc/uptime ] || { read -r modak_time _ </proc/uptime && echo "$modak_time"; }
 }
 
-modak_note() { # NAME VALUE: a line for a record
-  PATH=$modak_path printf '%s=%s\n' "$1" "$2"
+modak_durable() { # FILE...: they outlast a power loss from here on; fails where the disk is full
+  if [ -z "$modak_sync" ]; then # sync takes files from coreutils 8.24 on and in BusyBox; an older one flushes everything
+    modak_sync=none
+    ! PATH=$modak_path command -v sync >/dev/null 2>&1 || modak_sync=all
+    ! PATH=$modak_path sync "$modak_state" 2>/dev/null || modak_sync=files
+  fi
+  case $modak_sync in
+  files) PATH=$modak_path sync "$@" ;;
+  all) PATH=$modak_path sync ;;
+  esac
 }
 
-modak_keep() { # FILE: puts standard input there in one step
-  PATH=$modak_path cat >"$modak_state/.$1$modak_suffix.$$" &&
-    PATH=$modak_path mv -f "$modak_state/.$1$modak_suffix.$$" "$modak_state/$1$modak_suffix"
+# Records have one size and are written over room that was reserved before the job was submitted: that needs no byte
+# more on a full disk.
+modak_fill() { # RECORD TEXT
+  PATH=$modak_path printf '%-1023s\n' "$2" 1<>"$modak_state/$1"
 }
 
-modak_record() { # STATE EXIT_CODE
+modak_put() { # RECORD: what was written over the room for it is the record from here on
+  PATH=$modak_path mv -f "$modak_state/reserved.$1$modak_suffix" "$modak_state/$1$modak_suffix"
+}
+
+modak_record() { # STATE EXIT_CODE [REASON]
+  [ -n "$modak_claimed" ] || return 0 # another job's record is not ours to write
   modak_recorded=1
-  {
+  modak_text=$(
+    PATH=$modak_path
     printf 'tag=%s\nstate=%s\ncode=%s\n' modak-0123456789abcdef "$1" "$2"
+    [ -z "${3-}" ] || printf 'reason=%s\n' "$3"
     printf 'signal=%s\njob=%s\nhost=%s\n' "$modak_signal" "$modak_job" "$modak_host"
-    [ ! -r "$modak_state/run$modak_suffix" ] || cat "$modak_state/run$modak_suffix"
+    [ ! -r "$modak_state/run$modak_suffix" ] ||
+      while read -r modak_line; do printf '%s\n' "$modak_line"; done <"$modak_state/run$modak_suffix"
     printf 'finished=%s\n' "$(modak_now)"
-  } | modak_keep exit
+  )
+  if [ -e "$modak_state/exit$modak_suffix" ]; then # what was written when a signal came
+    modak_fill "exit$modak_suffix" "$modak_text"
+  else # once it is on disk it counts, put in place or not
+    modak_fill "reserved.exit$modak_suffix" "$modak_text" && modak_durable "$modak_state/reserved.exit$modak_suffix" &&
+      modak_put exit
+  fi && modak_durable "$modak_state/exit$modak_suffix" "$modak_state"
+}
+
+# The application runs once: only where this job, and no other of the same tag that may have come of a lost answer, has
+# made state/start, which is on disk before anything is run. A hard link or a symbolic link is made by one call that
+# fails where it is there already; NFS may carry that out twice and report the second, so what is there counts.
+modak_claim() {
+  modak_own=claim$modak_suffix.$modak_host.$$
+  if [ ! -e "$modak_start" ] && [ ! -h "$modak_start" ] && [ ! -e "$modak_state/exit$modak_suffix" ]; then
+    mv "$modak_state/reserved.start$modak_suffix" "$modak_state/$modak_own"
+    modak_fill "$modak_own" "$(
+      printf 'tag=%s\nstart=%s\njob=%s\nhost=%s\nprocess=%s' modak-0123456789abcdef "$modak_began" "$modak_job" "$modak_host" "$$"
+    )" && modak_durable "$modak_state/$modak_own" || return 2
+    ln "$modak_state/$modak_own" "$modak_start" || ln -s "$modak_own" "$modak_start"
+    [ -e "$modak_start" ] || return 2
+  fi
+  [ -f "$modak_state/$modak_own" ] && [ "$(cat "$modak_state/$modak_own")" = "$(cat "$modak_start")" ] || return 1
+  modak_claimed=1
+  [ -h "$modak_start" ] || rm -f "$modak_state/$modak_own"
+}
+
+modak_begin() { # the record of the start, and room for those of the end
+  [ -n "$modak_claimed" ] || modak_claim || return
+  for modak_room in "reserved.run$modak_suffix" "reserved.exit$modak_suffix"; do
+    [ -s "$modak_state/$modak_room" ] || modak_fill "$modak_room" '' || return 2
+  done
+  modak_durable "$modak_state/reserved.exit$modak_suffix" "$modak_state" || return 2
 }
 
 modak_end_state() { # is the end that a signal brings the wall time's, or somebody's will?
@@ -102,13 +154,29 @@ modak_await() { # PID: sets modak_code to its exit code
   fi
 }
 
-modak_began=$(modak_now)
-rm -f "$modak_state/exit$modak_suffix" "$modak_state/run$modak_suffix" "$modak_state/timeout$modak_suffix"
 trap 'modak_on_signal 15' TERM
 trap 'modak_on_signal 2' INT
 trap 'modak_on_signal 1' HUP
 trap 'modak_on_exit $?' EXIT
-printf 'tag=%s\nstart=%s\njob=%s\nhost=%s\n' modak-0123456789abcdef "$modak_began" "$modak_job" "$modak_host" | modak_keep start
+modak_began=$(modak_now)
+modak_begin 2>/dev/null
+modak_code=$?
+if [ "$modak_code" = 2 ] && [ -n "$modak_signal" ]; then # it was the signal's doing
+  modak_begin 2>/dev/null
+  modak_code=$?
+fi
+case $modak_code in
+0) ;;
+1)
+  echo "modak: the application has been started before (see $modak_start), and so it is not started again" >&2
+  exit 75
+  ;;
+*)
+  modak_record failed 74 'no record of the start could be written (is the disk full?), and so nothing was started'
+  echo "modak: no record can be written to $modak_state, and so nothing is started" >&2
+  exit 74
+  ;;
+esac
 exec >/home/user/.modak/runs/digits-0123456789abcdef/output.log"$modak_suffix" 2>&1
 
 (
@@ -118,14 +186,21 @@ exec >/home/user/.modak/runs/digits-0123456789abcdef/output.log"$modak_suffix" 2
   modak_stopped=
   modak_app=
   trap 'modak_stopped=1; [ -z "$modak_app" ] || kill -s TERM "$modak_app" 2>/dev/null' TERM
-  { modak_note start "$(modak_now)"; modak_note uptime_start "$(modak_uptime)"; } | modak_keep run
+  modak_run="start=$(modak_now)
+uptime_start=$(modak_uptime)"
+  if ! modak_fill "reserved.run$modak_suffix" "$modak_run" || ! modak_put run; then
+    modak_fail "no record can be written to $modak_state: the application is not started"
+  fi
   (
     exec ./train --epochs 12
   ) &
   modak_app=$!
   [ -z "$modak_stopped" ] || kill -s TERM "$modak_app" 2>/dev/null # it came before there was anything to stop
   modak_await "$modak_app"
-  { modak_note end "$(modak_now)"; modak_note uptime_end "$(modak_uptime)"; } >>"$modak_state/run$modak_suffix"
+  modak_run="$modak_run
+end=$(modak_now)
+uptime_end=$(modak_uptime)"
+  modak_fill "run$modak_suffix" "$modak_run"
   exit "$modak_code"
 ) </dev/null &
 modak_body=$!

@@ -162,12 +162,16 @@ def test_files_of_a_job_that_another_run_submitted_meanwhile_stay(
     assert queue.jobs() == ["1"]
 
 
-def test_lock_of_a_dead_controller_on_another_host(queue: FakeQueue, deployed: Plan, hasty: Patience) -> None:
+def test_lock_of_a_dead_controller_on_another_host(
+    queue: FakeQueue, deployed: Plan, hasty: Patience, monkeypatch: pytest.MonkeyPatch
+) -> None:
     jobs = Jobs(LocalTransport(), scheduler=queue, patience=hasty)
     with pytest.raises(Killed):
         Jobs(Failing(2, after=False), scheduler=queue, patience=hasty).present(deployed)
-    state = Path(jobs.prepare(deployed).spec.directory) / "state"
-    (state / "lock.1").symlink_to("elsewhere:4711:1000000000")
+    monkeypatch.setenv("MODAK_LOCK_PATIENCE", "1")
+    lock = Path(jobs.prepare(deployed).spec.directory) / "state" / "lock"
+    lock.mkdir()
+    (lock / "1").symlink_to("0123-4567:4026531836:1000:4711.1234:flock")
     assert jobs.present(deployed).made
     assert queue.jobs() == ["1"]
 
@@ -175,10 +179,10 @@ def test_lock_of_a_dead_controller_on_another_host(queue: FakeQueue, deployed: P
 def test_lock_that_somebody_holds(queue: FakeQueue, deployed: Plan, hasty: Patience) -> None:
     with pytest.raises(Killed):
         Jobs(Failing(2, after=False), scheduler=queue, patience=hasty).present(deployed)
-    jobs = Jobs(LocalTransport(), scheduler=queue, patience=replace(hasty, submission=0.1))
-    state = Path(jobs.prepare(deployed).spec.directory) / "state"
-    now = subprocess.run(["date", "+%s"], capture_output=True, text=True, check=True).stdout.strip()
-    (state / "lock.1").symlink_to(f"elsewhere:4711:{now}")
+    jobs = Jobs(LocalTransport(), scheduler=queue, patience=replace(hasty, submission=0.1, lock=1))
+    lock = Path(jobs.prepare(deployed).spec.directory) / "state" / "lock"
+    lock.mkdir()
+    (lock / "1").symlink_to("0123-4567:4026531836:1000:4711.1234:flock")
     with pytest.raises(TargetError, match="another run keeps the job's lock"):
         jobs.present(deployed)
     assert queue.jobs() == []

@@ -167,7 +167,8 @@ def test_only_the_jobs_own_script_is_found(submit: Callable[..., Running]) -> No
 
 
 def test_without_setsid(submit: Callable[..., Running], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("sh", "env", "nohup", "cut", "grep", "mkdir", "date", "cat", "mv", "rm", "uname", "sleep", "ps", "tr"):
+    names = "sh env nohup cut grep mkdir date cat ln mv rm uname sleep ps tr"
+    for name in names.split():
         found = subprocess.run(["sh", "-c", f"command -v {name}"], capture_output=True, text=True).stdout.strip()
         (tmp_path / name).symlink_to(found)
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -186,14 +187,34 @@ def test_a_term_after_the_wall_time_is_a_timeout_on_a_scheduler(job_folder: Make
     assert record(folder).state == "timeout"
 
 
-def test_a_second_run_forgets_the_first(job_folder: Maker, shell: list[str]) -> None:
-    folder, _ = job_folder("process", "true")
-    (folder / "state" / "timeout").touch()
-    (folder / "state" / "run").write_text("start=1\nend=2\n")
-    (folder / "state" / "exit").write_text("state=timeout\ncode=1\n")
-    assert run(folder, shell) == 0
+@pytest.mark.parametrize("record_of", ["start", "exit"])
+@pytest.mark.parametrize("text", ["state=timeout\ncode=1\njob=7\n", ""], ids=["whole", "emptied"])
+def test_what_has_begun_is_not_started_again(job_folder: Maker, shell: list[str], record_of: str, text: str) -> None:
+    folder, _ = job_folder("process", "touch", "ran")
+    (folder / "state" / record_of).write_text(text)
+    assert run(folder, shell) == 75
+    assert not (folder / "work" / "ran").exists()
+    assert (folder / "state" / record_of).read_text() == text
+    assert [path.name for path in (folder / "state").glob("exit*")] == ([] if record_of == "start" else ["exit"])
+
+
+def test_of_two_jobs_at_once_one_runs_the_application(job_folder: Maker, shell: list[str]) -> None:
+    """Both of the same tag, as they come of a lost answer."""
+    folder, _ = job_folder("process", "sh", "-c", "echo run >>ran; sleep 0.1")
+    for name in ("start", "run", "exit"):
+        (folder / "state" / f"reserved.{name}").write_text(" " * 1023 + "\n")
+    with ThreadPoolExecutor(6) as pool:
+        codes = list(pool.map(lambda _: run(folder, shell), range(6)))
+    assert sorted(codes) == [0, 75, 75, 75, 75, 75]
+    assert (folder / "work" / "ran").read_text() == "run\n"
     assert record(folder).state == "completed"
-    assert record(folder).start > 2
+
+
+def test_without_a_record_of_the_start_nothing_is_started(job_folder: Maker, shell: list[str]) -> None:
+    folder, _ = job_folder("process", "touch", "ran")
+    (folder / "state").rename(folder / "elsewhere")
+    assert run(folder, shell) == 74
+    assert not (folder / "work" / "ran").exists()
 
 
 def test_libraries_are_preloaded_where_the_node_has_them(job_folder: Maker, shell: list[str]) -> None:
