@@ -51,7 +51,7 @@ class Records:
     @property
     def runner(self) -> str | None:
         """Return the id, as the job saw it, of the job that has begun or ended by its own word."""
-        jobs = [record.job for record in (*self.starts.values(), *self.exits.values())]
+        jobs = [*(start.job for start in self.starts.values()), *(end.job for end in self.exits.values())]
         return next((job for job in jobs if job), None)
 
 
