@@ -13,7 +13,7 @@ def parse_blocks(text: str) -> dict[str, dict[str, str]]:
     blocks: dict[str, dict[str, str]] = {}
     current: dict[str, str] = {}
     last = None
-    for line in text.splitlines():
+    for line in text.split("\n"):  # and no other character that Python takes for a line's end: a value may hold it
         pair = re.match(r"\s+([\w.]+) = ?(.*)$", line)
         if not line.strip():
             last = None
@@ -22,9 +22,11 @@ def parse_blocks(text: str) -> dict[str, dict[str, str]]:
             current[last] = pair[2]
         elif line.startswith("\t") and last:
             current[last] += line.strip()
-        elif heading := re.match(r"(?:Queue:\s*|Server:\s*)?(\S+)\s*$", line):
+        elif heading := re.match(r"(?:Queue:\s*|Server:\s*)?([!-~]+)\s*$", line):
             current = blocks.setdefault(heading[1], {})
             last = None
+        else:  # neither a name nor an attribute: what follows belongs to nothing that is known
+            current, last = {}, None
     return blocks
 
 
@@ -70,7 +72,7 @@ def typical(nodes: Sequence[Node]) -> Node:
 
 def parse_wall_time(text: str) -> int | None:
     """Return the seconds of ``[[hours:]minutes:]seconds``; None for anything else, and for no time at all."""
-    if not re.fullmatch(r"\d+(:\d+){0,2}", text):
+    if not re.fullmatch(r"\d{1,9}(:\d{1,9}){0,2}", text, re.ASCII):
         return None
     seconds = 0
     for part in text.split(":"):
@@ -80,7 +82,7 @@ def parse_wall_time(text: str) -> int | None:
 
 def parse_size(text: str) -> int | None:
     """Return the bytes of ``24684096kb``; a bare number counts bytes."""
-    found = re.fullmatch(r"(\d+)([kmgt]?b)?", text.lower())
+    found = re.fullmatch(r"(\d{1,18})([kmgt]?b)?", text.lower(), re.ASCII)
     return int(found[1]) * _SIZES[found[2] or "b"] or None if found else None
 
 
@@ -90,12 +92,16 @@ def _node(block: Mapping[str, str]) -> Node:
     cores = block.get("np") or block.get("resources_available.ncpus") or block.get("pcpus") or ""
     memory = block.get("resources_available.mem") or status.get("physmem", "")
     gpus = block.get("gpus") or block.get("resources_available.ngpus") or "0"
-    count = int(gpus) if gpus.isdecimal() else 0
+    count = _count(gpus) or 0
     return Node(
-        cores=int(cores) or None if cores.isdecimal() else None,
+        cores=_count(cores),
         memory=parse_size(memory),
         accelerators=[Accelerator(model="gpu", count=count)] if count else [],
     )
+
+
+def _count(text: str) -> int | None:
+    return int(text) or None if re.fullmatch(r"\d{1,9}", text, re.ASCII) else None
 
 
 def _works(state: str) -> bool:

@@ -34,6 +34,8 @@ class Records:
     starts: Mapping[int | None, StartRecord] = field(default_factory=dict)
     """By the number of an array's task; by None for a job that is no array."""
     exits: Mapping[int | None, ExitRecord] = field(default_factory=dict)
+    messages: Mapping[int | None, str] = field(default_factory=dict)
+    """What the scheduler wrote into the job's log when it ended it, one line for each task; see ``end_message``."""
 
     @property
     def attempt(self) -> str:
@@ -53,12 +55,22 @@ def parse(parts: Mapping[str, str]) -> Records:
         refused=refused[0] if refused else None,
         starts={task: record for task, record in starts if record},
         exits={task: record for task, record in exits if record},
+        messages=_messages(parts.get("messages", "")),
     )
 
 
 def _by_task(parts: Mapping[str, str], stem: str) -> list[tuple[int | None, str]]:
     matches = [re.fullmatch(rf"{stem}(?:\.(\d+))?", name) for name in parts]
     return [(int(match[1]) if match[1] else None, match[0]) for match in matches if match]
+
+
+def _messages(text: str) -> dict[int | None, str]:
+    """Return the first message of each log; Torque names that of a task ``scheduler.log-3``, OpenPBS ``.3``."""
+    messages: dict[int | None, str] = {}
+    for line in text.split("\n"):
+        if match := re.fullmatch(r"scheduler\.log(?:[.-](\d{1,9}))?:(.*)", line, re.ASCII | re.DOTALL):
+            messages.setdefault(int(match[1]) if match[1] else None, match[2])
+    return messages
 
 
 def _intent(text: str) -> Intent | None:

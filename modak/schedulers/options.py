@@ -137,7 +137,8 @@ def clock(seconds: int) -> str:
 
 def seconds_of(text: str) -> int | None:
     """Return seconds for ``[D-][H:]MM:SS`` or plain seconds; None for anything else, such as UNLIMITED."""
-    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text.strip(), re.ASCII)
+    number = r"(\d{1,9})"
+    match = re.fullmatch(rf"(?:{number}-)?(?:{number}:)?{number}:{number}", text.strip(), re.ASCII)
     if match:
         days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
         return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
@@ -221,7 +222,7 @@ def _numbers(ranges: str) -> Iterator[str]:
         first, _, last = span.partition("-")
         if first and not last:
             yield first
-        elif first.isdigit() and last.isdigit() and int(last) - int(first) < _LARGEST:
+        elif re.fullmatch(r"\d{1,9}-\d{1,9}", span, re.ASCII) and int(last) - int(first) < _LARGEST:
             yield from (str(number).zfill(len(first)) for number in range(int(first), int(last) + 1))
 
 

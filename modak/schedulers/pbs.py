@@ -196,7 +196,7 @@ class PBS(Scheduler):
         if layout.uneven and self._reserves_evenly:
             least, fuller = divmod(layout.ranks, layout.nodes)
             share = f"-v nodes={layout.nodes} -v least={least} -v fuller={fuller} -v lines={lines}"
-            return f"awk {share} '{_SHARES}' \"$PBS_NODEFILE\" >\"$modak_state/hosts$modak_suffix\""
+            return f'awk {share} \'{_SHARES}\' "$PBS_NODEFILE" >"$modak_state/hosts$modak_suffix"'
         return f'awk \'seen[$0]++ % {lines} == 0\' "$PBS_NODEFILE" >"$modak_state/hosts$modak_suffix"'
 
     @abstractmethod
@@ -206,9 +206,11 @@ class PBS(Scheduler):
     def submit_command(self, job: JobSpec) -> str:
         """See ``Scheduler.submit_command``."""
         keep = " && (umask 077 && export -p >state/environment)" if self.reads_environment(job) else ""
-        # A site's PBS_DPREFIX would make qsub look for directives of another spelling.
+        # A site's PBS_DPREFIX would make qsub look for directives of another spelling. What the scheduler wrote at the
+        # end of an earlier attempt says nothing of this one.
+        clean = "rm -f scheduler.log scheduler.log[.-]*"
         return (
-            f"unset PBS_DPREFIX; {{ cd {shell.quote(job.directory)}{keep}; }} || exit {NO_FOLDER}; "
+            f"unset PBS_DPREFIX; {{ cd {shell.quote(job.directory)} && {clean}{keep}; }} || exit {NO_FOLDER}; "
             f"{reach('qsub')}qsub {shell.quote(job.script)}"
         )
 

@@ -128,7 +128,7 @@ class Torque(PBS):
             state, reason = "queued", f"it waits for {parents}"
             if bad := self._unsatisfied(parents, jobs):  # Torque leaves it in the queue for ever
                 return replace(base_of(job), state="dependency_never_satisfied", reason=bad, in_queue=True)
-            elif gone := _gone(parents, jobs):
+            if gone := _gone(parents, jobs):
                 # It may have ended well this very moment, so this is no end.
                 reason = f"{reason}, and Torque knows no {gone} any more: it may wait for ever"
         elif state == "queued" and "PBS Error: Unknown node-attribute" in comment:

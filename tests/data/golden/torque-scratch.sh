@@ -1,6 +1,6 @@
 #!/bin/sh
 #PBS -N digits
-#PBS -S /bin/sh
+#PBS -S /home/user/.modak/runs/digits-0123456789abcdef/job.sh
 #PBS -v MODAK_TAG=modak-0123456789abcdef
 #PBS -o /home/user/.modak/runs/digits-0123456789abcdef/scheduler.log
 #PBS -j oe
@@ -11,6 +11,15 @@
 # Job digits, modak-0123456789abcdef
 # Every value below is a quoted word. This shell runs no line of the user's itself: it watches over one that does, and
 # writes down in state/exit how that ended, whatever becomes of the queue's memory.
+
+if [ "$#" = 0 ]; then # the scheduler starts this script as the job's shell, which otherwise is a login shell
+  exec </dev/null
+  # shellcheck disable=SC1091
+  [ ! -r /etc/profile ] || . /etc/profile
+  # shellcheck disable=SC1091
+  [ ! -r "${HOME-}/.profile" ] || . "${HOME-}/.profile"
+  exec /bin/sh /home/user/.modak/runs/digits-0123456789abcdef/job.sh login # anew, free of what a profile sets in its shell only
+fi
 
 modak_directory=/home/user/.modak/runs/digits-0123456789abcdef
 modak_state=$modak_directory/state
@@ -185,6 +194,7 @@ modak_leave() { # CODE
 (
   cd "$modak_work" || modak_fail "the working directory $modak_work is not there"
   export MODAK_TAG=modak-0123456789abcdef
+  export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
   trap 'modak_leave $?' EXIT
   trap 'exit 143' TERM
   modak_stage
