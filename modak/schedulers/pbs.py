@@ -211,8 +211,11 @@ class PBS(Scheduler):
         clean = "rm -f scheduler.log scheduler.log[.-]*"
         return (
             f"unset PBS_DPREFIX; {{ cd {shell.quote(job.directory)} && {clean}{keep}; }} || exit {NO_FOLDER}; "
-            f"{reach('qsub')}qsub {shell.quote(job.script)}"
+            f"{reach('qsub')}{self._qsub(job)}"
         )
+
+    def _qsub(self, job: JobSpec) -> str:
+        return f"qsub {shell.quote(job.script)}"
 
     def parse_submit(self, done: Completed) -> str:
         """See ``Scheduler.parse_submit``: exit codes differ and mean little, so the words are passed on."""
