@@ -15,7 +15,7 @@ def parse_blocks(text: str) -> dict[str, dict[str, str]]:
     blocks: dict[str, dict[str, str]] = {}
     current: dict[str, str] = {}
     last = None
-    for line in text.splitlines():
+    for line in text.split("\n"):  # and no other character that Python takes for a line's end: a value may hold it
         pair = re.match(r"\s+([\w.]+) = ?(.*)$", line)
         if not line.strip():
             last = None
@@ -24,9 +24,11 @@ def parse_blocks(text: str) -> dict[str, dict[str, str]]:
             current[last] = pair[2]
         elif line.startswith("\t") and last:
             current[last] += line.strip()
-        elif heading := re.match(r"(?:Queue:\s*|Server:\s*)?(\S+)\s*$", line):
+        elif heading := re.match(r"(?:Queue:\s*|Server:\s*)?([!-~]+)\s*$", line):
             current = blocks.setdefault(heading[1], {})
             last = None
+        else:  # neither a name nor an attribute: what follows belongs to nothing that is known
+            current, last = {}, None
     return blocks
 
 
@@ -98,6 +100,10 @@ def _node(block: Mapping[str, str]) -> Node:
         memory=parse_size(memory),
         accelerators=[Accelerator(model="gpu", count=count)] if count else [],
     )
+
+
+def _count(text: str) -> int | None:
+    return int(text) or None if re.fullmatch(r"\d{1,9}", text, re.ASCII) else None
 
 
 def _works(state: str) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modak.errors import JobError, TargetError
-from modak.jobs import files, staging
+from modak.jobs import files, queue, staging
 from modak.jobs.files import LocalSource
 from modak.jobs.job import PLAN, SCRIPT, Job, specification
 from modak.jobs.remote import ask
@@ -15,7 +15,7 @@ from modak.jobs.settings import Patience, Reporter, Silent
 from modak.jobs.staging import Place
 from modak.jobs.submission import Submission, Submitted, recorded
 from modak.jobs.watch import Watch
-from modak.model.job import ENDS, JobResult
+from modak.model.job import JobResult
 from modak.model.plan import Plan
 from modak.schedulers import registry
 from modak.schedulers.base import JobSpec, Scheduler
@@ -161,9 +161,10 @@ class Jobs:
         while True:
             place = self._certain(plan, scheduler)
             ids = _ids(scheduler, place)
-            alive = self._alive(scheduler, ids)
-            if alive:
-                self._cancel(scheduler, alive)
+            if alive := queue.alive(self._transport, scheduler, ids):
+                left, said = queue.cancel(self._transport, scheduler, alive, self._patience)
+                if left:
+                    raise TargetError(f"job {left[0]} does not go away{f': {said}' if said else ''}: its folder stays")
             if not place.exists or self._remove(place, plan, known=bool(ids)):
                 return bool(alive) or place.exists
 
@@ -177,7 +178,7 @@ class Jobs:
         place = staging.look(self._transport, plan, ask=scheduler)
         known = recorded(scheduler, place)
         folder = f"the folder {place.directory}{f' of job {known.id}' if known else ''}"
-        alive = self._alive(scheduler, _ids(scheduler, place))
+        alive = queue.alive(self._transport, scheduler, _ids(scheduler, place))
         return [*(f"job {number}" for number in alive), *([folder] if place.exists else [])]
 
     def _certain(self, plan: Plan, scheduler: Scheduler) -> Place:
@@ -194,21 +195,6 @@ class Jobs:
             if left <= 0:
                 return place
             self._patience.sleep(left)
-
-    def _alive(self, scheduler: Scheduler, ids: Sequence[str]) -> list[str]:
-        if not ids:
-            return []
-        states = scheduler.parse_status(ask(self._transport, scheduler.status_command(ids)), ids)
-        return [number for number in ids if number in states and states[number].state not in ENDS]
-
-    def _cancel(self, scheduler: Scheduler, ids: Sequence[str]) -> None:
-        done = ask(self._transport, scheduler.cancel_command(ids))
-        begun = self._patience.clock()
-        while left := self._alive(scheduler, ids):
-            if self._patience.clock() - begun > self._patience.cancel:
-                said = " ".join(done.stderr.split())
-                raise TargetError(f"job {left[0]} does not go away{f': {said}' if said else ''}: its folder stays")
-            self._patience.sleep(self._patience.pause)
 
     def _stage(self, prepared: Prepared, sources: Sequence[LocalSource], realise: Realise | None) -> None:
         records = prepared.place.records

@@ -37,6 +37,8 @@ class Records:
     exits: Mapping[int | None, ExitRecord] = field(default_factory=dict)
     emptied: bool = False
     """Whether there is a record of a start or an end whose content was lost."""
+    messages: Mapping[int | None, str] = field(default_factory=dict)
+    """What the scheduler wrote into the job's log when it ended it, one line for each task; see ``end_message``."""
 
     @property
     def attempt(self) -> str:
@@ -69,6 +71,7 @@ def parse(parts: Mapping[str, str]) -> Records:
         starts={task: record for task, record in starts if record},
         exits={task: record for task, record in exits if record},
         emptied=any(not parts[name].strip("\0\n ") for _, name in (*began, *ended)),
+        messages=_messages(parts.get("messages", "")),
     )
 
 
@@ -81,6 +84,15 @@ def is_same_job(left: str, right: str) -> bool:
 def _by_task(parts: Mapping[str, str], stem: str) -> list[tuple[int | None, str]]:
     matches = [re.fullmatch(rf"{stem}(?:\.([0-9]{{1,9}}))?", name) for name in parts]
     return [(int(match[1]) if match[1] else None, match[0]) for match in matches if match]
+
+
+def _messages(text: str) -> dict[int | None, str]:
+    """Return the first message of each log; Torque names that of a task ``scheduler.log-3``, OpenPBS ``.3``."""
+    messages: dict[int | None, str] = {}
+    for line in text.split("\n"):
+        if match := re.fullmatch(r"scheduler\.log(?:[.-](\d{1,9}))?:(.*)", line, re.ASCII | re.DOTALL):
+            messages.setdefault(int(match[1]) if match[1] else None, match[2])
+    return messages
 
 
 def _intent(text: str) -> Intent | None:

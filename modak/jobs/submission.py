@@ -15,10 +15,10 @@ from modak.errors import JobError, TargetError
 from modak.jobs import folder
 from modak.jobs.folder import ADOPTED, Records, is_same_job
 from modak.jobs.job import read_id
+from modak.jobs.queue import is_alive
 from modak.jobs.remote import STEP_LIMIT, Answer, StepError, ask, call, token
 from modak.jobs.settings import Patience, Reporter
 from modak.jobs.staging import Place
-from modak.model.job import ENDS
 from modak.schedulers import options
 from modak.schedulers.base import JobSpec, Scheduler
 from modak.transport.base import Completed, Transport
@@ -160,11 +160,7 @@ class Submission:
         if not numbers:
             return _Next("sure")
         states = self._scheduler.parse_status(ask(self._transport, self._scheduler.status_command(numbers)), numbers)
-        alive = [
-            number
-            for number in numbers
-            if number in states and (states[number].state not in ENDS or states[number].in_queue)
-        ]
+        alive = [number for number in numbers if number in states and is_alive(states[number])]
         if not alive:
             return _Next("sure")
         if not place.exists:

@@ -66,6 +66,20 @@ def ended(queue: QueueState | None, record: ExitRecord | None) -> QueueState | N
     return _with_reason(queue, record)
 
 
+def with_message(queue: QueueState | None, record: ExitRecord | None, message: QueueState | None) -> QueueState | None:
+    """Return what the queue says of a job's end, with the cause that the scheduler wrote into the job's log.
+
+    A queue that has forgotten the job, or only knows that it failed or was deleted, does not say why.
+    """
+    if message is None or (record is not None and record.state == "completed"):
+        return queue
+    if queue is None:
+        return message
+    if queue.state in ("failed", "cancelled"):
+        return replace(queue, state=message.state, reason=message.reason)
+    return queue
+
+
 def of_job(
     job: Job, queue: QueueState | None, records: Records, before: Mapping[str, QueueState] | None = None
 ) -> QueueState:
@@ -76,20 +90,35 @@ def of_job(
     """
     record = exit_of(job, records)
     array = options.array(job.spec, job.scheduler.name)
+    messages = {task: job.scheduler.parse_end_message(line) for task, line in records.messages.items()}
     if array is None or record is not None or (queue is not None and not _by_number(queue.tasks)):
-        return ended(queue, record) or lost(records)
+        message = messages.get(None) if array is None else next(iter(messages.values()), None)
+        return ended(with_message(queue, record, message), record) or lost(job, records)
     last = {**(before or {}), **(queue.tasks if queue else {})}
     told = {task: state for task, state in last.items() if state.state in ENDS}
-    unknown = lost(records)
-    return of_array(
-        {str(task): ended(told.get(str(task)), records.exits.get(task)) or unknown for task in array.indices()}
-    )
+    unknown = lost(job, records)
+    states = {}
+    for task in array.indices():
+        record = records.exits.get(task)
+        known = with_message(told.get(str(task)), record, messages.get(task))
+        states[str(task)] = ended(known, record) or unknown
+    return of_array(states)
 
 
-def lost(records: Records) -> QueueState:
-    """Return the state of a job that nobody knows any more."""
+def lost(job: Job, records: Records) -> QueueState:
+    """Return the state of a job that nobody knows any more.
+
+    OpenPBS without a job history, and Torque with keep_completed=0, delete a job whose dependency cannot be satisfied,
+    and forget it at once; OpenPBS does so as well where the job that it depends on had ended before, however it did.
+    """
     if records.begun:
         return _with_reason(QueueState("lost"), None)
+    if parents := ", ".join(job.spec.options.dependency):
+        why = (
+            f"it left the queue before it started, and depends on {parents}: most likely that did not end as it must, "
+            "or had ended before this job was submitted, and the scheduler deleted this job"
+        )
+        return QueueState("dependency_never_satisfied", reason=why)
     why = "it left the queue without a sign that it ever started: most likely it was deleted"
     return QueueState("lost", reason=why)
 

@@ -8,6 +8,7 @@ from modak.errors import JobError, TargetError
 from modak.jobs import folder, verdict
 from modak.jobs.folder import Records, is_same_job
 from modak.jobs.job import Job
+from modak.jobs.queue import cancel
 from modak.jobs.record import ExitRecord
 from modak.jobs.remote import STEP_LIMIT, call
 from modak.jobs.settings import Patience, Reporter
@@ -82,7 +83,7 @@ class Watch:
         pause = polling.first
         waiting = self.ask() if at_once else self._all
         if not waiting:
-            return self.results()
+            return self._ended()
         names = ", ".join(f"{item.job.id} ({item.job.spec.tag})" for item in waiting)
         self._reporter.notice(
             f"waiting for job {names}; stopping this does not stop it, and the same run follows it again"
@@ -97,7 +98,7 @@ class Watch:
             self._patience.sleep(span - linger)
             pause = min(pause * _GROWTH, polling.maximum)
             if not (waiting := self.ask(linger)):
-                return self.results()
+                return self._ended()
             if self._over(waiting) and not over:
                 pause = min(self._patience.pause, pause)  # What is missing is the scheduler's word alone.
 
@@ -119,7 +120,27 @@ class Watch:
     def results(self) -> list[JobResult]:
         """Return the jobs as they were last seen."""
         unseen = QueueState("queued", reason="it has just been submitted")
-        return [verdict.result(item.job, item.end or item.state or unseen, item.records) for item in self._all]
+        return [verdict.result(item.job, _shown(item) or unseen, item.records) for item in self._all]
+
+    def _ended(self) -> list[JobResult]:
+        """Return how the jobs ended; those that can never run do not stay in the queue, where they might run after all.
+
+        Torque holds a job for ever whose dependency cannot be satisfied, OpenPBS keeps one that can never run.
+        """
+        left = [item for item in self._all if item.end is not None and item.end.in_queue]
+        if left:
+            scheduler, ids = left[0].job.scheduler, [item.job.id for item in left]
+            try:
+                stay, said = cancel(self._transport, scheduler, ids, self._patience)
+            except TargetError as error:
+                stay, said = ids, str(error)
+            for item in left:
+                if item.end is not None and item.job.id not in stay:
+                    reason = f"{item.end.reason}; it has been removed from the queue"
+                    item.end = replace(item.end, reason=reason, in_queue=False)
+            if stay:
+                self._reporter.notice(f"job {', '.join(stay)} cannot be removed from the queue: {said or 'it stays'}")
+        return self.results()
 
     def _over(self, waiting: Sequence[_Watched]) -> bool:
         """Return whether all jobs have written down their end, as far as is known."""
@@ -134,7 +155,8 @@ class Watch:
             for item in waiting
         ]
         nap = max(_NAP if linger < _LONG else _LONG_NAP, len(waiting) * _NAP_PER_JOB)
-        arguments = [scheduler.status_command(ids), str(linger), f"{nap:g}", str(ceil(linger / nap))]
+        naps = str(ceil(linger / nap))
+        arguments = [scheduler.status_command(ids), str(linger), f"{nap:g}", naps, scheduler.end_message]
         limit, begun = linger + self._limit, self._patience.clock()
         try:
             answer = call(self._transport, "poll", arguments, stdin=encode("".join(lines)), limit=limit)
@@ -232,6 +254,13 @@ class Watch:
         if text:
             watched.offset += len(encode(text))
             self._reporter.output(watched.job, text)
+
+
+def _shown(item: _Watched) -> QueueState | None:
+    state = item.end or item.state
+    if state is not None and state.in_queue:
+        return replace(state, reason=f"{state.reason}; it is still in the queue")
+    return state
 
 
 def _differs(new: QueueState, old: QueueState | None) -> bool:

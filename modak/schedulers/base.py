@@ -87,14 +87,14 @@ class Scheduler(ABC):
 
     no_answer: ClassVar[str] = "(?!)"
     """What its commands say when nobody answers them, as a regular expression."""
-    own_words: ClassVar[str] = r"^(sbatch|qsub): "
-    """A line of a command's own, as a regular expression: one that was killed has written none."""
+    own_words: ClassVar[str] = r"^(qdel|qselect|qstat|qsub|pbsnodes|sbatch|scancel|scontrol|squeue): "
+    """How a line of a command's own begins, as a regular expression: one that was killed has written none."""
 
     def is_silent(self, done: Completed) -> bool:
         """Return whether a command was not there, was not answered, or was killed before it could say anything.
 
         A shell answers 128 and the signal's number for a command that was killed, and names the signal ("Killed");
-        timeout(1) answers 124. PBS has exit codes in that range of its own, but never without a line of qsub's.
+        timeout(1) answers 124. PBS has exit codes in that range of its own, but never without a line of its commands'.
         """
         if done.returncode in (NO_FOLDER, 126, 127) or re.search(self.no_answer, done.stderr) is not None:
             return True

@@ -206,11 +206,16 @@ class PBS(Scheduler):
     def submit_command(self, job: JobSpec) -> str:
         """See ``Scheduler.submit_command``."""
         keep = " && (umask 077 && export -p >state/environment)" if self.reads_environment(job) else ""
-        # A site's PBS_DPREFIX would make qsub look for directives of another spelling.
+        # A site's PBS_DPREFIX would make qsub look for directives of another spelling. What the scheduler wrote at the
+        # end of an earlier attempt says nothing of this one.
+        clean = "rm -f scheduler.log scheduler.log[.-]*"
         return (
-            f"unset PBS_DPREFIX; {{ cd {shell.quote(job.directory)}{keep}; }} || exit {NO_FOLDER}; "
-            f"{reach('qsub')}qsub {shell.quote(job.script)}"
+            f"unset PBS_DPREFIX; {{ cd {shell.quote(job.directory)} && {clean}{keep}; }} || exit {NO_FOLDER}; "
+            f"{reach('qsub')}{self._qsub(job)}"
         )
+
+    def _qsub(self, job: JobSpec) -> str:
+        return f"qsub {shell.quote(job.script)}"
 
     def parse_submit(self, done: Completed) -> str:
         """See ``Scheduler.parse_submit``: exit codes differ and mean little, so the words are passed on."""

@@ -101,8 +101,9 @@ def described(server: Server, given: list[tuple[str, str]], script: str, name: s
             options["environment"] = dict(os.environ)  # OpenPBS 23.06 passes nothing on, and says nothing
         elif option == "-h":
             job.hold = "u"
-        elif option in ("-o", "-e", "-j", "-A", "-r"):
-            key = {"-o": "output", "-e": "error", "-j": "join", "-A": "account", "-r": "rerun"}[option]
+        elif option in ("-o", "-e", "-j", "-A", "-r", "-S"):
+            names = {"-o": "output", "-e": "error", "-j": "join", "-A": "account", "-r": "rerun", "-S": "shell"}
+            key = names[option]
             options[key] = value
     if job.tasks and not server.torque and options.get("rerun") == "n":
         fail(255, "qsub:  cannot submit non-rerunable Array Job")

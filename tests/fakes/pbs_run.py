@@ -20,25 +20,41 @@ def main(dialect: str, name: str) -> None:
     spool = server.folder / "spool"
     script = spool / f"{name}.SC"
     script.write_text(job.script)
+    script.chmod(0o700)
+    shell = job.options.get("shell", "/bin/sh")
     with (spool / f"{name}.OU").open("wb") as out, (spool / f"{name}.ER").open("wb") as err:
         process = subprocess.Popen(
-            ["/bin/sh", script],
+            # Torque's shell is a login shell, and reads the script's path from its standard input.
+            [f"-{Path(shell).name}"] if server.torque else [shell, script],
+            executable=shell,
             env=environment(server, job),
-            cwd=pwd.getpwuid(os.getuid()).pw_dir,
-            stdin=subprocess.DEVNULL,
+            cwd=home(server),
+            stdin=subprocess.PIPE if server.torque else subprocess.DEVNULL,
             stdout=out,
             stderr=out if job.options.get("join") else err,
             start_new_session=True,
         )
+        if process.stdin:
+            process.stdin.write(f"{script}\n".encode())
+            process.stdin.close()
         status, comment = watch(server, job, process)
     copy(server, job)
     with server.locked():
         server.end(server.jobs[name], status, comment)
 
 
+def home(server: Server) -> Path:
+    """Return the user's home, where the profile of a login shell is."""
+    folder = server.folder / "home"
+    folder.mkdir(exist_ok=True)
+    path = os.environ.get("FAKE_PBS_PATH", "/usr/local/bin:/usr/bin:/bin")
+    (folder / ".profile").write_text(f"PATH={path}\nexport PATH\n")
+    return folder
+
+
 def environment(server: Server, job: Job) -> dict[str, str]:
     user = pwd.getpwuid(os.getuid())
-    base = {"HOME": user.pw_dir, "LOGNAME": user.pw_name, "USER": user.pw_name, "SHELL": "/bin/sh"}
+    base = {"HOME": str(home(server)), "LOGNAME": user.pw_name, "USER": user.pw_name, "SHELL": "/bin/sh"}
     base |= {"PATH": os.environ.get("FAKE_PBS_PATH", "/usr/local/bin:/usr/bin:/bin"), "PBS_ENVIRONMENT": "PBS_BATCH"}
     ranks = int(job.options.get("ranks", 1))
     nodes = server.folder / "spool" / f"{job.id}.nodes"
@@ -66,7 +82,9 @@ def watch(server: Server, job: Job, process: "subprocess.Popen[bytes]") -> tuple
             tell(process, signal.SIGTERM)
         if told and time.time() > told + float(server.settings["kill_delay"]):
             tell(process, signal.SIGKILL)
-    tell(process, signal.SIGKILL)  # what the script has left running
+    # What the shell has left running. Torque sees no more than that its shell is gone, even where the script, its
+    # child, is still about to end.
+    tell(process, signal.SIGKILL)
     head = "Job started on Fri Nov 20" if server.torque else "Job run at Fri Nov 20 on (fake:ncpus=1)"
     if over:
         return (-11, head) if server.torque else (-29, f"{head} and exceeded resource walltime")

@@ -90,7 +90,7 @@ def test_values_arrive_literally(real_slurm: Rig) -> None:
 def test_a_job_is_found_by_its_tag_even_where_the_site_writes_the_comment(real_slurm: Rig) -> None:
     part = prepared(real_slurm, "found", "sleep", "60")
     number = submitted(real_slurm, part)
-    find = part.scheduler.find_command(part.spec.tag)
+    find = part.scheduler.find_command(part.spec.tag, part.spec.name)
     assert part.scheduler.parse_find(login(real_slurm, find), part.spec.tag) == [number]
     assert login(real_slurm, f"scontrol update job={number} comment=other").returncode == 0
     assert part.scheduler.parse_find(login(real_slurm, find), part.spec.tag) == [number]

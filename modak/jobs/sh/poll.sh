@@ -1,12 +1,13 @@
 # shellcheck shell=sh
-# poll STATUS LINGER NAP NAPS: what the scheduler says, and each job's own records. Standard input has four lines for each
-# job: its folder, the file that its output goes to, from which byte on that is wanted, with 0 for none of it, and how
-# many records of an end it writes.
+# poll STATUS LINGER NAP NAPS MESSAGE: what the scheduler says, and each job's own records. Standard input has four lines
+# for each job: its folder, the file that its output goes to, from which byte on that is wanted, with 0 for none of it,
+# and how many records of an end it writes. MESSAGE is the pattern of the lines that the scheduler writes into the job's
+# log when it ends it; empty for none.
 #
 # Before that it waits for LINGER seconds, in at most NAPS naps of NAP seconds, until every job has written down its end:
 # so an end is seen when it comes, and the scheduler is asked no more often.
 
-status=$1 linger=$2 nap=$3 naps=$4
+status=$1 linger=$2 nap=$3 naps=$4 message=$5
 jobs=$(cat)
 
 ended() {
@@ -38,6 +39,10 @@ while IFS= read -r dir && IFS= read -r output && IFS= read -r offset && IFS= rea
   part "job.$job"
   job=$((job + 1))
   records "$dir"
+  if [ -n "$message" ]; then
+    part messages
+    (cd "$dir" && grep -e "$message" /dev/null scheduler.log*) 2>/dev/null | dd bs=65536 count=1 2>/dev/null
+  fi
   if [ "$offset" -gt 0 ] && [ -f "$output" ]; then
     part output
     tail -c "+$offset" "$output" | dd bs=65536 count=1 2>/dev/null

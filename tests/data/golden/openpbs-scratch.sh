@@ -233,11 +233,11 @@ modak_bring() ( # puts back what the application was to write, as far as it is t
 )
 
 # shellcheck disable=SC2317 # called by a trap
-modak_on_stop() { # the application may be deaf, and what does not ask may follow in a few seconds
+modak_on_stop() { # the application may be deaf, and what does not ask follows: in 1.2 s on Torque as it is installed
   modak_stopped=1
   [ -z "$modak_app" ] || kill -s TERM "$modak_app" 2>/dev/null
   if [ -z "$modak_early" ]; then
-    (trap '' TERM; PATH=$modak_path sleep 2; modak_bring) &
+    (trap '' TERM; PATH=$modak_path; sleep 0.5 2>/dev/null || sleep 1; modak_bring) &
     modak_early=$!
   fi
 }

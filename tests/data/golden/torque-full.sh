@@ -15,17 +15,14 @@
 # Every value below is a quoted word. This shell runs no line of the user's itself: it watches over one that does, and
 # writes down in state/exit how that ended, whatever becomes of the queue's memory.
 
-if [ -z "${modak_login-}" ]; then # the scheduler starts this script as the job's shell, which would be a login shell
+if [ "$#" = 0 ]; then # the scheduler starts this script as the job's shell, which otherwise is a login shell
   exec </dev/null
-  modak_login=yes
-  export modak_login
   # shellcheck disable=SC1091
   [ ! -r /etc/profile ] || . /etc/profile
   # shellcheck disable=SC1091
   [ ! -r "${HOME-}/.profile" ] || . "${HOME-}/.profile"
-  exec /bin/sh /home/user/.modak/runs/digits-0123456789abcdef/job.sh
+  exec /bin/sh /home/user/.modak/runs/digits-0123456789abcdef/job.sh login # anew, free of what a profile sets in its shell only
 fi
-unset modak_login
 
 modak_cr=$(printf '\r')
 modak_directory=/home/user/.modak/runs/digits-0123456789abcdef

@@ -5,6 +5,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
@@ -12,11 +13,11 @@ import yaml
 from fakequeue import FakeQueue
 from jobplans import plan
 from modak.errors import TargetError
-from modak.jobs import verdict
+from modak.jobs import folder, verdict
 from modak.jobs.control import Jobs, Present
 from modak.jobs.folder import Records
 from modak.jobs.job import Job, specification
-from modak.jobs.record import ExitRecord
+from modak.jobs.record import ExitRecord, StartRecord
 from modak.jobs.settings import Patience
 from modak.model.job import ENDS, JobResult, JobState
 from modak.model.target import Polling
@@ -75,6 +76,51 @@ def test_what_was_told_of_a_task_before_it_was_forgotten_counts(tmp_path: Path) 
     record = Records(exits={1: ExitRecord("completed", 0)})
     for queue, records, state in ((last, Records(), "failed"), (None, record, "failed"), (None, Records(), "lost")):
         assert verdict.of_job(job, queue, records, before).state == state
+
+
+@pytest.mark.parametrize(
+    ("queue", "record", "state", "code"),
+    [
+        (None, None, "out_of_memory", None),
+        (None, ("terminated", 143), "out_of_memory", 143),
+        (None, ("failed", 137), "out_of_memory", 137),
+        (None, ("completed", 0), "completed", 0),
+        ("cancelled", ("terminated", 143), "out_of_memory", 143),
+        ("failed", None, "out_of_memory", None),
+        ("node_failure", None, "node_failure", None),
+        ("completed", ("completed", 0), "completed", 0),
+    ],
+)
+def test_the_cause_that_the_scheduler_wrote_into_the_log(
+    tmp_path: Path, queue: JobState | None, record: tuple[Any, int] | None, state: str, code: int | None
+) -> None:
+    """A queue that has forgotten the job does not say why it ended; a recorded success stays one."""
+    deployed = plan(["true"], tmp_path, scheduler="openpbs")
+    job = Job("7", specification(deployed, "/runs/x"), deployed, registry.get("openpbs"))
+    message = "=>> PBS: job killed: mem 829432kb exceeded limit 65536kb"
+    exits = {None: ExitRecord(*record)} if record else {}
+    records = Records(starts={None: StartRecord("7")}, exits=exits, messages={None: message})
+    end = verdict.of_job(job, QueueState(queue) if queue else None, records)
+    assert (end.state, end.exit_code) == (state, code)
+
+
+def test_a_message_belongs_to_its_task(tmp_path: Path) -> None:
+    deployed = plan(["true"], tmp_path, scheduler="openpbs", job={"array": "0-1"})
+    job = Job("7[]", specification(deployed, "/runs/x"), deployed, registry.get("openpbs"))
+    text = "/dev/null:\nscheduler.log.1:=>> PBS: job killed: walltime 23 exceeded limit 8\n"
+    records = replace(folder.parse({"messages": text}), starts={1: StartRecord("7[1]")})
+    end = verdict.of_job(job, None, replace(records, exits={0: ExitRecord("completed", 0)}))
+    assert (end.state, end.reason) == ("timeout", "task 1: its wall time is over (walltime 23 exceeded limit 8)")
+    assert folder.parse({"messages": text.replace(".1:", "-1:")}).messages == records.messages  # as Torque names it
+
+
+def test_a_child_that_its_scheduler_has_deleted_and_forgotten(tmp_path: Path) -> None:
+    deployed = plan(["true"], tmp_path, scheduler="openpbs", job={"dependency": ["afterok:6.vm"]})
+    job = Job("7.vm", specification(deployed, "/runs/x"), deployed, registry.get("openpbs"))
+    end = verdict.of_job(job, None, Records())
+    assert end.state == "dependency_never_satisfied"
+    assert "depends on afterok:6.vm" in end.reason
+    assert verdict.of_job(job, None, Records(starts={None: StartRecord("7.vm")})).state == "lost"
 
 
 def test_table_has_every_end_but_one() -> None:

@@ -50,7 +50,7 @@ def test_an_id_that_is_none_reaches_no_shell(scheduler: SchedulerName, bad: str)
 @pytest.mark.parametrize("bad", ["modak-x", "modak-0123456789ABCDEF", f"{TAG}\n", f"{TAG} --all", "$(reboot)"])
 def test_a_tag_that_is_none_reaches_no_shell(scheduler: SchedulerName, bad: str) -> None:
     with pytest.raises(InputError, match="is not a tag"):
-        registry.get(scheduler).find_command(bad)
+        registry.get(scheduler).find_command(bad, "digits")
 
 
 @pytest.mark.parametrize("scheduler", ["slurm", "torque", "openpbs"])
@@ -89,7 +89,7 @@ def test_every_command_of_a_scheduler_is_looked_for(scheduler: SchedulerName) ->
     part = make(scheduler, job={"partition": "cpu"})
     number = "12" if scheduler == "slurm" else "12.vm"
     own = part.scheduler
-    commands = [own.submit_command(part.spec), own.check_command(part.spec), own.find_command(TAG)]
+    commands = [own.submit_command(part.spec), own.check_command(part.spec), own.find_command(TAG, "digits")]
     for command in [*commands, own.status_command([number]), own.cancel_command([number])]:
         assert command is not None
         assert re.search(r"^reach \w+$", command, re.MULTILINE)

@@ -63,7 +63,7 @@ class Submitted:
 
     def found(self) -> list[str]:
         tag = self.part.spec.tag
-        return self.scheduler.parse_find(run(self.scheduler.find_command(tag)), tag)
+        return self.scheduler.parse_find(run(self.scheduler.find_command(tag, self.part.spec.name)), tag)
 
     def text(self, name: str = "output.log") -> str:
         return (self.folder / name).read_text()
@@ -259,7 +259,7 @@ def test_a_submission_that_reports_failure_though_the_job_exists(cluster: Cluste
     _, part = cluster.job_folder(cluster.name, "true", tag=tag)
     with pytest.raises(TargetError):
         part.scheduler.parse_submit(run(part.scheduler.submit_command(part.spec)))
-    assert part.scheduler.parse_find(run(part.scheduler.find_command(tag)), tag) == ["1.fake"]
+    assert part.scheduler.parse_find(run(part.scheduler.find_command(tag, part.spec.name)), tag) == ["1.fake"]
 
 
 def test_a_server_that_forgets(cluster: Cluster) -> None:

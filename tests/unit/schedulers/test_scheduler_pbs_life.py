@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -94,9 +95,90 @@ def test_a_job_that_can_never_run_is_no_wait(jobs: Jobs, server: Callable[..., P
         with pytest.raises(JobError, match="cannot locate feasible nodes"):
             jobs.present(deployed)
         return
-    (result,) = jobs.wait([jobs.present(deployed)])
+    present = jobs.present(deployed)
+    (result,) = jobs.wait([present])
     assert result.state == "never_starts"
     assert result.reason.startswith("Can Never Run: ")
+    assert result.reason.endswith("; it has been removed from the queue")
+    assert jobs.see(present.job).state == "cancelled"
+
+
+def test_a_job_that_waits_for_ever_is_removed_from_the_queue(jobs: Jobs, server: Callable[..., Plan]) -> None:
+    parent = jobs.present(server("exit 3"))
+    jobs.wait([parent])
+    child = jobs.present(server("true", name="child", job={"dependency": [f"afterok:{parent.job.id}"]}))
+    if child.job.scheduler.name == "torque":
+        assert jobs.see(child.job).reason.endswith("; it is still in the queue")
+        assert jobs.doomed(child.job.plan)[0] == f"job {child.job.id}"
+    (result,) = jobs.wait([child])
+    assert result.state == "dependency_never_satisfied"
+    if child.job.scheduler.name == "torque":
+        assert result.reason.endswith("; it has been removed from the queue")
+        assert jobs.see(child.job).state == "cancelled"
+
+
+def test_a_child_that_openpbs_has_forgotten(jobs: Jobs, server: Callable[..., Plan]) -> None:
+    parent = jobs.present(server("true", {"history": False}))
+    if parent.job.scheduler.name == "torque":
+        pytest.skip("Torque refuses a job whose parent has ended well")
+    jobs.wait([parent])
+    dependency = {"dependency": [f"afterok:{parent.job.id}"]}
+    (result,) = jobs.wait([jobs.present(server("true", {"history": False}, name="child", job=dependency))])
+    assert result.state == "dependency_never_satisfied"
+    assert f"depends on afterok:{parent.job.id}" in result.reason
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_a_trap_runs_to_its_end(jobs: Jobs, server: Callable[..., Plan], forgets: bool) -> None:
+    """Torque ends a job with its shell: 8 ms after SIGTERM, unless the job script is that shell."""
+    settings = {"history": False, "keep_completed": 0, "kill_delay": 10} if forgets else {"kill_delay": 10}
+    line = 'trap "sleep 0.5; echo caught >caught; exit 5" TERM; echo >started; while :; do sleep 0.1; done'
+    present = jobs.present(server(line, settings))
+    work = Path(present.job.spec.directory) / "work"
+    while not (work / "started").exists():
+        time.sleep(0.05)
+    LocalTransport().run(present.job.scheduler.cancel_command([present.job.id]))
+    (result,) = jobs.wait([present])
+    assert result.state == "cancelled"
+    assert (work / "caught").exists()
+
+
+@pytest.mark.parametrize("signal", ["KILL", "TERM"])
+def test_a_qsub_that_is_killed_has_not_refused(
+    jobs: Jobs, server: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signal: str
+) -> None:
+    deployed = server("true")
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "qsub"
+    program.write_text(f'#!/bin/sh\n{FAKES}/{deployed.scheduler}/qsub "$@" >/dev/null\nkill -{signal} $$\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin{os.pathsep}{os.environ['PATH']}")
+    (result,) = jobs.wait([jobs.present(deployed)])
+    assert result.state == "completed"
+    assert (tmp_path / "server" / "number").read_text() == "1", "it was submitted twice"
+
+
+def test_many_jobs_are_one_question_of_openpbs(
+    jobs: Jobs, server: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For each id its qstat would connect anew."""
+    deployed = server("sleep 600")
+    if deployed.scheduler == "torque":
+        pytest.skip("Torque's qstat connects once")
+    present = jobs.present(deployed)
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "qstat"
+    program.write_text(f'#!/bin/sh\necho "$*" >>{tmp_path}/asked\nexec {FAKES}/openpbs/qstat "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin{os.pathsep}{os.environ['PATH']}")
+    ids = [present.job.id, *(f"{number}.fake" for number in range(100, 130))]
+    scheduler = present.job.scheduler
+    states = scheduler.parse_status(LocalTransport().run(scheduler.status_command(ids)), ids)
+    assert {number: state.state for number, state in states.items()} == {present.job.id: "running"}
+    first, *others = (tmp_path / "asked").read_text().splitlines()
+    assert first == "-f"
+    assert not any(present.job.id in line.split() for line in others)
+    assert jobs.absent(deployed)
 
 
 def test_a_server_that_is_down_is_not_one_that_refuses(jobs: Jobs, server: Callable[..., Plan]) -> None:

@@ -50,7 +50,7 @@ class Running:
 
     def found(self) -> list[str]:
         tag = self.part.spec.tag
-        return self.scheduler.parse_find(run(self.scheduler.find_command(tag)), tag)
+        return self.scheduler.parse_find(run(self.scheduler.find_command(tag, self.part.spec.name)), tag)
 
     def record(self) -> Any:
         file = self.folder / "state" / "exit"
@@ -163,7 +163,7 @@ def test_only_the_jobs_own_script_is_found(submit: Callable[..., Running]) -> No
     job = submit("sh", "-c", "sleep 60", "sh", tag, tag=tag)
     assert job.found() == [job.id]
     other = tag[:-1] + ("0" if tag[-1] != "0" else "1")
-    assert job.scheduler.parse_find(run(job.scheduler.find_command(other)), other) == []
+    assert job.scheduler.parse_find(run(job.scheduler.find_command(other, "digits")), other) == []
 
 
 def test_without_setsid(submit: Callable[..., Running], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

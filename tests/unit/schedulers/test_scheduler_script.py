@@ -258,11 +258,12 @@ def test_modules_are_loaded_in_order_and_a_missing_one_fails_the_job(job_folder:
 
 
 def test_hosts_of_ranks_on_torque_are_one_line_each(job_folder: Maker, tmp_path: Path) -> None:
-    (tmp_path / "nodes").write_text("n1\n" * 8 + "n2\n" * 6)
+    (tmp_path / "nodes").write_text("n1\n" * 8 + "n2\n" * 8)
+    (tmp_path / ".profile").write_text(f"PATH={tmp_path}:$PATH\n")
     (tmp_path / "mpirun").write_text('#!/bin/sh\nprintf "%s\\n" "$*"; cat "$4"\n')
     (tmp_path / "mpirun").chmod(0o755)
     folder, _ = job_folder("torque", "./train", resources={"nodes": 2, "ranks": 7, "ranks_per_node": 4, "threads": 2})
-    environment = {"PBS_NODEFILE": str(tmp_path / "nodes"), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    environment = {"PBS_NODEFILE": str(tmp_path / "nodes"), "HOME": str(tmp_path)}
     assert run(folder, ["/bin/sh"], environment) == 0
     hosts = folder / "state" / "hosts"
     assert (folder / "output.log").read_text() == f"-n 7 -machinefile {hosts} ./train\n" + "n1\n" * 4 + "n2\n" * 3

@@ -1,0 +1,33 @@
+"""Which jobs are in the queue, and how they leave it."""
+
+from collections.abc import Sequence
+
+from modak.jobs.remote import ask
+from modak.jobs.settings import Patience
+from modak.model.job import ENDS
+from modak.schedulers.base import QueueState, Scheduler
+from modak.transport.base import Transport
+
+
+def is_alive(state: QueueState) -> bool:
+    """Return whether the job runs, or is in the queue, though it may never start."""
+    return state.in_queue or state.state not in ENDS
+
+
+def alive(transport: Transport, scheduler: Scheduler, ids: Sequence[str]) -> list[str]:
+    """Return those of the jobs that are in the queue or run."""
+    if not ids:
+        return []
+    states = scheduler.parse_status(ask(transport, scheduler.status_command(ids)), ids)
+    return [number for number in ids if number in states and is_alive(states[number])]
+
+
+def cancel(transport: Transport, scheduler: Scheduler, ids: Sequence[str], patience: Patience) -> tuple[list[str], str]:
+    """Cancel the jobs and wait until they are gone; return those that are still there, and what the scheduler said."""
+    done = ask(transport, scheduler.cancel_command(ids))
+    begun = patience.clock()
+    while left := alive(transport, scheduler, ids):
+        if patience.clock() - begun > patience.cancel:
+            return left, " ".join(done.stderr.split())
+        patience.sleep(patience.pause)
+    return [], ""
