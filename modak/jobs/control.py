@@ -137,7 +137,7 @@ class Jobs:
 
     def is_alive(self, job: Job) -> bool:
         """Return whether the scheduler has the job and it has not ended."""
-        return bool(self._alive(job.scheduler, [job.id]))
+        return bool(queue.alive(self._transport, job.scheduler, [job.id]))
 
     def notice(self, text: str) -> None:
         """Tell the reporter something that a user should know, as one sentence."""
