@@ -19,6 +19,8 @@ PATTERNS = {
     r"^[^\x00]*$": "text without NUL",
     r"^[A-Za-z_][A-Za-z0-9_]*$": "a name of letters, digits and '_' that does not start with a digit",
     r"^(/[^\x00\r\n]*|\$[A-Za-z_][A-Za-z0-9_]*)$": "an absolute path, or a variable such as $TMPDIR",
+    r"^[A-Za-z0-9_:][A-Za-z0-9_.:%-]*$": "a host name or address of letters, digits and _.:%- that starts with no hyphen",
+    r"^[A-Za-z0-9_][A-Za-z0-9_.@+-]*[$]?$": "a user name of letters, digits and _.@+- that starts with no hyphen",
     r"^[0-9a-f]{64}$": "a SHA-256 of 64 hexadecimal digits",
     r"^sha256:[0-9a-f]{64}$": "a digest such as sha256: and 64 hexadecimal digits",
     r"^\d+(-\d+(:\d+)?)?(,\d+(-\d+(:\d+)?)?)*(%\d+)?$": "a job array such as 1,2,3 or 0-9 or 0-99:10%4",
@@ -164,6 +166,13 @@ def nearest(word: str, known: Sequence[str]) -> str:
     """Return ``; did you mean 'x'?`` with the nearest of ``known``, or nothing when none is near."""
     close = _near(word, known)
     return f"; did you mean '{close}'?" if close else ""
+
+
+def near_name(name: str, known: Sequence[str]) -> str | None:
+    """Return the one of ``known`` that ``name`` most likely stands for, None where it may well be a name of its own."""
+    close = difflib.get_close_matches(name.lower(), known, 1, 0.8)
+    close = close or [other for other in known if len(name) >= 6 and other.startswith(name.lower())]
+    return close[0] if close else None
 
 
 def _near(word: str, known: Sequence[str]) -> str | None:

@@ -109,6 +109,11 @@ Line = Annotated[str, StringConstraints(pattern=r"^[^\x00\r\n]*$", min_length=1)
 Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
 """Any text without NUL, which no shell or environment can hold."""
 VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+HostName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_:][A-Za-z0-9_.:%-]*$", max_length=253)]
+"""A host name, SSH alias or IP address. ssh would take one that starts with a hyphen for an option, and hands host and
+user to the shell that runs a ProxyCommand (CVE-2023-51385), so that neither holds a character that a shell knows."""
+UserName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@+-]*[$]?$", max_length=253)]
+"""A user's login name."""
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Positive = Annotated[int, Field(gt=0)]
 NonNegative = Annotated[int, Field(ge=0)]

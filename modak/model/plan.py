@@ -196,6 +196,8 @@ class Plan(Model):
     versions: Versions
     inputs: Sha256
     """Hash of what was asked of this target: application, target, request, job, sources."""
+    secrets: dict[VariableName, Sha256] = {}
+    """Keyed hash of each value of the application's ``secret_environment``: another value makes another job."""
 
     def questions(self) -> frozenset[str]:
         """Return the hashes of what was asked of all targets."""
@@ -203,7 +205,7 @@ class Plan(Model):
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of what the job does: two Plans with the same one would run the same job."""
-        what = {
+        what: dict[str, Any] = {
             "name": self.name,
             "scheduler": self.scheduler,
             "application": self.application.model_dump(mode="json"),
@@ -214,6 +216,11 @@ class Plan(Model):
             "sources": [s.model_dump(mode="json") for s in self.sources],
             "chosen": self.chosen.model_dump(mode="json"),
         }
+        # Left out where there is none, so that a job without secrets keeps the fingerprint that it had before them.
+        if not self.application.secret_environment:
+            del what["application"]["secret_environment"]
+        if self.secrets:
+            what["secrets"] = dict(self.secrets)
         return sha256_of(what)
 
     def tag(self) -> str:
