@@ -3,6 +3,7 @@
 from modak.documents.deployment import (
     Description,
     PlaybookOptions,
+    RunOptions,
     load_deployment,
     parse_deployment,
     parse_options,
@@ -21,6 +22,7 @@ __all__ = [
     "Locate",
     "Outline",
     "PlaybookOptions",
+    "RunOptions",
     "check",
     "find_sources",
     "load_deployment",

@@ -14,7 +14,7 @@ from modak.model.deployment import Deployment, Place
 
 
 class PlaybookOptions(Model):
-    """What steers the playbooks and is not part of the Plan; a document may set it, and an extra variable overrides it."""
+    """What steers the playbooks and is not part of the Plan; extra variables override what a document says."""
 
     force: bool = False
     """Plan again and run again although nothing has changed."""
@@ -28,6 +28,13 @@ class PlaybookOptions(Model):
     """Folder on the controller for the results."""
     search_paths: list[Line] = []
     """Folders in which relative paths are looked for first."""
+
+
+class RunOptions(PlaybookOptions):
+    """The playbooks' options, with what no document may set."""
+
+    secret_commands: bool = False
+    """Run the commands on the controller that ``secret_environment`` names."""
 
 
 class _File(Deployment, PlaybookOptions):
@@ -81,7 +88,7 @@ def load_deployment(path: Path, *more: Path) -> Deployment:
     return read_description(path, *more).parse()[0]
 
 
-def parse_options(variables: Mapping[str, Any], documents: PlaybookOptions | None = None) -> PlaybookOptions:
+def parse_options(variables: Mapping[str, Any], documents: PlaybookOptions | None = None) -> RunOptions:
     """Return the playbook's options: ``variables`` that are not None override what the ``documents`` say.
 
     ``-e key=value`` makes text of everything, so that text which spells a boolean or a whole number is one here.
@@ -89,14 +96,14 @@ def parse_options(variables: Mapping[str, Any], documents: PlaybookOptions | Non
     """
     given = {key: _typed(key, plain(value)) for key, value in variables.items() if value is not None}
     base = (documents or PlaybookOptions()).model_dump()
-    return check(PlaybookOptions, {**base, **given}, origin="the extra variables")
+    return check(RunOptions, {**base, **given}, origin="the extra variables")
 
 
 _TRUE, _FALSE = frozenset({"true", "yes", "on", "1"}), frozenset({"false", "no", "off", "0"})
 
 
 def _typed(key: str, value: Any) -> Any:
-    field = PlaybookOptions.model_fields.get(key)
+    field = RunOptions.model_fields.get(key)
     if field is None or not isinstance(value, str):
         return value
     text = value.strip().lower()

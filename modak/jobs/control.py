@@ -8,7 +8,7 @@ from modak.errors import JobError, TargetError
 from modak.jobs import bringing, files, staging
 from modak.jobs.bringing import Brought
 from modak.jobs.files import LocalSource
-from modak.jobs.job import PLAN, SCRIPT, Job, specification
+from modak.jobs.job import PLAN, SCRIPT, SECRETS, Job, specification
 from modak.jobs.remote import ask
 from modak.jobs.script import render
 from modak.jobs.settings import Patience, Reporter, Silent
@@ -20,8 +20,11 @@ from modak.model.plan import Plan
 from modak.schedulers import registry
 from modak.schedulers.base import JobSpec, Scheduler
 from modak.schedulers.states import unreachable
+from modak.shell import quote
 from modak.transport.base import Transport
 
+Secrets = Callable[[], bytes]
+"""Returns the lines for the job's file of secrets; called only where the job is about to be submitted."""
 Realise = Callable[[str], None]
 """Called with the job's folder before the job is submitted, to bring what it needs besides its files."""
 
@@ -110,13 +113,14 @@ class Jobs:
         *,
         template: str | None = None,
         realise: Realise | None = None,
+        secrets: Secrets | None = None,
     ) -> Present:
         """Submit the Plan's job, unless it has been submitted before."""
         scheduler = self._for(plan)
         prepared = self.prepare(plan, template)
         known = recorded(scheduler, prepared.place)
         if known is None:
-            self._stage(prepared, sources, realise)
+            self._stage(prepared, sources, realise, secrets)
             submission = Submission(self._transport, scheduler, prepared.spec, self._patience, self._reporter)
             known = submission.submit(prepared.place)
         return Present(self._job(prepared, known), prepared.script, known.made)
@@ -144,7 +148,12 @@ class Jobs:
         return Job(known.id, specification(plan, place.directory), plan, self._for(plan), known.time)
 
     def bring(self, job: Job, result: JobResult, results: Path) -> Brought:
-        """Bring the job's results to the controller; see ``bringing.bring``."""
+        """Bring the job's results to the controller; see ``bringing.bring``.
+
+        A job that was cancelled before it began, and a job array, have left their secrets to be removed here.
+        """
+        if job.plan.secrets and result.state in ENDS:
+            ask(self._transport, f"rm -f {quote(f'{job.spec.directory}/{SECRETS}')}")
         return bringing.bring(self._transport, job, result, results)
 
     def absent(self, plan: Plan) -> bool:
@@ -194,7 +203,9 @@ class Jobs:
                 raise TargetError(f"job {left[0]} does not go away{f': {said}' if said else ''}: its folder stays")
             self._patience.sleep(self._patience.pause)
 
-    def _stage(self, prepared: Prepared, sources: Sequence[LocalSource], realise: Realise | None) -> None:
+    def _stage(
+        self, prepared: Prepared, sources: Sequence[LocalSource], realise: Realise | None, secrets: Secrets | None
+    ) -> None:
         records = prepared.place.records
         if records.attempt and records.refused != records.attempt:
             return  # A job may be running on these files.
@@ -202,6 +213,7 @@ class Jobs:
             files.script_upload(prepared.script),
             files.plan_upload(prepared.plan),
             *files.source_uploads(prepared.plan, sources),
+            *files.secret_uploads(prepared.plan, secrets),
         ]
         staging.stage(self._transport, prepared.spec, files.changed(uploads, prepared.place.there))
         if realise is not None:

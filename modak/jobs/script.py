@@ -40,7 +40,8 @@ def render(spec: JobSpec, plan: Plan, scheduler: Scheduler, template: str | None
     (``directives``), names of variables (``id_variable``, ``task_variable``, ``host_variable``, ``scratch_variable``),
     ``name`` and ``tag``, which are harmless as they are, and numbers and booleans. A site's own must run ``launch`` in
     ``work/`` below ``directory`` (in a copy of it below ``scratch``, where there is one, named by ``$modak_work``) and
-    put lines ``code=`` and ``state=`` in ``state/exit`` at the end, as the role's does.
+    put lines ``code=`` and ``state=`` in ``state/exit`` at the end, as the role's does. Where ``secrets`` is true it
+    must read ``state/secret_environment`` and remove it.
     Raise InputError where an option cannot be honoured by the scheduler or the template is faulty.
     """
     if not plan.chosen.argv:
@@ -63,6 +64,7 @@ def render(spec: JobSpec, plan: Plan, scheduler: Scheduler, template: str | None
         "grace": GRACE,
         "submit_environment": scheduler.reads_environment(spec),
         "environment": [(name, word(value)) for name, value in sorted(environment.items())],
+        "secrets": bool(plan.application.secret_environment),
         "modules": [word(name) for name in [*spec.target.modules, *spec.options.modules]],
         # In a container they are the image's own.
         "preload": [word(name) for name in plan.chosen.preload if plan.chosen.runtime == "native"],
@@ -89,18 +91,36 @@ def merged_environment(plan: Plan, spec: JobSpec) -> Mapping[str, str]:
         if levers[name] != user[name]:
             key = "job" if name in spec.options.environment else "application"
             raise InputError(
-                f"{key}.environment.{name} is '{user[name]}' and the plan's candidate '{plan.chosen.name}' needs "
-                f"'{levers[name]}': leave the variable out, or forbid the lever that sets it"
+                f"{key}.environment.{name} differs from '{levers[name]}', which the plan's candidate "
+                f"'{plan.chosen.name}' needs: leave the variable out, or forbid the lever that sets it"
             )
-    for key, names in (("application", plan.application.environment), ("job", spec.options.environment)):
-        for name in sorted(names):
-            if name in _RESERVED or name.lower().startswith("modak_"):
-                why = "modak keeps" if name.lower().startswith("modak_") else "the shell keeps"
-                raise InputError(f"{key}.environment.{name} cannot be set: {why} that variable for itself")
+    _check_names(plan, spec)
     merged = levers | user | {"MODAK_TAG": spec.tag}
     if (threads := _threads(spec)) is not None:
         merged.setdefault("OMP_NUM_THREADS", str(threads))
     return merged
+
+
+def _check_names(plan: Plan, spec: JobSpec) -> None:
+    """Refuse variables that the shell or modak sets, and secrets that something else would overwrite."""
+    secrets = plan.application.secret_environment
+    for key, names in (
+        ("application.environment", plan.application.environment.keys()),
+        ("application.secret_environment", secrets.keys()),
+        ("job.environment", spec.options.environment.keys()),
+    ):
+        for name in sorted(names):
+            if name in _RESERVED or name.lower().startswith("modak_"):
+                why = "modak keeps" if name.lower().startswith("modak_") else "the shell keeps"
+                raise InputError(f"{key}.{name} cannot be set: {why} that variable for itself")
+    for what, names in (
+        ("job.environment", spec.options.environment.keys()),
+        ("a lever", plan.chosen.environment.keys()),
+    ):
+        if twice := sorted(secrets.keys() & names):
+            raise InputError(
+                f"application.secret_environment.{twice[0]} is set by {what} as well: leave one of them out"
+            )
 
 
 def _threads(spec: JobSpec) -> int | None:
@@ -159,6 +179,10 @@ def _check_template(template: str, values: Mapping[str, object]) -> None:
         used = meta.find_undeclared_variables(ImmutableSandboxedEnvironment().parse(template))
     except TemplateError:
         return  # it is told, with its line, when it is filled
+    if values["secrets"] and "secrets" not in used:
+        raise InputError(
+            "application.secret_environment cannot be honoured by this job template: it has no 'secrets' in it"
+        )
     for key in ("modules", "pre_execution", "post_execution", "scratch"):
         if values[key] and key not in used:
             raise InputError(f"job.{key} cannot be honoured by this job template: it has no '{key}' in it")

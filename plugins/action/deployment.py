@@ -30,8 +30,8 @@ PLACE = ("target", "job")
 """What is read where an image is brought and nothing is run."""
 DEFAULTS = {"target": {"name": "localhost"}}
 """What the role sets where its user says nothing."""
-OPTIONS = ("force", "record", "wait", "timeout_seconds", "results", "search_paths")
-"""What steers the playbooks; see modak.documents.PlaybookOptions."""
+OPTIONS = ("force", "record", "wait", "timeout_seconds", "results", "search_paths", "secret_commands")
+"""What steers the playbooks; see modak.documents.RunOptions."""
 
 
 class ActionModule(ModakAction):

@@ -13,7 +13,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.utils.vars import load_extra_vars
 
 try:
-    from modak.documents import PlaybookOptions, plain
+    from modak.documents import RunOptions, plain
     from modak.documents.faults import near_name
     from modak.errors import InputError
 except ImportError:
@@ -23,13 +23,11 @@ SECTIONS = ("application", "target", "other_targets", "request", "job")
 """The sections of a deployment document."""
 DOCUMENTS = "deployment"
 """The variable that names documents."""
-PERMISSION = "secret_commands"
-"""The variable that permits the commands of ``secret_environment``; no document can set it."""
 
 
 def options() -> list[str]:
     """Return the names of the variables that steer the playbooks."""
-    return list(PlaybookOptions.model_fields)
+    return list(RunOptions.model_fields)
 
 
 def check_extra_variables(loader: DataLoader, names: Collection[str]) -> None:
@@ -37,7 +35,7 @@ def check_extra_variables(loader: DataLoader, names: Collection[str]) -> None:
 
     An extra variable of another name may belong to the user's inventory, so that it passes.
     """
-    known = [*SECTIONS, DOCUMENTS, PERMISSION, *options()]
+    known = [*SECTIONS, DOCUMENTS, *options()]
     for name in load_extra_vars(loader):
         if name in names and name not in known and (near := near_name(name, known)):
             raise InputError(f"the extra variable '{name}' is unknown; did you mean '{near}'?")
@@ -48,7 +46,9 @@ def document_files(value: Any) -> list[Path]:
     given = plain(value)
     parts = given.split(",") if isinstance(given, str) else given
     if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
-        raise InputError(f"the variable '{DOCUMENTS}' must be a file or a list of files, such as -e deployment=deploy.yml")
+        raise InputError(
+            f"the variable '{DOCUMENTS}' must be a file or a list of files, such as -e deployment=deploy.yml"
+        )
     files = [part.strip() for part in parts if part.strip()]
     if not files:
         raise InputError(f"the variable '{DOCUMENTS}' is empty: name a file, such as -e deployment=deploy.yml")
