@@ -50,6 +50,7 @@ def keep_plan(plan: Plan, results: Path) -> bool:
     changed = False
     try:
         if not _holds(path, text):
+            path.parent.mkdir(parents=True, exist_ok=True)
             write_private(path, text)
             changed = True
         path.chmod(0o600)

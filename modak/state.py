@@ -46,8 +46,7 @@ def is_own(file: Path, text: str) -> bool | None:
 
 def write_private(path: Path, text: str) -> None:
     """Write a file in one step, for its owner only; OSError where that is not possible."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = mkstemp(dir=path.parent, prefix=f".{path.name}.")  # 0600
+    handle, name = mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")  # 0600
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
             file.write(text)

@@ -19,9 +19,11 @@ from modak.errors import InputError, JobError, TargetError
 from modak.jobs.files import LARGE, digest
 from modak.jobs.job import ERROR, OUTPUT, PLAN, WORK, Job, inner_path
 from modak.jobs.remote import Answer, call
+from modak.kept import keep_plan
 from modak.model.job import JobResult
 from modak.model.plan import Plan
 from modak.schedulers import options
+from modak.state import write_private
 from modak.transport.base import Transport
 from modak.transport.local import encode
 from modak.transport.rsync import Rsync, rsync_over
@@ -86,9 +88,11 @@ def bring(transport: Transport, job: Job, result: JobResult, results: Path) -> B
     """
     place = results / job.plan.name
     outputs = declared(job.plan)
-    logs = [] if _is_kept(job.plan, place) else [PLAN]
-    logs += _logs(job, completed=result.state == "completed")
+    # The target has a copy, which whoever controls the target may have changed.
+    is_new = not _is_kept(job.plan, place) and keep_plan(job.plan, results)
+    logs = _logs(job, completed=result.state == "completed")
     there, changed = _transfer(transport, job.spec.directory, [*(f"{WORK}/{path}" for path in outputs), *logs], place)
+    changed = changed or is_new
     result = result.model_copy(update={"results": str(place)})
     if result.state != "completed":
         return Brought(result, _keep(result, place) or changed)
@@ -118,9 +122,7 @@ def _keep(result: JobResult, place: Path) -> bool:
         if path.is_file() and path.read_text(encoding="utf-8") == text:
             return False
         place.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_name(f".{RESULT}.new")
-        fresh.write_text(text, encoding="utf-8")
-        fresh.replace(path)
+        write_private(path, text)
     except OSError as error:
         raise InputError(f"the job's result cannot be kept as {path}: {error.strerror}") from None
     return True

@@ -1,6 +1,5 @@
 """From a job that ran to a measurement: what was deployed is what the next Plan learns from."""
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +10,8 @@ from pydantic import BaseModel
 from modak.catalogue.catalogue import Catalogue
 from modak.catalogue.imagefile import PACKAGES
 from modak.catalogue.names import accelerator_name
-from modak.documents import check, read_text
+from modak.documents import check
+from modak.documents.jsontext import read_json
 from modak.errors import InputError
 from modak.model.deployment import Deployment
 from modak.model.job import JobResult
@@ -89,11 +89,7 @@ def record_of(folder: Path, catalogue: Catalogue, *, first: str = FIRST, later: 
 
 
 def _read(path: Path, model: type[T]) -> T:
-    try:
-        data = json.loads(read_text(path))
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path}:{error.lineno}: not JSON: {error.msg}") from None
-    return check(model, data, origin=str(path))
+    return check(model, read_json(path), origin=str(path))
 
 
 def _run(job: JobResult, total: float, metrics: Mapping[str, Any], first: str, later: str) -> Run:

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction, plan_of
 
 try:
+    from modak.documents.jsontext import parse_json
     from modak.errors import InputError
     from modak.jobs.remote import ask
     from modak.shell import quote
@@ -36,7 +36,4 @@ class ActionModule(JobAction):
         done = ask(self.transport(task_vars), f"cat {quote(f'{directory}/plan.json')}")
         if done.returncode:
             raise InputError(f"{directory} is no job's folder: it has no readable plan.json")
-        try:
-            return json.loads(done.stdout)
-        except ValueError:
-            raise InputError(f"{directory}/plan.json is no plan: it is not valid JSON") from None
+        return parse_json(done.stdout, f"{directory}/plan.json")
