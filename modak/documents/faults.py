@@ -8,11 +8,15 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from modak.addresses import without_password
 from modak.documents.reading import Locate, Location
 from modak.errors import InputError
 
 T = TypeVar("T", bound=BaseModel)
 
+_LARGE = 10**20
+_PRIVATE = frozenset({"environment", "secret_environment"})
+"""Sections whose values no message repeats; those of the catalogue's levers are everybody's."""
 PATTERNS = {
     r"^[A-Za-z][A-Za-z0-9_.-]{0,62}$": "a name of at most 63 letters, digits and _.- that starts with a letter",
     r"^[^\x00\r\n]*$": "one line of text",
@@ -90,6 +94,8 @@ def _order(where: str) -> tuple[str, int]:
 
 def _sentence(fault: Any, location: Location, model: type[BaseModel]) -> str:
     kind, context, value = fault["type"], fault.get("ctx", {}), fault.get("input")
+    is_private = _PRIVATE & set(location[:-1]) and location[0] != "levers"
+    told = _kind(value) if is_private else shown(value)
     if kind == "extra_forbidden":
         return _unknown_key(str(location[-1]), location[:-1], model)
     if kind == "missing":
@@ -99,13 +105,13 @@ def _sentence(fault: Any, location: Location, model: type[BaseModel]) -> str:
     if kind == "value_error":
         return str(context["error"])
     if kind == "string_pattern_mismatch":
-        return f"must be {PATTERNS.get(context['pattern'], 'of the form ' + context['pattern'])}, not {shown(value)}"
+        return f"must be {PATTERNS.get(context['pattern'], 'of the form ' + context['pattern'])}, not {told}"
     if kind == "string_too_short":
         return "must not be empty"
     if kind == "literal_error":
         return _not_one_of(context["expected"], value)
     if make := _WANTED.get(kind):
-        return f"must be {make(context)}, not {shown(value)}" + _remedy(kind, value)
+        return f"must be {make(context)}, not {told}" + _remedy(kind, value)
     message = str(fault["msg"])
     return message[0].lower() + message[1:]
 
@@ -128,6 +134,12 @@ _WANTED: dict[str, Callable[[dict[str, Any]], str]] = {
 }
 
 
+def _kind(value: Any) -> str:
+    """Return what a value is, for a sentence that must not repeat it."""
+    names = {str: "text", int: "a number", float: "a number"}
+    return names.get(type(value)) or shown(value)
+
+
 def shown(value: Any) -> str:
     """Return a value the way a user would recognise it in a sentence."""
     match value:
@@ -136,7 +148,10 @@ def shown(value: Any) -> str:
         case bool():
             return str(value).lower()
         case str():
-            return f"'{value}'" if len(value) <= 80 and value.isprintable() else f"{value[:80]!r}"
+            text = without_password(value)
+            return f"'{text}'" if len(text) <= 80 and text.isprintable() else f"{text[:80]!r}"
+        case int() if abs(value) > _LARGE:
+            return "a number of more than 20 digits"  # Python refuses to write out more than 4300
         case dict():
             return "a mapping"
         case list():
