@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modak.addresses import without_password
 from modak.catalogue.catalogue import Catalogue, load_catalogue
 from modak.errors import InputError
 
@@ -36,9 +35,7 @@ def _local(place: str, search: Sequence[Path]) -> Path:
     for candidate in tried:
         if candidate.exists():
             return candidate
-    raise InputError(
-        f"request.catalogue: '{without_password(place)}' was not found; looked for {', '.join(map(str, tried))}"
-    )
+    raise InputError(f"request.catalogue: '{place}' was not found; looked for {', '.join(map(str, tried))}")
 
 
 def fetch(address: str, cache: Path | None = None) -> Path:
@@ -48,25 +45,24 @@ def fetch(address: str, cache: Path | None = None) -> Path:
     else is refused. Without it only ``https`` will do, and the file is fetched each time.
     """
     match = _ADDRESS.fullmatch(address)
-    shown = without_password(address)
     if match is None:
         raise InputError(
-            f"request.catalogue: '{shown}' is not an https:// address, with '#sha256=<64 digits>' or without"
+            f"request.catalogue: '{address}' is not an https:// address, with '#sha256=<64 digits>' or without"
         )
     pinned = match["hash"]
     if match["scheme"] == "http" and pinned is None:
-        raise InputError(f"request.catalogue: '{shown}' needs https, or '#sha256=<64 digits>' at its end")
+        raise InputError(f"request.catalogue: '{address}' needs https, or '#sha256=<64 digits>' at its end")
     path = match["rest"].partition("?")[0].rpartition("@")[2]
     name = path.rpartition("/")[2]
     if "/" not in path or name in ("", ".", ".."):
-        raise InputError(f"request.catalogue: '{shown}' names no file")
+        raise InputError(f"request.catalogue: '{address}' names no file")
     folder = cache or _cache()
     if pinned is not None and (folder / pinned / name).is_file():
         return folder / pinned / name
-    content = _download(f"{match['scheme']}://{match['rest']}", shown, secure=pinned is None)
+    content = _download(f"{match['scheme']}://{match['rest']}", secure=pinned is None)
     digest = hashlib.sha256(content).hexdigest()
     if pinned is not None and digest != pinned:
-        raise InputError(f"request.catalogue: '{shown}' has SHA-256 {digest}, not the one that it is pinned to")
+        raise InputError(f"request.catalogue: '{address}' has SHA-256 {digest}, not the one that it is pinned to")
     return _keep(folder / digest / name, content)
 
 
@@ -75,24 +71,24 @@ def _cache() -> Path:
     return Path(base).expanduser() / "modak" / "catalogue"
 
 
-def _download(address: str, shown: str, *, secure: bool) -> bytes:
-    """Return what lies at ``address``, called ``shown`` in errors; ``secure`` refuses a redirection to plain HTTP."""
+def _download(address: str, *, secure: bool) -> bytes:
+    """Return what lies at ``address``; ``secure`` refuses a redirection to plain HTTP."""
     import http.client
     import urllib.error
     import urllib.request
 
     try:
-        with urllib.request.urlopen(_request(address), timeout=30) as answer:
+        with urllib.request.urlopen(_request(address), timeout=30) as answer:  # noqa: S310 - http or https
             if secure and not answer.geturl().startswith("https://"):
-                raise InputError(f"request.catalogue: '{shown}' leads to an address without https")
+                raise InputError(f"request.catalogue: '{address}' leads to an address without https")
             content: bytes = answer.read(_MOST + 1)
     except urllib.error.HTTPError as error:
-        raise InputError(f"request.catalogue: '{shown}' cannot be fetched: HTTP status {error.code}") from None
+        raise InputError(f"request.catalogue: '{address}' cannot be fetched: HTTP status {error.code}") from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or type(error).__name__
-        raise InputError(f"request.catalogue: '{shown}' cannot be fetched: {reason}") from None
+        raise InputError(f"request.catalogue: '{address}' cannot be fetched: {reason}") from None
     if len(content) > _MOST:
-        raise InputError(f"request.catalogue: '{shown}' is larger than {_MOST // 1024**2} MiB")
+        raise InputError(f"request.catalogue: '{address}' is larger than {_MOST // 1024**2} MiB")
     return content
 
 

@@ -148,6 +148,7 @@ def shown(value: Any) -> str:
         case bool():
             return str(value).lower()
         case str():
+            # A part of an address may look like something else, and keep its password.
             text = without_password(value)
             return f"'{text}'" if len(text) <= 80 and text.isprintable() else f"{text[:80]!r}"
         case int() if abs(value) > _LARGE:

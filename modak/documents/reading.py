@@ -226,7 +226,9 @@ def _faults_of_keys(node: yaml.MappingNode) -> Iterator[tuple[int, str]]:
 def _syntax(path: Path, text: str, error: yaml.YAMLError) -> str:
     if isinstance(error, yaml.reader.ReaderError):
         code = error.character if isinstance(error.character, int) else ord(error.character)
-        return f"{path}: the character U+{code:04X} is not allowed in YAML"
+        at = text.find(chr(code))
+        line = text.count("\n", 0, at) + 1
+        return f"{path}{f':{line}' if at >= 0 else ''}: the character U+{code:04X} is not allowed in YAML"
     mark = getattr(error, "problem_mark", None)
     line = mark.line if mark else 0
     problem = str(getattr(error, "problem", None) or error)

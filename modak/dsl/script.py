@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 from importlib.resources import files
 
-from modak.addresses import without_password
 from modak.dsl.imagebuild import FOLDER, BuiltImage
 from modak.dsl.model import Build
 from modak.errors import InputError
@@ -151,9 +150,7 @@ def _source_values(build: Build) -> tuple[dict[str, object], list[str]]:
     sha256, revision = _pin(url, fragment, git=git)
     folder = url.rstrip("/").rpartition("/")[2].removesuffix(".git").removesuffix(kind or "")
     if not re.fullmatch(_NAME, folder):
-        raise InputError(
-            f"application.build.src: '{folder}' at the end of '{without_password(url)}' is no name for a folder"
-        )
+        raise InputError(f"application.build.src: '{folder}' at the end of '{url}' is no name for a folder")
     values: dict[str, object] = {
         "git": git,
         "folder": word(folder),
@@ -229,9 +226,7 @@ def _launch(
 def _source(text: str) -> tuple[str, str]:
     url, _, fragment = text.partition("#")
     if not re.fullmatch(r"(https|http|git)://[A-Za-z0-9][^\s'\"\\<>`]*", url, re.ASCII):
-        raise InputError(
-            f"application.build.src: '{without_password(text)}' is no https:// address of a repository or an archive"
-        )
+        raise InputError(f"application.build.src: '{text}' is no https:// address of a repository or an archive")
     if re.search(r"://[^/]*@", url):
         raise InputError("application.build.src: it holds a user or a password: leave them to git's own settings")
     return url, fragment
@@ -243,19 +238,13 @@ def _pin(url: str, fragment: str, *, git: bool) -> tuple[str | None, str | None]
         if fragment and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_./-]*", fragment):
             raise InputError(f"application.build.src: '#{fragment}' is no commit, tag or branch")
         if not url.startswith("https://") and not re.fullmatch(r"[0-9a-f]{40}", fragment):
-            raise InputError(
-                f"application.build.src: '{without_password(url)}' is not protected: "
-                "use https://, or add '#' and a commit"
-            )
+            raise InputError(f"application.build.src: '{url}' is not protected: use https://, or add '#' and a commit")
         return None, fragment or None
     match = re.fullmatch(r"sha256=([0-9a-f]{64})", fragment)
     if fragment and match is None:
         raise InputError(f"application.build.src: '#{fragment}' is no '#sha256=' with 64 hexadecimal digits")
     if not url.startswith("https://") and match is None:
-        raise InputError(
-            f"application.build.src: '{without_password(url)}' is not protected: "
-            "use https://, or add '#sha256=<64 digits>'"
-        )
+        raise InputError(f"application.build.src: '{url}' is not protected: use https://, or add '#sha256=<64 digits>'")
     return (match[1] if match else None), None
 
 

@@ -4,7 +4,6 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from modak.addresses import without_password
 from modak.errors import InputError
 
 Scheme = Literal["docker", "oras", "library", "file", "build"]
@@ -86,7 +85,7 @@ def parse(text: str) -> Reference:
 
 
 def _bad(text: str, why: str) -> InputError:
-    return InputError(f"image reference {without_password(text)!r}: {why}; write {_FORMS}")
+    return InputError(f"image reference {text!r}: {why}; write {_FORMS}")
 
 
 def _file(text: str, path: str) -> Reference:

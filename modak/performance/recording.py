@@ -5,12 +5,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from modak.catalogue.catalogue import Catalogue
 from modak.catalogue.imagefile import PACKAGES
 from modak.catalogue.names import accelerator_name
 from modak.documents import check
+from modak.documents.faults import fault_lines
 from modak.documents.jsontext import read_json
 from modak.errors import InputError
 from modak.model.deployment import Deployment
@@ -57,10 +58,21 @@ def record_of(folder: Path, catalogue: Catalogue, *, first: str = FIRST, later: 
     """
     plan, job = _read(folder / PLAN, Plan), _read(folder / JOB, JobResult)
     if job.tag != plan.tag():
-        raise InputError(f"{folder}: {JOB} is of another job than {PLAN}: {job.tag}, not {plan.tag()}")
+        raise InputError(f"{folder / JOB}: it is of another job than {PLAN}: {job.tag}, not {plan.tag()}")
     if job.state != "completed" or job.seconds is None:
         raise InputError(f"{folder / JOB}: a measurement needs a job that completed, and this one is {job.state}")
     check_recordable(plan, str(folder / PLAN))
+    try:
+        return _measurement(plan, job, job.seconds, catalogue, first, later)
+    except ValidationError as error:
+        raise InputError("\n".join(fault_lines(error, Measurement, origin=str(folder / JOB)))) from None
+    except (OverflowError, OSError, ValueError):
+        raise InputError(f"{folder / JOB}: the job's times are no times of a clock that is set") from None
+
+
+def _measurement(
+    plan: Plan, job: JobResult, seconds: float, catalogue: Catalogue, first: str, later: str
+) -> Measurement:
     chosen, resources = plan.chosen, plan.chosen.resources
     when = datetime.fromtimestamp(job.started or job.submitted or 0, UTC)
     return Measurement(
@@ -79,7 +91,7 @@ def record_of(folder: Path, catalogue: Catalogue, *, first: str = FIRST, later: 
             ranks=resources.ranks,
             threads=resources.threads if plan.target.type != "machine" else plan.job.threads,
         ),
-        runs=[_run(job, job.seconds, job.metrics or {}, first, later)],
+        runs=[_run(job, seconds, job.metrics or {}, first, later)],
         provenance=Provenance(
             source=f"job {job.id} of {plan.name} on {plan.target.name}",
             date=when.date().isoformat(),
