@@ -3,9 +3,8 @@
 import tempfile
 from pathlib import Path
 
-import pytest
-
 import documents
+import pytest
 
 
 @pytest.mark.parametrize("kind", sorted(documents.TAKE))
