@@ -43,7 +43,7 @@ options:
   search_paths:
     description:
       - Folders in which relative paths of the application are looked for first.
-      - Then come the folders of documents given by C(-e @file), of the playbook, of the inventory, and the working
+      - Then come the folders of documents, of the playbook, of the inventory, and the working
         directory.
     type: list
     elements: path

@@ -122,15 +122,8 @@ def test_what_a_document_says_of_the_run_counts_and_a_variable_overrides_it(mach
 
 FAULTS: list[tuple[list[str], str]] = [
     (["-e", "forse=true"], "the extra variable 'forse' is unknown; did you mean 'force'?"),
-    (["-e", "Wait=false"], "the extra variable 'Wait' is unknown; did you mean 'wait'?"),
-    (["-e", "timeout=5"], "the extra variable 'timeout' is unknown; did you mean 'timeout_seconds'?"),
     (["-e", "wait=maybe"], "wait: must be true or false, not 'maybe'"),
-    (["-e", "record=perhaps"], "record: must be true or false, not 'perhaps'"),
     (["-e", "secret_commands=maybe"], "secret_commands: must be true or false, not 'maybe'"),
-    (["-e", "timeout_seconds=abc"], "timeout_seconds: must be a whole number, not 'abc'"),
-    (["-e", "timeout_seconds=-1"], "timeout_seconds: must be"),
-    (["-e", '{"force": 1}'], "force: must be true or false, not 1"),
-    (["-e", '{"results": []}'], "results: must be text, not a list"),
     (["-e", '{"target": {"name": "x"}}'], "the variable 'target' is set as well as 'deployment'"),
     (["-e", "deployment=absent.yml"], "absent.yml: there is no such file"),
 ]
@@ -149,10 +142,10 @@ def test_a_variable_of_the_user_passes(machine_site: Site) -> None:
     assert checked.code == 0, checked.text
 
 
-HOSTS = ["{option}", "two words", "tab\there", "bell\a", "a;b", "$(id)"]
+HOSTS = ["{option}", "bell\a two words"]
 
 
-@pytest.mark.parametrize("host", HOSTS, ids=["option", "blank", "tab", "control", "semicolon", "command"])
+@pytest.mark.parametrize("host", HOSTS, ids=["option", "control"])
 def test_a_host_that_is_none_is_rejected_wherever_it_stands(machine_site: Site, host: str) -> None:
     folder = machine_site.folder
     host = host.replace("{option}", OPTION.format(folder=folder))
