@@ -33,6 +33,8 @@ def kept_plan(results: Path, name: str) -> Kept | None:
     if not path.exists():
         return None
     hint = "remove it, or deploy with force=true, to plan anew"
+    if not path.is_file():  # a pipe would be waited for without end
+        raise InputError(f"{path}: this is not a file; {hint}")
     text = read_text(path)
     try:
         plan = check(Plan, parse_json(text, str(path), hint), origin=str(path))

@@ -1,5 +1,6 @@
 """What the controller keeps for its user alone."""
 
+import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from modak.errors import InputError
+from modak.kept import kept_plan
 from modak.state import is_own, keyed_hash, remember, state_folder, write_private
 
 
@@ -56,6 +58,13 @@ def test_what_was_written_is_told_from_what_was_changed(tmp_path: Path) -> None:
     assert is_own(file, "text") is True
     assert is_own(file, "texts") is False
     assert is_own(tmp_path / "other.json", "text") is None
+
+
+def test_a_pipe_in_place_of_a_plan_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    os.mkfifo(tmp_path / "run" / "plan.json")
+    with pytest.raises(InputError, match=r"plan\.json: this is not a file; remove it"):
+        kept_plan(tmp_path, "run")
 
 
 def test_a_private_file_is_whole_or_not_there(tmp_path: Path) -> None:
