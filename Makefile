@@ -15,7 +15,7 @@ help: ## show what there is
 deploy: ## set everything up and run the digits job on this machine; ARGS is passed on
 	@python=$(PYTHON_OF_THE_SYSTEM) && "$$python" scripts/setup.py digits
 	@ANSIBLE_LOCALHOST_WARNING=false ANSIBLE_INVENTORY_UNPARSED_WARNING=false \
-	  PATH="$(BIN):$$PATH" $(BIN)/ansible-playbook modak.deploy.deploy -e @examples/digits/deploy.yml $(ARGS)
+	  PATH="$(BIN):$$PATH" $(BIN)/ansible-playbook modak.deploy.deploy -e deployment=examples/digits/deploy.yml $(ARGS)
 
 setup: ## make .venv with all that the tests need
 	@python=$(PYTHON_OF_THE_SYSTEM) && "$$python" scripts/setup.py digits test

@@ -43,7 +43,7 @@ def prepare(place: Path) -> dict[str, tuple[list[str], list[str]]]:
     (place / "deploy.yml").write_text(yaml.safe_dump(document))
     inputs = {"workspace": str(place / "by-opera"), "results": str(place / "results-opera")}
     (place / "inputs.yaml").write_text(yaml.safe_dump(inputs))
-    play = ["ansible-playbook", "-e", "@deploy.yml"]
+    play = ["ansible-playbook", "-e", "deployment=deploy.yml"]
     return {
         "ansible-playbook": ([*play, "modak.deploy.deploy"], [*play, "modak.deploy.undeploy"]),
         "opera": (["opera", "deploy", "-i", "inputs.yaml", "tiny.yaml"], ["opera", "undeploy"]),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from modak.errors import InputError, TargetError
+from modak.state import write_private
 
 if TYPE_CHECKING:
     from modak.model.target import Facts, Target
@@ -118,11 +119,9 @@ def _now() -> datetime:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    fresh = path.with_name(f".{path.name}.new")
+    """Write a file whole or not at all, for its owner only: a Plan holds the application's environment."""
     try:
-        fresh.write_text(text, encoding="utf-8")
-        fresh.replace(path)
+        write_private(path, text)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}") from None
 

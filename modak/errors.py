@@ -1,10 +1,26 @@
 """The errors that modak raises on purpose; each message is one sentence that a user can act on."""
 
+from modak.addresses import without_password
+
 
 class ModakError(Exception):
-    """Base of all expected failures; ``exit_code`` is what the command line ends with."""
+    """Base of all expected failures; ``exit_code`` is what the command line ends with.
+
+    Messages repeat keys, names and addresses of others, so that characters which a terminal would act upon, or could
+    not show, are written as escapes, and passwords in addresses as ``***``.
+    """
 
     exit_code = 1
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(printable(without_password(str(message))))
+
+
+def printable(text: str) -> str:
+    """Return ``text`` with escapes in place of control characters, of all line ends but LF, and of lone surrogates."""
+    if text.isascii() and text.replace("\n", "").isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 class InputError(ModakError):

@@ -1,6 +1,5 @@
 """From a description to its Plan: find the user's files, ask the target about itself, decide, keep what still holds."""
 
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,8 +7,9 @@ from pathlib import Path
 from modak.catalogue.catalogue import Catalogue
 from modak.catalogue.site import catalogue_for
 from modak.discovery import parse_probe, probe_script
-from modak.documents import check, find_sources, read_text
+from modak.documents import find_sources
 from modak.errors import InfeasibleError, InputError, TargetError
+from modak.kept import Kept
 from modak.model.deployment import Deployment
 from modak.model.plan import Elsewhere, Plan, Source, Unplanned
 from modak.model.target import Facts, Target
@@ -19,8 +19,6 @@ from modak.optimiser.targets import Refused, weigh
 from modak.performance.places import model_folder
 from modak.performance.records import available_measurements
 from modak.transport.base import Transport
-
-PLAN_FILE = "plan.json"
 
 
 def ask(transport: Transport, script: str, name: str) -> str:
@@ -158,37 +156,6 @@ def _libraries(catalogue: Catalogue) -> set[str]:
     return {name for lever in levers for name in (lever.preload, lever.when.library) if name is not None}
 
 
-def kept_plan(results: Path, name: str) -> Plan | None:
-    """Return the Plan that was deployed under the run's ``name``, None where there is none.
-
-    InputError when the file is there and is no Plan of this version.
-    """
-    path = results / name / PLAN_FILE
-    if not path.exists():
-        return None
-    try:
-        data = json.loads(read_text(path))
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path}:{error.lineno}: not JSON: {error.msg}; remove it to plan anew") from None
-    return check(Plan, data, origin=str(path))
-
-
-def keep_plan(plan: Plan, results: Path) -> bool:
-    """Write the Plan where ``kept_plan`` finds it; return whether that changed anything."""
-    path = results / plan.name / PLAN_FILE
-    text = plan.to_json()
-    try:
-        if path.exists() and path.read_text(encoding="utf-8") == text:
-            return False
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_name(f".{PLAN_FILE}.new")
-        fresh.write_text(text, encoding="utf-8")
-        fresh.replace(path)
-    except OSError as error:
-        raise InputError(f"the plan cannot be kept as {path}: {error.strerror}") from None
-    return True
-
-
 def with_image(plan: Plan, transport: Transport, *, search: Sequence[Path]) -> Plan:
     """Return the Plan with the digest of its image, which its registry is asked for; see modak.images.pin.
 
@@ -240,6 +207,24 @@ def _replanned(plan: Plan, catalogue: Catalogue, unavailable: Mapping[str, str])
     return fresh.model_copy(update={"other_targets": plan.other_targets})
 
 
-def still_holds(plan: Plan, kept: Plan | None) -> Plan:
-    """Return the kept Plan where the same was asked and its choice is still possible, else the new one."""
-    return plan if kept is None else keep(plan, kept)
+def still_holds(plan: Plan, kept: Kept | None) -> Plan:
+    """Return the kept Plan where the same was asked and its choice is still possible, else the new one.
+
+    One that was changed after modak wrote it is not used.
+    """
+    return plan if kept is None or kept.own is False else keep(plan, kept.plan, own=kept.own is True)
+
+
+def check_deployed(kept: Kept, deployment: Deployment) -> Plan:
+    """Return the Plan that was deployed; InputError where another may have written it, for a target nobody describes.
+
+    Its target is where a job is cancelled and its folder removed, so that it must come from this controller or from
+    the document.
+    """
+    if kept.own is True or kept.plan.target in deployment.targets:
+        return kept.plan
+    changed = "was changed after modak wrote it" if kept.own is False else "was not written by this controller"
+    raise InputError(
+        f"{kept.path}: the file {changed}, and the document does not describe its target '{kept.plan.target.name}'; "
+        "describe it there as 'target' or in 'other_targets'"
+    )

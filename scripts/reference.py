@@ -15,8 +15,9 @@ Made from the models by `python scripts/reference.py`. Unknown keys are errors. 
 
 
 def name_of(schema: dict[str, Any]) -> str | None:
-    """Return the model that a property's schema refers to, alone, optional or as a list's item."""
-    for part in (schema, *schema.get("anyOf", []), schema.get("items", {})):
+    """Return the model that a property's schema refers to, alone, optional, as a list's item or as a map's value."""
+    values = schema.get("patternProperties", {}).values()
+    for part in (schema, *schema.get("anyOf", []), schema.get("items", {}), *values):
         if "$ref" in part:
             return str(part["$ref"]).rsplit("/", 1)[1]
     return None

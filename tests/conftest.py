@@ -16,6 +16,15 @@ settings.register_profile("modak", deadline=None, suppress_health_check=[HealthC
 settings.load_profile("modak")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Keep what modak remembers out of the home of whoever runs the tests."""
+    folder = tmp_path_factory.mktemp("state")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(folder))
+        yield folder / "modak"
+
+
 @pytest.fixture(scope="session")
 def real_slurm() -> Iterator[rig.Rig]:
     """A real Slurm; it is stopped at the end if it was down before."""

@@ -5,9 +5,13 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from modak.catalogue.catalogue import Catalogue, load_catalogue
 from modak.errors import InputError
+
+if TYPE_CHECKING:
+    from urllib.request import Request
 
 _ADDRESS = re.compile(r"(?P<scheme>https?)://(?P<rest>[^#\s]+)(#sha256=(?P<hash>[0-9a-f]{64}))?")
 _MOST = 64 * 1024**2
@@ -48,11 +52,14 @@ def fetch(address: str, cache: Path | None = None) -> Path:
     pinned = match["hash"]
     if match["scheme"] == "http" and pinned is None:
         raise InputError(f"request.catalogue: '{address}' needs https, or '#sha256=<64 digits>' at its end")
-    name = match["rest"].partition("?")[0].rpartition("/")[2]
+    path = match["rest"].partition("?")[0].rpartition("@")[2]
+    name = path.rpartition("/")[2]
+    if "/" not in path or name in ("", ".", ".."):
+        raise InputError(f"request.catalogue: '{address}' names no file")
     folder = cache or _cache()
     if pinned is not None and (folder / pinned / name).is_file():
         return folder / pinned / name
-    content = _download(f"{match['scheme']}://{match['rest']}")
+    content = _download(f"{match['scheme']}://{match['rest']}", secure=pinned is None)
     digest = hashlib.sha256(content).hexdigest()
     if pinned is not None and digest != pinned:
         raise InputError(f"request.catalogue: '{address}' has SHA-256 {digest}, not the one that it is pinned to")
@@ -64,18 +71,43 @@ def _cache() -> Path:
     return Path(base).expanduser() / "modak" / "catalogue"
 
 
-def _download(address: str) -> bytes:
+def _download(address: str, *, secure: bool) -> bytes:
+    """Return what lies at ``address``; ``secure`` refuses a redirection to plain HTTP."""
+    import http.client
+    import urllib.error
     import urllib.request
 
     try:
-        with urllib.request.urlopen(address, timeout=30) as answer:  # noqa: S310 - http or https, checked above
+        with urllib.request.urlopen(_request(address), timeout=30) as answer:  # noqa: S310 - http or https
+            if secure and not answer.geturl().startswith("https://"):
+                raise InputError(f"request.catalogue: '{address}' leads to an address without https")
             content: bytes = answer.read(_MOST + 1)
-    except OSError as error:
-        reason = getattr(error, "reason", error)
+    except urllib.error.HTTPError as error:
+        raise InputError(f"request.catalogue: '{address}' cannot be fetched: HTTP status {error.code}") from None
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or type(error).__name__
         raise InputError(f"request.catalogue: '{address}' cannot be fetched: {reason}") from None
     if len(content) > _MOST:
         raise InputError(f"request.catalogue: '{address}' is larger than {_MOST // 1024**2} MiB")
     return content
+
+
+def _request(address: str) -> "Request":
+    """Return the request for ``address``, whose user name and password go into a header that no redirection passes on.
+
+    urllib itself takes them for a part of the host name.
+    """
+    import base64
+    from urllib.parse import unquote, urlsplit, urlunsplit
+    from urllib.request import Request
+
+    parts = urlsplit(address)
+    userinfo, at, host = parts.netloc.rpartition("@")
+    request = Request(urlunsplit(parts._replace(netloc=host)))  # noqa: S310 - http or https, checked by the caller
+    if at:
+        token = base64.b64encode(unquote(userinfo).encode()).decode("ascii")
+        request.add_unredirected_header("Authorization", f"Basic {token}")
+    return request
 
 
 def _keep(path: Path, content: bytes) -> Path:

@@ -1,22 +1,36 @@
 """Documents that users write: reading with line numbers, checking with one sentence for every fault, their files."""
 
-from modak.documents.deployment import load_deployment, parse_deployment, parse_place
+from modak.documents.deployment import (
+    Description,
+    PlaybookOptions,
+    RunOptions,
+    load_deployment,
+    parse_deployment,
+    parse_options,
+    parse_place,
+    read_description,
+)
 from modak.documents.faults import check
 from modak.documents.plain import plain
 from modak.documents.reading import Document, Locate, Outline, read_document, read_outline, read_text
 from modak.documents.sources import LocalSource, find_sources
 
 __all__ = [
+    "Description",
     "Document",
     "LocalSource",
     "Locate",
     "Outline",
+    "PlaybookOptions",
+    "RunOptions",
     "check",
     "find_sources",
     "load_deployment",
     "parse_deployment",
+    "parse_options",
     "parse_place",
     "plain",
+    "read_description",
     "read_document",
     "read_outline",
     "read_text",

@@ -1,44 +1,117 @@
-"""The document of a deployment: from a file, or from the variables of somebody else."""
+"""The document of a deployment: from files, or from the variables of somebody else."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from modak.documents.faults import check
 from modak.documents.plain import plain
-from modak.documents.reading import Locate, Location, read_document
+from modak.documents.reading import Document, Locate, Location, read_document
 from modak.errors import InputError
-from modak.model.base import Line
+from modak.model.base import Line, Model, NonNegative
 from modak.model.deployment import Deployment, Place
 
 
-class _File(Deployment):
-    """A deployment file: what is to be planned, and what steers the playbook deploy and means nothing to a plan."""
+class PlaybookOptions(Model):
+    """What steers the playbooks and is not part of the Plan; extra variables override what a document says."""
 
     force: bool = False
-    results: Line | None = None
+    """Plan again and run again although nothing has changed."""
+    record: bool = False
+    """Add what the completed job took to the user's measurements."""
     wait: bool = True
-    timeout_seconds: int = 0
+    """Wait for the end of the job and fetch its results."""
+    timeout_seconds: NonNegative = 0
+    """Longest time to wait in seconds; no limit when 0."""
+    results: Line = "results"
+    """Folder on the controller for the results."""
     search_paths: list[Line] = []
+    """Folders in which relative paths are looked for first."""
+
+
+class RunOptions(PlaybookOptions):
+    """The playbooks' options, with what no document may set."""
+
+    secret_commands: bool = False
+    """Run the commands on the controller that ``secret_environment`` names."""
+
+
+class _File(Deployment, PlaybookOptions):
+    """All that a deployment document may hold."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """What deployment documents say, with the file and line of everything in them."""
+
+    documents: Sequence[Document]
+    data: Mapping[str, Any]
+    """Top-level keys of all documents; a later document replaces a key of an earlier one as a whole."""
+
+    @property
+    def origin(self) -> str:
+        """Return the name of the first document."""
+        return str(self.documents[0].path)
+
+    def locate(self, location: Location) -> str:
+        """Return ``file:line`` of the deepest part that ``location`` reaches."""
+        holders = [document for document in self.documents if location and location[0] in document.data]
+        return (holders or self.documents)[-1].locate(location)
+
+    def parse(self, changes: Mapping[str, Any] | None = None) -> tuple[Deployment, PlaybookOptions]:
+        """Return what is described, with ``changes`` in place of keys of the documents.
+
+        InputError has one line ``file:line: key: problem`` for every fault.
+        """
+        file = check(_File, {**self.data, **(changes or {})}, origin=self.origin, locate=self.locate)
+        return (
+            Deployment(**{name: getattr(file, name) for name in Deployment.model_fields}),
+            PlaybookOptions(**{name: getattr(file, name) for name in PlaybookOptions.model_fields}),
+        )
+
+
+def read_description(path: Path, *more: Path) -> Description:
+    """Read deployment documents as data: nothing in them is a template, and later ones replace whole sections."""
+    documents = [read_document(file) for file in (path, *more)]
+    for document in documents:
+        _check_mapping(document.data, str(document.path))
+    return Description(documents, {key: value for document in documents for key, value in document.data.items()})
 
 
 def load_deployment(path: Path, *more: Path) -> Deployment:
     """Return the deployment that YAML files describe; InputError has one line ``file:line: ...`` for every fault.
 
     A section in a later file replaces the one before as a whole, as Ansible's extra variables do. The playbook's own
-    variables (force, results, wait, timeout_seconds, search_paths) may stand in the files as well.
+    variables (see ``PlaybookOptions``) may stand in the files as well.
     """
-    documents = [read_document(file) for file in (path, *more)]
-    for document in documents:
-        _check_mapping(document.data, str(document.path))
-    data = {key: value for document in documents for key, value in document.data.items()}
+    return read_description(path, *more).parse()[0]
 
-    def locate(location: Location) -> str:
-        holders = [document for document in documents if location and location[0] in document.data]
-        return (holders or documents)[-1].locate(location)
 
-    file = check(_File, data, origin=str(path), locate=locate)
-    return Deployment(**{name: getattr(file, name) for name in Deployment.model_fields})
+def parse_options(variables: Mapping[str, Any], documents: PlaybookOptions | None = None) -> RunOptions:
+    """Return the playbook's options: ``variables`` that are not None override what the ``documents`` say.
+
+    ``-e key=value`` makes text of everything, so that text which spells a boolean or a whole number is one here.
+    Anything else is an InputError: Ansible's filter ``bool`` takes 'maybe' as false, and ``int`` takes 'abc' as 0.
+    """
+    given = {key: _typed(key, plain(value)) for key, value in variables.items() if value is not None}
+    base = (documents or PlaybookOptions()).model_dump()
+    return check(RunOptions, {**base, **given}, origin="the extra variables")
+
+
+_TRUE, _FALSE = frozenset({"true", "yes", "on", "1"}), frozenset({"false", "no", "off", "0"})
+
+
+def _typed(key: str, value: Any) -> Any:
+    field = RunOptions.model_fields.get(key)
+    if field is None or not isinstance(value, str):
+        return value
+    text = value.strip().lower()
+    if field.annotation is bool and text in _TRUE | _FALSE:
+        return text in _TRUE
+    if key == "timeout_seconds" and text.isascii() and text.isdecimal() and len(text) < 10:
+        return int(text)
+    return [part for part in value.split(",") if part] if key == "search_paths" else value
 
 
 def parse_deployment(data: Mapping[str, Any], *, origin: str, locate: Locate | None = None) -> Deployment:

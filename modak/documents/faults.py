@@ -8,11 +8,15 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from modak.addresses import without_password
 from modak.documents.reading import Locate, Location
 from modak.errors import InputError
 
 T = TypeVar("T", bound=BaseModel)
 
+_LARGE = 10**20
+_PRIVATE = frozenset({"environment", "secret_environment"})
+"""Sections whose values no message repeats; those of the catalogue's levers are everybody's."""
 PATTERNS = {
     r"^[A-Za-z][A-Za-z0-9_.-]{0,62}$": "a name of at most 63 letters, digits and _.- that starts with a letter",
     r"^[^\x00\r\n]*$": "one line of text",
@@ -24,6 +28,8 @@ PATTERNS = {
     r"^[^\x00]*$": "text without NUL",
     r"^[A-Za-z_][A-Za-z0-9_]*$": "a name of letters, digits and '_' that does not start with a digit",
     r"^(/[^\x00\r\n]*|\$[A-Za-z_][A-Za-z0-9_]*)$": "an absolute path, or a variable such as $TMPDIR",
+    r"^[A-Za-z0-9_:][A-Za-z0-9_.:%-]*$": "a host name or address of letters, digits and _.:%-, without a hyphen first",
+    r"^[A-Za-z0-9_][A-Za-z0-9_.@+-]*[$]?$": "a user name of letters, digits and _.@+-, without a hyphen first",
     r"^[0-9a-f]{64}$": "a SHA-256 of 64 hexadecimal digits",
     r"^sha256:[0-9a-f]{64}$": "a digest such as sha256: and 64 hexadecimal digits",
     r"^\d+(-\d+(:\d+)?)?(,\d+(-\d+(:\d+)?)?)*(%\d+)?$": "a job array such as 1,2,3 or 0-9 or 0-99:10%4",
@@ -93,6 +99,8 @@ def _order(where: str) -> tuple[str, int]:
 
 def _sentence(fault: Any, location: Location, model: type[BaseModel]) -> str:
     kind, context, value = fault["type"], fault.get("ctx", {}), fault.get("input")
+    is_private = _PRIVATE & set(location[:-1]) and location[0] != "levers"
+    told = _kind(value) if is_private else shown(value)
     if kind == "extra_forbidden":
         return _unknown_key(str(location[-1]), location[:-1], model)
     if kind == "missing":
@@ -102,13 +110,13 @@ def _sentence(fault: Any, location: Location, model: type[BaseModel]) -> str:
     if kind == "value_error":
         return str(context["error"])
     if kind == "string_pattern_mismatch":
-        return f"must be {PATTERNS.get(context['pattern'], 'of the form ' + context['pattern'])}, not {shown(value)}"
+        return f"must be {PATTERNS.get(context['pattern'], 'of the form ' + context['pattern'])}, not {told}"
     if kind == "string_too_short":
         return "must not be empty"
     if kind == "literal_error":
         return _not_one_of(context["expected"], value)
     if make := _WANTED.get(kind):
-        return f"must be {make(context)}, not {shown(value)}" + _remedy(kind, value)
+        return f"must be {make(context)}, not {told}" + _remedy(kind, value)
     message = str(fault["msg"])
     return message[0].lower() + message[1:]
 
@@ -131,6 +139,12 @@ _WANTED: dict[str, Callable[[dict[str, Any]], str]] = {
 }
 
 
+def _kind(value: Any) -> str:
+    """Return what a value is, for a sentence that must not repeat it."""
+    names = {str: "text", int: "a number", float: "a number"}
+    return names.get(type(value)) or shown(value)
+
+
 def shown(value: Any) -> str:
     """Return a value the way a user would recognise it in a sentence."""
     match value:
@@ -139,7 +153,11 @@ def shown(value: Any) -> str:
         case bool():
             return str(value).lower()
         case str():
-            return f"'{value}'" if len(value) <= 80 and value.isprintable() else f"{value[:80]!r}"
+            # A part of an address may look like something else, and keep its password.
+            text = without_password(value)
+            return f"'{text}'" if len(text) <= 80 and text.isprintable() else f"{text[:80]!r}"
+        case int() if abs(value) > _LARGE:
+            return "a number of more than 20 digits"  # Python refuses to write out more than 4300
         case dict():
             return "a mapping"
         case list():
@@ -169,6 +187,13 @@ def nearest(word: str, known: Sequence[str]) -> str:
     """Return ``; did you mean 'x'?`` with the nearest of ``known``, or nothing when none is near."""
     close = _near(word, known)
     return f"; did you mean '{close}'?" if close else ""
+
+
+def near_name(name: str, known: Sequence[str]) -> str | None:
+    """Return the one of ``known`` that ``name`` most likely stands for, None where it may well be a name of its own."""
+    close = difflib.get_close_matches(name.lower(), known, 1, 0.8)
+    close = close or [other for other in known if len(name) >= 6 and other.startswith(name.lower())]
+    return close[0] if close else None
 
 
 def _near(word: str, known: Sequence[str]) -> str | None:

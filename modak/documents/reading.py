@@ -21,6 +21,10 @@ _DEEPEST = 100
 """Levels of nesting; the C parser ends the whole process at some ten thousand."""
 _MOST = 100_000
 """Values in one document, aliases expanded."""
+_MOST_BYTES = 64 * 1024**2
+"""Bytes of one file: a device such as /dev/zero has no end."""
+_MOST_DIGITS = 40
+"""Characters of a number. Python refuses to convert more than 4300 digits (CVE-2020-10735)."""
 
 
 @dataclass(frozen=True)
@@ -66,16 +70,22 @@ class Document(Outline):
 def read_text(path: Path) -> str:
     """Return the text of a UTF-8 file, with or without a byte order mark; InputError when it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8-sig")
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+        if len(data) > _MOST_BYTES:
+            raise InputError(f"{path}: the file is larger than {_MOST_BYTES // 1024**2} MiB")
+        return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file") from None
     except IsADirectoryError:
         raise InputError(f"{path}: this is a folder, not a file") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise InputError(f"{path}:{line}: this is not UTF-8 text") from None
+    except ValueError as error:
+        if isinstance(error, UnicodeDecodeError):
+            line = error.object[: error.start].count(b"\n") + 1
+            raise InputError(f"{path}:{line}: this is not UTF-8 text") from None
+        raise InputError(f"{str(path)!r}: this is not the name of a file") from None  # it holds a NUL
 
 
 def read_document(path: Path) -> Document:
@@ -154,9 +164,15 @@ def _faults(node: yaml.Node, parents: tuple[int, ...], seen: set[int]) -> Iterat
     elif isinstance(node, yaml.SequenceNode):
         for item in node.value:
             yield from _faults(item, (*parents, id(node)), seen)
+    elif isinstance(node, yaml.ScalarNode) and _is_number(node) and len(node.value) > _MOST_DIGITS:
+        yield line, f"a number has {len(node.value)} characters: at most {_MOST_DIGITS} are taken; write text in quotes"
     elif isinstance(node, yaml.ScalarNode) and not node.style and _is_ambiguous(node):
         number = yaml.constructor.SafeConstructor().construct_object(node)
         yield line, f"{node.value} is the number {number} to YAML: write that number, or '{node.value}' in quotes"
+
+
+def _is_number(node: yaml.ScalarNode) -> bool:
+    return node.tag in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
 def _is_ambiguous(node: yaml.ScalarNode) -> bool:
@@ -210,7 +226,9 @@ def _faults_of_keys(node: yaml.MappingNode) -> Iterator[tuple[int, str]]:
 def _syntax(path: Path, text: str, error: yaml.YAMLError) -> str:
     if isinstance(error, yaml.reader.ReaderError):
         code = error.character if isinstance(error.character, int) else ord(error.character)
-        return f"{path}: the character U+{code:04X} is not allowed in YAML"
+        at = text.find(chr(code))
+        line = text.count("\n", 0, at) + 1
+        return f"{path}{f':{line}' if at >= 0 else ''}: the character U+{code:04X} is not allowed in YAML"
     mark = getattr(error, "problem_mark", None)
     line = mark.line if mark else 0
     problem = str(getattr(error, "problem", None) or error)

@@ -43,7 +43,13 @@ def wrap(
         return list(argv)
     if chosen.image is None:
         raise InputError(f"candidate '{chosen.name}' runs with {chosen.runtime} but names no image")
-    names = {*plan.application.environment, *plan.job.environment, *chosen.environment, *passed}
+    names = {
+        *plan.application.environment,
+        *plan.application.secret_environment,
+        *plan.job.environment,
+        *chosen.environment,
+        *passed,
+    }
     image = argument(chosen.image, chosen.runtime, images) if image is None else image
     binds = [directory, *([] if work is None else [work]), *plan.target.binds]
     for path in binds:

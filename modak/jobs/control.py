@@ -7,7 +7,7 @@ from pathlib import Path
 from modak.errors import JobError, TargetError
 from modak.jobs import files, queue, staging
 from modak.jobs.files import LocalSource
-from modak.jobs.job import PLAN, SCRIPT, Job, specification
+from modak.jobs.job import PLAN, SCRIPT, SECRETS, Job, specification
 from modak.jobs.remote import ask
 from modak.jobs.results import FetchedResults, declared_outputs, fetch_results
 from modak.jobs.script import render
@@ -15,13 +15,16 @@ from modak.jobs.settings import Patience, Reporter, Silent
 from modak.jobs.staging import Place
 from modak.jobs.submission import Submission, Submitted, recorded
 from modak.jobs.watch import Watch
-from modak.model.job import JobResult
+from modak.model.job import ENDS, JobResult
 from modak.model.plan import Plan
 from modak.schedulers import registry
 from modak.schedulers.base import JobSpec, Scheduler
 from modak.schedulers.states import unreachable
+from modak.shell import quote
 from modak.transport.base import Transport
 
+Secrets = Callable[[], bytes]
+"""Returns the lines for the job's file of secrets; called only where the job is about to be submitted."""
 Realise = Callable[[str], None]
 """Called with the job's folder before the job is submitted, to bring what it needs besides its files."""
 
@@ -110,13 +113,14 @@ class Jobs:
         *,
         template: str | None = None,
         realise: Realise | None = None,
+        secrets: Secrets | None = None,
     ) -> Present:
         """Submit the Plan's job, unless it has been submitted before."""
         scheduler = self._for(plan)
         prepared = self.prepare(plan, template)
         known = recorded(scheduler, prepared.place)
         if known is None:
-            self._stage(prepared, sources, realise)
+            self._stage(prepared, sources, realise, secrets)
             submission = Submission(self._transport, scheduler, prepared.spec, self._patience, self._reporter)
             known = submission.submit(prepared.place)
         return Present(self._job(prepared, known), prepared.script, known.made)
@@ -152,7 +156,12 @@ class Jobs:
         return Job(known.id, specification(plan, place.directory), plan, self._for(plan), known.time)
 
     def fetch_results(self, job: Job, result: JobResult, results: Path) -> FetchedResults:
-        """Fetch the job's results to the controller; see ``results.fetch_results``."""
+        """Fetch the job's results to the controller; see ``results.fetch_results``.
+
+        A job that was cancelled before it began, and a job array, have left their secrets to be removed here.
+        """
+        if job.plan.secrets and result.state in ENDS:
+            ask(self._transport, f"rm -f {quote(f'{job.spec.directory}/{SECRETS}')}")
         return fetch_results(self._transport, job, result, results)
 
     def absent(self, plan: Plan) -> bool:
@@ -196,7 +205,9 @@ class Jobs:
                 return place
             self._patience.sleep(left)
 
-    def _stage(self, prepared: Prepared, sources: Sequence[LocalSource], realise: Realise | None) -> None:
+    def _stage(
+        self, prepared: Prepared, sources: Sequence[LocalSource], realise: Realise | None, secrets: Secrets | None
+    ) -> None:
         records = prepared.place.records
         if records.begun or (records.attempt and records.refused != records.attempt):
             return  # A job may be running on these files.
@@ -204,6 +215,7 @@ class Jobs:
             files.script_upload(prepared.script),
             files.plan_upload(prepared.plan),
             *files.source_uploads(prepared.plan, sources),
+            *files.secret_uploads(prepared.plan, secrets),
         ]
         staging.stage(self._transport, prepared.spec, files.changed(uploads, prepared.place.there))
         if realise is not None:

@@ -4,14 +4,14 @@ import hashlib
 import io
 import tarfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Protocol
 
 from modak.errors import InputError
-from modak.jobs.job import PLAN, SCRIPT, WORK, inner_path
+from modak.jobs.job import PLAN, SCRIPT, SECRETS, WORK, inner_path
 from modak.model.plan import Plan, Source
 
 LAUNCHERS = "launchers"
@@ -86,6 +86,15 @@ def paths_of(plan: Plan) -> list[str]:
 def plan_upload(plan: Plan) -> Upload:
     """Return the Plan as a file."""
     return Upload(PLAN, plan.to_json().encode())
+
+
+def secret_uploads(plan: Plan, secrets: Callable[[], bytes] | None) -> list[Upload]:
+    """Return the file of the Plan's secrets, read now; InputError where the Plan has some and nobody gives them."""
+    if not plan.application.secret_environment:
+        return []
+    if secrets is None:
+        raise InputError("the plan's application has a secret_environment, and its values were not given")
+    return [Upload(SECRETS, secrets())]
 
 
 def script_upload(script: str) -> Upload:

@@ -13,6 +13,8 @@ from modak.transport.base import Completed
 SCRIPT = "job.sh"
 PLAN = "plan.json"
 WORK = "work"
+SECRETS = "state/secret_environment"
+"""Shell lines that set the secret variables; it is for its owner only, and the job removes it once it has read it."""
 OUTPUT = "output.log"
 ERROR = "error.log"
 

@@ -44,6 +44,7 @@ def render(spec: JobSpec, plan: Plan, scheduler: Scheduler, template: str | None
     ``work/`` below ``directory`` (in a copy of it below ``scratch``, where there is one, named by ``$modak_work``) and
     put lines ``code=`` and ``state=`` in ``state/exit`` at the end, as the role's does. Where it looks at
     ``own_shell``, and that is true, the scheduler starts it as the job's shell: it must read what a login shell reads.
+    Where ``secrets`` is true it must read ``state/secret_environment`` and remove it.
     Raise InputError where an option cannot be honoured by the scheduler or the template is faulty.
     """
     if not plan.chosen.argv:
@@ -68,6 +69,7 @@ def render(spec: JobSpec, plan: Plan, scheduler: Scheduler, template: str | None
         "submit_environment": scheduler.reads_environment(spec),
         "own_shell": spec.own_shell,
         "environment": environment_words(plan, spec, scheduler),
+        "secrets": bool(plan.application.secret_environment),
         "modules": [word(name) for name in [*spec.target.modules, *spec.options.modules]],
         # In a container they are the image's own.
         "preload": [word(name) for name in plan.chosen.preload if plan.chosen.runtime == "native"],
@@ -94,14 +96,10 @@ def merged_environment(plan: Plan, spec: JobSpec) -> Mapping[str, str]:
         if levers[name] != user[name]:
             key = "job" if name in spec.options.environment else "application"
             raise InputError(
-                f"{key}.environment.{name} is '{user[name]}' and the plan's candidate '{plan.chosen.name}' needs "
-                f"'{levers[name]}': leave the variable out, or forbid the lever that sets it"
+                f"{key}.environment.{name} differs from '{levers[name]}', which the plan's candidate "
+                f"'{plan.chosen.name}' needs: leave the variable out, or forbid the lever that sets it"
             )
-    for key, names in (("application", plan.application.environment), ("job", spec.options.environment)):
-        for name in sorted(names):
-            if name in _RESERVED or name.lower().startswith("modak_"):
-                why = "modak keeps" if name.lower().startswith("modak_") else "the shell keeps"
-                raise InputError(f"{key}.environment.{name} cannot be set: {why} that variable for itself")
+    _check_names(plan, spec)
     merged = levers | user | {"MODAK_TAG": spec.tag}
     if (threads := _threads(spec)) is not None:
         merged.setdefault("OMP_NUM_THREADS", str(threads))
@@ -114,6 +112,28 @@ def environment_words(plan: Plan, spec: JobSpec, scheduler: Scheduler) -> list[t
     if scheduler.default_threads is not None:
         words.setdefault("OMP_NUM_THREADS", f'"${{OMP_NUM_THREADS:-{scheduler.default_threads}}}"')
     return sorted(words.items())
+
+
+def _check_names(plan: Plan, spec: JobSpec) -> None:
+    """Refuse variables that the shell or modak sets, and secrets that something else would overwrite."""
+    secrets = plan.application.secret_environment
+    for key, names in (
+        ("application.environment", plan.application.environment.keys()),
+        ("application.secret_environment", secrets.keys()),
+        ("job.environment", spec.options.environment.keys()),
+    ):
+        for name in sorted(names):
+            if name in _RESERVED or name.lower().startswith("modak_"):
+                why = "modak keeps" if name.lower().startswith("modak_") else "the shell keeps"
+                raise InputError(f"{key}.{name} cannot be set: {why} that variable for itself")
+    for what, names in (
+        ("job.environment", spec.options.environment.keys()),
+        ("a lever", plan.chosen.environment.keys()),
+    ):
+        if twice := sorted(secrets.keys() & names):
+            raise InputError(
+                f"application.secret_environment.{twice[0]} is set by {what} as well: leave one of them out"
+            )
 
 
 def _threads(spec: JobSpec) -> int | None:
@@ -182,6 +202,10 @@ def _variables(template: str) -> set[str] | None:
 def _check_template(template: str, values: Mapping[str, object]) -> None:
     """Refuse a site's template that would leave out what the user has asked for."""
     used = _variables(template)
+    if values["secrets"] and used is not None and "secrets" not in used:
+        raise InputError(
+            "application.secret_environment cannot be honoured by this job template: it has no 'secrets' in it"
+        )
     for key in ("modules", "pre_execution", "post_execution", "scratch"):
         if values[key] and used is not None and key not in used:
             raise InputError(f"job.{key} cannot be honoured by this job template: it has no '{key}' in it")

@@ -58,6 +58,23 @@ class Workload(Model):
     """Bytes of memory that the job needs on a node."""
 
 
+class Secret(Model):
+    """Where the value of a secret environment variable comes from; exactly one of the keys is given."""
+
+    variable: VariableName | None = None
+    """Ansible variable that holds the value, such as one in a vault."""
+    file: Line | None = None
+    """File on the controller that holds the value and that only its owner can read, relative to the document."""
+    command: list[Text] = []
+    """Program and arguments, run on the controller where the user permits it, that print the value."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "Secret":
+        if sum((self.variable is not None, self.file is not None, bool(self.command))) != 1:
+            raise ValueError("exactly one of 'variable', 'file' and 'command' must be given")
+        return self
+
+
 class Application(Model):
     """One application: the user's own code, untouched."""
 
@@ -79,6 +96,8 @@ class Application(Model):
     """A JSON file that the application writes, shown and kept with the results."""
     environment: dict[VariableName, Text] = {}
     """Environment variables of the application, by name."""
+    secret_environment: dict[VariableName, Secret] = {}
+    """Environment variables whose values are read on the controller and appear in no Plan, log or command line."""
     framework: Framework | None = None
     """The framework that it is written for."""
     engines: dict[Name, Engine] = {}
@@ -90,6 +109,8 @@ class Application(Model):
 
     @model_validator(mode="after")
     def _one_program(self) -> "Application":
+        if twice := sorted(self.environment.keys() & self.secret_environment.keys()):
+            raise ValueError(f"'{twice[0]}' is in 'environment' and in 'secret_environment': give it once")
         if (self.script is None) == (self.executable is None):
             raise ValueError("exactly one of 'script' and 'executable' must be given")
         if self.engines and self.framework is None:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 
 class Model(BaseModel):
@@ -24,15 +24,29 @@ class Model(BaseModel):
 
 
 _UNITS_OF_TIME = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
-_CLOCK = re.compile(r"(?:(?P<days>\d+)-)?(?P<hours>\d+):(?P<minutes>\d{1,2})(?::(?P<seconds>\d{1,2}))?")
-_AMOUNT_OF_TIME = re.compile(r"(?P<amount>\d+(?:\.\d+)?)\s*(?P<unit>s|min|m|h|d)")
-_AMOUNT_OF_MEMORY = re.compile(r"(?P<amount>\d+(?:\.\d+)?)\s*(?P<unit>[kKMGT]?)(?P<binary>i?)[bB]?")
+# At most 18 digits, which fit into 64 bits; ASCII, for int() does not take every digit that \d does, such as '\u00b2'.
+_SECONDS = re.compile(r"\d{1,18}", re.ASCII)
+_CLOCK = re.compile(
+    r"(?:(?P<days>\d{1,9})-)?(?P<hours>\d{1,9}):(?P<minutes>\d{1,2})(?::(?P<seconds>\d{1,2}))?", re.ASCII
+)
+_AMOUNT_OF_TIME = re.compile(r"(?P<amount>\d{1,18}(?:\.\d{1,18})?)\s*(?P<unit>s|min|m|h|d)", re.ASCII)
+_AMOUNT_OF_MEMORY = re.compile(r"(?P<amount>\d{1,18}(?:\.\d{1,18})?)\s*(?P<unit>[kKMGT]?)(?P<binary>i?)[bB]?", re.ASCII)
 _POWERS = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
 def _two_readings(text: str, first: int, second: int) -> str:
     short = f"{first // 60}:{first % 60:02d}:{second:02d}"
     return f"'{text}' can be read in two ways; write '{short}' (schedulers: MM:SS) or '{first}:{second:02d}:00' (H:MM)"
+
+
+_LARGEST = 2**63 - 1
+"""Schedulers count in 64 bits, and floats in formulas overflow at larger whole numbers."""
+
+
+def _check_size(value: int) -> int:
+    if abs(value) > _LARGEST:
+        raise ValueError(f"the number is larger than {_LARGEST}")
+    return value
 
 
 def parse_duration(value: Any) -> Any:
@@ -42,45 +56,59 @@ def parse_duration(value: Any) -> Any:
     submit(1) read it as MM:SS, and people often as H:MM.
     """
     if isinstance(value, int) and not isinstance(value, bool):
-        seconds = value
-    elif isinstance(value, str):
-        text = value.strip()
-        if text.isdigit():
-            seconds = int(text)
-        elif clock := _CLOCK.fullmatch(text):
-            if clock["days"] is None and clock["seconds"] is None:
-                raise ValueError(_two_readings(text, int(clock["hours"]), int(clock["minutes"])))
-            part = {k: int(v or 0) for k, v in clock.groupdict().items()}
-            if part["minutes"] > 59 or part["seconds"] > 59:
-                raise ValueError(f"'{value}' has more than 59 minutes or seconds")
-            seconds = part["days"] * 86400 + part["hours"] * 3600 + part["minutes"] * 60 + part["seconds"]
-        elif amount := _AMOUNT_OF_TIME.fullmatch(text):
-            seconds = round(float(amount["amount"]) * _UNITS_OF_TIME[amount["unit"]])
-        else:
-            raise ValueError(f"'{value}' is not a time: write seconds, '30m', '1:30:00' or '2-00:00:00'")
-    else:
-        raise ValueError(f"{value!r} is not a time: write seconds, '30m', '1:30:00' or '2-00:00:00'")
-    if seconds <= 0:
-        raise ValueError(f"'{value}' is not a time above zero")
-    return seconds
+        return _above_zero(value, "a time")
+    if not isinstance(value, str):
+        raise ValueError(f"{_excerpt(value)} is not a time: write seconds, '30m', '1:30:00' or '2-00:00:00'")
+    text = value.strip()
+    if _SECONDS.fullmatch(text):
+        return _above_zero(int(text), "a time")
+    if clock := _CLOCK.fullmatch(text):
+        if clock["days"] is None and clock["seconds"] is None:
+            raise ValueError(_two_readings(text, int(clock["hours"]), int(clock["minutes"])))
+        part = {k: int(v or 0) for k, v in clock.groupdict().items()}
+        if part["minutes"] > 59 or part["seconds"] > 59:
+            raise ValueError(f"'{value}' has more than 59 minutes or seconds")
+        hours = part["days"] * 24 + part["hours"]
+        return _above_zero(hours * 3600 + part["minutes"] * 60 + part["seconds"], "a time")
+    if amount := _AMOUNT_OF_TIME.fullmatch(text):
+        return _above_zero(round(float(amount["amount"]) * _UNITS_OF_TIME[amount["unit"]]), "a time")
+    raise ValueError(f"{_excerpt(value)} is not a time: write seconds, '30m', '1:30:00' or '2-00:00:00'")
 
 
 def parse_memory(value: Any) -> Any:
     """Return bytes for ``4000000000``, ``"4G"``, ``"10 MB"`` or ``"2 GiB"``; units are powers of 1024, as in Slurm."""
     if isinstance(value, int) and not isinstance(value, bool):
-        size = value
-    elif isinstance(value, str) and (match := _AMOUNT_OF_MEMORY.fullmatch(value.strip())):
+        return _above_zero(value, "an amount of memory")
+    if isinstance(value, str) and (match := _AMOUNT_OF_MEMORY.fullmatch(value.strip())):
         size = round(float(match["amount"]) * 1024 ** _POWERS[match["unit"]])
-    else:
-        raise ValueError(f"{value!r} is not an amount of memory: write '4G', '512 MB' or bytes")
-    if size <= 0:
-        raise ValueError(f"'{value}' is not an amount of memory above zero")
-    return size
+        return _above_zero(size, "an amount of memory")
+    raise ValueError(f"{_excerpt(value)} is not an amount of memory: write '4G', '512 MB' or bytes")
+
+
+def _above_zero(value: int, what: str) -> int:
+    if value <= 0:
+        raise ValueError(f"'{value if value > -_LARGEST else 'the number'}' is not {what} above zero")
+    return _check_size(value)
+
+
+def _excerpt(value: Any) -> str:
+    """Return a value as a message may show it."""
+    if isinstance(value, str):
+        return repr(value[:80])
+    return repr(value) if isinstance(value, bool | float | None) else f"a {type(value).__name__}"
+
+
+def _check_is_version(value: Any) -> None:
+    """Refuse what no version is, before it is read: Python refuses to convert numbers of more than 4300 digits."""
+    if isinstance(value, int | float):
+        number = f"the number {value}" if abs(value) < _LARGEST else "a number"
+        raise ValueError(f"write the version in quotes: {number} may have lost a zero at its end")
+    if isinstance(value, str) and len(value) > 200:
+        raise ValueError("a version has at most 200 characters")
 
 
 def _check_specifier(value: Any) -> Any:
-    if isinstance(value, int | float):
-        raise ValueError(f"write the version in quotes: the number {value} may have lost a zero at its end")
+    _check_is_version(value)
     if isinstance(value, str):
         text = value.strip()
         try:
@@ -92,8 +120,7 @@ def _check_specifier(value: Any) -> Any:
 
 
 def _check_version(value: Any) -> Any:
-    if isinstance(value, int | float):
-        raise ValueError(f"write the version in quotes: the number {value} may have lost a zero at its end")
+    _check_is_version(value)
     if isinstance(value, str):
         try:
             Version(value)
@@ -119,9 +146,14 @@ Line = Annotated[str, StringConstraints(pattern=r"^[^\x00\r\n]*$", min_length=1)
 Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
 """Any text without NUL, which no shell or environment can hold."""
 VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+HostName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_:][A-Za-z0-9_.:%-]*$", max_length=253)]
+"""A host name, SSH alias or IP address. ssh would take one that starts with a hyphen for an option, and hands host and
+user to the shell that runs a ProxyCommand (CVE-2023-51385), so that neither holds a character that a shell knows."""
+UserName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@+-]*[$]?$", max_length=253)]
+"""A user's login name."""
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-Positive = Annotated[int, Field(gt=0)]
-NonNegative = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(gt=0), AfterValidator(_check_size)]
+NonNegative = Annotated[int, Field(ge=0), AfterValidator(_check_size)]
 
 RuntimeName = Literal["native", "apptainer", "singularity", "podman", "docker", "charliecloud"]
 SchedulerName = Literal["process", "slurm", "torque", "openpbs", "gridengine"]

@@ -209,6 +209,8 @@ class Plan(Model):
     versions: Versions
     inputs: Sha256
     """Hash of what was asked of this target: application, target, request, job, sources."""
+    secrets: dict[VariableName, Sha256] = {}
+    """Keyed hash of each value of the application's ``secret_environment``: another value makes another job."""
 
     def questions(self) -> frozenset[str]:
         """Return the hashes of what was asked of all targets."""
@@ -216,7 +218,7 @@ class Plan(Model):
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of what the job does: two Plans with the same one would run the same job."""
-        what = {
+        what: dict[str, Any] = {
             "name": self.name,
             "scheduler": self.scheduler,
             "application": self.application.model_dump(mode="json"),
@@ -228,6 +230,11 @@ class Plan(Model):
             # How ranks are started follows from the rest and from what the target has installed.
             "chosen": self.chosen.model_dump(mode="json", exclude={"rank_start"}),
         }
+        # Left out where there is none, so that a job without secrets keeps the fingerprint that it had before them.
+        if not self.application.secret_environment:
+            del what["application"]["secret_environment"]
+        if self.secrets:
+            what["secrets"] = dict(self.secrets)
         return sha256_of(what)
 
     def tag(self) -> str:

@@ -4,7 +4,19 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from modak.model.base import Duration, Line, Memory, Model, Name, NonNegative, Positive, RuntimeName, VersionText
+from modak.model.base import (
+    Duration,
+    HostName,
+    Line,
+    Memory,
+    Model,
+    Name,
+    NonNegative,
+    Positive,
+    RuntimeName,
+    UserName,
+    VersionText,
+)
 from modak.model.image import MpiLibrary
 
 TargetType = Literal["machine", "slurm", "torque", "openpbs", "gridengine"]
@@ -77,9 +89,9 @@ class Target(Model):
     """Name of the target."""
     type: TargetType = "machine"
     """A plain machine, or the scheduler of a cluster."""
-    host: Line | None = None
+    host: HostName | None = None
     """Inventory or SSH host name; this machine when absent."""
-    user: Line | None = None
+    user: UserName | None = None
     """User to log in as; SSH's own choice when absent."""
     port: int | None = Field(default=None, ge=1, le=65535)
     """Port of its SSH server; SSH's own choice when absent."""

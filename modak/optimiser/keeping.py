@@ -1,27 +1,58 @@
-"""Keeping a Plan that is already deployed: a new measurement alone is no reason to do finished work again."""
+"""Keeping a Plan that is already deployed: a new measurement alone is no reason to do finished work again.
 
+The kept Plan lies among the results, where others may have changed it. It is kept only where all that it would run is
+what the new Plan would run as well, with another of its candidates: only the choice is taken from it, and, where it is
+known to be modak's own, the digest of its image.
+"""
+
+from modak.model.base import SchedulerName
 from modak.model.plan import Candidate, Plan
+from modak.model.target import TargetType
+
+_SCHEDULERS: dict[TargetType, tuple[SchedulerName, ...]] = {
+    "machine": ("process",),
+    "slurm": ("slurm",),
+    "torque": ("torque", "slurm"),  # Slurm's wrappers may stand in for Torque's commands
+    "openpbs": ("openpbs",),
+}
 
 
-def keep(new: Plan, old: Plan) -> Plan:
+def keep(new: Plan, old: Plan, *, own: bool = True) -> Plan:
     """Return ``old`` where the same was asked of the same catalogue and its choice still stands; ``new`` otherwise.
 
     The choice stands when the new Plan lists the very same candidate, be it as an alternative. The digest that its
-    image's reference once stood for stays, whatever it stands for now. Of several targets the old one stays where the
-    same candidate would still be taken there.
+    image's reference once stood for stays, whatever it stands for now, where ``old`` is modak's ``own``. Of several
+    targets the old one stays where the same candidate would still be taken there.
     """
-    same = new.questions() == old.questions() and new.versions.catalogue == old.versions.catalogue
+    if not _same_question(new, old):
+        return new
     if new.target == old.target:
-        same = same and new.scheduler == old.scheduler
+        same = new.scheduler == old.scheduler and new.inputs == old.inputs
         possible = [new.chosen, *(ranked.candidate for ranked in new.alternatives)]
     else:
-        possible = [e.candidate for e in new.other_targets if e.target == old.target and e.candidate is not None]
-    return old if same and any(_is_choice(old.chosen, candidate) for candidate in possible) else new
+        there = [e for e in new.other_targets if e.target == old.target and e.inputs == old.inputs]
+        same = old.scheduler in _SCHEDULERS[old.target.type]
+        possible = [e.candidate for e in there if e.candidate is not None]
+    return old if same and any(_is_choice(old.chosen, candidate, own=own) for candidate in possible) else new
 
 
-def _is_choice(chosen: Candidate, candidate: Candidate) -> bool:
+def _same_question(new: Plan, old: Plan) -> bool:
+    """Compare what was asked itself: the hashes that stand in the old Plan say only what whoever wrote it wants."""
+    return (
+        new.questions() == old.questions()
+        and new.versions.catalogue == old.versions.catalogue
+        and new.name == old.name
+        and new.application == old.application
+        and new.request == old.request
+        and new.job == old.job
+        and new.sources == old.sources
+        and new.secrets == old.secrets
+    )
+
+
+def _is_choice(chosen: Candidate, candidate: Candidate, *, own: bool) -> bool:
     chosen = chosen.model_copy(update={"rank_start": candidate.rank_start})
-    if chosen.image is None or candidate.image is None or candidate.image.digest is not None:
+    if chosen.image is None or candidate.image is None or candidate.image.digest is not None or not own:
         return chosen == candidate
     if chosen.image.reference != candidate.image.reference:
         return False

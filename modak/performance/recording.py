@@ -1,17 +1,18 @@
 """From a job that ran to a measurement: what was deployed is what the next Plan learns from."""
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from modak.catalogue.catalogue import Catalogue
 from modak.catalogue.imagefile import PACKAGES
 from modak.catalogue.names import accelerator_name
-from modak.documents import check, read_text
+from modak.documents import check
+from modak.documents.faults import fault_lines
+from modak.documents.jsontext import read_json
 from modak.errors import InputError
 from modak.model.deployment import Deployment
 from modak.model.job import JobResult
@@ -57,12 +58,23 @@ def record_of(folder: Path, catalogue: Catalogue, *, first: str = FIRST, later: 
     """
     plan, job = _read(folder / PLAN, Plan), _read(folder / JOB, JobResult)
     if job.tag != plan.tag():
-        raise InputError(f"{folder}: {JOB} is of another job than {PLAN}: {job.tag}, not {plan.tag()}")
+        raise InputError(f"{folder / JOB}: it is of another job than {PLAN}: {job.tag}, not {plan.tag()}")
     if job.state != "completed":
         raise InputError(f"{folder / JOB}: a measurement needs a job that completed, and this one is {job.state}")
     if not job.seconds:
         raise InputError(f"{folder / JOB}: seconds: the job's script measured none, or its clock was set meanwhile")
     check_recordable(plan, str(folder / PLAN))
+    try:
+        return _measurement(plan, job, job.seconds, catalogue, (first, later), str(folder / JOB))
+    except ValidationError as error:
+        raise InputError("\n".join(fault_lines(error, Measurement, origin=str(folder / JOB)))) from None
+    except (OverflowError, OSError, ValueError):
+        raise InputError(f"{folder / JOB}: the job's times are no times of a clock that is set") from None
+
+
+def _measurement(
+    plan: Plan, job: JobResult, seconds: float, catalogue: Catalogue, keys: tuple[str, str], origin: str
+) -> Measurement:
     chosen, resources = plan.chosen, plan.chosen.resources
     when = datetime.fromtimestamp(job.started or job.submitted or 0, UTC)
     return Measurement(
@@ -81,7 +93,7 @@ def record_of(folder: Path, catalogue: Catalogue, *, first: str = FIRST, later: 
             ranks=resources.ranks,
             threads=resources.threads if plan.target.type != "machine" else plan.job.threads,
         ),
-        runs=[_run(job, job.seconds, job.metrics or {}, (first, later), str(folder / JOB))],
+        runs=[_run(job, seconds, job.metrics or {}, keys, origin)],
         provenance=Provenance(
             source=f"job {job.id} of {plan.name} on {plan.target.name}",
             date=when.date().isoformat(),
@@ -91,13 +103,7 @@ def record_of(folder: Path, catalogue: Catalogue, *, first: str = FIRST, later: 
 
 
 def _read(path: Path, model: type[T]) -> T:
-    try:
-        data = json.loads(read_text(path))
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path}:{error.lineno}: not valid JSON: {error.msg}") from None
-    except (ValueError, RecursionError):
-        raise InputError(f"{path}: not valid JSON: a number is too long, or it is nested too deeply") from None
-    return check(model, data, origin=str(path))
+    return check(model, read_json(path), origin=str(path))
 
 
 def _run(job: JobResult, total: float, metrics: Mapping[str, Any], keys: tuple[str, str], origin: str) -> Run:

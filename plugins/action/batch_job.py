@@ -23,6 +23,7 @@ try:
     from modak.model.plan import Plan
     from modak.performance.places import store_in_use
     from modak.performance.recording import add_results, check_recordable
+    from modak.secret_values import checked_values, environment_file, with_secrets
     from modak.terminal import visible
 except ImportError:
     pass  # ModakAction says so before anything here is used
@@ -41,12 +42,17 @@ class ActionModule(JobAction):
         "search_paths": {"type": "list", "elements": "path", "default": []},
         "results": {"type": "path", "default": "results"},
         "record": {"type": "bool", "default": False},
+        "secret_commands": {"type": "bool", "default": False},
         "template": {"type": "path"},
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         plan = plan_of(arguments["plan"])
         check_seconds(arguments)
+        search = search_folders(arguments["search_paths"], task_vars)
+        self._secrets = self._reader(search, arguments)
+        if plan.application.secret_environment and not plan.secrets:  # it was made by the command modak
+            plan = with_secrets(plan, self._secrets)
         self._jobs = self.jobs(task_vars, outage=arguments["outage"])
         self._transport = self.transport(task_vars)
         if arguments["state"] == "absent":
@@ -54,7 +60,7 @@ class ActionModule(JobAction):
         template = _text(arguments["template"])
         if self._task.check_mode:
             return self._preview(plan, template, restarted=arguments["state"] == "restarted")
-        return self._run(plan, template, arguments, search_folders(arguments["search_paths"], task_vars))
+        return self._run(plan, template, arguments, search)
 
     def _absent(self, plan: Plan) -> dict[str, Any]:
         if not self._task.check_mode:
@@ -78,7 +84,11 @@ class ActionModule(JobAction):
             self._jobs.absent(plan)
         transport = self._transport
         present: Present = self._jobs.present(
-            plan, sources, template=template, realise=lambda directory: realise(transport, plan, directory)
+            plan,
+            sources,
+            template=template,
+            realise=lambda directory: realise(transport, plan, directory),
+            secrets=lambda: environment_file(checked_values(plan, self._secrets)),
         )
         returned = {"script": present.script, "diff": _diff(present.script, present.made)}
         if not arguments["wait"]:

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction, plan_of
 
 try:
+    from modak.documents.jsontext import parse_json
     from modak.errors import InputError
     from modak.jobs.remote import read
 except ImportError:
@@ -35,7 +35,4 @@ class ActionModule(JobAction):
         text = read(self.transport(task_vars), f"{directory}/plan.json")
         if text is None:
             raise InputError(f"{directory} is no job's folder: it has no readable plan.json")
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError):
-            raise InputError(f"{directory}/plan.json is no plan: it is not valid JSON") from None
+        return parse_json(text, f"{directory}/plan.json")

@@ -6,75 +6,119 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.action import ModakAction
 from ansible_collections.modak.deploy.plugins.plugin_utils.hosts import LOCAL, host_vars
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import locator
+from ansible_collections.modak.deploy.plugins.plugin_utils.variables import (
+    SECTIONS,
+    check_extra_variables,
+    check_one_source,
+    document_files,
+)
 
 try:
-    from modak.documents import parse_deployment, parse_place, plain
+    from modak.documents import parse_deployment, parse_options, parse_place, plain, read_description
     from modak.errors import InputError
+    from modak.model.deployment import Deployment, Place
 except ImportError:
     pass  # ModakAction says so before anything here is used
 
-SECTIONS = ("application", "target", "request", "job")
 PLACE = ("target", "job")
 """What is read where an image is brought and nothing is run."""
+DEFAULTS = {"target": {"name": "localhost"}}
+"""What the role sets where its user says nothing."""
+OPTIONS = ("force", "record", "wait", "timeout_seconds", "results", "search_paths", "secret_commands")
+"""What steers the playbooks; see modak.documents.RunOptions."""
 
 
 class ActionModule(ModakAction):
     """modak.deploy.deployment."""
 
     ARGUMENTS = {
+        "documents": {"type": "raw"},
         **{section: {"type": "raw"} for section in SECTIONS},
-        "other_targets": {"type": "raw"},
         "image": {"type": "str"},
         "variables": {"type": "list", "elements": "str", "default": []},
+        **{option: {"type": "raw"} for option in OPTIONS},
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        read = SECTIONS if arguments["image"] is None else PLACE
-        sections = {name: plain(arguments[name]) for name in read if arguments[name] is not None}
-        if not sections.get("application") and arguments["image"] is None:
-            raise InputError(_no_application(arguments["variables"]))
-        if arguments["image"] is None and arguments["other_targets"]:
-            sections["other_targets"] = plain(arguments["other_targets"])
-        others = sections.get("other_targets", [])
-        sites = [_complete(sections, "target", sections.get("target"), task_vars)]
-        if isinstance(others, list):
-            sites += [_complete(others, number, other, task_vars) for number, other in enumerate(others)]
-        parse = parse_deployment
-        if arguments["image"] is not None:
-            parse = parse_place
-            sections = {name: value for name, value in sections.items() if value}  # the role's own default is {}
-        deployment = parse(sections, origin="the variables", locate=locator((*SECTIONS, "other_targets")))
-        described = [sections.get("target", {"name": "localhost"}), *others]
+        check_extra_variables(self._loader, arguments["variables"])
+        variables = {name: arguments[name] for name in OPTIONS}
+        if arguments["documents"]:
+            sections, deployment, options = self._from_documents(arguments, variables, task_vars)
+        else:
+            sections, deployment = self._from_variables(arguments, task_vars)
+            options = parse_options(variables)
+        given = sections.get("other_targets") or []
+        described = [sections.get("target") or {"name": "localhost"}, *given]
+        hosts = [_known(target, task_vars) for target in described]
         targets = [deployment.target, *getattr(deployment, "other_targets", [])]
         places = [
             {"target": told, "host": host or LOCAL, "host_vars": {} if known else host_vars(target)}
-            for told, (host, known), target in zip(described, sites, targets, strict=True)
+            for told, (host, known), target in zip(described, hosts, targets, strict=True)
         ]
         return {
             "changed": False,
             "deployment": deployment.model_dump(mode="json"),
+            "sections": sections,
+            "options": options.model_dump(mode="json"),
             **places[0],
             "targets": places,
         }
 
+    def _from_documents(
+        self, arguments: dict[str, Any], variables: Mapping[str, Any], task_vars: dict[str, Any]
+    ) -> tuple[dict[str, Any], Deployment, Any]:
+        """Read the documents as data: Ansible never renders anything in them as a template."""
+        check_one_source(name for name in SECTIONS if arguments[name] and arguments[name] != DEFAULTS.get(name))
+        files = document_files(arguments["documents"])
+        description = read_description(*files)
+        sections = {name: description.data[name] for name in SECTIONS if name in description.data}
+        _complete_all(sections, task_vars)
+        deployment, options = description.parse(sections)
+        options = parse_options(variables, options)
+        # The documents' own folders come after the folders that the user names, the last document's first.
+        folders = [str(file.parent.absolute()) for file in reversed(files)]
+        return sections, deployment, options.model_copy(update={"search_paths": [*options.search_paths, *folders]})
 
-def _complete(sections: Any, key: Any, target: Any, task_vars: dict[str, Any]) -> tuple[str | None, bool]:
-    """Complete a target from its host in the inventory; return the host where one is told, and whether it is there."""
-    host = _host_of(target)
-    known = host in task_vars.get("groups", {}).get("all", [])
-    if known:
-        sections[key] = {**_site(host, task_vars), **target}
-    return host, known
+    def _from_variables(
+        self, arguments: dict[str, Any], task_vars: dict[str, Any]
+    ) -> tuple[dict[str, Any], Deployment | Place]:
+        image = arguments["image"] is not None
+        read = PLACE if image else SECTIONS
+        sections = {name: plain(arguments[name]) for name in read if arguments[name] is not None}
+        if not sections.get("application") and not image:
+            raise InputError(_no_application(arguments["variables"]))
+        if not sections.get("other_targets"):
+            sections.pop("other_targets", None)
+        _complete_all(sections, task_vars)
+        parse: Callable[..., Deployment | Place] = parse_place if image else parse_deployment
+        if image:
+            sections = {name: value for name, value in sections.items() if value}  # the role's own default is {}
+        return sections, parse(sections, origin="the variables", locate=locator(SECTIONS))
 
 
-def _host_of(target: Any) -> str | None:
-    """Return the target's host where it is told; what is wrong with a target is told when it is parsed."""
-    return target.get("host") if isinstance(target, dict) else None
+def _complete_all(sections: dict[str, Any], task_vars: dict[str, Any]) -> None:
+    """Complete each target from its host in the inventory."""
+    if "target" in sections:
+        sections["target"] = _completed(sections["target"], task_vars)
+    if isinstance(others := sections.get("other_targets"), list):
+        sections["other_targets"] = [_completed(other, task_vars) for other in others]
+
+
+def _completed(target: Any, task_vars: dict[str, Any]) -> Any:
+    host, known = _known(target, task_vars)
+    return {**_site(str(host), task_vars), **target} if known else target
+
+
+def _known(target: Any, task_vars: dict[str, Any]) -> tuple[str | None, bool]:
+    """Return the target's host where it names one, and whether the inventory has it."""
+    host = target.get("host") if isinstance(target, dict) else None  # what is wrong is told when it is parsed
+    return host, isinstance(host, str) and host in task_vars.get("groups", {}).get("all", [])
 
 
 def _site(host: str, task_vars: dict[str, Any]) -> dict[str, Any]:
@@ -90,4 +134,4 @@ def _no_application(variables: list[str]) -> str:
     misspelt = difflib.get_close_matches("application", others, n=1, cutoff=0.8)
     if misspelt:
         return f"The variable '{misspelt[0]}' is unknown; did you mean 'application'?"
-    return "The variable 'application' is missing or empty: describe what is to be run, as in -e @deploy.yml"
+    return "The variable 'application' is missing or empty: describe what is to be run, as in -e deployment=deploy.yml"

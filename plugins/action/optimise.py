@@ -17,11 +17,13 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.transport import Ansi
 try:
     from modak.documents import check, parse_deployment, plain
     from modak.errors import InfeasibleError, InputError
+    from modak.kept import Kept, keep_plan, kept_plan
     from modak.model.deployment import Deployment
     from modak.model.plan import Plan, Unplanned
     from modak.model.target import Target
     from modak.optimiser.table import render
-    from modak.planning import keep_plan, kept_plan, plan_deployment, reconsider, still_holds, unplanned, with_image
+    from modak.planning import check_deployed, plan_deployment, reconsider, still_holds, unplanned, with_image
+    from modak.secret_values import with_secrets
     from modak.terminal import visible
 except ImportError:
     pass  # ModakAction says so before anything here is used
@@ -42,6 +44,7 @@ class ActionModule(ModakAction):
         "search_paths": {"type": "list", "elements": "path", "default": []},
         "results": {"type": "path"},
         "force": {"type": "bool", "default": False},
+        "secret_commands": {"type": "bool", "default": False},
         "deployed": {"type": "bool", "default": False},
         "show": {"type": "bool", "default": True},
     }
@@ -54,9 +57,9 @@ class ActionModule(ModakAction):
         sections = {name: plain(arguments[name]) for name in SECTIONS if arguments[name] is not None}
         deployment = parse_deployment(sections, origin="the variables")
         results = Path(arguments["results"]).absolute() if arguments["results"] else None
-        kept = kept_plan(results, deployment.run_name) if results and not arguments["force"] else None
+        kept = self._read_kept(results, deployment.run_name, arguments)
         if arguments["deployed"] and kept is not None:
-            return {**_returned(kept, changed=False), "kept": True}
+            return {**_returned(check_deployed(kept, deployment), changed=False), "kept": True}
         try:
             plan = self._plan(deployment, kept, arguments, task_vars)
         except InfeasibleError as error:
@@ -66,14 +69,24 @@ class ActionModule(ModakAction):
             return _refused(unplanned(deployment, search=search, reason=str(error)))
         return self._kept(plan, kept, None if arguments["deployed"] else results, arguments)
 
-    def _kept(self, plan: Plan, kept: Plan | None, results: Path | None, arguments: dict[str, Any]) -> dict[str, Any]:
+    def _read_kept(self, results: Path | None, name: str, arguments: dict[str, Any]) -> Kept | None:
+        """Return the Plan that was deployed, and say so where it was changed since and is not used."""
+        if results is None or arguments["force"]:
+            return None
+        kept = kept_plan(results, name)
+        if kept is not None and kept.own is False and not arguments["deployed"]:
+            show(f"{kept.path}: the file was changed after modak wrote it; it is not used, and the plan is made again")
+        return kept
+
+    def _kept(self, plan: Plan, kept: Kept | None, results: Path | None, arguments: dict[str, Any]) -> dict[str, Any]:
         """Show the Plan, and keep it unless it is a part of what is kept already."""
-        if arguments["show"]:
+        if arguments["show"] and not self._task.no_log:
             show(render(plan))
         changed = False
-        is_known = arguments["part"] and kept is not None and plan.questions() < kept.questions()
+        is_known = arguments["part"] and kept is not None and plan.questions() < kept.plan.questions()
         if results and not is_known:
-            changed = plan != kept if self._task.check_mode else keep_plan(plan, results)
+            before = None if kept is None else kept.plan
+            changed = plan != before if self._task.check_mode else keep_plan(plan, results)
         return _returned(plan, changed=changed)
 
     def _elsewhere(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
@@ -84,7 +97,7 @@ class ActionModule(ModakAction):
         target = check(Target, plain(arguments["target"]), origin="target")
         results = Path(arguments["results"]).absolute() if arguments["results"] else None
         name = Deployment(application=given.application, job=given.job).run_name
-        kept = kept_plan(results, name) if results and not arguments["force"] else None
+        kept = self._read_kept(results, name, arguments)
         search = search_folders(arguments["search_paths"], task_vars)
         transport = AnsibleTransport(self, self._host(task_vars))
         both = reconsider(
@@ -97,9 +110,9 @@ class ActionModule(ModakAction):
         )
         if isinstance(both, Unplanned):
             return _refused(both)
-        plan = still_holds(both, kept)
+        plan = still_holds(with_secrets(both, self._reader(search, arguments)), kept)
         if plan.target == target:
-            plan = with_image(plan, transport, search=search)
+            plan = still_holds(with_image(plan, transport, search=search), kept)
         return self._kept(plan, kept, None if arguments["deployed"] else results, arguments)
 
     def _host(self, task_vars: dict[str, Any]) -> str:
@@ -107,7 +120,7 @@ class ActionModule(ModakAction):
         return str(self._task.delegate_to or task_vars["inventory_hostname"])
 
     def _plan(
-        self, deployment: Deployment, kept: Plan | None, arguments: dict[str, Any], task_vars: dict[str, Any]
+        self, deployment: Deployment, kept: Kept | None, arguments: dict[str, Any], task_vars: dict[str, Any]
     ) -> Plan:
         search = search_folders(arguments["search_paths"], task_vars)
         transport = AnsibleTransport(self, self._host(task_vars))
@@ -119,7 +132,9 @@ class ActionModule(ModakAction):
             now=datetime.now(timezone.utc),
             default_python=task_vars.get("ansible_playbook_python") if local else None,
         )
-        return with_image(still_holds(plan, kept), transport, search=search)
+        plan = still_holds(with_secrets(plan, self._reader(search, arguments)), kept)
+        # A digest that came from the registry just now may be the one of the Plan that lies there.
+        return still_holds(with_image(plan, transport, search=search), kept)
 
 
 def _model(given: dict[str, Any]) -> type[Plan] | type[Unplanned]:

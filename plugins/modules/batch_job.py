@@ -61,6 +61,12 @@ options:
       - Files that are there already and have not changed are not brought again.
     type: path
     default: results
+  secret_commands:
+    description:
+      - Run the commands on the controller that C(secret_environment) of the application names.
+      - A document alone never runs anything there.
+    type: bool
+    default: false
   record:
     description:
       - Add what the completed job took to the measurements of the user who runs the play. The next plan knows it then.

@@ -18,6 +18,13 @@ description:
   - Runs on the controller and contacts nothing.
 author: the modak authors (@modak)
 options:
+  documents:
+    description:
+      - Deployment documents, as a list of files or as text with commas between them. Sections of a later document take
+        the place of an earlier one's.
+      - They are read as data, with their lines in errors. Nothing in them is rendered as a template.
+      - The sections must not be given besides.
+    type: raw
   application:
     description:
       - What is run. One that is missing fails with a sentence that says so, unless O(image) is given.
@@ -40,10 +47,33 @@ options:
     description: Options of the job.
     type: raw
   variables:
-    description: Names of the variables that the user has set, among which a misspelt section is looked for.
+    description:
+      - Names of the variables that the user has set, among which a misspelt section is looked for.
+      - An extra variable among them with nearly the name of one of the playbooks' variables is an error.
     type: list
     elements: str
     default: []
+  force:
+    description: Variable of the playbooks, which overrides what O(documents) say; checked and returned in RV(options).
+    type: raw
+  record:
+    description: As O(force).
+    type: raw
+  wait:
+    description: As O(force).
+    type: raw
+  timeout_seconds:
+    description: As O(force).
+    type: raw
+  results:
+    description: As O(force).
+    type: raw
+  search_paths:
+    description: As O(force). The documents' own folders are added in RV(options).
+    type: raw
+  secret_commands:
+    description: As O(force), but no document may set it.
+    type: raw
 attributes:
   check_mode:
     description: Can run in check mode and return the same.
@@ -65,6 +95,10 @@ EXAMPLES = r"""
       host: login.example.org
   register: checked
 
+- name: Check a document that is read as data
+  modak.deploy.deployment:
+    documents: [deploy.yml, slurm.yml]
+
 - name: Add the target to the inventory
   ansible.builtin.add_host:
     name: "{{ checked.host }}"
@@ -78,6 +112,16 @@ deployment:
   returned: success
   type: dict
   sample: {"application": {"name": "digits"}}
+sections:
+  description: The sections as they are written, with targets completed from C(modak_site).
+  returned: success
+  type: dict
+  sample: {"application": {"name": "digits", "script": "train.py"}}
+options:
+  description: What steers the playbooks, each with its type.
+  returned: success
+  type: dict
+  sample: {"force": false, "wait": true, "results": "results"}
 target:
   description: The section C(target), completed from C(modak_site) of the inventory's host.
   returned: success

@@ -43,7 +43,7 @@ options:
   search_paths:
     description:
       - Folders in which relative paths of the application are looked for first.
-      - Then come the folders of documents given by C(-e @file), of the playbook, of the inventory, and the working
+      - Then come the folders of documents, of the playbook, of the inventory, and the working
         directory.
     type: list
     elements: path
@@ -53,6 +53,12 @@ options:
       - Folder on the controller under which the Plan is kept as C(<run name>/plan.json).
       - A Plan that lies there stays as long as the same is asked, though new measurements have come in.
     type: path
+  secret_commands:
+    description:
+      - Run the commands on the controller that C(secret_environment) of the application names.
+      - A document alone never runs anything there.
+    type: bool
+    default: false
   force:
     description: Plan anew though a kept Plan still holds.
     type: bool

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
@@ -13,6 +15,7 @@ from ansible.plugins.action import ActionBase
 
 try:
     from modak.errors import ModakError
+    from modak.secret_values import Reader
     from modak.terminal import visible
 
     HAS_MODAK = True
@@ -44,6 +47,16 @@ class ModakAction(ActionBase):
         except ModakError as error:
             result.update(failed=True, msg=visible(str(error)))
         return result
+
+    def _reader(self, search: Sequence[Path], arguments: dict[str, Any]) -> Reader:
+        """Return what reads the values of ``secret_environment``: variables, files, and commands where permitted."""
+        return Reader(search, self._variable, commands=arguments["secret_commands"])
+
+    def _variable(self, name: str) -> object:
+        """Return the value of a variable as Ansible sees it, decrypted; KeyError where there is none."""
+        if name not in self._templar.available_variables:
+            raise KeyError(name)
+        return self._templar.resolve_variable_expression(name)
 
     @abstractmethod
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:

@@ -88,7 +88,7 @@ class Installed:
         document = self.folder / "deploy.yml"
         document.write_text(yaml.safe_dump({"application": application, "target": target}))
         results = f"results={self.folder / 'results'}"
-        self.run("ansible-playbook", "modak.deploy.deploy", "-e", f"@{document}", "-e", results, **variables)
+        self.run("ansible-playbook", "modak.deploy.deploy", "-e", f"deployment={document}", "-e", results, **variables)
         (metrics,) = (self.folder / "results").rglob("metrics.json")
         return json.loads(metrics.read_text())
 

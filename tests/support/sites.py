@@ -67,7 +67,7 @@ class Site:
         return [program, *self.inventory, *arguments]
 
     def command(self, playbook: str, *arguments: str) -> list[str]:
-        document = f"@{self.folder / 'deploy.yml'}"
+        document = f"deployment={self.folder / 'deploy.yml'}"
         return self.words("ansible-playbook", f"modak.deploy.{playbook}", "-e", document, *arguments)
 
     def ansible(self, host: str, module: str, *arguments: str) -> Ended:
@@ -136,8 +136,9 @@ class ClusterSite(Site):
         folder = cluster.folder / "work" / secrets.token_hex(8)
         folder.mkdir()
         folder.chmod(0o777)  # the user's, and the test's
-        # What Ansible keeps for itself lies in the user's home.
-        environment = {name: value for name, value in environment.items() if name != "ANSIBLE_HOME"}
+        # What Ansible and modak keep for themselves lies in the user's home.
+        own = ("ANSIBLE_HOME", "XDG_STATE_HOME")
+        environment = {name: value for name, value in environment.items() if name not in own}
         super().__init__(folder, environment, cluster.inventory)
         self.cluster = cluster
 

@@ -87,7 +87,7 @@ def _keep(result: JobResult, folder: ResultsFolder) -> bool:
     data = (result.model_dump_json(indent=2) + "\n").encode()
     if folder.read(RESULT, len(data)) == data:
         return False
-    folder.put(RESULT, data, 0o666)
+    folder.put(RESULT, data, 0o600)
     return True
 
 

@@ -35,6 +35,8 @@ TEXTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0
 OF_PATTERN = {
     r"^[A-Za-z][A-Za-z0-9_.-]{0,62}$": st.from_regex(r"\A[A-Za-z][A-Za-z0-9_.-]{0,8}\Z"),
     r"^[A-Za-z_][A-Za-z0-9_]*$": st.from_regex(r"\A[A-Za-z_][A-Za-z0-9_]{1,8}\Z"),
+    r"^[A-Za-z0-9_:][A-Za-z0-9_.:%-]*$": st.sampled_from(["login", "login.example.org", "fe80::1%eth0"]),
+    r"^[A-Za-z0-9_][A-Za-z0-9_.@+-]*[$]?$": st.sampled_from(["alice", "alice@EXAMPLE.ORG"]),
     r"^[^\x00\r\n]*$": LINES,
     r"^[^\x00]*$": TEXTS,
 }
@@ -45,6 +47,11 @@ OF_FIELD: dict[str, st.SearchStrategy[Any]] = {
     "scratch": st.sampled_from(["/local", "$TMPDIR", "/a b"]),
     "array": st.sampled_from(["1", "0-9", "1,3-7:2%4"]),
     "dependency": st.lists(st.sampled_from(["afterok:12", "after:3[]:4.host"]), min_size=1, max_size=2),
+    "secret_environment": st.dictionaries(
+        st.sampled_from(["SECRET_A", "SECRET_B"]),
+        st.sampled_from([{"variable": "token"}, {"file": "~/.token"}, {"command": ["pass", "show", "token"]}]),
+        min_size=1,
+    ),
     "image": st.sampled_from(["docker://keras:3", "library://a/b:1"]),
     "catalogue": st.lists(st.sampled_from(["site", "/etc/modak", "https://example.org/levers.yaml"]), min_size=1),
 }

@@ -133,7 +133,7 @@ def test_an_input_without_value_and_default(project: Path) -> None:
 def test_inputs_reach_the_models(project: Path) -> None:
     (project / "b.yaml").write_text(BASE)
     (fault,) = told(project / "b.yaml", host="two\nlines")
-    assert ".properties.hostname: must be one line of text" in fault
+    assert ".properties.hostname: must be a host name or address" in fault
 
 
 def test_a_file_of_inputs_must_be_a_mapping(tmp_path: Path) -> None:

@@ -94,6 +94,50 @@ def test_an_address_that_is_not_there(server, tmp_path):
         fetch(f"{address}/images.yaml#sha256={'0' * 64}", tmp_path)
 
 
+SECRETIVE = [
+    ("https://user:hunter2@127.0.0.1:1/levers.yaml", r"https://\*\*\*@127.0.0.1:1/levers.yaml' cannot be fetched"),
+    ("https://user:hunter2@127.0.0.1", "names no file"),
+    ("https://user:hunter2@two words/levers.yaml", "is not an https:// address"),
+    ("http://user:hunter2@127.0.0.1/levers.yaml", "needs https"),
+    ("https://user:with/hunter2@127.0.0.1:1/levers.yaml", "cannot be fetched"),
+    ("https://hunter2@127.0.0.1:1/levers.yaml", "cannot be fetched"),
+]
+
+
+@pytest.mark.parametrize(("address", "words"), SECRETIVE)
+def test_no_message_repeats_a_password(tmp_path, address, words):
+    with pytest.raises(InputError, match=words) as caught:
+        fetch(address, tmp_path)
+    assert "hunter2" not in str(caught.value)
+    with pytest.raises(InputError) as caught:
+        catalogue_for([f"{address}\x1b"])
+    assert "hunter2" not in str(caught.value)
+    assert "\x1b" not in str(caught.value)
+
+
+def test_user_and_password_go_to_that_host_only(tmp_path):
+    seen = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            seen.append((self.path, self.headers.get("Authorization")))
+            self.send_response(302 if self.path == "/first.yaml" else 200)
+            self.send_header("Location", f"http://localhost:{self.server.server_port}/second.yaml")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    pin = hashlib.sha256(b"").hexdigest()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        fetch(f"http://me:p%40ss@127.0.0.1:{server.server_port}/first.yaml#sha256={pin}", tmp_path)
+        server.shutdown()
+        thread.join()
+    assert seen == [("/first.yaml", "Basic bWU6cEBzcw=="), ("/second.yaml", None)]
+
+
 def run(*words):
     return CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
 

@@ -28,7 +28,7 @@ def test_fault(case: dict[str, Any], tmp_path: Path) -> None:
     [
         (b"application:\n  name: \xff\n", ":2: this is not UTF-8 text"),
         ("application:\n".encode("utf-16"), ":1: this is not UTF-8 text"),
-        (b"application: {name: a\x07}\n", ": the character U+0007 is not allowed in YAML"),
+        (b"application: {name: a\x07}\n", ":1: the character U+0007 is not allowed in YAML"),
         (b"[" * 100_000, ":1: the document is nested deeper than 100 levels"),
     ],
 )

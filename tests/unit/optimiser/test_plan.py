@@ -8,7 +8,7 @@ import yaml
 
 from modak.catalogue import load_catalogue
 from modak.jobs.files import source_uploads
-from modak.model.plan import Plan, Source
+from modak.model.plan import Image, Plan, Source
 from modak.optimiser import keep, make_plan
 from modak.optimiser.table import render
 from modak.performance.records import Table
@@ -81,6 +81,48 @@ def test_a_choice_that_the_target_lost_is_not_kept(digits, measured):
     _, poorer = digits(facts__node__cpu_features=[])
     new = make_plan(deployment, poorer, [TRAIN], now=NOW, measurements=measured)
     assert keep(new, old) is new
+
+
+EDITS = {
+    "pre_execution": lambda p: {"job": p.job.model_copy(update={"pre_execution": "id"})},
+    "environment": lambda p: {"application": p.application.model_copy(update={"environment": {"A": "b"}})},
+    "argv": lambda p: {"chosen": p.chosen.model_copy(update={"argv": ["id"]})},
+    "preload": lambda p: {"chosen": p.chosen.model_copy(update={"preload": ["evil.so"]})},
+    "launcher": lambda p: {"chosen": p.chosen.model_copy(update={"launcher_text": "id"})},
+    "workspace": lambda p: {"target": p.target.model_copy(update={"workspace": "/evil"})},
+    "scheduler": lambda p: {"scheduler": "slurm"},
+    "name": lambda p: {"name": "other"},
+    "sources": lambda p: {"sources": []},
+    "secrets": lambda p: {"secrets": {"A": "0" * 64}},
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edited_plan_is_not_kept_though_its_hashes_say_so(digits, measured, edit):
+    deployment, facts = digits()
+    new = make_plan(deployment, facts, [TRAIN], now=NOW, measurements=measured)
+    old = new.model_copy(update={"created": "2020-01-01T00:00:00Z"})
+    assert keep(new, old) is old
+    assert keep(new, old, own=False) is old
+    edited = old.model_copy(update=EDITS[edit](old))
+    assert keep(new, edited) is new
+    assert keep(new, edited, own=False) is new
+
+
+def test_the_digest_of_an_image_is_taken_from_an_own_plan_only(digits, measured):
+    deployment, facts = digits()
+    plan = make_plan(deployment, facts, [TRAIN], now=NOW, measurements=measured)
+    image = Image(reference="docker://keras:3")
+
+    def with_digest(digest):
+        chosen = plan.chosen.model_copy(update={"image": image.model_copy(update={"digest": digest})})
+        return plan.model_copy(update={"chosen": chosen})
+
+    new, old = with_digest(None), with_digest("sha256:" + "1" * 64)
+    assert keep(new, old) is old
+    assert keep(new, old, own=False) is new
+    assert keep(with_digest("sha256:" + "1" * 64), old, own=False) is old
+    assert keep(with_digest("sha256:" + "2" * 64), old, own=False) is not old
 
 
 def test_a_script_from_another_folder_runs_where_it_was_put(digits, measured):

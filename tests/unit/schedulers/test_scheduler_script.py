@@ -306,7 +306,7 @@ def test_srun_needs_slurm(scheduler: str) -> None:
     [
         (
             {"environment": {"KERAS_BACKEND": "torch"}, "candidate": {"environment": {"KERAS_BACKEND": "jax"}}},
-            "application.environment.KERAS_BACKEND is 'torch' and the plan's candidate 'default' needs 'jax'",
+            "application.environment.KERAS_BACKEND differs from 'jax', which the plan's candidate 'default' needs",
         ),
         ({"environment": {"IFS": "x"}}, "application.environment.IFS cannot be set: the shell keeps"),
         ({"job": {"environment": {"UID": "0"}}}, "job.environment.UID cannot be set: the shell keeps"),

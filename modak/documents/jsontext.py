@@ -1,0 +1,44 @@
+"""JSON of others, which may be anything: bounded, and every fault of it one sentence."""
+
+import json
+from pathlib import Path
+from typing import Any, NoReturn
+
+from modak.documents.reading import read_text
+from modak.errors import InputError
+
+
+def read_json(path: Path, hint: str = "") -> Any:
+    """Return what a JSON file holds; InputError names the file, the line where there is one, and the ``hint``."""
+    return parse_json(read_text(path), str(path), hint)
+
+
+def parse_json(text: str, origin: str, hint: str = "") -> Any:
+    """Return what JSON text holds; InputError begins with ``origin`` and ends with the ``hint``."""
+    end = f"; {hint}" if hint else ""
+    try:
+        return json.loads(text, parse_constant=_no_number, parse_float=_finite, parse_int=_whole)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{origin}:{error.lineno}: not JSON: {error.msg}{end}") from None
+    except ValueError as error:
+        raise InputError(f"{origin}: not JSON: {error}{end}") from None
+    except RecursionError:
+        raise InputError(f"{origin}: the JSON is nested too deeply{end}") from None
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a number in JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError(f"the number {text[:20]} is too large")
+    return number
+
+
+def _whole(text: str) -> int:
+    # Python refuses to convert more than 4300 digits (CVE-2020-10735), and nothing here counts beyond 64 bits.
+    if len(text) > 40:
+        raise ValueError(f"a number has {len(text)} digits")
+    return int(text)

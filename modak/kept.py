@@ -1,0 +1,71 @@
+"""The Plan that lies beside the results of a run, where others may have changed it."""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from modak.documents import check
+from modak.documents.jsontext import parse_json
+from modak.documents.reading import read_text
+from modak.errors import InputError
+from modak.model.plan import Plan
+from modak.state import is_own, remember, write_private
+
+PLAN_FILE = "plan.json"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A Plan that was read from a results folder."""
+
+    path: Path
+    plan: Plan
+    own: bool | None
+    """Whether this controller wrote it as it is; False where it was changed since, None where that is not known."""
+
+
+def kept_plan(results: Path, name: str) -> Kept | None:
+    """Return the Plan that was deployed under the run's ``name``, None where there is none.
+
+    InputError when the file is there and is no Plan of this version, or is the Plan of another run.
+    """
+    path = results / name / PLAN_FILE
+    if not path.exists():
+        return None
+    hint = "remove it, or deploy with force=true, to plan anew"
+    if not path.is_file():  # a pipe would be waited for without end
+        raise InputError(f"{path}: this is not a file; {hint}")
+    text = read_text(path)
+    try:
+        plan = check(Plan, parse_json(text, str(path), hint), origin=str(path))
+    except RecursionError:
+        raise InputError(f"{path}: the JSON is nested too deeply; {hint}") from None
+    if plan.name != name:
+        raise InputError(f"{path}: this is the Plan of the run '{plan.name}', not of '{name}'; {hint}")
+    return Kept(path, plan, is_own(path, text))
+
+
+def keep_plan(plan: Plan, results: Path) -> bool:
+    """Write the Plan where ``kept_plan`` finds it, for its owner only; return whether that changed anything."""
+    path = results / plan.name / PLAN_FILE
+    text = plan.to_json()
+    changed = False
+    try:
+        if not _holds(path, text):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_private(path, text)
+            changed = True
+        path.chmod(0o600)
+    except OSError as error:
+        raise InputError(f"the plan cannot be kept as {path}: {error.strerror}") from None
+    # Without this record the Plan is only trusted less, so that a home that cannot be written to is no reason to stop.
+    with suppress(OSError, InputError):
+        remember(path, text)
+    return changed
+
+
+def _holds(path: Path, text: str) -> bool:
+    try:
+        return path.read_bytes() == text.encode()
+    except FileNotFoundError:
+        return False
