@@ -7,7 +7,9 @@ from modak.discovery.probe import Answer
 from modak.model.target import FileSystem
 
 _FOLDERS: tuple[Literal["home", "workspace"], ...] = ("home", "workspace")
-_LINE = re.compile(r".+?\s+(?P<size>\d{1,16})\s+-?\d{1,16}\s+(?P<free>-?\d{1,16})\s+(?:\d+%|-)\s+(?P<mount>/.*)", re.ASCII)
+_LINE = re.compile(
+    r".+?\s+(?P<size>\d{1,16})\s+-?\d{1,16}\s+(?P<free>-?\d{1,16})\s+(?:\d+%|-)\s+(?P<mount>/.*)", re.ASCII
+)
 
 
 def parse_file_systems(answer: Answer) -> dict[Literal["home", "workspace"], FileSystem]:

@@ -27,7 +27,7 @@ class ExitRecord:
     end: float | None = None
     """End of the application, or when this was written."""
     seconds: float | None = None
-    """Wall seconds of the application."""
+    """Wall seconds of the application; None where its node's clock was set meanwhile and nothing else tells them."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def parse_exit(text: str) -> ExitRecord | None:
     start, end = _number(fields, "started", "start"), _number(fields, "ended", "end", "finished")
     seconds = _number(fields, "seconds")
     if seconds is None and start is not None and end is not None:
-        seconds = max(0.0, end - start)
+        seconds = _elapsed(end - start, fields)
     return ExitRecord(
         state=cast(RecordedState, state),
         code=int(code),
@@ -65,6 +65,18 @@ def parse_exit(text: str) -> ExitRecord | None:
         end=end,
         seconds=seconds,
     )
+
+
+def _elapsed(by_clock: float, fields: dict[str, str]) -> float | None:
+    """Return the seconds between start and end by the clock, or by the node's uptime where the clock was set meanwhile.
+
+    A clock that is merely corrected is at most 500 ppm faster or slower (adjtimex(2)); /proc/uptime counts hundredths.
+    """
+    start, end = _number(fields, "start_uptime"), _number(fields, "end_uptime")
+    if start is None or end is None or end < start:
+        return by_clock if by_clock >= 0 else None
+    by_uptime = end - start
+    return by_clock if abs(by_clock - by_uptime) <= 0.1 + 0.001 * by_uptime else round(by_uptime, 2)
 
 
 def parse_start(text: str) -> StartRecord | None:

@@ -58,8 +58,12 @@ def record_of(folder: Path, catalogue: Catalogue, *, first: str = FIRST, later: 
     plan, job = _read(folder / PLAN, Plan), _read(folder / JOB, JobResult)
     if job.tag != plan.tag():
         raise InputError(f"{folder}: {JOB} is of another job than {PLAN}: {job.tag}, not {plan.tag()}")
-    if job.state != "completed" or job.seconds is None:
+    if job.state != "completed":
         raise InputError(f"{folder / JOB}: a measurement needs a job that completed, and this one is {job.state}")
+    if not job.seconds:
+        raise InputError(
+            f"{folder / JOB}: a measurement needs the job's seconds, and its node's clock does not tell them"
+        )
     check_recordable(plan, str(folder / PLAN))
     chosen, resources = plan.chosen, plan.chosen.resources
     when = datetime.fromtimestamp(job.started or job.submitted or 0, UTC)

@@ -110,7 +110,9 @@ def test_the_ranks_of_mpich_join(
 
 
 def test_ranks_that_are_offered_nothing_are_refused_when_planned(planned: Callable[..., Plan]) -> None:
-    with pytest.raises(InfeasibleError, match=r"target\.mpi_type is none, and mpich needs pmi2 .* 2 ranks would run al"):
+    with pytest.raises(
+        InfeasibleError, match=r"target\.mpi_type is none, and mpich needs pmi2 .* 2 ranks would run al"
+    ):
         planned(target={"mpi_type": "none"})
     with pytest.raises(InfeasibleError, match=r"target\.mpi_type is pmi7, and srun of rig knows .*none.*pmi2"):
         planned(target={"mpi_type": "pmi7"})

@@ -37,6 +37,14 @@ modak_now() {
   esac
 }
 
+modak_uptime() { # seconds since the node started: no clock that somebody sets; nothing where the kernel does not say
+  if [ -r /proc/uptime ]; then
+    # shellcheck disable=SC2034 # the second figure is not wanted
+    read -r modak_since modak_rest </proc/uptime
+    echo "$modak_since"
+  fi
+}
+
 modak_note() { # NAME VALUE: a line for a record
   PATH=$modak_path printf '%s=%s\n' "$1" "$2"
 }
@@ -193,7 +201,10 @@ modak_leave() { # CODE
   modak_stopped=
   modak_app=
   trap 'modak_on_stop' TERM
-  modak_note start "$(modak_now)" | modak_keep run
+  {
+    modak_note start "$(modak_now)"
+    modak_note start_uptime "$(modak_uptime)"
+  } | modak_keep run
   (
     exec sh -c '# Enters a container with the chosen part of the environment, once per rank.
 # Arguments: how the runtime takes variables, an awk pattern of the names that pass, the command.
@@ -226,7 +237,10 @@ exec "$@"
   modak_app=$!
   [ -z "$modak_stopped" ] || kill -s TERM "$modak_app" 2>/dev/null # it came before there was anything to stop
   modak_await "$modak_app"
-  modak_note end "$(modak_now)" >>"$modak_state/run$modak_suffix"
+  {
+    modak_note end "$(modak_now)"
+    modak_note end_uptime "$(modak_uptime)"
+  } >>"$modak_state/run$modak_suffix"
   trap 'exit 143' TERM
   if [ -z "$modak_stopped" ]; then
     PATH=$modak_path printf '%s\n' 'tar -cf model.tar model' | modak_keep post_execution

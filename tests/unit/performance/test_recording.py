@@ -102,7 +102,8 @@ def test_without_phases_the_whole_counts(results):
     ("change", "words"),
     [
         ({"state": "failed"}, "needs a job that completed, and this one is failed"),
-        ({"seconds": None}, "needs a job that completed"),
+        ({"seconds": None}, "needs the job's seconds, and its node's clock does not tell them"),
+        ({"seconds": 0.0}, "needs the job's seconds"),
         ({"tag": "modak-0123456789abcdef"}, "is of another job than plan.json"),
     ],
 )
