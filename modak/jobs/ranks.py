@@ -1,9 +1,10 @@
 """The start of several ranks: which interface their MPI library needs, and whether their launcher offers it.
 
-A rank whose library finds no process manager does not fail: it runs alone, as rank 0 of 1, and the program "completes"
-as many times as there are ranks. That happens to MPICH under ``srun`` without ``--mpi=pmi2`` (Slurm's MpiDefault is
-``none``), to Debian's Open MPI under ``--mpi=pmi2``, and to either of them under the other's ``mpirun``. The launcher
-gives each rank the variables of what it offers, so that a rank that would be alone is known before the program starts.
+A rank whose library finds no process manager need not fail: it runs alone, as rank 0 of 1, and the program "completes"
+as many times as there are ranks. MPICH 4.0 does so under ``srun`` without ``--mpi=pmi2`` (Slurm's MpiDefault is
+``none``), and either library under the other's ``mpirun``; Open MPI 4.1 gives up under ``srun`` without PMIx. The
+launcher gives each rank the variables of what it offers, so that a rank that would be alone is known before the program
+starts.
 """
 
 from collections.abc import Mapping, Sequence

@@ -32,7 +32,7 @@ class ExitRecord:
     end: float | None = None
     """End of the application, or when this was written."""
     seconds: float | None = None
-    """Wall seconds of the application."""
+    """Wall seconds of the application; None where its node's clock was set meanwhile and nothing else tells them."""
     job: str | None = None
     """The scheduler's id as the job saw it."""
     reason: str = ""

@@ -73,6 +73,9 @@ def _is_of(record: Measurement, work: Work, place: Place, levers: LeverSet) -> b
     packages = {name: version for name in record.software if (version := place.version_of(name)) is not None}
     # Cores follow from ranks and threads, and length from the numbers of units and samples, which the laws know.
     others = differences(record, work, packages) - {"cores", "length"}
+    processors = {record.hardware.microarchitecture, record.hardware.cpu_model, work.microarchitecture, work.cpu_model}
+    if processors == {None}:  # a job model that describes no node: what is known of both is the same
+        others -= {"processor"}
     return (
         not others
         and record.framework in (None, work.framework)

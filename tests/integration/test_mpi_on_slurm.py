@@ -110,7 +110,9 @@ def test_the_ranks_of_mpich_join(
 
 
 def test_ranks_that_are_offered_nothing_are_refused_when_planned(planned: Callable[..., Plan]) -> None:
-    with pytest.raises(InfeasibleError, match=r"target\.mpi_type is none, and mpich needs pmi2 .* 2 ranks would run al"):
+    with pytest.raises(
+        InfeasibleError, match=r"target\.mpi_type is none, and mpich needs pmi2 .* 2 ranks would run al"
+    ):
         planned(target={"mpi_type": "none"})
     with pytest.raises(InfeasibleError, match=r"target\.mpi_type is pmi7, and srun of rig knows .*none.*pmi2"):
         planned(target={"mpi_type": "pmi7"})
@@ -160,3 +162,31 @@ def test_a_program_that_nobody_can_look_into_is_checked_where_its_library_is_nam
     result, output = run(planned("sh", hidden, target={"mpi_type": "pmi2"}, mpi="openmpi"))
     assert result.state == "failed"
     assert "the program uses Open MPI, which needs PMIx" in output
+
+
+@pytest.fixture(scope="module")
+def open_mpi(real_slurm: Rig) -> str:
+    """The command that builds with Open MPI; skip where the rig has none, or its Slurm has no library for PMIx."""
+    if "rc 0" not in real_slurm.ssh("mpicc.openmpi --version >/dev/null 2>&1 && srun --mpi=pmix true; echo rc $?"):
+        pytest.skip("there is no Open MPI here that Slurm's PMIx can start")
+    return "mpicc.openmpi -O1 -o ranks ranks.c"
+
+
+def test_the_ranks_of_open_mpi_join(planned: Callable[..., Plan], run: Callable[..., Any], open_mpi: str) -> None:
+    """What the target says of itself is MPICH alone: the program itself shows what it needs."""
+    plan = planned(pre_execution=open_mpi)
+    assert {library.family for library in plan.facts.mpi} == {"mpich"}
+    result, output = run(plan)
+    assert (result.state, sorted(line for line in output.splitlines() if "rank" in line)) == ("completed", TWO)
+
+
+@pytest.mark.parametrize(
+    "launch", [{"target": {"mpi_type": "pmi2"}}, {"mpi_launcher": "mpirun"}], ids=["srun --mpi=pmi2", "MPICH's mpirun"]
+)
+def test_the_ranks_of_open_mpi_are_not_started_alone(
+    launch: dict[str, Any], planned: Callable[..., Plan], run: Callable[..., Any], open_mpi: str
+) -> None:
+    result, output = run(planned(pre_execution=open_mpi, **launch))
+    assert result.state == "failed"
+    assert "the program uses Open MPI, which needs PMIx" in output
+    assert "rank 0" not in output

@@ -108,7 +108,9 @@ class SlurmOverSsh(Site):
         self.rig = rig
         self.user = pwd.getpwuid(rig.home.stat().st_uid)
         patience = replace(Patience(), settle=3.0, lost=6.0, pause=0.3, linger=0.0)
-        super().__init__(Path(tempfile.mkdtemp(prefix="soak.", dir=rig.home.resolve())), "slurm", "slurm", patience, 2.0)
+        super().__init__(
+            Path(tempfile.mkdtemp(prefix="soak.", dir=rig.home.resolve())), "slurm", "slurm", patience, 2.0
+        )
         self.owned(self.top)
 
     def transport(self) -> Transport:

@@ -145,7 +145,7 @@ class Disk:
             elif op.name in folder:
                 names.setdefault(op.to_folder, {})[op.to_name] = folder.pop(op.name)
         contents = self._contents(point, data)
-        tree: dict[str, bytes | None | str] = {}
+        tree: dict[str, bytes | str | None] = {}
 
         def walk(inode: int, path: str) -> None:
             for name, child in names.get(inode, {}).items():

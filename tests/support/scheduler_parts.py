@@ -91,6 +91,7 @@ def make(
         error=None if options.join_output else f"{directory}/{options.error or 'error.log'}",
         resources=shape,
         options=options,
+        rank_start=plan.chosen.rank_start,
         target=where,
     )
     return Part(spec, plan, registry.get(scheduler))

@@ -4,9 +4,10 @@ import time
 from random import Random
 
 from controllers import Controller
+from sites_of_soak import Prefixed, Site
+
 from kinds.kills import expect, strike
 from modak.transport.base import Transport
-from sites_of_soak import Prefixed, Site
 
 ROUNDS = {"machine": 80, "slurm": 20}
 # Each call sees another jump of the list.
@@ -24,7 +25,7 @@ def one(site: Site, name: str, chance: Random) -> str:
     jumps = [chance.choice([0, 5, 3600, -3600, 86400, -86400, -5]) for _ in range(7)]
     date = folder / "date"
     script = _DATE.format(jumps=" ".join(map(str, jumps)), count=len(jumps), format="$format")
-    date.write_text(script.replace("set -- ", 'format=${1:-+%s}\nset -- ', 1))
+    date.write_text(script.replace("set -- ", "format=${1:-+%s}\nset -- ", 1))
     date.chmod(0o755)
     site.owned(date)
 

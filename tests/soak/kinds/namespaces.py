@@ -4,8 +4,9 @@ import time
 from random import Random
 
 from controllers import Controller
-from kinds.kills import expect
 from sites_of_soak import Apart, Site, SlurmOverSsh
+
+from kinds.kills import expect
 
 ROUNDS = {"machine": 100, "slurm": 30}
 

@@ -6,11 +6,12 @@ from random import Random
 from typing import Any
 
 from controllers import Controller
+from sites_of_soak import Site
+
 from kinds.kills import expect, strike
 from modak.schedulers.base import JobSpec
 from modak.schedulers.process import Process
 from modak.schedulers.slurm import Slurm
-from sites_of_soak import Site
 
 ROUNDS = {"machine": 90, "slurm": 40}
 REAL = (1, 12, 35, 70, 130)

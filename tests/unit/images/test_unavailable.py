@@ -146,5 +146,5 @@ def test_what_the_user_asked_for_is_not_replaced(
     plan: Callable[..., Any], application: dict[str, Any], request_: dict[str, Any]
 ) -> None:
     table = Table([record("fast", [10.0]), record("quick", [11.0])])
-    with pytest.raises(TargetError, match="^the image 'fast' is not available: the registry 127.0.0.1:[0-9]+ cannot"):
+    with pytest.raises(TargetError, match=r"^the image 'fast' is not available: the registry 127.0.0.1:[0-9]+ cannot"):
         plan(table, application, request_)

@@ -144,7 +144,7 @@ def test_a_law_is_fitted_to_runs_that_differ_in_layout_alone(case):
 
 def test_runs_that_differ_in_more_than_layout_are_no_law_but_are_told():
     others = list(metis("20 + 424 / r", {"configuration.levers": ["malloc-hugepages"]}))
-    with pytest.raises(ModakError, match="nothing is known of how .*; 6 measurements of it with other levers, .* not"):
+    with pytest.raises(ModakError, match=r"nothing is known of how .*; 6 measurements of it with other levers, .* not"):
         metis_plan({}, others, request={"objective": "efficiency", "minimal_efficiency": 0.5})
 
 
