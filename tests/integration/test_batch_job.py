@@ -273,7 +273,7 @@ def test_a_job_whose_names_and_output_attack(
     names = " ".join(quote(name) for name in ODD_NAMES)
     line = (
         f'mkdir -p out/empty; cd out; for name in {names}; do printf x >./"$name"; done; ln -s /etc/passwd gone; '
-        r"printf 'a\033[2Jb\rPLAY RECAP ***\342\200\250ok: [x]\302\2331m\n'"
+        r"""printf x >"$(printf 'bytes\377')"; printf 'a\033[2Jb\rPLAY RECAP ***\342\200\250ok: [x]\302\2331m\n'"""
     )
     deployed = shell(line, slurm=slurm, outputs=["out"])
     code, text = user.play([batch_job(deployed, follow=True)])
