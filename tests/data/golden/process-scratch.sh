@@ -28,10 +28,6 @@ modak_now() {
   esac
 }
 
-modak_uptime() { # prints the seconds since the node was started, which nobody sets as they do the clock
-  [ ! -r /proc/uptime ] || { read -r modak_time _ </proc/uptime && echo "$modak_time"; }
-}
-
 modak_note() { # NAME VALUE: a line for a record
   PATH=$modak_path printf '%s=%s\n' "$1" "$2"
 }
@@ -188,7 +184,7 @@ modak_leave() { # CODE
   modak_stopped=
   modak_app=
   trap 'modak_on_stop' TERM
-  { modak_note start "$(modak_now)"; modak_note uptime_start "$(modak_uptime)"; } | modak_keep run
+  modak_note start "$(modak_now)" | modak_keep run
   (
     exec sh -c '# Enters a container with the chosen part of the environment, once per rank.
 # Arguments: how the runtime takes variables, an awk pattern of the names that pass, the command.
@@ -221,7 +217,7 @@ exec "$@"
   modak_app=$!
   [ -z "$modak_stopped" ] || kill -s TERM "$modak_app" 2>/dev/null # it came before there was anything to stop
   modak_await "$modak_app"
-  { modak_note end "$(modak_now)"; modak_note uptime_end "$(modak_uptime)"; } >>"$modak_state/run$modak_suffix"
+  modak_note end "$(modak_now)" >>"$modak_state/run$modak_suffix"
   trap 'exit 143' TERM
   if [ -z "$modak_stopped" ]; then
     PATH=$modak_path printf '%s\n' 'tar -cf model.tar model' | modak_keep post_execution

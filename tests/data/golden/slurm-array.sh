@@ -37,10 +37,6 @@ modak_now() {
   esac
 }
 
-modak_uptime() { # prints the seconds since the node was started, which nobody sets as they do the clock
-  [ ! -r /proc/uptime ] || { read -r modak_time _ </proc/uptime && echo "$modak_time"; }
-}
-
 modak_note() { # NAME VALUE: a line for a record
   PATH=$modak_path printf '%s=%s\n' "$1" "$2"
 }
@@ -119,14 +115,14 @@ exec >/home/user/.modak/runs/digits-0123456789abcdef/output.log"$modak_suffix" 2
   modak_stopped=
   modak_app=
   trap 'modak_stopped=1; [ -z "$modak_app" ] || kill -s TERM "$modak_app" 2>/dev/null' TERM
-  { modak_note start "$(modak_now)"; modak_note uptime_start "$(modak_uptime)"; } | modak_keep run
+  modak_note start "$(modak_now)" | modak_keep run
   (
     exec ./train --epochs 12
   ) &
   modak_app=$!
   [ -z "$modak_stopped" ] || kill -s TERM "$modak_app" 2>/dev/null # it came before there was anything to stop
   modak_await "$modak_app"
-  { modak_note end "$(modak_now)"; modak_note uptime_end "$(modak_uptime)"; } >>"$modak_state/run$modak_suffix"
+  modak_note end "$(modak_now)" >>"$modak_state/run$modak_suffix"
   exit "$modak_code"
 ) </dev/null &
 modak_body=$!

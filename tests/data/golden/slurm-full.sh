@@ -40,10 +40,6 @@ modak_now() {
   esac
 }
 
-modak_uptime() { # prints the seconds since the node was started, which nobody sets as they do the clock
-  [ ! -r /proc/uptime ] || { read -r modak_time _ </proc/uptime && echo "$modak_time"; }
-}
-
 modak_note() { # NAME VALUE: a line for a record
   PATH=$modak_path printf '%s=%s\n' "$1" "$2"
 }
@@ -173,7 +169,7 @@ export STAGE=/tmp/$USER' | modak_keep pre_execution
   modak_stopped=
   modak_app=
   trap 'modak_stopped=1; [ -z "$modak_app" ] || kill -s TERM "$modak_app" 2>/dev/null' TERM
-  { modak_note start "$(modak_now)"; modak_note uptime_start "$(modak_uptime)"; } | modak_keep run
+  modak_note start "$(modak_now)" | modak_keep run
   (
     modak_preload libtcmalloc_minimal.so.4
     exec srun --export=ALL --kill-on-bad-exit=1 --nodes=1 --ntasks=4 --ntasks-per-node=4 --cpus-per-task=2 ./train --epochs 12
@@ -181,7 +177,7 @@ export STAGE=/tmp/$USER' | modak_keep pre_execution
   modak_app=$!
   [ -z "$modak_stopped" ] || kill -s TERM "$modak_app" 2>/dev/null # it came before there was anything to stop
   modak_await "$modak_app"
-  { modak_note end "$(modak_now)"; modak_note uptime_end "$(modak_uptime)"; } >>"$modak_state/run$modak_suffix"
+  modak_note end "$(modak_now)" >>"$modak_state/run$modak_suffix"
   trap - TERM
   if [ -z "$modak_stopped" ]; then
     PATH=$modak_path printf '%s\n' 'rm -rf "$STAGE"' | modak_keep post_execution
