@@ -299,7 +299,7 @@ def test_a_target_whose_home_is_a_command_for_sftp(
     victim = tmp_path / "victim"
     profile = real_slurm.home / ".bashrc"
     before = profile.read_text() if profile.exists() else None
-    deployed = shell("true", slurm=True, sources=(source("large", large),))
+    deployed = shell("true", slurm=True, sources=(source("large", large),), inputs=["large"])
     profile.write_text(f"export HOME=$'{real_slurm.home}/x\\n!touch {victim}\\n'\n")
     try:
         code, text = there.play([batch_job(deployed, search_paths=[str(tmp_path)])])
