@@ -1,1 +1,1 @@
-"""The life of a job on a target: staged, submitted once, watched, brought back, removed."""
+"""The life of a job on a target: staged, submitted once, watched, its results fetched, removed."""

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the modak authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Wait for many jobs of a target at once, and bring their results."""
+"""Wait for many jobs of a target at once, and fetch their results."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _scheduler_of(item: Present) -> str:
 
 
 def _check_names(plans: list[Plan]) -> None:
-    """Raise InputError where two plans would bring their results to one folder."""
+    """Raise InputError where two plans would fetch their results to one folder."""
     if not plans:
         raise InputError("plans: there is none to wait for")
     twice = [name for name, count in Counter(plan.name for plan in plans).items() if count > 1]

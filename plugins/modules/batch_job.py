@@ -11,8 +11,8 @@ module: batch_job
 short_description: Run the job of a plan on a machine or a cluster, once
 version_added: "0.1.0"
 description:
-  - Brings the files of a plan to the target of the play, submits its job to the scheduler that the plan names, waits
-    until it has ended, and brings its results back.
+  - Copies the files of a plan to the target of the play, submits its job to the scheduler that the plan names, waits
+    until it has ended, and fetches its results.
   - A job is submitted once. It carries a tag made from the plan, in the scheduler and in its folder on the target, so a
     task that runs again finds the running or finished job and follows it, whatever happened to the first run. A plan
     that does something else has another tag and is another job.
@@ -35,7 +35,7 @@ options:
     choices: [present, restarted, absent]
     default: present
   wait:
-    description: Wait until the job has ended, and bring its results. M(modak.deploy.batch_job_info) tells of it later.
+    description: Wait until the job has ended, and fetch its results. M(modak.deploy.batch_job_info) tells of it later.
     type: bool
     default: true
   timeout:
@@ -58,7 +58,7 @@ options:
   results:
     description:
       - Folder on the controller that gets a folder of the run's name with outputs, metrics, logs and plan.
-      - Files that are there already and have not changed are not brought again.
+      - Files that are there already and have not changed are not transferred again.
     type: path
     default: results
   secret_commands:
@@ -100,7 +100,7 @@ EXAMPLES = r"""
     search_paths: ["{{ playbook_dir }}"]
   register: decision
 
-- name: Run it, and bring its results to ./results/digits
+- name: Run it, and fetch its results to ./results/digits
   modak.deploy.batch_job:
     plan: "{{ decision.plan }}"
     search_paths: ["{{ playbook_dir }}"]
@@ -197,10 +197,18 @@ job:
       returned: always
       sample: /home/user/.modak/runs/digits-0123456789abcdef
     results:
-      description: Folder on the controller that the results were brought to.
+      description: Folder on the controller that the results were fetched to.
       type: str
       returned: always
       sample: /home/me/results/digits
+    not_fetched:
+      description:
+        - What the outputs hold that cannot be fetched, such as sockets and symbolic links that lead out of the results,
+          each with the reason. The task warns of it.
+      type: list
+      elements: str
+      returned: always
+      sample: ["out/latest: it is a symbolic link to '/scratch/run7', outside the results"]
     metrics:
       description: What the application wrote to its metrics file.
       type: dict

@@ -12,7 +12,7 @@ short_description: Tell what became of a job of modak.deploy.batch_job
 version_added: "0.1.0"
 description:
   - Asks the scheduler and the job's own records on the target of the play, once.
-  - Changes nothing and brings no files.
+  - Changes nothing and fetches no files.
 author: the modak authors (@modak)
 options:
   plan:

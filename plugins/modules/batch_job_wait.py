@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: batch_job_wait
-short_description: Wait for many jobs of a target at once, and bring their results
+short_description: Wait for many jobs of a target at once, and fetch their results
 version_added: "0.1.0"
 description:
   - Waits for jobs that M(modak.deploy.batch_job) submitted with O(modak.deploy.batch_job#module:wait=false).
@@ -35,7 +35,7 @@ options:
     default: results
 attributes:
   check_mode:
-    description: Tells how the jobs are now, and neither waits nor brings files.
+    description: Tells how the jobs are now, and neither waits nor fetches files.
     support: full
   diff_mode:
     description: There is nothing to differ.

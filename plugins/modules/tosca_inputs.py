@@ -73,7 +73,7 @@ given:
       description: Folder on the controller under which the run gets its own.
       type: str
     tosca_wait:
-      description: Wait for the job's end and bring its results back.
+      description: Wait for the job's end and fetch its results.
       type: bool
     tosca_timeout:
       description: Seconds to wait at most, without a limit when 0.

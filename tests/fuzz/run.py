@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "support"), str(HERE.parent.parent)]
 
 MODULES = ("results", "target")
-LIMIT = 30
+LIMIT = 300
 """Seconds after which a case is taken for a loop."""
 Case = Callable[[Random, Path], None]
 

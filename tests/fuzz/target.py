@@ -25,8 +25,8 @@ STATES = yaml.safe_load((DATA / "schedulers" / "states.yaml").read_text())
 PROBES = sorted((DATA / "discovery" / "parts").rglob("*"))
 START = "tag=modak-1\nstart=1700000000.5\njob=17\nhost=n1\n"
 EXIT = (
-    "tag=modak-1\nstate=completed\ncode=0\nsignal=\njob=17\nhost=n1\nstart=1700000000.5\nuptime_start=5.1\n"
-    "end=1700000009\nuptime_end=9.2\nfinished=1700000010\n"
+    "tag=modak-1\nstate=completed\ncode=0\nsignal=\njob=17\nhost=n1\nstart=1700000000.5\n"
+    "end=1700000009\nfinished=1700000010\n"
 )
 
 

@@ -1,16 +1,19 @@
 """The modules batch_job and batch_job_info as a user's tasks, on this machine and on the real Slurm."""
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import pytest
 import yaml
 
-from jobplans import plan
+from jobplans import plan, source
+from modak.jobs.files import LARGE
 from modak.model.plan import Plan
 from modak.model.target import Polling
 from modak.performance.store import Store
@@ -256,3 +259,54 @@ def test_few_ssh_sessions(there: User, shell: Callable[..., Plan], tmp_path: Pat
     assert code == 0, text
     assert len((tmp_path / "sessions").read_text().splitlines()) < 12
     assert (there.folder / "results" / deployed.name / "out").exists()
+
+
+ODD_NAMES = ["line\nfeed", "sep\u2028arator", "car\rriage", "back\\slash", "-rf", "$(touch oops)", "ü"]
+
+
+@pytest.mark.parametrize("slurm", [False, True])
+def test_a_job_whose_names_and_output_attack(
+    request: pytest.FixtureRequest, shell: Callable[..., Plan], slurm: bool
+) -> None:
+    """Names of files that forge lines of a listing, text that forges lines on the terminal, through Ansible itself."""
+    user: User = request.getfixturevalue("there" if slurm else "here")
+    names = " ".join(quote(name) for name in ODD_NAMES)
+    line = (
+        f'mkdir -p out/empty; cd out; for name in {names}; do printf x >./"$name"; done; ln -s /etc/passwd gone; '
+        r"""printf x >"$(printf 'bytes\377')"; printf 'a\033[2Jb\rPLAY RECAP ***\342\200\250ok: [x]\302\2331m\n'"""
+    )
+    deployed = shell(line, slurm=slurm, outputs=["out"])
+    code, text = user.play([batch_job(deployed, follow=True)])
+    assert code == 0, text
+    (returned,) = user.returned()
+    assert returned["job"]["not_fetched"] == ["out/gone: it is a symbolic link to '/etc/passwd', outside the results"]
+    assert "not fetched: out/gone" in text.replace("\n", " ")
+    results = user.folder / "results" / deployed.name
+    assert {path.name for path in (results / "out").iterdir()} == {*ODD_NAMES, "bytes\udcff", "empty"}
+    assert not list(user.folder.rglob("oops"))
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028]", text)
+    assert [line.split(" ")[0] for line in text.splitlines()].count("PLAY") == 2  # the play, and one recap
+    code, text = user.play([batch_job(deployed)])
+    assert user.returned()[0]["changed"] is False
+
+
+def test_a_target_whose_home_is_a_command_for_sftp(
+    there: User, shell: Callable[..., Plan], real_slurm: Rig, tmp_path: Path
+) -> None:
+    """A start-up file there sets what becomes part of paths; sftp runs lines of its batch that begin with '!'."""
+    large = tmp_path / "large"
+    large.write_bytes(b"x" * LARGE)
+    victim = tmp_path / "victim"
+    profile = real_slurm.home / ".bashrc"
+    before = profile.read_text() if profile.exists() else None
+    deployed = shell("true", slurm=True, sources=(source("large", large),), inputs=["large"])
+    profile.write_text(f"export HOME=$'{real_slurm.home}/x\\n!touch {victim}\\n'\n")
+    try:
+        code, text = there.play([batch_job(deployed, search_paths=[str(tmp_path)])])
+    finally:
+        profile.unlink()
+        if before is not None:
+            profile.write_text(before)
+    assert code != 0
+    assert "the target reports a folder for the job that is not supported" in sentence_in(text)
+    assert not victim.exists()

@@ -61,8 +61,8 @@ def fetch_results(transport: Transport, job: Job, result: JobResult, results: Pa
     path = results / job.plan.name
     outputs = declared_outputs(job.plan)
     with ResultsFolder(path) as folder:
+        is_new = _keep_plan(job.plan, folder)
         wanted = [f"{WORK}/{output}" for output in outputs]
-        wanted += [] if _is_kept(job.plan, folder) else [PLAN]
         wanted += _logs(job, completed=result.state == "completed")
         outcome = Transfer(transport, job.spec.directory, wanted, folder).run()
         if outcome.failed:
@@ -71,7 +71,7 @@ def fetch_results(transport: Transport, job: Job, result: JobResult, results: Pa
         if result.state == "completed":
             _check_written(job, outputs, outcome)
             result = result.model_copy(update={"metrics": _metrics(job.plan, folder)})
-        return FetchedResults(result, _keep(result, folder) or outcome.changed)
+        return FetchedResults(result, _keep(result, folder) or outcome.changed or is_new)
 
 
 def _is_kept(plan: Plan, folder: ResultsFolder) -> bool:
@@ -80,6 +80,14 @@ def _is_kept(plan: Plan, folder: ResultsFolder) -> bool:
         return Plan.model_validate_json(folder.read(PLAN, _MAX_PLAN) or b"").tag() == plan.tag()
     except ValueError:
         return False
+
+
+def _keep_plan(plan: Plan, folder: ResultsFolder) -> bool:
+    """Write the Plan where none of the same job lies; return whether it was. The target may have changed its copy."""
+    if _is_kept(plan, folder):
+        return False
+    folder.put(PLAN, plan.to_json().encode(), 0o600)
+    return True
 
 
 def _keep(result: JobResult, folder: ResultsFolder) -> bool:

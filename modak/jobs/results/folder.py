@@ -28,11 +28,11 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a FIFO mus
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class UnsupportedName(Exception):
+class UnsupportedName(InputError):
     """The controller's file system cannot hold this name."""
 
 
-class InTheWay(Exception):
+class InTheWay(InputError):
     """Something of the user's is where a result belongs."""
 
 
@@ -250,12 +250,12 @@ class ResultsFolder:
             os.close(self._cached[1])
             self._cached = None
 
-    def _failed(self, path: str, error: OSError) -> Exception:
-        if error.errno in _NO_SUCH_NAME:
-            return UnsupportedName(error.strerror)
+    def _failed(self, path: str, error: OSError) -> InputError:
         shown = f"{self.path}/{excerpt(path)}" if path else str(self.path)
+        if error.errno in _NO_SUCH_NAME:
+            return UnsupportedName(f"the file system of {self.path} cannot hold this name: {error.strerror}")
         if path and error.errno in _IN_THE_WAY:
-            return InTheWay(shown)
+            return InTheWay(f"something else is at {shown}; move it away")
         return InputError(f"the result {shown} cannot be written: {error.strerror}")
 
 

@@ -175,9 +175,9 @@ class Transfer:
         try:
             outcome.changed |= write() is not False
         except UnsupportedName as error:
-            outcome.skipped[path] = f"the controller's file system cannot hold this name: {error}"
+            outcome.skipped[path] = str(error)
         except InTheWay as error:
-            outcome.failed[path] = f"something else is at {error}; move it away"
+            outcome.failed[path] = str(error)
 
     def _call(self, step: str, arguments: Sequence[str], stdin: str) -> Answer:
         library = ["pack"]

@@ -22,5 +22,5 @@ RUNNER = _runner()
 
 @pytest.mark.parametrize("name", RUNNER.load())
 def test_cases(name: str) -> None:
-    cases = 40 if name == "honest tree" else 150
+    cases = 20 if name == "honest tree" else 100
     assert RUNNER.run(name, RUNNER.load()[name], cases, seed=1) == []

@@ -341,38 +341,12 @@ def _bytes(file: Path) -> bytes:
         return b""
 
 
-@pytest.mark.skipif(not Path("/proc/uptime").exists(), reason="the node has no clock that nobody sets")
-@pytest.mark.parametrize("jump", [3600, -3600])
-def test_a_clock_that_is_set_changes_no_duration(
-    job_folder: Maker, shell: list[str], tmp_path: Path, jump: int
-) -> None:
-    if shell[0] == "busybox":
-        pytest.skip("it uses a date of its own")
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "date").write_text(
-        f"""#!/bin/sh
-n=$(($(cat {tmp_path}/n 2>/dev/null || echo 0) + 1)); echo $n >{tmp_path}/n
-now=$(/bin/date +%s)
-[ "$n" -lt 3 ] || now=$((now + {jump}))
-echo "$now"
-"""
-    )
-    (tmp_path / "bin" / "date").chmod(0o755)
-    folder, _ = job_folder("process", "sleep", "0.2")
-    assert run(folder, shell, {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}) == 0
-    assert abs(record(folder).end - record(folder).start) > 3000
-    assert 0.1 < record(folder).seconds < 300
-
-
 @pytest.mark.parametrize(
     ("lines", "seconds"),
     [
         ("start=100\nend=109\n", 9),
         ("start=100\nend=100\n", None),
         ("start=100\nend=90\n", None),
-        ("start=100\nend=3703\nuptime_start=50.5\nuptime_end=53.0\n", 2.5),
-        ("start=100\nend=103\nuptime_start=50.5\nuptime_end=3.0\n", None),
-        ("start=100\nend=103\nuptime_start=\nuptime_end=\n", 3),
         ("seconds=4\n", 4),
         ("start=99999999999999\nend=99999999999999\n", None),
     ],
