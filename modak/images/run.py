@@ -76,7 +76,9 @@ def _kept() -> dict[str, list[str]]:
 
 @cache
 def _enter_script() -> str:
-    return files("modak.images").joinpath("data/enter.sh").read_text(encoding="utf-8")
+    text = files("modak.images").joinpath("data/enter.sh").read_text(encoding="utf-8")
+    # The comments stay here: what travels is what runs.
+    return "".join(line for line in text.splitlines(keepends=True) if not line.lstrip().startswith("#"))
 
 
 def _enter(runtime: RuntimeName, names: set[str]) -> list[str]:
