@@ -2,7 +2,7 @@
 
 import posixpath
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -16,6 +16,13 @@ from modak.model.plan import Plan
 CHARLIECLOUD_MOUNT, CHARLIECLOUD_SCRATCH = "/mnt/0", "/mnt/1"
 """Mount points that every Charliecloud image has: read-only images get no new ones."""
 
+ENDS: Mapping[int, str] = {
+    119: "the container cannot be started",
+    120: "the image has no such program as the application",
+    121: "a folder that the container is to see is not on the node",
+    122: "the image uses GPUs, and the node has no such device",
+}
+"""Exit codes of data/enter.sh, which looks before it starts the application; its sentence is in the job's log."""
 _INSIDE = {"PYTHONNOUSERSITE": "1"}
 """The home is seen inside, and the user's own Python packages there belong to another Python."""
 
@@ -55,7 +62,8 @@ def wrap(
     for path in binds:
         _check_bind(path, chosen.runtime)
     command = _RUNTIMES[chosen.runtime](plan, image, binds, work)
-    return [*_enter(chosen.runtime, names), *command, *argv]
+    checks = [str(len(argv)), _accelerator(plan)]
+    return [*_enter(chosen.runtime, names), *checks, *command, *argv]
 
 
 def environment_pattern(names: set[str]) -> str:
@@ -74,7 +82,9 @@ def _kept() -> dict[str, list[str]]:
 
 @cache
 def _enter_script() -> str:
-    return files("modak.images").joinpath("data/enter.sh").read_text(encoding="utf-8")
+    text = files("modak.images").joinpath("data/enter.sh").read_text(encoding="utf-8")
+    # The comments stay here: what travels is what runs.
+    return "".join(line for line in text.splitlines(keepends=True) if not line.lstrip().startswith("#"))
 
 
 def _enter(runtime: RuntimeName, names: set[str]) -> list[str]:

@@ -5,7 +5,9 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -165,7 +167,9 @@ class ImageStore:
             yield
             return
         done = threading.Event()
-        thread = threading.Thread(target=self._follow, args=[done, name, file, size], daemon=True)
+        # Ansible's connections are used within the context of their task.
+        work = partial(self._follow, done, name, file, size)
+        thread = threading.Thread(target=copy_context().run, args=[work], daemon=True)
         thread.start()
         try:
             yield

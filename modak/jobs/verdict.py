@@ -128,6 +128,8 @@ def result(job: Job, state: QueueState, records: Records) -> JobResult:
     record = exit_of(job, records) if state.state in ENDS else None
     start = next(iter(records.starts.values()), None)
     code = record.code if record else state.exit_code
+    if state.state == "failed" and code is not None and job.plan.chosen.runtime != "native":
+        state = _of_container(state, code)
     return JobResult(
         id=job.id,
         scheduler=job.scheduler.name,
@@ -143,6 +145,14 @@ def result(job: Job, state: QueueState, records: Records) -> JobResult:
         seconds=record.seconds if record else None,
         directory=job.spec.directory,
     )
+
+
+def _of_container(state: QueueState, code: int) -> QueueState:
+    from modak.images.run import ENDS as OF_CONTAINER
+
+    why = OF_CONTAINER.get(code)
+    text = f"{why}, and the application was not started (exit code {code}; the log names it)"
+    return state if why is None else replace(state, reason=text)
 
 
 def sentence(found: JobResult) -> str:

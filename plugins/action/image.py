@@ -76,12 +76,12 @@ class ActionModule(JobAction):
 
     def _images(self, plan: Plan | None, arguments: dict[str, Any], task_vars: dict[str, Any]) -> Images:
         target, job = _where(plan, arguments, task_vars)
-        transport = self.transport(task_vars)
+        transport, jobs = self.transport(task_vars), self.jobs(task_vars)
         places = [*(plan.request.catalogue if plan else []), *arguments["catalogue"]]
         catalogue = catalogue_for(places, search_folders(arguments["search_paths"], task_vars))
         return Images(
-            ImageStore(transport, locate(transport, target)),
-            self.jobs(task_vars),
+            ImageStore(transport, locate(transport, target), notice=self.reporter.notice),
+            jobs,
             target,
             catalogue.images,
             recipes=recipes_of(catalogue),

@@ -46,6 +46,12 @@ class AnsibleTransport:
         action._compute_environment_string(environment)
         self._prefix = "".join(f"export {name}={quote(str(value))}\n" for name, value in environment.items())
 
+    @property
+    def concurrent(self) -> bool:
+        """Whether two threads may run commands at once: these connections start a process for each command."""
+        name = str(getattr(self._action._connection, "transport", "")).rpartition(".")[2]
+        return name in ("ssh", "local")
+
     def run(self, command: str, *, stdin: bytes | None = None, timeout: float | None = None) -> Completed:
         """See modak.transport.base.Transport."""
         line = enclose(self._prefix + command)

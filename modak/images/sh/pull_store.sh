@@ -11,8 +11,12 @@ if "$tool" image inspect "$name" >/dev/null 2>&1; then
   exit 0
 fi
 store_login "$tool"
-# podman keeps a blob there until it is whole; docker's daemon downloads, and shows only what it says.
-[ "$tool" != podman ] || export TMPDIR="$work"
+case $tool in
+podman) # keeps a blob in TMPDIR, or in /var/tmp, until it is whole
+  tmp=$(mktemp -d "${TMPDIR:-/var/tmp}/modak.XXXXXXXX") || fail "no temporary folder can be made in ${TMPDIR:-/var/tmp}"
+  export TMPDIR="$tmp" ;;
+*) watch_limit=$((watch_limit * 12)) ;; # its daemon downloads, and says something only once a layer is whole
+esac
 trap 'exit 143' HUP INT TERM
 pull() { watched "$work/log" "$tool" pull "$@" "$name"; }
 if [ "$tool" = podman ] && [ "$plain" = 1 ]; then

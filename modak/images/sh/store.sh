@@ -43,7 +43,7 @@ store_end() { # whole, even where a signal comes while the shell is ending: that
 store_login() { # TOOL: sets work, a private folder; standard input: registry, user and password, a line each, or nothing
   umask 077
   work=$(mktemp -d "${TMPDIR:-/tmp}/modak.XXXXXXXX") || fail "no temporary folder can be made"
-  trap '[ -z "${watch_tool:-}" ] || kill "$watch_tool" "$watch_beat" 2>/dev/null; rm -rf "$work"' EXIT
+  trap '[ -z "${watch_tool:-}" ] || kill "$watch_tool" "$watch_beat" 2>/dev/null; rm -rf "$work" ${tmp:+"$tmp"}' EXIT
   if ! IFS= read -r registry || ! IFS= read -r user || ! IFS= read -r password; then return 0; fi
   case $1 in
   apptainer | singularity) store_login_apptainer ;;

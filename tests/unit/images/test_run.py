@@ -4,6 +4,7 @@ import os
 import subprocess
 from collections.abc import Callable
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
@@ -28,7 +29,9 @@ def run_of(plan: Plan) -> list[str]:
     assert line[3] == "modak-enter"
     assert line[4] == HOW.get(plan.chosen.runtime, "unset")
     assert line[-len(ARGV) :] == ARGV
-    return line[6 : -len(ARGV)]
+    accelerator = plan.chosen.image.accelerator if plan.chosen.image else None
+    assert line[6:8] == [str(len(ARGV)), accelerator or ""]
+    return line[8 : -len(ARGV)]
 
 
 def test_native_runs_the_command_as_it_is(make_plan: Callable[..., Plan]) -> None:
@@ -146,7 +149,7 @@ def test_a_container_without_image_or_digest_is_refused(make_plan: Callable[...,
 def enter(how: str, names: set[str], environment: dict[str, str], *command: str) -> str:
     script = files("modak.images").joinpath("data/enter.sh").read_text()
     return subprocess.run(
-        ["/bin/sh", "-c", script, "modak-enter", how, environment_pattern(names), *command],
+        ["/bin/sh", "-c", script, "modak-enter", how, environment_pattern(names), "0", "", *command],
         env={"PATH": os.environ["PATH"], **environment},
         capture_output=True,
         text=True,
@@ -203,3 +206,28 @@ def test_entering_charliecloud_removes_the_rest() -> None:
         "OMPI_MCA_btl",
         "KERAS_BACKEND",
     }
+
+
+def test_what_a_node_lacks_is_one_sentence_before_anything_starts(tmp_path: Path) -> None:
+    def entered(gpus: str, *command: str) -> tuple[int, str]:
+        script = files("modak.images").joinpath("data/enter.sh").read_text()
+        done = subprocess.run(
+            ["/bin/sh", "-c", script, "modak-enter", "APPTAINERENV_", "^A$", "2", gpus, *command],
+            env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stdout + done.stderr
+
+    runtime = tmp_path / "runtime"
+    runtime.write_text('#!/bin/sh\nwhile [ "$1" != image ]; do shift; done\nshift\n[ -e /x/here ] || PATH=$PATH "$@"\n')
+    runtime.chmod(0o755)
+    there, nowhere = f"--bind={tmp_path}:/mnt/0", "--bind=/nowhere/at all"
+    assert entered("", str(runtime), there, "image", "echo", nowhere) == (0, f"{nowhere}\n")
+    assert entered("", str(runtime), nowhere, "image", "echo", "x")[0] == 121
+    assert "the folder /nowhere/at all" in entered("", str(runtime), nowhere, "image", "echo", "x")[1]
+    code, said = entered("", str(runtime), there, "image", "no-such-program", "x")
+    assert (code, "modak: the image has no program no-such-program (" in said) == (120, True)
+    code, said = entered("", str(tmp_path / "none"), there, "image", "echo", "x")
+    assert (code, "modak: the container cannot be started: " in said) == (119, True)
+    if not Path("/dev/kfd").exists():
+        code, said = entered("amd", str(runtime), there, "image", "echo", "x")
+        assert (code, "this node has no such device: /dev/kfd is not there" in said) == (122, True)
