@@ -2,7 +2,7 @@
 # make check    the quick suite
 # make test     everything, on real parts
 .DEFAULT_GOAL := help
-.PHONY: help deploy setup generate check test test-images soak up down clean
+.PHONY: help deploy setup generate check test test-images soak soak-cluster up down clean
 
 ARGS ?=
 PYTHON_OF_THE_SYSTEM = $$(scripts/find-python.sh)
@@ -36,8 +36,11 @@ test: setup ## everything: check, sanity, packaging, real Slurm over ssh, TOSCA,
 test-images: setup ## container images on real Apptainer, podman, Charliecloud and registries (half an hour)
 	@$(BIN)/python scripts/suite.py containers
 
-soak: setup ## deployments killed at random moments and made again, 200 times on this machine and on the cluster (an hour)
-	@$(BIN)/python scripts/suite.py soak-machine soak-cluster
+soak: setup ## 1,000 deployments under kills, full disks, slow schedulers, set clocks and more: each runs once (half an hour)
+	@cd $(CURDIR) && PATH="$(BIN):$$PATH" PYTHONPATH=. $(BIN)/python tests/soak/rounds.py $(ARGS)
+
+soak-cluster: setup ## whole playbooks killed at random moments and made again, 200 times on the cluster (half an hour)
+	@$(BIN)/python scripts/suite.py soak-cluster
 
 up: ## start the real Slurm and sshd of the tests
 	@tests/real/slurm.sh up

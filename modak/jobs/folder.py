@@ -50,7 +50,7 @@ class Records:
     @property
     def runner(self) -> str | None:
         """Return the id, as the job saw it, of the job that has begun or ended by its own word."""
-        jobs = [record.job for record in (*self.starts.values(), *self.exits.values())]
+        jobs = [*(start.job for start in self.starts.values()), *(end.job for end in self.exits.values())]
         return next((job for job in jobs if job), None)
 
 
@@ -58,16 +58,16 @@ def parse(parts: Mapping[str, str]) -> Records:
     """Return the records among the parts of an answer; TargetError for a start or exit record that is damaged."""
     refused = parts.get("refused", "").split()
     began, ended = _by_task(parts, "start"), _by_task(parts, "exit")
-    starts = ((task, parse_start(parts[name])) for task, name in began)
-    exits = ((task, parse_exit(parts[name])) for task, name in ended)
+    starts = {task: parse_start(parts[name]) for task, name in began}
+    exits = {task: parse_exit(parts[name]) for task, name in ended}
     return Records(
         tag=parts.get("tag", "").strip() or None,
         intent=_intent(parts.get("intent", "")),
         id_text=parts.get("id", "").strip() or None,
         refused=refused[0] if refused else None,
-        starts={task: record for task, record in starts if record},
-        exits={task: record for task, record in exits if record},
-        emptied=any(not parts[name].strip("\0\n ") for _, name in (*began, *ended)),
+        starts={task: record for task, record in starts.items() if record},
+        exits={task: record for task, record in exits.items() if record},
+        emptied=None in (*starts.values(), *exits.values()),
     )
 
 

@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from sites_of_soak import Site
+
 from modak.errors import ModakError
 from modak.jobs.control import Jobs
 from modak.jobs.settings import Patience
 from modak.model.plan import Plan
 from modak.schedulers.base import Scheduler
 from modak.transport.base import Transport
-from sites_of_soak import Site
 
 _NEW_NAMESPACES = 0x00020000 | 0x20000000
 """CLONE_NEWNS and CLONE_NEWPID of <sched.h>; Python has os.unshare from 3.12 on."""

@@ -27,8 +27,9 @@ TOP = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(TOP), str(TOP / "tests" / "support"), str(TOP / "tests" / "soak")]
 
 from kinds import KINDS  # noqa: E402
-from rig import CANNOT, Rig, ask  # noqa: E402
 from sites_of_soak import Machine, Site, SlurmOverSsh  # noqa: E402
+
+from rig import CANNOT, Rig, ask  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,9 @@ def main() -> int:
     parser.add_argument("--kind", action="append", choices=list(KINDS))
     parser.add_argument("--site", action="append", choices=["machine", "slurm"])
     parser.add_argument("--only", action="append", help="the name of one round")
-    parser.add_argument("--seed", type=int, default=random.randrange(2**32), help="repeat the rounds of an earlier soak")
+    parser.add_argument(
+        "--seed", type=int, default=random.randrange(2**32), help="repeat the rounds of an earlier soak"
+    )
     parser.add_argument("--workers", type=int, default=2 * (os.cpu_count() or 1) + 2, help="rounds at the same time")
     arguments = parser.parse_args()
     rounds = chosen(arguments)
@@ -134,7 +137,10 @@ def soak(rounds: list[Round], sites: dict[str, Site], arguments: argparse.Namesp
             faults[key] += 1
             print(f"WRONG {item.name}: {fault}", flush=True)
         if count % 50 == 0 or count == len(rounds):
-            print(f"{count} of {len(rounds)} rounds, {sum(faults.values())} wrong, {time.monotonic() - began:.0f} s", flush=True)
+            print(
+                f"{count} of {len(rounds)} rounds, {sum(faults.values())} wrong, {time.monotonic() - began:.0f} s",
+                flush=True,
+            )
     for worker in workers:
         worker.join()
     print(f"{'kind':<18}{'site':<10}{'rounds':>7}{'wrong':>7}{'mean s':>8}{'max s':>8}")

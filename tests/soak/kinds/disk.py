@@ -7,9 +7,10 @@ from pathlib import Path
 from random import Random
 
 from controllers import Controller
+from sites_of_soak import Site
+
 from kinds.kills import expect
 from modak.transport.base import Completed, Transport
-from sites_of_soak import Site
 
 ROUNDS = {"machine": 120, "slurm": 30}
 _PAGE = 4096

@@ -5,8 +5,9 @@ from pathlib import Path
 from random import Random
 
 from controllers import Controller
-from kinds.kills import expect
 from sites_of_soak import Site
+
+from kinds.kills import expect
 
 ROUNDS = {"machine": 120, "slurm": 30}
 FILES = ("tag", "intent", "id", "start", "exit", "run")
