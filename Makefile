@@ -2,7 +2,7 @@
 # make check    the quick suite
 # make test     everything, on real parts
 .DEFAULT_GOAL := help
-.PHONY: help deploy setup generate check test test-images test-gridengine soak fuzz up down clean
+.PHONY: help deploy setup generate check test test-images test-gridengine soak soak-cluster fuzz up down clean
 
 ARGS ?=
 PYTHON_OF_THE_SYSTEM = $$(scripts/find-python.sh)
@@ -39,8 +39,11 @@ test-images: setup ## container images on real Apptainer, podman, Charliecloud a
 test-gridengine: setup ## jobs on the real daemons of Grid Engine, from Debian's packages (five minutes)
 	@MODAK_PBS_ONLY=gridengine $(BIN)/python scripts/suite.py gridengine
 
-soak: setup ## deployments killed at random moments and made again, 200 times on this machine and on the cluster (an hour)
-	@$(BIN)/python scripts/suite.py soak-machine soak-cluster
+soak: setup ## 1,000 deployments under kills, full disks, slow schedulers, set clocks and more: each runs once (half an hour)
+	@cd $(CURDIR) && PATH="$(BIN):$$PATH" PYTHONPATH=. $(BIN)/python tests/soak/rounds.py $(ARGS)
+
+soak-cluster: setup ## whole playbooks killed at random moments and made again, 200 times on the cluster (half an hour)
+	@$(BIN)/python scripts/suite.py soak-cluster
 
 fuzz: setup ## what jobs, targets and schedulers say, at random, 2,000 cases of each kind; CASES and SEED change that
 	@$(BIN)/python tests/fuzz/run.py --cases $(or $(CASES),2000) --seed $(or $(SEED),0)

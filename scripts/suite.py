@@ -67,7 +67,7 @@ def steps() -> list[Step]:
         Step("containers-quick", [*PYTEST, "-m", "smoke", "tests/containers"], tests=True, real=True),
         Step("containers", [*PYTEST, "tests/containers"], tests=True, apart=True),
         Step("gridengine", [*PYTEST, "tests/gridengine"], tests=True, apart=True, real=True),
-        Step("soak-machine", ["python", "tests/soak/kill_rounds.py"], apart=True),
+        Step("soak", ["python", "tests/soak/rounds.py"], apart=True),
         Step("soak-cluster", ["python", "tests/soak/cluster_rounds.py"], apart=True),
         Step("molecule-slurm", ["scripts/molecule_slurm.sh"]),
     ]

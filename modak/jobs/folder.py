@@ -61,16 +61,16 @@ def parse(parts: Mapping[str, str]) -> Records:
     """Return the records among the parts of an answer; TargetError for a start or exit record that is damaged."""
     refused = parts.get("refused", "").split()
     began, ended = _by_task(parts, "start"), _by_task(parts, "exit")
-    starts = ((task, parse_start(parts[name])) for task, name in began)
-    exits = ((task, parse_exit(parts[name])) for task, name in ended)
+    starts = {task: parse_start(parts[name]) for task, name in began}
+    exits = {task: parse_exit(parts[name]) for task, name in ended}
     return Records(
         tag=plain(parts.get("tag", "")).strip() or None,
         intent=_intent(parts.get("intent", "")),
         id_text=plain(parts.get("id", "")).strip() or None,
         refused=refused[0] if refused else None,
-        starts={task: record for task, record in starts if record},
-        exits={task: record for task, record in exits if record},
-        emptied=any(not parts[name].strip("\0\n ") for _, name in (*began, *ended)),
+        starts={task: record for task, record in starts.items() if record},
+        exits={task: record for task, record in exits.items() if record},
+        emptied=None in (*starts.values(), *exits.values()),
         messages=_messages(parts.get("messages", "")),
     )
 

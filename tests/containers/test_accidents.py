@@ -11,12 +11,16 @@ from pathlib import Path
 import pytest
 
 from containers import FAST, Containers, UserTransport
+from imagelocks import held, process_of
 from modak.errors import InputError, TargetError
 from modak.images.reference import parse
 from modak.images.registry import resolve
 from modak.images.store import ImageStore, read_keys
 from modak.model.base import RuntimeName
 from modak.model.plan import Image
+
+ELSEWHERE = "0123-4567:4026531836:1000:77.1234:none"
+"""The owner of a lock who is a process on another machine."""
 
 
 def writable(path: Path) -> Path:
@@ -265,17 +269,16 @@ def test_a_pull_that_was_killed_is_taken_over_at_once(
 ) -> None:
     line = ImageStore(UserTransport(parts), str(images))
     process = _start_pull(parts, line, debian)
-    lock = images / ".locks"
-    _wait(lambda: lock.exists() and any(lock.glob("*/*")))
-    holder = next(lock.glob("*/*")).name
+    _wait(lambda: held(images))
+    (owner,) = held(images)
     time.sleep(1)
-    os.kill(int(holder.rpartition(":")[2]), signal.SIGKILL)
+    os.kill(process_of(owner), signal.SIGKILL)
     process.wait(30)
     assert not list(images.glob("*.sif"))
     began = time.monotonic()
     assert store.pull(debian, "apptainer", compression=FAST).pulled
     assert time.monotonic() - began < 60
-    assert not list(lock.iterdir())
+    assert not held(images)
 
 
 def _start_pull(parts: Containers, store: ImageStore, image: Image) -> "subprocess.Popen[bytes]":
@@ -307,36 +310,29 @@ def _wait(condition, seconds: float = 20) -> None:  # type: ignore[no-untyped-de
 def test_a_holder_on_another_machine_that_is_silent_loses_the_lock(
     parts: Containers, images: Path, artefact: Image
 ) -> None:
-    store = ImageStore(UserTransport(parts, {"lock_patience": "2"}), str(images))
+    store = ImageStore(UserTransport(parts, {"MODAK_LOCK_PATIENCE": "2"}), str(images))
     name = Path(store.pull(artefact, "apptainer").path)
     name.unlink()
-    lock = images / ".locks" / name.name
-    lock.mkdir()
-    (lock / "elsewhere-1:1000:77").touch()
-    parts.own(lock)
+    (images / ".locks" / name.name / "2").symlink_to(ELSEWHERE)
     assert store.pull(artefact, "apptainer").pulled
-    assert not lock.exists()
+    assert not held(images)
 
 
 def test_a_holder_on_another_machine_that_lives_is_waited_for(parts: Containers, images: Path, artefact: Image) -> None:
-    store = ImageStore(UserTransport(parts, {"lock_patience": "3"}), str(images))
+    store = ImageStore(UserTransport(parts, {"MODAK_LOCK_PATIENCE": "3"}), str(images))
     name = Path(store.pull(artefact, "apptainer").path)
     lock = images / ".locks" / name.name
     name.rename(name.with_suffix(".kept"))
-    lock.mkdir()
-    token = lock / "elsewhere-1:1000:77"
-    token.touch()
-    parts.own(lock)
+    (lock / "2").symlink_to(ELSEWHERE)
     process = _start_pull(parts, store, artefact)
     for _ in range(12):  # twice its patience
-        with token.open("a") as file:
+        with (lock / "2.alive").open("a") as file:
             file.write("\n")
         time.sleep(0.5)
-    assert token.exists()
+    assert held(images) == [ELSEWHERE]
     assert process.poll() is None
     name.with_suffix(".kept").rename(name)
-    token.unlink()
-    lock.rmdir()
+    (lock / "2.free").touch()
     assert process.wait(30) == 0
 
 
@@ -350,7 +346,7 @@ def test_a_missing_runtime_is_named(parts: Containers, images: Path, artefact: I
     store = ImageStore(UserTransport(parts, {"PATH": "/usr/bin:/bin"}), str(images))
     with pytest.raises(TargetError, match="apptainer is not on this machine's PATH"):
         store.pull(artefact, "apptainer")
-    assert not list((images / ".locks").iterdir())
+    assert not held(images)
 
 
 def test_an_image_without_a_record_is_not_trusted(store: ImageStore, artefact: Image, there: Path) -> None:

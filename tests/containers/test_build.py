@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from containers import Containers, UserTransport
+from imagelocks import held, process_of
 from modak.errors import JobError, TargetError
 from modak.images.build import Build, make_build, run_build
 from modak.images.ensure import Images, Wish
@@ -114,8 +115,8 @@ def test_a_build_that_was_killed_goes_on_from_the_images_that_were_finished(
         assert time.monotonic() < deadline
         time.sleep(0.1)
     assert "debian12-cpu is there already" in log.read_text()
-    holder = next((workspace / "images" / ".locks").glob("*/*")).name
-    os.kill(int(holder.rpartition(":")[2]), signal.SIGKILL)
+    (owner,) = held(workspace / "images")
+    os.kill(process_of(owner), signal.SIGKILL)
     assert jobs.wait([present], timeout=60)[0].state != "completed"
     run_build(build, jobs, tmp_path / "logs", timeout=600)
     assert store.check(build.image, "apptainer").labels["site"] == site
@@ -190,7 +191,7 @@ def test_an_image_that_six_want_at_once_is_built_and_all_get_it(parts: Container
     with ThreadPoolExecutor(6) as pool:
         (path,) = set(pool.map(want, range(6)))
     assert [str(left) for left in (folder / "images").glob("*.sif")] == [path]
-    assert not [*(folder / "images" / ".locks").iterdir(), *(folder / "images" / ".work").iterdir()]
+    assert not [*held(folder / "images"), *(folder / "images" / ".work").iterdir()]
     assert not list(folder.glob("runs/*"))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from containers import Containers
+from imagelocks import held
 from modak.errors import JobError
 from modak.images.build import Build, make_build, run_build
 from modak.images.pin import definition_for
@@ -90,7 +91,7 @@ def test_a_build_that_the_scheduler_ends_leaves_nothing_behind_and_the_next_one_
     assert "compiling" in Path(str(caught.value).rpartition("the log is ")[2]).read_text()
     assert cluster_site.lies("slow*") == []
     deadline = time.monotonic() + 10  # while it tidies up
-    while left := cluster_site.lies(".locks/*") + cluster_site.lies(".work/*"):
+    while left := held(Path(cluster_site.store.images)) + cluster_site.lies(".work/*"):
         assert time.monotonic() < deadline, left
         time.sleep(0.2)
     began = time.time()

@@ -69,7 +69,7 @@ def test_why_a_container_does_not_start_is_one_sentence(
     jobs.absent(plan)
     present = jobs.present(plan, find_sources(plan.application, [tmp_path]))
     (result,) = jobs.wait([present], timeout=300)
-    brought = jobs.bring(present.job, result, tmp_path / "results")
+    brought = jobs.fetch_results(present.job, result, tmp_path / "results")
     log = (Path(brought.result.results) / "output.log").read_text()
     assert (result.exit_code, says in log) == (code, True), log
     if code:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from containers import FAST, Containers, UserTransport, ask
+from imagelocks import held
 from modak.errors import InputError, TargetError
 from modak.images.reference import parse
 from modak.images.registry import resolve
@@ -104,7 +105,7 @@ def test_twenty_pulls_at_once_are_one_download(parts: Containers, images: Path, 
     assert len({sha for _, sha in results}) == 1
     assert parts.requests(f"blobs/sha256:{layer}") == before + 1
     assert len(list((images / ".holders").glob("*/job-*"))) == 20
-    assert not list((images / ".locks").iterdir())
+    assert not held(images)
     assert not list((images / ".work").iterdir())
 
 

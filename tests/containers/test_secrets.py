@@ -43,7 +43,7 @@ def test_a_secret_in_a_container(parts: Containers, runtime: RuntimeName, tmp_pa
         secrets=lambda: environment_file(checked_values(plan, Reader())),
     )
     (result,) = jobs.wait([present], timeout=120)
-    jobs.bring(present.job, result, tmp_path)
+    jobs.fetch_results(present.job, result, tmp_path)
     results = tmp_path / plan.name
     assert result.state == "completed", (results / "output.log").read_text()
     assert (results / "value").read_text() == VALUE

@@ -78,7 +78,7 @@ def run(transport: SshTransport, tmp_path: Path) -> Callable[[Plan], tuple[JobRe
         jobs = Jobs(transport, patience=HASTY, reporter=Notes())
         present = jobs.present(plan, find_sources(plan.application, [tmp_path]))
         (result,) = jobs.wait([present])
-        brought = jobs.bring(present.job, result, tmp_path / "results").result
+        brought = jobs.fetch_results(present.job, result, tmp_path / "results").result
         return brought, (tmp_path / "results" / plan.name / "output.log").read_text()
 
     return carry_out

@@ -50,7 +50,7 @@ def test_on_a_machine(tmp_path: Path) -> None:
     disk = Disk(space, recording.logs, {"run": rf"write\(\d+<{trace}>"})
     assert disk.events(len(disk.ops)) == ["run"]
     assert has_ended(disk.least(len(disk.ops))), "the end is not on disk when the job is over"
-    for point, tree in sample(disk, 60):
+    for point, tree in sample(disk, 30):
         before = len(disk.events(point))
         put(tree, space)
         trace.write_text("run\n" * before)
@@ -80,7 +80,7 @@ def test_of_a_login_node(tmp_path: Path) -> None:
     kept = tmp_path / "job.1"
     (queue.spool / "job.1").rename(kept)
     disk = Disk(space, recording.logs, {"taken": r'mkdir\("job\.1"'})
-    for point, tree in sample(disk, 60):
+    for point, tree in sample(disk, 30):
         shutil.rmtree(queue.spool)
         queue.spool.mkdir()
         if disk.events(point):

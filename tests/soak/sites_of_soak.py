@@ -122,7 +122,7 @@ class SlurmOverSsh(Site):
 
 
 class Apart:
-    """A transport to the Slurm of the rig without ssh: each step runs in a PID namespace of its own, as in a container."""
+    """A transport to the rig's Slurm without ssh: each step runs in a PID namespace of its own, as in a container."""
 
     def __init__(self, site: SlurmOverSsh) -> None:
         self._site = site
@@ -133,8 +133,9 @@ class Apart:
             [
                 *("unshare", "--pid", "--fork", "--mount-proc", "setpriv"),
                 *(f"--reuid={site.user.pw_uid}", f"--regid={site.user.pw_gid}", "--clear-groups"),
-                *("env", "-i", f"HOME={site.user.pw_dir}", f"USER={site.user.pw_name}", "PATH=/usr/local/bin:/usr/bin:/bin"),
-                *(f"SLURM_CONF={site.rig.folder.resolve()}/etc/slurm.conf", "/bin/sh", "-c", command),
+                *("env", "-i", f"HOME={site.user.pw_dir}", f"USER={site.user.pw_name}"),
+                *("PATH=/usr/local/bin:/usr/bin:/bin", f"SLURM_CONF={site.rig.folder.resolve()}/etc/slurm.conf"),
+                *("/bin/sh", "-c", command),
             ],
             input=stdin or b"", capture_output=True, timeout=timeout, cwd="/", start_new_session=True,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What is on disk after a power loss: all file operations of real shell steps, recorded by strace, and replayed in part.
+"""What is on disk after a power loss: the file operations of real shell steps, recorded by strace, replayed in part.
 
 The model is stricter than most file systems:
 
@@ -32,7 +32,7 @@ _AT = r"(?:AT_FDCWD|\d+)<([^>]*)>"
 
 
 class Recording(LocalTransport):
-    """This machine, with all that its steps and their jobs do to files written down; a step lasts as long as its job."""
+    """This machine, with what its steps and their jobs do to files written down; a step lasts as long as its job."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -71,7 +71,7 @@ class _Node:
     appends: bool = False
 
 
-Tree = Mapping[str, bytes | None | str]
+Tree = Mapping[str, bytes | str | None]
 """By path: what a file holds, None for a folder, text for where a link leads."""
 
 
@@ -285,7 +285,7 @@ class Disk:
         return path.startswith(f"{self.top}/") or path == self.top
 
     def _absolute(self, folder: str, path: str) -> str:
-        return os.path.normpath(os.path.join(folder, path))
+        return os.path.normpath(path if path.startswith("/") else f"{folder}/{path}")
 
     def _parent(self, path: str) -> tuple[int, str]:
         folder, _, name = path.rpartition("/")

@@ -1,4 +1,7 @@
-"""A target whose clock jumps, forward and back, by up to days, while its controller or step is killed."""
+"""A target whose clock jumps, forward and back, by up to days, while its controller or step is killed.
+
+The scheduler takes a moment, so that what was killed may be on its way yet.
+"""
 
 import time
 from random import Random
@@ -7,6 +10,9 @@ from controllers import Controller
 from sites_of_soak import Prefixed, Site
 
 from kinds.kills import expect, strike
+from kinds.slow import slowed
+from modak.schedulers.process import Process
+from modak.schedulers.slurm import Slurm
 from modak.transport.base import Transport
 
 ROUNDS = {"machine": 80, "slurm": 20}
@@ -33,10 +39,14 @@ def one(site: Site, name: str, chance: Random) -> str:
         return Prefixed(site.transport(), f'PATH="{folder}:$PATH"; export PATH')
 
     deployed = site.plan(name)
-    first = Controller(site, deployed, transport=transport)
-    time.sleep(chance.uniform(0, site.longest))
+    before = chance.uniform(0, 3)
+    scheduler = slowed(Slurm if site.scheduler == "slurm" else Process, before, 0)
+    over = time.monotonic() + before + 2 * site.longest
+    first = Controller(site, deployed, transport=transport, scheduler=scheduler)
+    time.sleep(chance.uniform(0, before + site.longest))
     second = Controller(site, deployed, transport=transport) if chance.random() < 0.5 else None
     strike(site, first, name, chance.choice(["controller", "step"]))
     outcomes = [*([second.end()] if second else []), Controller(site, deployed, transport=transport).end()]
+    time.sleep(max(0.0, over - time.monotonic()))  # what a killed step has started may submit until then
     faults = {fault for outcome in outcomes if (fault := expect(site, name, outcome.state, outcome.error))}
     return f"jumps {jumps}: {'; '.join(sorted(faults))}" if faults else ""

@@ -1,6 +1,7 @@
 """Two to four controllers at once, each in a PID namespace of its own and all with the same host name."""
 
 import time
+from functools import partial
 from random import Random
 
 from controllers import Controller
@@ -17,8 +18,7 @@ def one(site: Site, name: str, chance: Random) -> str:
     controllers = []
     for _ in range(chance.randint(2, 4)):
         if isinstance(site, SlurmOverSsh):  # its steps are what must be apart
-            apart = site
-            controllers.append(Controller(site, deployed, transport=lambda: Apart(apart)))
+            controllers.append(Controller(site, deployed, transport=partial(Apart, site)))
         else:
             controllers.append(Controller(site, deployed, apart=True))
         time.sleep(chance.choice([0, 0, chance.uniform(0, 0.3)]))

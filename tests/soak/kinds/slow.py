@@ -36,15 +36,16 @@ def one(site: Site, name: str, chance: Random) -> str:
     else:  # the same with all limits in proportion: the scheduler is given up in some of these rounds
         longest = chance.choice([0.3, 1.0, 2.0, 4.0])
         patience = replace(site.patience, accept=3.0, lock=30.0, submission=60.0)
-    before = chance.choice([0.0, 1.0, chance.random()]) * longest
+    before = (0.9 if number < len(REAL) else chance.choice([0.0, 1.0, chance.random()])) * longest
     scheduler = slowed(Slurm if site.scheduler == "slurm" else Process, before, longest - before)
     deployed = site.plan(name)
+    over = time.monotonic() + longest + 2 * site.longest
     first = Controller(site, deployed, scheduler=scheduler, patience=patience)
     time.sleep(chance.uniform(0, min(longest + site.longest, 20)))
     second = Controller(site, deployed, patience=patience)
     time.sleep(chance.uniform(0, 0.5))
     strike(site, first, name, chance.choice(["controller", "step"]))
     outcomes = [second.end(600), Controller(site, deployed, patience=patience).end(600)]
-    time.sleep(0.5)  # what is on its way yet must not run
+    time.sleep(max(0.0, over - time.monotonic()))  # what a killed step has started may submit until then
     faults = {fault for outcome in outcomes if (fault := expect(site, name, outcome.state, outcome.error))}
     return f"{before:.1f} + {longest - before:.1f} s: {'; '.join(sorted(faults))}" if faults else ""

@@ -1,8 +1,10 @@
 """Submitted exactly once, whatever fails in between."""
 
+import shutil
 import subprocess
 import threading
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,11 @@ from modak.jobs.control import Jobs
 from modak.jobs.record import parse_start
 from modak.jobs.settings import Patience
 from modak.model.plan import Plan
+from modak.schedulers.base import JobSpec
 from modak.transport.base import Completed
 from modak.transport.local import LocalTransport
 from scheduler_parts import make
+from scriptruns import wait_for
 from transports import CutShort, Failing, Killed, Notes
 
 CUTS = yaml.safe_load((Path(__file__).parents[2] / "data" / "jobs" / "cuts.yaml").read_text())
@@ -254,3 +258,134 @@ def test_a_task_that_has_begun_tells_the_arrays_id(
     start = parse_start((tmp_path / "state" / "start.1").read_text())
     assert start is not None
     assert part.scheduler.id_of(start.job) == number
+
+
+class Slow(FakeQueue):
+    """Takes a few seconds before anything comes of a submission."""
+
+    def submit_command(self, job: JobSpec) -> str:
+        return f"sleep 3; {super().submit_command(job)}"
+
+
+def test_shell_killed_while_the_scheduler_takes_its_time(tmp_path: Path, deployed: Plan, hasty: Patience) -> None:
+    """What the shell has started goes on, and with it the lock: nobody submits until it has ended."""
+    queue = Slow(tmp_path / "spool")
+    transport = CutShort('lock_child "$child"')
+    present = Jobs(transport, scheduler=queue, patience=replace(hasty, submission=30)).present(deployed)
+    assert transport.cut
+    assert present.job.id == "1"
+    assert queue.jobs() == ["1"]
+    assert (Path(present.job.spec.directory) / "state" / "id").read_text().strip() == "modak-id 1"
+
+
+def test_answer_that_reached_the_disk_after_the_shell_was_killed(
+    tmp_path: Path, deployed: Plan, hasty: Patience
+) -> None:
+    """It counts, though the queue has forgotten the job and the job has not written anything."""
+    queue = Slow(tmp_path / "spool")
+    with pytest.raises(TargetError, match="died on the target"):
+        Jobs(CutShort('lock_child "$child"'), scheduler=queue, patience=replace(hasty, submission=0)).present(deployed)
+    wait_for(lambda: queue.jobs() == ["1"])
+    (queue.spool / "job.1" / "tag").write_text("forgotten")
+    assert Jobs(LocalTransport(), scheduler=queue, patience=hasty).present(deployed).job.id == "1"
+    assert queue.jobs() == ["1"]
+
+
+@pytest.mark.parametrize("jump", [-3600, 0, 3600])
+def test_clock_that_was_set_after_a_submission_without_an_answer(
+    queue: FakeQueue, deployed: Plan, hasty: Patience, jump: int
+) -> None:
+    """The job shows in the queue a little later; how long that may take is not for the target's clock to say."""
+    with pytest.raises(TargetError, match="died on the target"):
+        cut = CutShort('(cd "$dir" && exec $bounded')
+        Jobs(cut, scheduler=queue, patience=replace(hasty, submission=0)).present(deployed)
+    jobs = Jobs(LocalTransport(), scheduler=queue, patience=replace(hasty, settle=2.0))
+    directory = jobs.prepare(deployed).spec.directory
+    intent = Path(directory, "state", "intent")
+    token, time, host = intent.read_text().split()
+    intent.write_text(f"{token} {int(time) + jump} {host}\n\n")
+
+    def show() -> None:
+        job = queue.spool / "job.1"
+        job.mkdir()
+        for name, text in (("directory", directory), ("state", "queued"), ("tag", deployed.tag())):
+            (job / name).write_text(f"{text}\n")
+
+    timer = threading.Timer(0.7, show)
+    timer.start()
+    assert jobs.present(deployed).job.id == "1"
+    timer.join()
+    assert queue.jobs() == ["1"]
+
+
+@pytest.mark.parametrize("how", ["emptied", "cut short", "removed"])
+@pytest.mark.parametrize("phase", ["started", "ended"])
+def test_every_pair_of_records_damaged(
+    queue: FakeQueue, deployed: Plan, hasty: Patience, phase: str, how: str, tmp_path: Path
+) -> None:
+    """Neither is the job submitted again nor is its end forgotten, and the queue knows nothing of it any more."""
+    jobs = Jobs(LocalTransport(), scheduler=queue, patience=hasty)
+    state = Path(jobs.present(deployed).job.spec.directory) / "state"
+    start = f"tag={deployed.tag()}\nstart=100\njob=1\nhost=n1\n"
+    (state / "start").write_text(start)
+    if phase == "ended":
+        (state / "exit").write_text(f"tag={deployed.tag()}\nstate=completed\ncode=0\njob=1\nfinished=200\n")
+    shutil.rmtree(queue.spool / "job.1")
+    (queue.spool / "job.1").mkdir()
+    kept = {file.name: file.read_bytes() for file in state.iterdir() if file.is_file()}
+    names = [name for name in ("tag", "intent", "id", "start", "exit") if name in kept]
+    assert len(names) == (5 if phase == "ended" else 4)
+    for pair in combinations(names, 2):
+        if how == "cut short" and "id" not in pair:
+            continue  # 'make soak' has them all
+        if how == "removed" and phase == "started" and pair == ("id", "start"):
+            continue  # then nothing tells of the job any more
+        for name in pair:
+            if how == "removed":
+                (state / name).unlink()
+            else:
+                (state / name).write_bytes(kept[name][: len(kept[name].strip()) // 2] if how == "cut short" else b"")
+        try:
+            (result,) = jobs.wait([jobs.present(deployed)])
+            assert result.state == ("completed" if phase == "ended" and "exit" not in pair else "lost"), pair
+        except TargetError as error:  # an end that is there in part
+            assert "exit" in pair, (pair, error)
+        assert queue.jobs() == ["1"], pair
+        for name, text in kept.items():
+            (state / name).write_bytes(text)
+
+
+def test_end_that_was_written_down_but_not_put_in_place(queue: FakeQueue, deployed: Plan, hasty: Patience) -> None:
+    jobs = Jobs(LocalTransport(), scheduler=queue, patience=hasty)
+    state = Path(jobs.present(deployed).job.spec.directory) / "state"
+    assert not (state / "reserved.exit").read_text().strip()
+    with (state / "reserved.exit").open("r+") as record:
+        record.write("state=completed\ncode=0\njob=1\nfinished=200\n")
+    queue.become("1", "")
+    (result,) = jobs.wait([jobs.present(deployed)])
+    assert result.state == "completed"
+
+
+def test_job_of_an_attempt_that_was_given_up_is_followed_when_it_runs(
+    queue: FakeQueue, deployed: Plan, hasty: Patience
+) -> None:
+    """Two jobs came of it: the one that has made the record of the start runs the application, the other does not."""
+    jobs = Jobs(LocalTransport(), scheduler=queue, patience=hasty)
+    present = jobs.present(deployed)
+    state = Path(present.job.spec.directory) / "state"
+    shutil.copytree(queue.spool / "job.1", queue.spool / "job.7")
+    queue.become("1", "failed 75")
+    (state / "start").write_text("job=7\nstart=100\nhost=n1\n")
+    (state / "exit").write_text("state=completed\ncode=0\njob=7\nfinished=200\n")
+    queue.become("7", "completed 0")
+    (result,) = jobs.wait([present])
+    assert (result.id, result.state) == ("7", "completed")
+    assert jobs.present(deployed).job.id == "7"
+
+
+def test_room_for_an_array_is_reserved_for_each_task(queue: FakeQueue, tmp_path: Path, hasty: Patience) -> None:
+    deployed = plan(["true"], tmp_path, scheduler="slurm", job={"array": "0-2,7,10-14:2"})
+    present = Jobs(LocalTransport(), scheduler=queue, patience=hasty).present(deployed)
+    reserved = {path.name for path in (Path(present.job.spec.directory) / "state").glob("reserved.*")}
+    tasks = (0, 1, 2, 7, 10, 12, 14)
+    assert reserved == {f"reserved.{name}.{task}" for name in ("start", "run", "exit") for task in tasks}

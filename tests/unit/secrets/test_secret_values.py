@@ -120,7 +120,7 @@ def carry_out(tmp_path: Path, asked: Plan) -> tuple[Jobs, Path]:
     present = jobs.present(asked, secrets=lambda: environment_file(checked_values(asked, Reader())))
     (result,) = jobs.wait([present])
     assert result.state == "completed"
-    jobs.bring(present.job, result, tmp_path / "results")
+    jobs.fetch_results(present.job, result, tmp_path / "results")
     return jobs, Path(present.job.spec.directory)
 
 
