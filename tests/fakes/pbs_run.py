@@ -35,8 +35,9 @@ def main(dialect: str, name: str) -> None:
             start_new_session=True,
         )
         if process.stdin:
-            process.stdin.write(f"{script}\n".encode())
-            process.stdin.close()
+            with suppress(BrokenPipeError):  # the shell may have closed it
+                process.stdin.write(f"{script}\n".encode())
+                process.stdin.close()
         status, comment = watch(server, job, process)
     copy(server, job)
     with server.locked():
