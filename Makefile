@@ -2,12 +2,12 @@
 # make check    the quick suite
 # make test     everything, on real parts
 .DEFAULT_GOAL := help
-.PHONY: help deploy setup generate check test test-images test-gridengine soak soak-cluster fuzz up down clean
+.PHONY: help deploy setup generate check test test-images test-pbs test-gridengine soak soak-cluster fuzz up down clean
 
 ARGS ?=
 PYTHON_OF_THE_SYSTEM = $$(scripts/find-python.sh)
 BIN = $(CURDIR)/.venv/bin
-PARTS = tests/real/slurm.sh tests/real/cluster.sh tests/real/containers.sh tests/real/postgresql.sh
+PARTS = tests/real/slurm.sh tests/real/cluster.sh tests/real/containers.sh tests/real/postgresql.sh tests/real/pbs.sh
 
 help: ## show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ test: setup ## everything: check, sanity, packaging, real Slurm over ssh, TOSCA,
 
 test-images: setup ## container images on real Apptainer, podman, Charliecloud and registries (half an hour)
 	@$(BIN)/python scripts/suite.py containers
+
+test-pbs: setup ## real Torque and OpenPBS from MODAK_TORQUE_SOURCE and MODAK_OPENPBS_SOURCE (half an hour; the first time longer)
+	@$(BIN)/python scripts/suite.py real-pbs pbs
 
 test-gridengine: setup ## jobs on the real daemons of Grid Engine, from Debian's packages (five minutes)
 	@MODAK_PBS_ONLY=gridengine $(BIN)/python scripts/suite.py gridengine

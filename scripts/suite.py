@@ -20,6 +20,7 @@ SLURM = str(TOP / "tests" / "real" / "slurm.sh")
 CLUSTER = str(TOP / "tests" / "real" / "cluster.sh")
 PROGRAMS = str(TOP / "tests" / "real" / "programs.sh")
 CONTAINERS = str(TOP / "tests" / "real" / "containers.sh")
+PBS = str(TOP / "tests" / "real" / "pbs.sh")
 CANNOT = 77
 PYTEST = ["pytest", "-rfEs", "--no-header", "--durations=15"]
 
@@ -66,6 +67,8 @@ def steps() -> list[Step]:
         Step("real-containers", [CONTAINERS, "up"]),
         Step("containers-quick", [*PYTEST, "-m", "smoke", "tests/containers"], tests=True, real=True),
         Step("containers", [*PYTEST, "tests/containers"], tests=True, apart=True),
+        Step("real-pbs", [PBS, "up"], apart=True),
+        Step("pbs", [*PYTEST, "tests/pbs"], tests=True, apart=True),
         Step("gridengine", [*PYTEST, "tests/gridengine"], tests=True, apart=True, real=True),
         Step("soak", ["python", "tests/soak/rounds.py"], apart=True),
         Step("soak-cluster", ["python", "tests/soak/cluster_rounds.py"], apart=True),
@@ -151,7 +154,7 @@ def chosen(names: list[str]) -> list[Step]:
 def main(names: list[str]) -> int:
     todo = chosen(names)
     LOGS.mkdir(parents=True, exist_ok=True)
-    parts = [part for part in (SLURM, CLUSTER, CONTAINERS) if any(step.command[0] == part for step in todo)]
+    parts = [part for part in (SLURM, CLUSTER, CONTAINERS, PBS) if any(step.command[0] == part for step in todo)]
     to_stop = [part for part in parts if not is_up(part)]
     began = time.monotonic()
     try:

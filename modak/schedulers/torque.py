@@ -65,7 +65,10 @@ class Torque(PBS):
         nothing.
         """
         script = shell.quote(job.script)
-        return f'qsub -K {GRACE} {script} || {{ code=$?; [ "$code" = 2 ] || exit "$code"; qsub {script}; }}'
+        return (
+            f"{{ said=$(qsub -K {GRACE} {script} 2>&1 >&3); code=$?; }} 3>&1; "
+            f'if [ "$code" = 2 ]; then qsub {script}; else printf %s "$said" >&2; exit "$code"; fi'
+        )
 
     def _quality(self, job: JobSpec) -> Iterator[str]:
         o = job.options

@@ -44,7 +44,8 @@ def directives(script: str) -> list[str]:
 
 def qsub(server: Server, arguments: list[str]) -> None:
     try:
-        given, rest = getopt.getopt(arguments, OPTIONS[server.dialect])
+        kill_delay = "K:" if server.torque and server.settings["takes_kill_delay"] else ""
+        given, rest = getopt.getopt(arguments, OPTIONS[server.dialect] + kill_delay)
     except getopt.GetoptError as error:
         fail(2, f"qsub: invalid option -- '{error.opt}'\n{USAGE}")
     if len(rest) > 1:
@@ -101,6 +102,8 @@ def described(server: Server, given: list[tuple[str, str]], script: str, name: s
             options["environment"] = dict(os.environ)  # OpenPBS 23.06 passes nothing on, and says nothing
         elif option == "-h":
             job.hold = "u"
+        elif option == "-K":
+            options["kill_delay"] = int(value)
         elif option in ("-o", "-e", "-j", "-A", "-r", "-S"):
             names = {"-o": "output", "-e": "error", "-j": "join", "-A": "account", "-r": "rerun", "-S": "shell"}
             key = names[option]

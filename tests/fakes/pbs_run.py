@@ -35,8 +35,9 @@ def main(dialect: str, name: str) -> None:
             start_new_session=True,
         )
         if process.stdin:
-            process.stdin.write(f"{script}\n".encode())
-            process.stdin.close()
+            with suppress(BrokenPipeError):  # the shell may have closed it
+                process.stdin.write(f"{script}\n".encode())
+                process.stdin.close()
         status, comment = watch(server, job, process)
     copy(server, job)
     with server.locked():
@@ -72,6 +73,7 @@ def watch(server: Server, job: Job, process: "subprocess.Popen[bytes]") -> tuple
     """Return the exit status that the server will show, and its comment."""
     told = 0.0
     over = False
+    delay = job.options.get("kill_delay", server.settings["kill_delay"])
     while process.poll() is None:
         time.sleep(0.02)
         if not told and job.walltime and time.time() > job.started + job.walltime:
@@ -80,7 +82,7 @@ def watch(server: Server, job: Job, process: "subprocess.Popen[bytes]") -> tuple
         if not told and (server.folder / "spool" / f"{job.id}.delete").exists():
             told = time.time()
             tell(process, signal.SIGTERM)
-        if told and time.time() > told + float(server.settings["kill_delay"]):
+        if told and time.time() > told + float(server.settings["kill_delay"] if over else delay):
             tell(process, signal.SIGKILL)
     # What the shell has left running. Torque sees no more than that its shell is gone, even where the script, its
     # child, is still about to end.

@@ -17,6 +17,7 @@ DEFAULTS: dict[str, Any] = {
     "history": True,
     "keep_completed": 300,
     "kill_delay": 1,
+    "takes_kill_delay": True,
     "nodes": 2,
     "cores": 8,
     "ngpus": True,

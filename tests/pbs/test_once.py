@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from modak.errors import JobError, ModakError
+from modak.model.job import JobResult
 from pbs import Site
 
 # The program counts its executions itself, outside of the job's folder.
@@ -50,19 +52,26 @@ def test_server_away_while_the_job_runs(site: Site) -> None:
 
 def test_server_away_at_submission(site: Site) -> None:
     job, count = counted(site)
-    ended = []
+    ended: list[JobResult | ModakError] = []
+
+    def submit() -> None:
+        try:
+            ended.append(site.end(COUNTED, job=job))
+        except ModakError as error:
+            ended.append(error)
+
     with site.without_server():
-        thread = threading.Thread(target=lambda: ended.append(site.end(COUNTED, job=job)))
+        thread = threading.Thread(target=submit)
         thread.start()
         time.sleep(6)
         assert not ended
     thread.join(120)
-    assert [result.state for result in ended] == ["completed"]
+    assert len(ended) == 1, site.notes.notices
+    assert isinstance(ended[0], JobResult), ended[0]
+    assert ended[0].state == "completed", ended[0].reason
     assert count.read_text() == "ran\n"
 
 
 def test_refused_in_the_schedulers_words(site: Site) -> None:
-    from modak.errors import JobError
-
     with pytest.raises(JobError, match=r"(?i)queue is not enabled"):
         site.submit("true", job={"partition": "closed"})

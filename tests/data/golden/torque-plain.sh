@@ -14,12 +14,11 @@
 # writes down in state/exit how that ended, whatever becomes of the queue's memory.
 
 if [ "$#" = 0 ]; then # the scheduler starts this script as the job's shell, which otherwise is a login shell
-  exec </dev/null
   # shellcheck disable=SC1091
   [ ! -r /etc/profile ] || . /etc/profile
   # shellcheck disable=SC1091
   [ ! -r "${HOME-}/.profile" ] || . "${HOME-}/.profile"
-  exec /bin/sh /home/user/.modak/runs/digits-0123456789abcdef/job.sh login # anew, free of what a profile sets in its shell only
+  exec /bin/sh /home/user/.modak/runs/digits-0123456789abcdef/job.sh login </dev/null # anew, free of what a profile sets in its shell only
 fi
 
 modak_directory=/home/user/.modak/runs/digits-0123456789abcdef

@@ -19,6 +19,21 @@ else
 fi
 cd "$work"
 
+install_apart() { # COMMAND...: runs it where what it writes to /etc and /usr, such as profiles and services, is lost
+  local lost=$work/.lost
+  mkdir "$lost"
+  # shellcheck disable=SC2016 # for the inner shell
+  unshare --mount bash -euc '
+    lost=$1
+    shift
+    mount -t tmpfs tmpfs "$lost"
+    for folder in etc usr; do
+      mkdir -p "$lost/$folder/upper" "$lost/$folder/work"
+      mount -t overlay overlay -o "lowerdir=/$folder,upperdir=$lost/$folder/upper,workdir=$lost/$folder/work" "/$folder"
+    done
+    "$@"' bash "$lost" "$@"
+}
+
 build_torque() {
   # The checks of configure are compiled with the C compiler, but with C++'s standard flags below, which then fails.
   sed -i '/^CCLD="\$CXX"/a AC_LANG([C++])' configure.ac
@@ -31,7 +46,7 @@ build_torque() {
   ./configure --prefix="$PREFIX" --with-server-home="$PREFIX/spool" --disable-gui --without-tcl --disable-gcc-warnings \
     --disable-posixmemlock
   make -j"$JOBS"
-  FROM_TORQUE_BUILD=1 make install # without it the Makefile asks whether an older version was removed
+  install_apart env FROM_TORQUE_BUILD=1 make install # without it the Makefile asks whether an older version was removed
 }
 
 build_openpbs() {
@@ -40,7 +55,7 @@ build_openpbs() {
   ./autogen.sh
   CFLAGS="-g0 -O0 -pipe -w" ./configure --prefix="$PREFIX" --with-python=/usr --with-pbs-server-home="$PREFIX/home"
   make -j"$JOBS"
-  make install
+  install_apart make install
   mkdir -p "$PREFIX/home"
   # qstat and the like prove who they are with pbs_iff, from a port below 1024.
   chmod 4755 "$PREFIX/sbin/pbs_iff" "$PREFIX/sbin/pbs_rcp"

@@ -24,6 +24,9 @@ if [ "$prefix" != none ]; then
   mount -t tmpfs -o mode=755 tmpfs "$dir/hosts/$host" # gone with the host
   over /etc
   over /usr # pbs_postinstall puts files of OpenPBS there, and Debian's packages of Grid Engine lie below their prefix
+  # A machine that has Slurm for other tests: these hosts have none, nor its wrappers for Torque's commands.
+  rm -f /usr/bin/{sbatch,sinfo,squeue,srun,scontrol,scancel,sacct}
+  [ -d "$prefix/usr" ] || rm -f /usr/bin/{qsub,qstat,qdel,qhold,qrls,qalter,pbsnodes}
   cp "$dir/etc/hosts" /etc/hosts
   echo "$host" >/etc/hostname
   mount -t tmpfs -o mode=755 tmpfs /run

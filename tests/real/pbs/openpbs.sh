@@ -40,6 +40,7 @@ create queue closed queue_type=execution
 set queue workq resources_max.walltime=10:00:00
 set server scheduling=true
 set server flatuid=true
+set server scheduler_iteration=5
 QMGR
 }
 

@@ -19,6 +19,7 @@ def job_folder(tmp_path: Path) -> Callable[..., tuple[Path, Part]]:
             (folder / part).mkdir(parents=True)
         made = make(scheduler, argv, directory=str(folder), **more)
         (folder / "job.sh").write_bytes(made.script().encode("utf-8", "surrogateescape"))
+        (folder / "job.sh").chmod(0o700)
         return folder, made
 
     return maker

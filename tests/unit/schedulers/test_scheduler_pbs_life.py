@@ -143,6 +143,13 @@ def test_a_trap_runs_to_its_end(jobs: Jobs, server: Callable[..., Plan], forgets
     assert (work / "caught").exists()
 
 
+def test_an_older_torque_takes_no_kill_delay(jobs: Jobs, server: Callable[..., Plan]) -> None:
+    (result,) = jobs.wait([jobs.present(server("true", {"takes_kill_delay": False}))])
+    assert result.state == "completed"
+    with pytest.raises(JobError, match="Unknown queue"):
+        jobs.present(server("true", {"takes_kill_delay": False}, name="other", job={"partition": "nosuch"}))
+
+
 @pytest.mark.parametrize("signal", ["KILL", "TERM"])
 def test_a_qsub_that_is_killed_has_not_refused(
     jobs: Jobs, server: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signal: str
