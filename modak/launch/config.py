@@ -1,0 +1,155 @@
+"""The launcher's configuration: one JSON file, named by the environment variable MODAK_LAUNCH."""
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Optional
+
+VARIABLE = "MODAK_LAUNCH"
+VERSION = 1
+MODES = ("none", "live")
+NUMERICS = ("exact", "relaxed")
+LARGEST = 1024 * 1024
+"""Bytes of the file that are read at most."""
+
+
+class ConfigError(ValueError):
+    """The configuration cannot be used."""
+
+
+@dataclass
+class Expected:
+    """What is known about a lever before it is tried."""
+
+    gain: float = 1.0
+    """Factor by which it shortens a unit of work."""
+    seconds: float = 0.0
+    """What it costs once."""
+
+
+@dataclass
+class Trials:
+    """What may be tried while the program runs."""
+
+    mode: str = "none"
+    numerics: str = "exact"
+    candidates: Optional[List[str]] = None
+    """Levers in the order of trial; all that the numerics permit when None."""
+    units: Optional[int] = None
+    """Units of work in the whole program, where they are known."""
+    share: float = 0.05
+    """Largest part of the time run so far that trials may lose against the default."""
+    tolerance: Optional[float] = None
+    """Largest relative difference of outputs; by number format when None."""
+    expected: Dict[str, Expected] = field(default_factory=dict)
+
+
+@dataclass
+class Config:
+    """Everything that the launcher is told."""
+
+    record: Optional[str] = None
+    """Folder in which each process writes its record; none is written when None."""
+    levers: List[str] = field(default_factory=list)
+    """Levers that are on from the start."""
+    settings: Dict[str, Any] = field(default_factory=dict)
+    """Parameters of levers, by the lever's name."""
+    trials: Trials = field(default_factory=Trials)
+    cache: Optional[str] = None
+    """Folder that keeps compiled code from one run to the next."""
+
+
+def read(path: str) -> Config:
+    """Return the configuration in a file; ConfigError when it cannot be read or understood."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read(LARGEST + 1)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError("{}: cannot be read: {}".format(path, error)) from None
+    if len(text) > LARGEST:
+        raise ConfigError("{}: is larger than {} bytes".format(path, LARGEST))
+    try:
+        return parse(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise ConfigError("{}: {}".format(path, error)) from None
+
+
+def parse(data: Any) -> Config:
+    """Return the configuration that parsed JSON holds; ConfigError names the key that is wrong."""
+    _keys(data, "the file", ("version", "record", "levers", "settings", "trials", "cache"))
+    if data.get("version") != VERSION:
+        raise ConfigError("version: {!r} is not supported; {} is".format(data.get("version"), VERSION))
+    settings = data.get("settings", {})
+    if not isinstance(settings, dict):
+        raise ConfigError("settings: must be an object")
+    return Config(
+        record=_text(data, "record"),
+        levers=_names(data, "levers") or [],
+        settings=settings,
+        trials=_trials(data.get("trials", {})),
+        cache=_text(data, "cache"),
+    )
+
+
+def _trials(data: Any) -> Trials:
+    _keys(data, "trials", ("mode", "numerics", "candidates", "units", "share", "tolerance", "expected"))
+    units = data.get("units")
+    if units is not None and (not isinstance(units, int) or isinstance(units, bool) or units < 1):
+        raise ConfigError("trials.units: must be a whole number from 1")
+    expected = data.get("expected", {})
+    if not isinstance(expected, dict):
+        raise ConfigError("trials.expected: must be an object")
+    return Trials(
+        mode=_choice(data, "mode", MODES, "none"),
+        numerics=_choice(data, "numerics", NUMERICS, "exact"),
+        candidates=_names(data, "candidates"),
+        units=units,
+        share=_number(data, "share", 0.05, 1.0),
+        tolerance=None if data.get("tolerance") is None else _number(data, "tolerance", 0.0, 1.0),
+        expected={name: _expected(name, value) for name, value in expected.items()},
+    )
+
+
+def _expected(name: str, data: Any) -> Expected:
+    _keys(data, "trials.expected." + name, ("gain", "seconds"))
+    return Expected(_number(data, "gain", 1.0, 1e6), _number(data, "seconds", 0.0, 1e9))
+
+
+def _keys(data: Any, where: str, allowed: Any) -> None:
+    if not isinstance(data, dict):
+        raise ConfigError("{}: must be an object".format(where))
+    for key in data:
+        if key not in allowed:
+            raise ConfigError("{}: the key {!r} is not supported; use {}".format(where, key, ", ".join(allowed)))
+
+
+def _text(data: Any, key: str) -> Optional[str]:
+    value = data.get(key)
+    if value is not None and (not isinstance(value, str) or not value):
+        raise ConfigError("{}: must be a text".format(key))
+    return value
+
+
+def _names(data: Any, key: str) -> Optional[List[str]]:
+    value = data.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise ConfigError("{}: must be a list of names".format(key))
+    return list(value)
+
+
+def _choice(data: Any, key: str, allowed: Any, default: str) -> str:
+    value = data.get(key, default)
+    if value not in allowed:
+        raise ConfigError("trials.{}: {!r} is not supported; use {}".format(key, value, " or ".join(allowed)))
+    return str(value)
+
+
+def _number(data: Any, key: str, default: float, largest: float) -> float:
+    value = data.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= largest:
+        raise ConfigError("{}: must be a number from 0 to {:g}".format(key, largest))
+    if not math.isfinite(value):
+        raise ConfigError("{}: must be finite".format(key))
+    return float(value)

@@ -1,0 +1,109 @@
+"""Robust estimates of the time of a unit, and what trials have cost so far."""
+
+import math
+import statistics
+from collections import deque
+from typing import Deque, Optional
+
+FEWEST = 3
+MOST = 30
+LEAST_SECONDS = 0.06
+"""Time that the units of an estimate take together, where units are short."""
+LEAST_NOISE = 0.01
+BEATEN = 1.5
+"""Times the best variant's time, from which one unit is enough to give a variant up."""
+
+
+def enough(seconds: float) -> int:
+    """Return how many units of about this length an estimate needs."""
+    return min(MOST, max(FEWEST, math.ceil(LEAST_SECONDS / max(seconds, 1e-9))))
+
+
+class Estimate:
+    """The times of a variant's units; the first ``skip`` are its warming up."""
+
+    def __init__(self, skip: int = 0) -> None:
+        self._skip = skip
+        self._times: Deque[float] = deque(maxlen=MOST)
+        self.count = 0
+
+    def add(self, seconds: float) -> None:
+        """Add a unit's time."""
+        if self._skip:
+            self._skip -= 1
+            return
+        self._times.append(seconds)
+        self.count += 1
+
+    @property
+    def median(self) -> float:
+        """Return the typical time of a unit."""
+        return statistics.median(self._times)
+
+    @property
+    def noise(self) -> float:
+        """Return the standard error of the median, from the median absolute deviation."""
+        median = self.median
+        spread = statistics.median(abs(seconds - median) for seconds in self._times)
+        return max(1.4826 * spread, LEAST_NOISE * median) / math.sqrt(len(self._times))
+
+    def complete(self, other: Optional["Estimate"] = None) -> bool:
+        """Tell whether it is known well enough, for itself or to be told apart from another."""
+        if not self.count:
+            return False
+        if other is not None and min(self._times) > BEATEN * other.median:
+            return True
+        fewest = enough(self.median)
+        if self.count < fewest:
+            return False
+        if other is None or self.count >= min(MOST, 3 * fewest):
+            return True
+        return abs(self.median - other.median) > 2 * (self.noise + other.noise)
+
+    def beats(self, other: "Estimate") -> bool:
+        """Tell whether it is faster by more than the noise."""
+        return other.median - self.median > max(0.01 * other.median, self.noise + other.noise)
+
+
+class Ledger:
+    """Time that trials have lost against the default, and how much they may lose.
+
+    What a better variant saves counts too: the limit holds for the program as a whole.
+    """
+
+    def __init__(self, share: float, units: Optional[int] = None) -> None:
+        self._share = share
+        self._units = units
+        self.default: Optional[float] = None
+        """Seconds of a unit as the program does it by itself."""
+        self.ran = 0.0
+        self.done = 0
+        self.lost = 0.0
+
+    def unit(self, seconds: float, default: bool) -> None:
+        """Book a unit of work; one of the default loses nothing, however long it takes."""
+        self.ran += seconds
+        self.done += 1
+        if self.default is not None and not default:
+            self.lost += seconds - self.default
+
+    def charge(self, seconds: float) -> None:
+        """Book time that the program alone would not have taken."""
+        self.ran += seconds
+        self.lost += seconds
+
+    def affordable(self, seconds: float) -> bool:
+        """Tell whether that much more may be lost."""
+        return self.lost + seconds <= self._share * self.span
+
+    @property
+    def span(self) -> float:
+        """Return the time of which a share may be lost: all of it where the units are known, else the time so far."""
+        if self._units is None or self.default is None:
+            return self.ran
+        return max(self.ran, self._units * self.default)
+
+    @property
+    def remaining(self) -> int:
+        """Return the units that are left; as many as were done where that is unknown."""
+        return self.done if self._units is None else max(0, self._units - self.done)

@@ -1,0 +1,248 @@
+"""ONNX Runtime: runs of sessions are counted, and session options tried on second sessions of the same model."""
+
+import functools
+import math
+import os
+import threading
+import time
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, cast
+
+from .. import hardware, structures
+from ..lever import Lever
+from ..search import DEFAULT, Search, Variant
+from ..session import Session
+from ..trials import TriedCalls, shielded
+
+TOLERANCE = {"": 1e-4, "fp16": 0.03, "bf16": 0.2}
+"""Largest relative difference of outputs, by number format."""
+KEPT = (
+    "execution_mode",
+    "graph_optimization_level",
+    "inter_op_num_threads",
+    "intra_op_num_threads",
+    "enable_cpu_mem_arena",
+    "enable_mem_pattern",
+    "enable_mem_reuse",
+    "log_severity_level",
+    "use_deterministic_compute",
+)
+"""Options of the program's session that can be read back, and are taken over."""
+
+
+class OrtLever(Lever):
+    """A lever that changes the options or providers of a session."""
+
+    framework = "onnxruntime"
+    versions = ">=1.10"
+    live = True
+    format = ""
+
+    def applies(self, module: Any, options: Any, providers: List[Any]) -> Optional[str]:
+        """Return why it has no effect on a session; None when it has."""
+        return None
+
+    def change(self, module: Any, options: Any, providers: List[Any]) -> List[Any]:
+        """Change the options, and return the providers."""
+        return providers
+
+    def start(self, module: Any, settings: Mapping[str, Any]) -> None:
+        """Nothing: it is used when a session is made."""
+
+
+class Runs(TriedCalls):
+    """Counts the runs of one session and tries variants of it."""
+
+    def __init__(self, session: Session, module: Any, owner: Any, made: Tuple[Any, Dict[str, Any]], run: Any) -> None:
+        self._session = session
+        self._module = module
+        self._model, self._arguments = made
+        self._run = run
+        self._owner_providers = list(owner.get_providers())
+        self._progress = session.counters.counter("inference: onnxruntime", "run")
+        self._sessions: Dict[str, Any] = {}
+        self._searches: Dict[Any, Search] = {}
+        self._busy = threading.Lock()
+        self._over: Optional[str] = None
+
+    def stop(self, reason: str) -> None:
+        """Use the program's own session from now on."""
+        if self._over is None:
+            self._over = reason
+            self._session.record.add("no_trials", of="onnxruntime", reason=reason)
+            for search in self._searches.values():
+                search.stop(reason)
+            self._sessions.clear()
+
+    def __call__(self, owner: Any, names: Any, feed: Any, options: Any) -> Any:
+        default = functools.partial(self._run, owner)
+        if self._over is not None or not self._session.tries_or_chosen or options is not None:
+            return self._counted(default, names, feed, options)
+        if not self._busy.acquire(blocking=False):
+            self.stop("the session is run from several threads at once")
+            return self._counted(default, names, feed, options)
+        try:
+            search = self._search(owner, names, feed)
+            if search is None:
+                return self._counted(default, names, feed, options)
+            return shielded(functools.partial(self._tried, search), default, (names, feed, None), {}, self._fail)
+        finally:
+            self._busy.release()
+
+    def _tried(self, search: Search, default: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        start = time.perf_counter()
+        result = self.do(search, search.next(), lambda call: default(*call), args)
+        self._count(start)
+        self._tidy()
+        return result
+
+    def _fail(self, reason: str) -> None:
+        self._session.record.fallback("the observation of onnxruntime", reason)
+        self.stop(reason)
+
+    def _counted(self, default: Callable[..., Any], *call: Any) -> Any:
+        start = time.perf_counter()
+        result = default(*call)
+        self._count(start)
+        return result
+
+    def _count(self, start: float) -> None:
+        end = time.perf_counter()
+        self._progress.add(end, end - start)
+        self._session.counters.tick(end)
+
+    def _search(self, owner: Any, names: Any, feed: Any) -> Optional[Search]:
+        signature = (tuple(names or ()), tuple((key, _shape(value)) for key, value in feed.items()))
+        if signature not in self._searches:
+            if self._searches:
+                return None
+            levers, chosen = self._candidates()
+            search = Search("onnxruntime", levers, self._session.config.trials, self._session.record)
+            if chosen.levers:
+                search.fix(chosen)
+            self._searches[signature] = search
+        return self._searches[signature]
+
+    def _candidates(self) -> Tuple[List[OrtLever], Variant]:
+        version = str(self._module.__version__)
+        chosen = cast(List[OrtLever], self._session.chosen("onnxruntime", version, lambda lever: True))
+        if chosen or not self._session.tries:
+            return [], Variant(tuple(chosen))
+        levers = []
+        for lever in cast(List[OrtLever], self._session.candidates("onnxruntime", version, lambda one: True)):
+            reason = lever.applies(self._module, self._options(), self._owner_providers)
+            if reason is None:
+                levers.append(lever)
+            else:
+                self._session.record.add("not_offered", lever=lever.name, reason=reason)
+        return levers, DEFAULT
+
+    # sessions
+
+    def ready(self, search: Search, variant: Variant) -> Callable[[Any], Any]:
+        made = self._sessions.get(variant.name)
+        if made is None:
+            reason = self._no_room()
+            if reason is not None:
+                raise MemoryError(reason)
+            start = time.perf_counter()
+            options, providers = self._options(), list(self._owner_providers)
+            for lever in cast(Tuple[OrtLever, ...], variant.levers):
+                providers = lever.change(self._module, options, providers)
+            made = self._module.InferenceSession(self._model, sess_options=options, providers=providers)
+            made._modak_own = True
+            self._sessions[variant.name] = made
+            search.prepared(time.perf_counter() - start)
+        return lambda call: self._run(made, *call)
+
+    def _options(self) -> Any:
+        options = self._module.SessionOptions()
+        given = self._arguments.get("sess_options")
+        for name in KEPT if given is not None else ():
+            if hasattr(given, name):
+                setattr(options, name, getattr(given, name))
+        return options
+
+    def _no_room(self) -> Optional[str]:
+        size = len(self._model) if isinstance(self._model, bytes) else os.path.getsize(self._model)
+        free = hardware.free_memory()
+        if free is not None and 3 * size > free:
+            return "a second session takes about {} MiB and {} MiB are free".format(3 * size >> 20, free >> 20)
+        return None
+
+    def _tidy(self) -> None:
+        wanted = set()
+        for search in self._searches.values():
+            wanted |= {search.best.name, search.current.name}
+        for name in [name for name in self._sessions if name not in wanted]:
+            del self._sessions[name]
+
+    def compare(self, variant: Variant, default: Any, result: Any) -> Tuple[Optional[float], Optional[str]]:
+        import numpy
+
+        stated = self._session.config.trials.tolerance
+        limit = max(TOLERANCE[getattr(lever, "format", "")] for lever in variant.levers) if stated is None else stated
+        return _difference(numpy, default, result, limit)
+
+
+def _difference(numpy: Any, default: Any, result: Any, limit: float) -> Tuple[Optional[float], Optional[str]]:
+    def is_leaf(value: Any) -> bool:
+        return isinstance(value, (numpy.ndarray, numpy.generic))
+
+    try:
+        first, second = structures.leaves(default, is_leaf), structures.leaves(result, is_leaf)
+    except structures.Unsupported as error:
+        return None, str(error)
+    if not first or len(first) != len(second):
+        return None, "the results cannot be compared"
+    largest = 0.0
+    for one, other in zip(first, second):
+        if one.shape != other.shape or one.dtype != other.dtype:
+            return None, "a result has another shape or type"
+        if one.dtype.kind not in "fc":
+            largest = max(largest, float((one != other).mean()) if one.size else 0.0)
+            continue
+        norm = float(numpy.linalg.norm(one.astype(numpy.float64).ravel()))
+        distance = float(numpy.linalg.norm((one.astype(numpy.float64) - other).ravel()))
+        if not math.isfinite(norm) or not math.isfinite(distance):
+            return None, "the result holds values that are not finite"
+        largest = max(largest, distance / norm if norm else math.inf if distance else 0.0)
+    if largest > limit:
+        return largest, "the result differs by {:.3g}, more than {:.3g}".format(largest, limit)
+    return largest, None
+
+
+def _shape(value: Any) -> Any:
+    return (getattr(value, "shape", None), str(getattr(value, "dtype", type(value))))
+
+
+def install(session: Session, module: Any, version: str) -> None:
+    """Follow the sessions that the program makes."""
+    owner = module.InferenceSession
+    init, run = owner.__init__, owner.run
+
+    @functools.wraps(init)
+    def made(self: Any, path_or_bytes: Any, *args: Any, **kwargs: Any) -> None:
+        names = ("sess_options", "providers", "provider_options")
+        given = dict(zip(names, args))
+        given.update(kwargs)
+        # More than options and the names of providers cannot be repeated faithfully for a second session.
+        simple = set(given) <= {"sess_options", "providers"}
+        simple = simple and all(isinstance(one, str) for one in given.get("providers") or ())
+        init(self, path_or_bytes, *args, **kwargs)
+        self._modak_made = (path_or_bytes, given) if simple else None
+
+    @functools.wraps(run)
+    def counted(self: Any, output_names: Any, input_feed: Any, run_options: Any = None) -> Any:
+        if not session.active or getattr(self, "_modak_own", False):
+            return run(self, output_names, input_feed, run_options)
+        runs = getattr(self, "_modak_runs", None)
+        if runs is None:
+            made_from = getattr(self, "_modak_made", None)
+            runs = Runs(session, module, self, made_from or (None, {}), run)
+            self._modak_runs = runs
+            if made_from is None:
+                runs.stop("the session's options cannot be repeated")
+        return runs(self, output_names, input_feed, run_options)
+
+    owner.__init__ = made
+    owner.run = counted

@@ -1,0 +1,152 @@
+"""PyTorch: modules in evaluation mode and optimizers are counted, and levers tried on them."""
+
+import functools
+import importlib
+import os
+import weakref
+from typing import Any, Callable, Optional
+
+from ...session import Session
+from ...versions import satisfies
+from .calls import Calls
+from .training import Training
+
+TRIALS = ">=2.2"
+"""Versions with Module._compiled_call_impl and all else that is used here."""
+MODULES = 16
+"""Outermost modules that are followed; programs that make more have no outermost module to speak of."""
+
+
+def install(session: Session, torch: Any, version: str) -> None:
+    """Follow the modules and optimizers that the program makes."""
+    if session.config.cache:
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(session.config.cache, "inductor"))
+    if not satisfies(version, TRIALS):
+        session.record.add("no_trials", of="pytorch", reason="PyTorch {} is older than 2.2".format(version))
+        return
+    adapter = Adapter(session, torch)
+    adapter.notice_compilation()
+    adapter.follow_optimizers()
+    adapter.follow_modules()
+
+
+class Adapter:
+    """What is put into PyTorch."""
+
+    def __init__(self, session: Session, torch: Any) -> None:
+        self._session = session
+        self._torch = torch
+        self._calls: weakref.WeakKeyDictionary[Any, Calls] = weakref.WeakKeyDictionary()
+        self._trainings: weakref.WeakKeyDictionary[Any, Training] = weakref.WeakKeyDictionary()
+        self._training: Optional[Training] = None
+        self._several = False
+        self._depth = 0
+
+    def calls(self, module: Any) -> Calls:
+        """Return what intercepts a module's outermost calls."""
+        calls = self._calls.get(module)
+        if calls is None:
+            calls = self._calls[module] = Calls(self._session, self._torch, module)
+        return calls
+
+    # modules
+
+    def follow_modules(self) -> None:
+        """Intercept the calls of each module that is put into evaluation mode as a whole."""
+        module_class = self._torch.nn.Module
+        train, replicate = module_class.train, module_class._replicate_for_data_parallel
+
+        @functools.wraps(train)
+        def switched(module: Any, mode: bool = True) -> Any:
+            self._depth += 1  # train() calls itself for the modules below
+            try:
+                result = train(module, mode)
+            finally:
+                self._depth -= 1
+            if not mode and not self._depth:
+                self._evaluated(module)
+            return result
+
+        @functools.wraps(replicate)
+        def replicated(module: Any) -> Any:
+            replica = replicate(module)
+            replica.__dict__["_compiled_call_impl"] = (
+                None  # the attributes are copied, and the call is another module's
+            )
+            return replica
+
+        module_class.train = switched
+        module_class._replicate_for_data_parallel = replicated
+
+    def _evaluated(self, module: Any) -> None:
+        if not self._session.active or module in self._calls or len(self._calls) >= MODULES:
+            return
+        if module._compiled_call_impl is not None or type(module).__name__ == "OptimizedModule":
+            self._session.hands_off = "the program compiles modules itself"
+            return
+        self._session.guarded("the observation of a module", self.calls)(module)
+
+    def notice_compilation(self) -> None:
+        """Leave a program alone that calls torch.compile itself."""
+        compile_function = self._torch.compile
+
+        @functools.wraps(compile_function)
+        def compiled(*args: Any, **kwargs: Any) -> Any:
+            self._session.hands_off = "the program uses torch.compile itself"
+            for calls in list(self._calls.values()):
+                calls.remove(self._session.hands_off)
+            if self._training is not None:
+                self._training.stop(self._session.hands_off)
+            return compile_function(*args, **kwargs)
+
+        self._torch.compile = compiled
+
+    # optimizers
+
+    def follow_optimizers(self) -> None:
+        """Count the steps of optimizers, and see what the program calls ``backward`` on."""
+        optimizer = importlib.import_module("torch.optim.optimizer")  # torch.optim hides its name
+        optimizer.register_optimizer_step_pre_hook(self._guarded(self._before_step))
+        optimizer.register_optimizer_step_post_hook(self._guarded(self._after_step))
+        backward = self._torch.Tensor.backward
+
+        @functools.wraps(backward)
+        def backward_of(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._training is not None:
+                self._training.loss(tensor)
+            return backward(tensor, *args, **kwargs)
+
+        self._torch.Tensor.backward = backward_of
+
+    def _guarded(self, function: Callable[[Any, Any, Any], None]) -> Callable[[Any, Any, Any], None]:
+        guarded = self._session.guarded("the observation of an optimizer", function)
+
+        def hook(optimizer: Any, args: Any, kwargs: Any) -> None:
+            if self._session.active:
+                guarded(optimizer, args, kwargs)
+
+        return hook
+
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if args or kwargs.get("closure"):
+            self._only_count("the optimizer calls a closure")
+        elif self._training is not None and optimizer in self._trainings:
+            self._training.before_step(optimizer)
+
+    def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        self._session.trained = True
+        training = self._trainings.get(optimizer)
+        if training is None:
+            if self._trainings and not self._several:
+                self._several = True
+                self._only_count("the program has several optimizers")
+            training = self._trainings[optimizer] = Training(self._session, self._torch, optimizer, self.calls)
+            if self._several:
+                training.stop("the program has several optimizers")
+            self._training = self._training or training
+        training.after_step()
+
+    def _only_count(self, reason: str) -> None:
+        if self._training is not None:
+            self._training.stop(reason)
+        self._several = True

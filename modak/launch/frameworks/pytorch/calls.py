@@ -1,0 +1,132 @@
+"""Intercept the outermost call of a module, in evaluation and in training."""
+
+import threading
+import time
+import weakref
+from typing import Any, Callable, Optional, cast
+
+from ...progress import Progress
+from ...session import Session
+from ...trials import shielded
+from .inference import Inference
+
+
+class Calls:
+    """Stands between the program and one module that it calls.
+
+    PyTorch asks each module for ``_compiled_call_impl`` and calls that in place of the module's own code; it is what
+    ``Module.compile`` sets (2.2 and later), and it is left out of copies and of what is saved. No other module pays.
+    """
+
+    _local = threading.local()
+
+    def __init__(self, session: Session, torch: Any, root: Any) -> None:
+        self._session = session
+        self._torch = torch
+        self._root = weakref.ref(root)
+        self._busy = threading.Lock()
+        self._progress: Optional[Progress] = None
+        self._label = type(root).__name__
+        self.inference: Optional[Inference] = None
+        self.training: Optional[Callable[[Callable[..., Any], Any, Any], Any]] = None
+        """What does a training call, where the optimizer's trials have put it."""
+        root._compiled_call_impl = self
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        root = self._root()
+        impl = root._call_impl  # type: ignore[union-attr]
+        if getattr(self._local, "inside", False) or not self._session.active or self._special():
+            return impl(*args, **kwargs)
+        if root.training or self._torch.is_grad_enabled():  # type: ignore[union-attr]
+            if self.training is None:
+                return impl(*args, **kwargs) if root.training else self._counted(impl, args, kwargs)  # type: ignore[union-attr]
+            return self._nested(self.training, impl, args, kwargs, self._fail)
+        return self._evaluation(root, impl, args, kwargs)
+
+    def remove(self, reason: str) -> None:
+        """Leave the module to itself."""
+        root = self._root()
+        if root is not None and root._compiled_call_impl is self:
+            root._compiled_call_impl = None
+        if self.inference is not None:
+            self.inference.stop(reason)
+
+    def _special(self) -> bool:
+        """Tell whether the call is traced, exported, transformed or observed, not done for its result."""
+        torch = self._torch
+        return bool(
+            torch._C._get_tracing_state() is not None
+            or torch.compiler.is_compiling()
+            or torch._C._len_torch_dispatch_stack()
+            or torch._C._len_torch_function_stack()
+            or torch._C._functorch.peek_interpreter_stack() is not None
+        )
+
+    def _evaluation(self, root: Any, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        if not self._busy.acquire(blocking=False):
+            if self.inference is not None:
+                self.inference.stop("the module is called from several threads at once")
+            return impl(*args, **kwargs)
+        try:
+            if self.inference is None and self._session.tries_or_chosen:
+                self.inference = Inference(self._session, self._torch, root)
+            if self.inference is None or self.inference.over:
+                return self._counted(impl, args, kwargs)
+            return self._nested(self._inferred, impl, args, kwargs, self._fail)
+        finally:
+            self._busy.release()
+
+    def _inferred(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        start = time.perf_counter()
+        result = cast(Inference, self.inference).call(impl, args, kwargs)
+        self._count(start)
+        return result
+
+    def _counted(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        start = time.perf_counter()
+        result = self._nested(_plain, impl, args, kwargs, self._fail)
+        self._count(start)
+        return result
+
+    def _nested(self, call: Any, impl: Callable[..., Any], args: Any, kwargs: Any, stop: Callable[[str], None]) -> Any:
+        self._local.inside = True
+        try:
+            return shielded(call, impl, args, kwargs, stop)
+        finally:
+            self._local.inside = False
+
+    def _fail(self, reason: str) -> None:
+        self._session.record.fallback("the observation of " + self._label, reason)
+        self.remove(reason)
+        self.training = None
+
+    def _count(self, start: float) -> None:
+        end = time.perf_counter()
+        if self._progress is None:
+            self._progress = self._session.counters.counter("inference: " + self._label, "call")
+            root = self._root()
+            if root is not None:
+                self._progress.features = features(self._torch, root)
+        self._progress.add(end, end - start)
+        self._session.evaluations += 1
+        self._session.counters.tick(end)
+
+
+def _plain(impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    return impl(*args, **kwargs)
+
+
+def features(torch: Any, root: Any) -> Any:
+    """Return what a model of performance may want to know about a module."""
+    weights = list(root.parameters())
+    total = sum(one.numel() for one in weights)
+    convolutions = sum(one.numel() for one in weights if one.dim() >= 4)
+    return {
+        "model": type(root).__name__,
+        "parameters": total,
+        "weight_bytes": sum(one.numel() * one.element_size() for one in weights),
+        "convolution_share": convolutions / total if total else 0.0,
+        "modules": sum(1 for _ in root.modules()),
+        "device": weights[0].device.type if weights else "cpu",
+        "threads": torch.get_num_threads(),
+    }

@@ -1,0 +1,275 @@
+"""Live trials between the calls of a module in evaluation mode."""
+
+import collections
+import time
+import weakref
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from ... import structures
+from ...search import DEFAULT, Search, Variant
+from ...session import Session
+from ...trials import TriedCalls, sentence
+from . import outputs, replica, watch
+from .kinds import TRAINING, Subject, TorchLever
+from .runner import Runner, Settings, torch_levers
+
+SEARCHES = 3
+"""Signatures of arguments that get trials of their own."""
+FAMILIAR = 5
+"""Calls after which a further signature gets them."""
+CHANGES = 3
+"""Changes of weights after which no copy is made any more."""
+PURE_CALLS = 2
+"""First calls that are observed: a module with state between calls is left alone."""
+
+
+class Inference(TriedCalls):
+    """Trials of one module. Each call's result reaches the program once, whichever variant it comes from."""
+
+    def __init__(self, session: Session, torch: Any, root: Any) -> None:
+        self._session = session
+        self._torch = torch
+        self._root = weakref.ref(root)
+        self._label = type(root).__name__
+        self._settings = Settings(torch)
+        self._searches: Dict[Any, Search] = {}
+        self._seen: Dict[Any, int] = collections.OrderedDict()
+        self._runners: Dict[str, Runner] = {}
+        self._forms: Dict[Any, outputs.Form] = {}
+        self._weights: Optional[watch.Weights] = None
+        self._changes = 0
+        self._observed = 0
+        self._cuda = any(one.device.type == "cuda" for one in root.parameters())
+        self.over = False
+        reason = replica.refusal(torch, root) or watch.hooked(root) or session.hands_off
+        if reason is not None:
+            self.stop(reason)
+
+    def stop(self, reason: str) -> None:
+        """Use the module as it is from now on."""
+        if self.over:
+            return
+        self.over = True
+        self._session.record.add("no_trials", of=self._label, reason=reason)
+        for search in self._searches.values():
+            search.stop(reason)
+        self._settings.follow(DEFAULT)
+        self._forget()
+
+    def call(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Do a call of the program's."""
+        if self._session.hands_off or self._session.trained:
+            self.stop(self._session.hands_off or "the program trains")
+        try:
+            signature = None if self.over or self._own_autocast() else self._signature(args, kwargs)
+        except structures.Unsupported as error:
+            self.stop("an argument cannot be looked into: {}".format(error))
+            signature = None
+        if signature is None:
+            return impl(*args, **kwargs)
+        if self._observed < PURE_CALLS:
+            return self._observe(impl, args, kwargs)
+        search = self._search(signature)
+        if search is None:
+            return self._run_foreign(impl, args, kwargs, signature)
+        return self._unit(search, impl, args, kwargs)
+
+    def _own_autocast(self) -> bool:
+        if any(self._torch.is_autocast_enabled(device) for device in ("cpu", "cuda")):
+            self.stop("the program uses autocast itself")
+            return True
+        return False
+
+    # what the program calls it with
+
+    def _signature(self, args: Any, kwargs: Any) -> Any:
+        def describe(tensor: Any) -> Any:
+            return (tuple(tensor.shape), tensor.dtype, tensor.device.type, tensor.requires_grad)
+
+        is_leaf = outputs.is_tensor(self._torch)
+        inference_mode = self._torch.is_inference_mode_enabled()
+        return (structures.shape((args, kwargs), describe, is_leaf), inference_mode)
+
+    def _observe(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Do a call and see whether it changes anything but its result."""
+        torch, root = self._torch, self._root()
+        tensors = structures.leaves((args, kwargs), outputs.is_tensor(torch))
+        copies = [tensor.detach().clone() for tensor in tensors]
+        before = watch.State(torch, root)
+        result = impl(*args, **kwargs)
+        self._observed += 1
+        if before != watch.State(torch, root):
+            self.stop("a call changes the module's state or draws random numbers")
+        elif not all(_equal(torch, one, copy) for one, copy in zip(tensors, copies)):
+            self.stop("a call changes its arguments")
+        else:
+            try:
+                outputs.form(torch, result)
+            except structures.Unsupported as error:
+                self.stop("the result cannot be looked into: {}".format(error))
+        return result
+
+    def _search(self, signature: Any) -> Optional[Search]:
+        search = self._searches.get(signature)
+        if search is not None:
+            return search
+        if len(self._seen) < 1000 or signature in self._seen:
+            self._seen[signature] = self._seen.get(signature, 0) + 1
+        familiar = not self._searches or self._seen.get(signature, 0) >= FAMILIAR
+        if not familiar or len(self._searches) >= SEARCHES:
+            return None
+        root = self._root()
+        subject = Subject(self._torch, root)
+        levers, chosen = candidates(self._session, subject)
+        name = self._label if not self._searches else "{} {}".format(self._label, len(self._searches) + 1)
+        seconds = 5.0 + 0.15 * len(list(subject.modules))
+        search = Search(name, levers, self._session.config.trials, self._session.record, seconds=seconds)
+        if chosen.levers:
+            search.fix(chosen)
+        self._searches[signature] = search
+        return search
+
+    # one call
+
+    def _unit(self, search: Search, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        action = search.next()
+        changes = self._changes
+        if action.variant != DEFAULT and (not self._current_weights() or changes != self._changes):
+            action = search.next()
+        result = self.do(search, action, lambda call: impl(*call[0], **call[1]), (args, kwargs))
+        self._tidy()
+        return result
+
+    def ready(self, search: Search, variant: Variant) -> Callable[[Any], Any]:
+        runner = self._runner(search, variant)
+        return runner.same_form
+
+    def compare(self, variant: Variant, default: Any, result: Any) -> Tuple[Optional[float], Optional[str]]:
+        wanted = outputs.form(self._torch, default)
+        difference, reason = outputs.difference(self._torch, default, outputs.restore(self._torch, result, wanted))
+        self._runners[variant.name].form = wanted
+        return difference, outputs.problem(difference, reason, self._limit(variant))
+
+    def follow(self, variant: Variant) -> None:
+        self._settings.follow(variant)
+
+    def now(self, search: Search) -> float:
+        if self._cuda and not search.settled:
+            self._torch.cuda.synchronize()
+        return time.perf_counter()
+
+    def recover(self) -> None:
+        self._tidy()
+        if self._cuda:
+            self._torch.cuda.empty_cache()
+
+    def _run_foreign(self, impl: Callable[..., Any], args: Any, kwargs: Any, signature: Any) -> Any:
+        """Do a call with arguments of another shape as the first search's winner does, if that compiles nothing."""
+        search = next(iter(self._searches.values()), None)
+        if search is None or not search.settled or search.best == DEFAULT or search.best.expensive:
+            return impl(*args, **kwargs)
+        if _kind(signature) != _kind(next(iter(self._searches))) or not self._current_weights():
+            return impl(*args, **kwargs)
+        self._settings.follow(search.best)
+        try:
+            return self._runner(search, search.best).same_form((args, kwargs))
+        except Exception as error:  # whatever a lever makes of the program's module
+            search.failed(sentence(error))
+            self.follow(DEFAULT)
+            self.recover()
+            return impl(*args, **kwargs)
+
+    # copies
+
+    def _runner(self, search: Search, variant: Variant) -> Runner:
+        runner = self._runners.get(variant.name)
+        if runner is None:
+            root = self._root()
+            if any(lever.copies for lever in torch_levers(variant)):
+                reason = replica.room(self._torch, root)
+                if reason is not None:
+                    raise MemoryError(reason)
+            start = time.perf_counter()
+            if self._weights is None:
+                self._weights = watch.Weights(self._torch, root)
+            runner = Runner(self._torch, root, variant)
+            runner.form = self._forms.get(variant.name)
+            self._runners[variant.name] = runner
+            search.prepared(time.perf_counter() - start)
+        return runner
+
+    def _current_weights(self) -> bool:
+        """Tell whether copies may be used; those of weights that have changed are thrown away first."""
+        if self._weights is None:
+            return True
+        if self._weights.touches > 20:
+            self.stop("the program reaches into the weights' memory between calls")
+            return False
+        if not self._weights.unchanged():
+            self._changes += 1
+            self._session.record.add("weights_changed", of=self._label, times=self._changes)
+            self._forget()
+            for search in self._searches.values():
+                search.verify()
+            reason = watch.hooked(self._root())
+            if reason is not None:
+                self.stop(reason)
+                return False
+            if self._changes >= CHANGES:
+                self.stop("the weights change between calls")
+                return False
+        return True
+
+    def _forget(self) -> None:
+        self._forms.update({name: one.form for name, one in self._runners.items() if one.form is not None})
+        self._runners.clear()
+        self._weights = None
+
+    def _tidy(self) -> None:
+        """Drop the copies of variants that lost."""
+        wanted = set()
+        for search in self._searches.values():
+            wanted |= {search.best.name, search.current.name}
+        for name in [name for name in self._runners if name not in wanted]:
+            del self._runners[name]
+
+    def _limit(self, variant: Variant) -> float:
+        stated = self._session.config.trials.tolerance
+        formats = [lever.format for lever in torch_levers(variant)]
+        return max(outputs.TOLERANCE[one] for one in formats) if stated is None else stated
+
+
+def candidates(session: Session, subject: Subject) -> Tuple[List[TorchLever], Variant]:
+    """Return the levers to try on a module in evaluation mode, and the variant that was chosen before the run."""
+    version = str(subject.torch.__version__)
+    chosen: List[TorchLever] = []
+    for lever in session.chosen("pytorch", version, lambda one: getattr(one, "use", "") != TRAINING):
+        if isinstance(lever, TorchLever) and lever.applies(subject) is None:
+            chosen.append(lever)
+    if chosen or not session.tries:
+        return [], Variant(tuple(chosen))
+    levers: List[TorchLever] = []
+    for lever in session.candidates("pytorch", version, lambda one: getattr(one, "use", "") != TRAINING):
+        if not isinstance(lever, TorchLever):
+            continue
+        reason = lever.applies(subject)
+        if reason is None:
+            levers.append(lever)
+        else:
+            session.record.add("not_offered", lever=lever.name, reason=reason)
+    return levers, DEFAULT
+
+
+def _kind(signature: Any) -> Any:
+    """Return a signature without the sizes: as many dimensions, of the same types."""
+    if isinstance(signature, tuple):
+        if len(signature) == 4 and isinstance(signature[0], tuple) and hasattr(signature[1], "is_floating_point"):
+            return (len(signature[0]), *signature[1:])
+        return tuple(_kind(part) for part in signature)
+    return signature
+
+
+def _equal(torch: Any, one: Any, other: Any) -> bool:
+    if one.shape != other.shape:
+        return False
+    return bool(torch.equal(one, other)) or bool(((one == other) | ((one != one) & (other != other))).all())

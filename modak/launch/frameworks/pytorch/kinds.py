@@ -1,0 +1,107 @@
+"""What a lever of PyTorch can do; each lever overrides what it needs."""
+
+from typing import Any, Callable, ContextManager, Dict, Mapping, Optional
+
+from ...lever import Lever
+
+INFERENCE = "inference"
+TRAINING = "training"
+BOTH = "both"
+
+
+class Subject:
+    """The module, and the optimizer in training, that a lever is asked about."""
+
+    def __init__(self, torch: Any, module: Optional[Any], optimizer: Optional[Any] = None) -> None:
+        self.torch = torch
+        self.module = module
+        self.optimizer = optimizer
+        self.parameters = list(module.parameters()) if module is not None else []
+        self.modules = list(module.modules()) if module is not None else []
+        self.device = self.parameters[0].device.type if self.parameters else "cpu"
+
+    @property
+    def float32(self) -> bool:
+        """Tell whether all floating-point weights are single precision."""
+        floats = [one.dtype for one in self.parameters if one.is_floating_point()]
+        return bool(floats) and all(dtype == self.torch.float32 for dtype in floats)
+
+
+class TorchLever(Lever):
+    """A lever that is switched at the outermost module's call, at the optimizer, or for the whole process."""
+
+    framework = "pytorch"
+    versions = ">=2.2"
+    live = True
+    use = BOTH
+    format = ""
+    """Number format that it brings in; empty where it keeps the module's."""
+    copies = False
+    """Whether inference uses a copy of the module with converted weights."""
+
+    def applies(self, subject: Subject) -> Optional[str]:
+        """Return why it has no effect on a module or optimizer; None when it has."""
+        return None
+
+    def weight(self, torch: Any, tensor: Any) -> Any:
+        """Return a weight of the copy."""
+        return tensor
+
+    def argument(self, torch: Any, tensor: Any) -> Any:
+        """Return an argument of the outermost call."""
+        return tensor
+
+    def context(self, torch: Any, device: str) -> Optional[ContextManager[Any]]:
+        """Return what the outermost call runs in."""
+        return None
+
+    def compiled(self, torch: Any, module: Any) -> Callable[..., Any]:
+        """Return a function that does what the copy of the module does."""
+        return module  # type: ignore[no-any-return]
+
+    def switch(self, torch: Any, on: bool) -> None:
+        """Switch a setting of the process."""
+
+    def switch_training(self, subject: Subject, on: bool) -> None:
+        """Change the module or the optimizer in place, or change it back."""
+
+    def start(self, module: Any, settings: Mapping[str, Any]) -> None:
+        """Nothing: what is switched at a module's call is switched at its first call."""
+
+
+class Setting(TorchLever):
+    """A setting of the process that is on from the start or switched between units."""
+
+    def __init__(self) -> None:
+        self._before: Dict[str, Any] = {}
+
+    def values(self, torch: Any) -> Dict[str, Any]:
+        """Return the value that it sets, by the attribute's path below ``torch``."""
+        raise NotImplementedError
+
+    def applies(self, subject: Subject) -> Optional[str]:
+        values = self.values(subject.torch)
+        if all(_read(subject.torch, path) == value for path, value in values.items()):
+            return "it is so already"
+        return None
+
+    def switch(self, torch: Any, on: bool) -> None:
+        for path, value in self.values(torch).items():
+            if on:
+                self._before.setdefault(path, _read(torch, path))
+            _write(torch, path, value if on else self._before.pop(path, value))
+
+    def start(self, module: Any, settings: Mapping[str, Any]) -> None:
+        self.switch(module, True)
+
+
+def _read(torch: Any, path: str) -> Any:
+    value = torch
+    for name in path.split("."):
+        value = getattr(value, name)
+    return value
+
+
+def _write(torch: Any, path: str, value: Any) -> None:
+    parent, _, name = path.rpartition(".")
+    setattr(_read(torch, parent), name, value)

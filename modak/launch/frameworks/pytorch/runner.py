@@ -1,0 +1,82 @@
+"""A variant made ready: a function that does what the module does, with the variant's levers on."""
+
+import contextlib
+from typing import Any, Callable, ContextManager, Dict, List, Optional, cast
+
+from ... import structures
+from ...search import Variant
+from . import outputs, replica
+from .kinds import TorchLever
+
+
+def torch_levers(variant: Variant) -> List[TorchLever]:
+    """Return the variant's levers as what they are."""
+    return [cast(TorchLever, lever) for lever in variant.levers]
+
+
+class Settings:
+    """Settings of the process: what is on follows the variant of the unit."""
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self._on: Dict[str, TorchLever] = {}
+
+    def follow(self, variant: Variant) -> None:
+        """Switch on what the variant has, and off what it lacks."""
+        wanted = {lever.name: lever for lever in torch_levers(variant)}
+        for name in [name for name in self._on if name not in wanted]:
+            self._on.pop(name).switch(self._torch, False)
+        for name, lever in wanted.items():
+            if name not in self._on:
+                self._on[name] = lever
+                lever.switch(self._torch, True)
+
+
+class Runner:
+    """Calls a module's copy, or the module itself, in the variant's way."""
+
+    def __init__(self, torch: Any, root: Any, variant: Variant) -> None:
+        self._torch = torch
+        self._levers = torch_levers(variant)
+        self._device = next((one.device.type for one in root.parameters()), "cpu")
+        self._function = self._make(root)
+        self._converts = any(type(lever).argument is not TorchLever.argument for lever in self._levers)
+        self._contexts = [lever for lever in self._levers if type(lever).context is not TorchLever.context]
+        self.form: Optional[outputs.Form] = None
+
+    def _make(self, root: Any) -> Callable[..., Any]:
+        compiling = [lever for lever in self._levers if lever.expensive]
+        if not compiling and not any(lever.copies for lever in self._levers):
+            return cast(Callable[..., Any], root._call_impl)
+        module = replica.make(self._torch, root, self._weight)
+        return compiling[0].compiled(self._torch, module) if compiling else cast(Callable[..., Any], module)
+
+    def _weight(self, tensor: Any) -> Any:
+        for lever in self._levers:
+            if lever.copies:
+                tensor = lever.weight(self._torch, tensor)
+        return tensor
+
+    def _argument(self, tensor: Any) -> Any:
+        for lever in self._levers:
+            tensor = lever.argument(self._torch, tensor)
+        return tensor
+
+    def __call__(self, args: Any, kwargs: Any) -> Any:
+        if self._converts:
+            is_leaf = outputs.is_tensor(self._torch)
+            args = structures.replace(args, self._argument, is_leaf)
+            kwargs = structures.replace(kwargs, self._argument, is_leaf)
+        if not self._contexts:
+            return self._function(*args, **kwargs)
+        with contextlib.ExitStack() as stack:
+            for lever in self._contexts:
+                context: Optional[ContextManager[Any]] = lever.context(self._torch, self._device)
+                if context is not None:
+                    stack.enter_context(context)
+            return self._function(*args, **kwargs)
+
+    def same_form(self, call: Any) -> Any:
+        """Return the result of a call in the form that the default's result has."""
+        result = self(*call)
+        return result if self.form is None else outputs.restore(self._torch, result, self.form)

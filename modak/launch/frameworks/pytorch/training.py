@@ -1,0 +1,264 @@
+"""Live trials between the steps of an optimizer: levers are switched in place, and the loss is the check."""
+
+import contextlib
+import functools
+import gc
+import math
+import statistics
+import time
+import weakref
+from collections import deque
+from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
+
+from ... import structures
+from ...search import DEFAULT, Search, Variant
+from ...session import Session
+from . import outputs, replica
+from .calls import Calls, features
+from .kinds import INFERENCE, Subject, TorchLever
+from .runner import Settings, torch_levers
+
+LOSSES = 20
+"""Losses that the trajectory is judged by."""
+MARGIN = 4.0
+"""Standard deviations by which a loss may rise before it counts as wrong."""
+
+
+class Training:
+    """Trials of one optimizer and of the module whose weights it changes."""
+
+    def __init__(self, session: Session, torch: Any, optimizer: Any, calls: Callable[[Any], Calls]) -> None:
+        self._session = session
+        self._torch = torch
+        self._optimizer = weakref.ref(optimizer)
+        self._module = owner(torch, optimizer)
+        self._label = type(optimizer).__name__
+        name = type(self._module).__name__ if self._module is not None else self._label
+        self._progress = session.counters.counter("training: " + name, "step")
+        if self._module is not None:
+            self._progress.features = features(torch, self._module)
+        self._settings = Settings(torch)
+        self._variant = DEFAULT
+        self._last: Optional[float] = None
+        self._evaluations = session.evaluations
+        self._loss: Optional[Any] = None
+        self._losses: Dict[str, Deque[float]] = {}
+        self._compiled: Optional[Callable[..., Any]] = None
+        self._cuda = any(p.is_cuda for group in optimizer.param_groups for p in group["params"])
+        self._search: Optional[Search] = None
+        if session.tries_or_chosen:
+            self._begin(name, calls)
+
+    def _begin(self, name: str, calls: Callable[[Any], Calls]) -> None:
+        optimizer = self._optimizer()
+        subject = Subject(self._torch, self._module, optimizer)
+        reason = self._session.hands_off
+        if self._module is not None:
+            reason = reason or replica.refusal(self._torch, self._module)
+        levers, chosen = ([], DEFAULT) if reason else candidates(self._session, subject)
+        if reason:
+            self._session.record.add("no_trials", of=name, reason=reason)
+        if not levers and not chosen.levers:
+            return
+        modules = len(subject.modules)
+        trials, record = self._session.config.trials, self._session.record
+        self._search = Search(name, levers, trials, record, checks=False, seconds=10.0 + 0.3 * modules)
+        if chosen.levers:
+            self._search.fix(chosen)
+        if self._module is not None:
+            calls(self._module).training = self.forward
+
+    def stop(self, reason: str) -> None:
+        """Go back to the program's own way for good."""
+        if self._search is not None:
+            self._search.stop(reason)
+            self._session.record.add("no_trials", of=self._label, reason=reason)
+            self._switch(DEFAULT)
+            self._search = None
+
+    # the forward call
+
+    def forward(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Do the outermost module's call."""
+        if self._search is None or not self._variant.levers:
+            return impl(*args, **kwargs)
+        if any(self._torch.is_autocast_enabled(device) for device in ("cpu", "cuda")):
+            self.stop("the program uses autocast itself")
+            return impl(*args, **kwargs)
+        try:
+            return self._forward(impl, args, kwargs)
+        except Exception as error:  # whatever a lever makes of the program's module
+            self._fail("{}: {}".format(type(error).__name__, error))
+            return impl(*args, **kwargs)
+
+    def _forward(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        is_leaf = outputs.is_tensor(self._torch)
+        levers = torch_levers(self._variant)
+        for lever in levers:
+            if type(lever).argument is not TorchLever.argument:
+                change = functools.partial(lever.argument, self._torch)
+                args, kwargs = structures.replace((args, kwargs), change, is_leaf)
+        function = impl if self._compiled is None else self._compiled
+        with contextlib.ExitStack() as stack:
+            device = "cuda" if self._cuda else "cpu"
+            contexts = [
+                context for context in (one.context(self._torch, device) for one in levers) if context is not None
+            ]
+            for context in contexts:
+                stack.enter_context(context)
+            result = function(*args, **kwargs)
+        if contexts:
+            # As Accelerate does: what follows the module, the loss above all, is computed in single precision.
+            result = structures.replace(result, self._single, is_leaf)
+        return result
+
+    def _single(self, tensor: Any) -> Any:
+        return tensor.float() if tensor.dtype in (self._torch.bfloat16, self._torch.float16) else tensor
+
+    # the steps
+
+    def loss(self, tensor: Any) -> None:
+        """Take what the program calls ``backward`` on."""
+        if tensor.numel() == 1:
+            self._loss = tensor.detach()
+
+    def before_step(self, optimizer: Any) -> None:
+        """Keep a step with a loss that is not finite from reaching the weights, where a lever may be the reason."""
+        if self._search is None or not self._variant.levers or self._loss is None:
+            return
+        if self._cuda and self._search.settled and self._progress.count % 50:
+            return
+        if math.isfinite(float(self._loss)):
+            return
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = None
+        self._loss = None
+        self._fail("the loss is not finite; this step was left out")
+
+    def after_step(self) -> None:
+        """Count a step, and choose the variant of the next."""
+        now = self._now()
+        seconds = None if self._last is None else now - self._last
+        self._last = now
+        disturbed = self._session.evaluations != self._evaluations
+        self._evaluations = self._session.evaluations
+        if seconds is None:
+            self._progress.add(now, 0.0)
+            return
+        self._progress.add(now, seconds)
+        self._read_loss()
+        self._session.counters.tick(now)
+        if self._search is None:
+            return
+        if disturbed:
+            self._search.ledger.ran += seconds
+        else:
+            self._search.report(self._variant, seconds)
+        self._follow(self._search)
+
+    def _follow(self, search: Search) -> None:
+        if self._variant.levers and not self._trajectory():
+            self._fail("the loss rises")
+        wanted = search.next().variant
+        if wanted != self._variant:
+            self._switch(wanted)
+            self._last = self._now()
+
+    def _read_loss(self) -> None:
+        if self._loss is None:
+            return
+        settled = self._search is None or self._search.settled
+        if self._cuda and settled and self._progress.count % 50:
+            return  # reading it would wait for the device
+        value = float(self._loss)
+        self._loss = None
+        self._progress.loss = value
+        if not settled or self._variant == DEFAULT:
+            self._losses.setdefault(self._variant.name, deque(maxlen=LOSSES)).append(value)
+
+    def _trajectory(self) -> bool:
+        """Tell whether the losses with the variant go on from those without, up to their scatter."""
+        now = self._losses.get(self._variant.name, ())
+        before = self._losses.get(DEFAULT.name, ())
+        if len(now) < 3 or len(before) < 2:
+            return True
+        scatter = statistics.pstdev(before) + 0.05 * abs(statistics.mean(before))
+        return statistics.median(now) <= statistics.median(before) + MARGIN * scatter
+
+    # the levers
+
+    def _switch(self, variant: Variant) -> None:
+        optimizer = self._optimizer()
+        if optimizer is None:
+            return
+        subject = Subject(self._torch, self._module, optimizer)
+        start = self._now()
+        try:
+            self._settings.follow(variant)
+            old, new = torch_levers(self._variant), torch_levers(variant)
+            for lever in [one for one in old if one not in new]:
+                lever.switch_training(subject, False)
+            self._variant = variant
+            for lever in [one for one in new if one not in old]:
+                lever.switch_training(subject, True)
+            compiling = [lever for lever in new if lever.expensive]
+            self._compiled = _compile(self._torch, compiling[0], self._module) if compiling else None
+        except Exception as error:  # whatever a lever makes of the program's objects
+            self._fail("{}: {}".format(type(error).__name__, error))
+        if self._search is not None:
+            self._search.prepared(self._now() - start)
+
+    def _fail(self, reason: str) -> None:
+        if self._search is None:
+            return
+        failed = self._variant
+        self._search.failed(reason)
+        if self._search.best == failed:
+            self._search.stop(reason)
+        self._switch(self._search.best)
+
+    def _now(self) -> float:
+        if self._cuda and self._search is not None and not self._search.settled:
+            self._torch.cuda.synchronize()
+        return time.perf_counter()
+
+
+def _compile(torch: Any, lever: TorchLever, module: Any) -> Callable[..., Any]:
+    return lever.compiled(torch, module._call_impl)
+
+
+def owner(torch: Any, optimizer: Any) -> Optional[Any]:
+    """Return the outermost module that holds all weights of an optimizer; None where there is no single one.
+
+    The collector knows all objects. The class is asked by ``type``: a proxy would answer isinstance for another object.
+    """
+    wanted = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    modules = [one for one in gc.get_objects() if issubclass(type(one), torch.nn.Module)]
+    inner = {id(child) for one in modules for child in one.__dict__.get("_modules", {}).values() if child is not None}
+    roots = [one for one in modules if id(one) not in inner and "_parameters" in one.__dict__]
+    holders = [one for one in roots if wanted <= {id(parameter) for parameter in one.parameters()}]
+    return holders[0] if len(holders) == 1 else None
+
+
+def candidates(session: Session, subject: Subject) -> Tuple[List[TorchLever], Variant]:
+    """Return the levers to try in training, and the variant that was chosen before the run."""
+    version = str(subject.torch.__version__)
+
+    def wanted(lever: Any) -> bool:
+        return getattr(lever, "use", "") != INFERENCE
+
+    chosen = [lever for lever in session.chosen("pytorch", version, wanted) if isinstance(lever, TorchLever)]
+    chosen = [lever for lever in chosen if lever.applies(subject) is None]
+    if chosen or not session.tries:
+        return [], Variant(tuple(chosen))
+    levers = []
+    for lever in session.candidates("pytorch", version, wanted):
+        if not isinstance(lever, TorchLever):
+            continue
+        reason = lever.applies(subject)
+        if reason is None:
+            levers.append(lever)
+        else:
+            session.record.add("not_offered", lever=lever.name, reason=reason)
+    return levers, DEFAULT

@@ -1,0 +1,86 @@
+"""What a lever declares, and the table of all levers.
+
+A lever is one module below ``levers/<framework>/`` that defines ``LEVER``, an object of a class derived from the
+framework's own kind of lever. It imports its framework in its functions only: the table can be read anywhere.
+"""
+
+import importlib
+import importlib.util
+import pkgutil
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+from . import hardware, versions
+
+EXACT = "exact"
+"""The same arithmetic up to the order of additions."""
+RELAXED = "relaxed"
+FRAMEWORKS = ("pytorch", "keras", "onnxruntime", "jax", "sklearn")
+
+
+class Lever:
+    """One lever; the class attributes are its declaration."""
+
+    name = ""
+    framework = ""
+    versions = ""
+    """Versions of the framework, such as ``>=2.1,<3``."""
+    summary = ""
+    changes = ""
+    """What it changes: ``threads``, ``kernels``, ``number format``, ``memory layout``, ``compilation``, ``input``."""
+    numerics = EXACT
+    live = False
+    """Whether it can be switched while the program runs; if not, it is on from the start or not at all."""
+    expensive = False
+    """Whether making it ready takes long, as compilation does."""
+    order = 50
+    """Place in the order of trials: what promises most for least comes first."""
+    group = ""
+    """At most one lever of a group is on."""
+    conflicts: Tuple[str, ...] = ()
+    """Names of levers that cannot be on together with it."""
+    cpu_features_any: Tuple[str, ...] = ()
+    """At least one of these must be a feature of the processor, unless an accelerator does the arithmetic."""
+    modules: Tuple[str, ...] = ()
+    """Further Python modules that it needs."""
+
+    def unusable(self, version: str) -> Optional[str]:
+        """Return why it cannot be used here; None when nothing speaks against it."""
+        if not versions.satisfies(version, self.versions):
+            return "{} {} is not supported; it needs {}".format(self.framework, version, self.versions)
+        for module in self.modules:
+            if importlib.util.find_spec(module) is None:
+                return "the module {} is not installed".format(module)
+        if self.cpu_features_any and not hardware.cpu_features().intersection(self.cpu_features_any):
+            return "the processor has none of {}".format(", ".join(self.cpu_features_any))
+        return None
+
+    def start(self, module: Any, settings: Mapping[str, Any]) -> None:
+        """Switch it on after the framework's import, for the whole run; ``module`` is the framework's."""
+        raise NotImplementedError("{} cannot be on from the start".format(self.name))
+
+    def environment(self) -> Dict[str, str]:
+        """Return variables that must be set before the framework is imported."""
+        return {}
+
+    def excludes(self, other: "Lever") -> bool:
+        """Tell whether the two cannot be on together."""
+        if other.name == self.name:
+            return False
+        same = bool(self.group) and self.group == other.group
+        return same or other.name in self.conflicts or self.name in other.conflicts
+
+
+def levers(framework: str) -> List[Lever]:
+    """Return all levers of a framework, by name: every module of its folder has one."""
+    package = importlib.import_module(".levers." + framework, __package__)
+    table = []
+    for info in pkgutil.iter_modules(package.__path__):
+        module = importlib.import_module("." + info.name, package.__name__)
+        if not info.name.startswith("_"):
+            table.append(module.LEVER)
+    return sorted(table, key=lambda lever: lever.name)
+
+
+def all_levers() -> List[Lever]:
+    """Return the levers of all frameworks."""
+    return [lever for framework in FRAMEWORKS for lever in levers(framework)]

@@ -1,0 +1,1 @@
+"""Levers, one folder for each framework and one module for each lever."""

@@ -1,0 +1,1 @@
+"""Levers of jax, one module each."""

@@ -1,0 +1,1 @@
+"""Levers of keras, one module each."""

@@ -1,0 +1,1 @@
+"""Levers of onnxruntime, one module each."""

@@ -1,0 +1,1 @@
+"""Levers of pytorch, one module each."""

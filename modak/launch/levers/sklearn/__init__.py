@@ -1,0 +1,1 @@
+"""Levers of sklearn, one module each."""

@@ -1,0 +1,108 @@
+"""Counters of the program's units of work, and how its time divides into start, compilation and steady work."""
+
+import statistics
+import time
+from collections import deque
+from typing import Any, Deque, Dict, List, Optional
+
+from . import hardware
+
+HEAD = 10
+"""First units that may hold compilation."""
+RECENT = 64
+"""Last units of which the steady time is the median."""
+OUTLIER = 2.0
+"""Times the steady time, from which a unit at the head counts as slowed by compilation."""
+
+
+class Progress:
+    """One counter: units of one kind, done by one object of the program."""
+
+    def __init__(self, name: str, unit: str, process_start: float) -> None:
+        self.name = name
+        self.unit = unit
+        self.count = 0
+        self.seconds = 0.0
+        self.loss: Optional[float] = None
+        self.features: Dict[str, Any] = {}
+        self._process_start = process_start
+        self._first: Optional[float] = None
+        self._last = 0.0
+        self._head: List[float] = []
+        self._recent: Deque[float] = deque(maxlen=RECENT)
+
+    def add(self, end: float, seconds: float, units: int = 1) -> None:
+        """Count what took ``seconds`` until ``end``, a time of ``time.perf_counter``."""
+        if self._first is None:
+            self._first = end - seconds
+        self.count += units
+        self.seconds += seconds
+        self._last = end
+        each = seconds / units
+        if len(self._head) < HEAD:
+            self._head.append(each)
+        self._recent.append(each)
+
+    def state(self) -> Dict[str, Any]:
+        """Return what is known about the counter now."""
+        values: Dict[str, Any] = {"unit": self.unit, "units": self.count, "seconds": self.seconds}
+        if self._first is not None:
+            steady = self.steady()
+            values["start"] = max(0.0, self._first - self._process_start)
+            values["compile"] = self.compile()
+            values["steady"] = steady
+            values["elapsed"] = self._last - self._first
+        if self.loss is not None:
+            values["loss"] = self.loss
+        if self.features:
+            values["features"] = self.features
+        return values
+
+    def steady(self) -> float:
+        """Return the seconds of a unit once all is compiled."""
+        later = list(self._recent)[HEAD:] if self.count < RECENT else list(self._recent)
+        return statistics.median(later or list(self._recent)[1:] or self._recent)
+
+    def compile(self) -> float:
+        """Return the seconds by which the first units exceeded the steady time."""
+        steady = self.steady()
+        return sum(seconds - steady for seconds in self._head if seconds > OUTLIER * steady)
+
+
+class Counters:
+    """All counters of the process, and when their state reaches the record."""
+
+    INTERVAL = 5.0
+
+    def __init__(self, record: Any) -> None:
+        self._record = record
+        self._counters: List[Progress] = []
+        self._names: Dict[str, int] = {}
+        self._start = time.perf_counter()
+        self._next = 0.0
+
+    def counter(self, name: str, unit: str) -> Progress:
+        """Return a new counter, numbered where its name is taken."""
+        self._names[name] = self._names.get(name, 0) + 1
+        if self._names[name] > 1:
+            name = "{} {}".format(name, self._names[name])
+        counter = Progress(name[:120], unit, self._start)
+        self._counters.append(counter)
+        return counter
+
+    def tick(self, now: float) -> None:
+        """Write the record when it is time."""
+        if now >= self._next:
+            self._next = now + self.INTERVAL
+            self.write()
+
+    def write(self) -> None:
+        """Bring the state of all counters to the record."""
+        counters = sorted(self._counters, key=lambda counter: -counter.seconds)[:20]
+        for counter in counters:
+            if counter.count:
+                self._record.state(counter.name, counter.state())
+        if counters:
+            self._record.state("process", {"peak_memory": hardware.peak_memory()})
+        if not self._record.empty:
+            self._record.write()

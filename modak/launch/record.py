@@ -1,0 +1,177 @@
+"""What a process of the job tells about itself: JSON lines in a file of its own, replaced as a whole."""
+
+import json
+import math
+import os
+import socket
+import sys
+import tempfile
+import threading
+import time
+from typing import Any, Dict, List, Optional
+
+EVENTS = 400
+"""Entries that are kept; later ones are counted only."""
+LINE = 4000
+"""Characters of an entry."""
+WARNINGS = 20
+"""Lines on standard error."""
+SUFFIX = ".jsonl"
+
+
+class Record:
+    """The entries of one process.
+
+    The file holds the entries in their order, then the latest state of each counter. It is written to a temporary file
+    beside it and renamed: whoever reads it, at whatever moment, sees whole lines. Without a folder nothing is written.
+    """
+
+    def __init__(self, folder: Optional[str] = None) -> None:
+        self._folder = folder
+        self._name = "{}-{}{}".format(_safe(socket.gethostname()), os.getpid(), SUFFIX)
+        self._events: List[str] = []
+        self._states: Dict[str, Dict[str, Any]] = {}
+        self._left_out = 0
+        self._warnings = 0
+        self._lock = threading.RLock()
+        self._owner = os.getpid()
+        self._began = time.time()
+
+    @property
+    def path(self) -> Optional[str]:
+        """Return the record's file."""
+        return os.path.join(self._folder, self._name) if self._folder else None
+
+    @property
+    def empty(self) -> bool:
+        """Tell whether there is nothing to write."""
+        return not self._events and not self._states
+
+    def add(self, event: str, **values: Any) -> None:
+        """Append an entry; it reaches the disk at once."""
+        with self._lock:
+            if len(self._events) >= EVENTS:
+                self._left_out += 1
+                return
+            entry = {"event": event, "time": round(time.time() - self._began, 3)}
+            entry.update(values)
+            self._events.append(_line(entry))
+            self.write()
+
+    def state(self, name: str, values: Dict[str, Any]) -> None:
+        """Set the latest state of a counter; it reaches the disk with the next write."""
+        with self._lock:
+            self._states[name] = values
+
+    def fallback(self, what: str, why: object) -> None:
+        """Note that something is not used, with one line on standard error."""
+        reason = " ".join(str(why).split())[:300] or type(why).__name__
+        if os.getpid() != self._owner:
+            return
+        self.add("fallback", what=what, reason=reason)
+        if self._warnings < WARNINGS:
+            self._warnings += 1
+            try:
+                sys.stderr.write("modak: {} is not used: {}\n".format(what, reason))
+            except (OSError, ValueError, AttributeError):  # a closed or missing standard error
+                pass
+
+    def write(self) -> None:
+        """Replace the file; a full disk or a missing folder does not disturb the program."""
+        path = self.path
+        if path is None or self._folder is None or os.getpid() != self._owner:
+            return
+        with self._lock:
+            temporary = None
+            try:
+                os.makedirs(self._folder, mode=0o700, exist_ok=True)
+                handle, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=self._folder)
+                with os.fdopen(handle, "w", encoding="utf-8") as file:
+                    file.write(self._text())
+                os.replace(temporary, path)
+            except OSError:
+                if temporary is not None:
+                    try:
+                        os.unlink(temporary)
+                    except OSError:
+                        pass
+
+    def _text(self) -> str:
+        lines = list(self._events)
+        if self._left_out:
+            lines.append(_line({"event": "left_out", "entries": self._left_out}))
+        for name, values in self._states.items():
+            entry = {"event": "state", "name": name}
+            entry.update(values)
+            lines.append(_line(entry))
+        return "".join(line + "\n" for line in lines)
+
+
+def unfinished(folder: Optional[str]) -> List[str]:
+    """Return what earlier processes of this job were trying when they ended without a further word."""
+    names = []
+    try:
+        files = sorted(os.listdir(folder)) if folder else []
+    except OSError:
+        return []
+    for file in files[:1000]:
+        if not file.endswith(SUFFIX) or folder is None or _runs(file):
+            continue
+        try:
+            with open(os.path.join(folder, file), encoding="utf-8") as lines:
+                events = [json.loads(line) for line in lines.read(EVENTS * LINE).splitlines()]
+        except (OSError, ValueError):
+            continue
+        names += _tried_last(events)
+    return names
+
+
+def _runs(file: str) -> bool:
+    """Tell whether the process that writes a record is on this machine and still there."""
+    host, _, pid = file[: -len(SUFFIX)].rpartition("-")
+    if host != _safe(socket.gethostname()) or not pid.isdigit():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # another user's
+        return True
+    return True
+
+
+def _tried_last(events: List[Any]) -> List[str]:
+    last = None
+    for event in events:
+        if not isinstance(event, dict):
+            continue
+        if event.get("event") == "trying" and isinstance(event.get("lever"), str):
+            last = event["lever"]
+        elif event.get("event") in ("trial", "fallback", "end", "settled"):
+            last = None
+    return [last] if last else []
+
+
+def _line(entry: Dict[str, Any]) -> str:
+    try:
+        text = json.dumps(_finite(entry), allow_nan=False, default=str)
+    except (ValueError, TypeError, RecursionError) as error:
+        text = json.dumps({"event": str(entry.get("event"))[:80], "problem": str(error)[:200]})
+    if len(text) > LINE:
+        text = json.dumps({"event": str(entry.get("event"))[:80], "problem": "the entry is too long"})
+    return text
+
+
+def _finite(value: Any) -> Any:
+    """Return the value with numbers that JSON lacks as text."""
+    if isinstance(value, float):
+        return float("{:.6g}".format(value)) if math.isfinite(value) else str(value)
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return value
+
+
+def _safe(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_" else "-" for c in name)[:64] or "host"

@@ -1,0 +1,127 @@
+"""What all adapters of this process share."""
+
+import functools
+import os
+import time
+from typing import Any, Callable, List, Optional
+
+from . import lever as levers_table
+from . import processes, record
+from .config import Config
+from .lever import EXACT, Lever
+from .progress import Counters
+
+
+class Session:
+    """The configuration, the record and the counters of this process, and whether it still takes part."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.record = record.Record(config.record)
+        self.counters = Counters(self.record)
+        self.rank, self.ranks = processes.rank()
+        self.active = True
+        self.hands_off: Optional[str] = None
+        """Why the program is left alone, where it does itself what levers do."""
+        self.trained = False
+        """Whether an optimizer has made a step."""
+        self.evaluations = 0
+        """Calls of modules in evaluation mode so far."""
+        self._crashed = record.unfinished(config.record)
+        self._pid = os.getpid()
+
+    def disable(self) -> None:
+        """Take no part any more: a forked child counts nothing and tries nothing."""
+        self.active = False
+
+    def end(self) -> None:
+        """Write the last state."""
+        if not self.active or os.getpid() != self._pid:
+            return
+        self.counters.write()
+        if not self.record.empty:
+            self.record.add("end")
+
+    @property
+    def tries(self) -> bool:
+        """Tell whether live trials may be made; ranks would have to switch at the same unit, which is not supported."""
+        return self.active and self.config.trials.mode == "live" and self.ranks == 1
+
+    @property
+    def tries_or_chosen(self) -> bool:
+        """Tell whether modules are anything but counted."""
+        return self.tries or (self.active and bool(self.config.levers))
+
+    def chosen(self, framework: str, version: str, kind: Callable[[Lever], bool]) -> List[Lever]:
+        """Return the live levers that are on from the start, in the order of the configuration."""
+        table = {lever.name: lever for lever in levers_table.levers(framework) if lever.live and kind(lever)}
+        names = [name for name in self.config.levers if name in table]
+        return [table[name] for name in names if table[name].unusable(version) is None]
+
+    def candidates(self, framework: str, version: str, kind: Callable[[Lever], bool]) -> List[Lever]:
+        """Return the levers to try, in their order, that the numerics permit and this process can use."""
+        trials = self.config.trials
+        table = {lever.name: lever for lever in levers_table.levers(framework) if lever.live and kind(lever)}
+        names = trials.candidates
+        if names is None:
+            names = sorted(table, key=lambda name: (table[name].expensive, table[name].order, name))
+        chosen = []
+        for name in names:
+            lever = table.get(name)
+            if lever is None or (lever.numerics != EXACT and trials.numerics == EXACT):
+                continue
+            reason = "an earlier run of this job ended while it was tried" if name in self._crashed else None
+            reason = reason or lever.unusable(version)
+            if reason is None:
+                chosen.append(lever)
+            elif trials.candidates is not None or name in self._crashed:
+                self.record.fallback(name, reason)
+            else:
+                self.record.add("not_offered", lever=name, reason=reason)
+        return chosen
+
+    def start_levers(self, framework: str, version: str, module: Any) -> None:
+        """Switch on the levers of a framework that the configuration names."""
+        for lever in levers_table.levers(framework):
+            if lever.name not in self.config.levers:
+                continue
+            reason = lever.unusable(version)
+            if reason is None:
+                try:
+                    lever.start(module, self.config.settings.get(lever.name, {}))
+                    self.record.add("lever", lever=lever.name, framework=framework, version=version)
+                except Exception as error:  # whatever a framework's version makes of it
+                    reason = "{}: {}".format(type(error).__name__, error)
+            if reason is not None:
+                self.record.fallback(lever.name, reason)
+
+    def guarded(self, what: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function such that its failure is a line in the log and not the program's."""
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return function(*args, **kwargs)
+            except Exception as error:  # the program's own run matters more
+                self.record.fallback(what, "{}: {}".format(type(error).__name__, error))
+                return None
+
+        return call
+
+
+_session: Optional[Session] = None
+
+
+def current() -> Optional[Session]:
+    """Return the session of this process."""
+    return _session
+
+
+def begin(config: Config) -> Session:
+    """Make the session of this process."""
+    global _session
+    _session = Session(config)
+    return _session
+
+
+now = time.perf_counter

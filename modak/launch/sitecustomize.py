@@ -1,0 +1,46 @@
+"""Start the launcher in this interpreter, then run the sitecustomize.py that it hides.
+
+Python's site module imports this file because its folder is on PYTHONPATH. It is written so that Python 2 and early
+versions of Python 3 can read it: an interpreter that is too old runs its program as if this file were not there.
+"""
+
+import os
+import sys
+
+
+def _start():
+    if not os.environ.get("MODAK_LAUNCH"):
+        return
+    if sys.version_info < (3, 8):
+        sys.stderr.write("modak: the launcher needs Python 3.8; the program runs as it is\n")
+        return
+    try:
+        from modak_launch import start
+
+        start.start(os.environ["MODAK_LAUNCH"])
+    except Exception:  # the program's own run matters more than anything here
+        sys.stderr.write("modak: the launcher cannot start (%s); the program runs as it is\n" % (sys.exc_info()[1],))
+
+
+def _run_hidden():
+    """Import the sitecustomize that comes after this one on sys.path, under the name that it expects."""
+    import importlib
+
+    own = os.path.dirname(os.path.abspath(__file__))
+    path, module = sys.path[:], sys.modules.pop("sitecustomize", None)
+    sys.path[:] = [entry for entry in path if os.path.abspath(entry or os.curdir) != own]
+    kept = sys.path[:]
+    try:
+        importlib.import_module("sitecustomize")
+    except ImportError as error:
+        if getattr(error, "name", "sitecustomize") != "sitecustomize":
+            raise
+        if module is not None:
+            sys.modules["sitecustomize"] = module
+    finally:
+        # What the hidden one did to the path stays.
+        sys.path[:] = path if sys.path == kept else [entry for entry in path if entry not in kept] + sys.path
+
+
+_start()
+_run_hidden()

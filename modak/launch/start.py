@@ -1,0 +1,55 @@
+"""Start the launcher in an interpreter that is about to run a program of the job."""
+
+import atexit
+import importlib
+import os
+import sys
+from types import ModuleType
+from typing import Callable
+
+from . import config as configuration
+from . import lever, processes, session
+from .hooks import ImportHooks
+
+MODULES = {"pytorch": "torch", "keras": "keras", "onnxruntime": "onnxruntime", "jax": "jax", "sklearn": "sklearn"}
+"""Module whose import brings a framework's adapter in."""
+
+
+def start(path: str) -> None:
+    """Read the configuration and await the import of frameworks; nothing is imported before the program does."""
+    if processes.is_helper(processes.arguments()):
+        return
+    try:
+        config = configuration.read(path)
+    except configuration.ConfigError as error:
+        sys.stderr.write("modak: the launcher is not used: {}\n".format(error))
+        return
+    current = session.begin(config)
+    os.register_at_fork(after_in_child=current.disable)
+    atexit.register(current.end)
+    _set_environment(current)
+    hooks = ImportHooks()
+    for framework, module in MODULES.items():
+        hooks.when_imported(module, current.guarded("the adapter of " + framework, _adapter(current, framework)))
+
+
+def _adapter(current: session.Session, framework: str) -> Callable[[ModuleType], None]:
+    def install(module: ModuleType) -> None:
+        version = str(getattr(module, "__version__", "0"))
+        adapter = importlib.import_module(".frameworks." + framework, __package__)
+        current.start_levers(framework, version, module)
+        adapter.install(current, module, version)
+
+    return install
+
+
+def _set_environment(current: session.Session) -> None:
+    """Set the variables of chosen levers; what the user has set stays."""
+    wanted = set(current.config.levers)
+    unknown = wanted - {one.name for one in lever.all_levers()} if wanted else set()
+    for name in sorted(unknown):
+        current.record.fallback(name, "no lever has this name")
+    for one in lever.all_levers() if wanted else []:
+        if one.name in wanted:
+            for variable, value in one.environment().items():
+                os.environ.setdefault(variable, value)

@@ -1,0 +1,86 @@
+"""Walk through the arguments and results of calls: tuples, lists, dicts, named tuples, data classes, and leaves."""
+
+import copy
+import dataclasses
+from typing import Any, Callable, List
+
+PLAIN = (type(None), bool, int, float, complex, str, bytes)
+DEEPEST = 20
+
+
+class Unsupported(TypeError):
+    """A value is of a type whose content cannot be seen."""
+
+
+def replace(value: Any, change: Callable[[Any], Any], is_leaf: Callable[[Any], bool], depth: int = 0) -> Any:
+    """Return the value with each leaf changed, its containers copied; Unsupported for what is neither."""
+    if is_leaf(value):
+        return change(value)
+    if isinstance(value, PLAIN):
+        return value
+    if depth > DEEPEST:
+        raise Unsupported("a value is nested more than {} levels deep".format(DEEPEST))
+
+    def inner(item: Any) -> Any:
+        return replace(item, change, is_leaf, depth + 1)
+
+    if isinstance(value, tuple):
+        items = [inner(item) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else _same(value, tuple(items))
+    if type(value) is list:
+        return [inner(item) for item in value]
+    if isinstance(value, dict):
+        return _dict(value, inner)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        result = copy.copy(value)
+        for field in dataclasses.fields(value):
+            object.__setattr__(result, field.name, inner(getattr(value, field.name)))
+        return result
+    raise Unsupported("a value is of the type {}.{}".format(type(value).__module__, type(value).__qualname__))
+
+
+def leaves(value: Any, is_leaf: Callable[[Any], bool]) -> List[Any]:
+    """Return all leaves, in order; Unsupported as for ``replace``."""
+    found: List[Any] = []
+
+    def keep(leaf: Any) -> Any:
+        found.append(leaf)
+        return leaf
+
+    replace(value, keep, is_leaf)
+    return found
+
+
+def shape(value: Any, describe: Callable[[Any], Any], is_leaf: Callable[[Any], bool], depth: int = 0) -> Any:
+    """Return a hashable description: containers, keys, plain values, and what ``describe`` says about the leaves."""
+    if is_leaf(value):
+        return describe(value)
+    if isinstance(value, PLAIN):
+        return (type(value), value)
+    if depth > DEEPEST:
+        raise Unsupported("a value is nested more than {} levels deep".format(DEEPEST))
+    if isinstance(value, (tuple, list)):
+        return (type(value), tuple(shape(item, describe, is_leaf, depth + 1) for item in value))
+    if isinstance(value, dict):
+        items = tuple((key, shape(item, describe, is_leaf, depth + 1)) for key, item in value.items())
+        return (type(value), items)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in dataclasses.fields(value)]
+        items = tuple((name, shape(getattr(value, name), describe, is_leaf, depth + 1)) for name in names)
+        return (type(value), items)
+    raise Unsupported("a value is of the type {}.{}".format(type(value).__module__, type(value).__qualname__))
+
+
+def _same(value: Any, items: Any) -> Any:
+    if type(value) is not tuple:
+        raise Unsupported("a value is of the type {}".format(type(value).__qualname__))
+    return items
+
+
+def _dict(value: Any, inner: Callable[[Any], Any]) -> Any:
+    result = copy.copy(value)  # the outputs of Hugging Face's models are ordered dicts and data classes at once
+    for key, item in value.items():
+        new = inner(item)
+        if new is not item:
+            result[key] = new
+    return result

@@ -1,0 +1,113 @@
+"""One call of the program's, done as the trials want it, whatever the framework."""
+
+import time
+from typing import Any, Callable, Optional, Tuple
+
+from .search import CHECK, DEFAULT, Action, Search, Variant
+
+
+class TriedCalls:
+    """What a framework's adapter says about the calls on which variants are tried."""
+
+    def ready(self, search: Search, variant: Variant) -> Callable[[Any], Any]:
+        """Return what does a call in a variant's way; made ready first where it is not."""
+        raise NotImplementedError
+
+    def compare(self, variant: Variant, default: Any, result: Any) -> Tuple[Optional[float], Optional[str]]:
+        """Return how far a result differs from the default's, and why it is not acceptable."""
+        raise NotImplementedError
+
+    def follow(self, variant: Variant) -> None:
+        """Set the process's settings for a variant."""
+
+    def now(self, search: Search) -> float:
+        """Return the time, once the work begun is done."""
+        return time.perf_counter()
+
+    def recover(self) -> None:
+        """Clean up after a variant that failed."""
+
+    def do(self, search: Search, action: Action, default: Callable[[Any], Any], call: Any) -> Any:
+        """Do a call for the program and tell the search about it."""
+        if action.kind == CHECK:
+            return self._check(search, action.variant, default, call)
+        self.follow(action.variant)
+        start = self.now(search)
+        if action.variant == DEFAULT:
+            result = default(call)
+        else:
+            try:
+                function = self.ready(search, action.variant)
+                start = self.now(search)
+                result = function(call)
+            except Exception as error:  # whatever a lever makes of the program's objects
+                search.failed(sentence(error))
+                self.follow(DEFAULT)
+                self.recover()
+                result = default(call)
+        search.report(action.variant, self.now(search) - start)
+        return result
+
+    def _check(self, search: Search, variant: Variant, default: Callable[[Any], Any], call: Any) -> Any:
+        """Do the call twice, with the default for the program, and compare."""
+        self.follow(DEFAULT)
+        start = self.now(search)
+        result = default(call)
+        default_seconds = self.now(search) - start
+        difference: Optional[float] = None
+        start = self.now(search)
+        try:
+            function = self.ready(search, variant)
+            self.follow(variant)
+            if variant.expensive:  # the first call compiles
+                start = self.now(search)
+                function(call)
+                search.prepared(self.now(search) - start)
+            start = self.now(search)
+            other = function(call)
+            seconds = self.now(search) - start
+            difference, reason = self.compare(variant, result, other)
+        except Exception as error:  # whatever a lever makes of the program's objects
+            reason = sentence(error)
+            seconds = self.now(search) - start
+            self.recover()
+        search.checked(default_seconds, seconds, difference, reason)
+        return result
+
+
+class OwnCall:
+    """A call as the program alone would do it, and what became of it."""
+
+    __slots__ = ("_function", "done", "failed", "result")
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self.done = False
+        self.failed = False
+        """Whether the last exception was the program's own."""
+        self.result: Any = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.failed = True
+        self.result = self._function(*args, **kwargs)
+        self.failed, self.done = False, True
+        return self.result
+
+
+def shielded(
+    attempt: Callable[..., Any], function: Callable[..., Any], args: Any, kwargs: Any, stop: Callable[[str], None]
+) -> Any:
+    """Return what ``attempt`` makes of a call of the program's; what goes wrong in it beyond the program stays here."""
+    own = OwnCall(function)
+    try:
+        return attempt(own, args, kwargs)
+    except Exception as error:  # a fault of the launcher's own, where it is not the program's
+        if own.failed:
+            raise
+        stop("the launcher failed: " + sentence(error))
+        return own.result if own.done else function(*args, **kwargs)
+
+
+def sentence(error: BaseException) -> str:
+    """Return what went wrong, in a line."""
+    return "{}: {}".format(type(error).__name__, error)

@@ -1,0 +1,103 @@
+"""Parts for tests of the launcher: a record in memory, and trials of a program whose times are given."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from modak.launch import bundle
+from modak.launch.config import Trials
+from modak.launch.lever import Lever
+from modak.launch.search import CHECK, Search
+
+
+class Memory:
+    """A record whose entries can be looked at."""
+
+    def __init__(self) -> None:
+        self.entries: list[dict[str, Any]] = []
+        self.states: dict[str, Any] = {}
+
+    def add(self, event: str, **values: Any) -> None:
+        self.entries.append({"event": event, **values})
+
+    def fallback(self, what: str, why: object) -> None:
+        self.add("fallback", what=what, reason=str(why))
+
+    def state(self, name: str, values: Any) -> None:
+        self.states[name] = values
+
+    def write(self) -> None:
+        """Nothing: there is no file."""
+
+    @property
+    def empty(self) -> bool:
+        return not self.entries and not self.states
+
+    def of(self, event: str) -> list[dict[str, Any]]:
+        return [entry for entry in self.entries if entry["event"] == event]
+
+
+def lever(name: str, **attributes: Any) -> Lever:
+    one = Lever()
+    one.name, one.live = name, True
+    for key, value in attributes.items():
+        setattr(one, key, value)
+    return one
+
+
+class Program:
+    """Does units of given times, as an adapter would, and keeps count of what they took."""
+
+    def __init__(self, levers: list[Lever], times: Any, checks: bool = True, **trials: Any) -> None:
+        self.record = Memory()
+        self.search = Search("program", levers, Trials(mode="live", **trials), self.record, checks=checks)
+        self._times = times
+        self.seconds = 0.0
+        self.worst = 0.0
+        self.used: list[str] = []
+        self.wrong: set[str] = set()
+
+    def time(self, name: str, unit: int) -> float:
+        value = self._times(name, unit) if callable(self._times) else self._times[name]
+        return float(value)
+
+    def run(self, units: int) -> "Program":
+        for _ in range(units):
+            unit = len(self.used)
+            action = self.search.next()
+            name = action.variant.name
+            self.used.append(name)
+            took, default = self.time(name, unit), self.time("default", unit)
+            if action.kind == CHECK:
+                self.seconds += default + took
+                problem = "differs" if name in self.wrong else None
+                self.search.checked(default, took, 0.0, problem)
+            else:
+                self.seconds += took
+                self.search.report(action.variant, took)
+            self.worst = max(self.worst, self.seconds - sum(self.time("default", one) for one in range(unit + 1)))
+        return self
+
+
+def launch(program: Path | list[str], folder: Path, config: dict[str, Any], **options: Any) -> Any:
+    """Run a program under the launcher; the result has the record's entries in ``entries``."""
+    path = folder / "path"
+    if not path.exists():
+        bundle.write_folder(str(path))
+    file = folder / "config.json"
+    file.write_text(json.dumps({"version": 1, "record": str(folder / "record"), **config}), encoding="utf-8")
+    python = options.pop("python", sys.executable)
+    command = [python, str(program)] if isinstance(program, Path) else program
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("MODAK", "PYTHON"))}
+    search = [str(path), *options.pop("behind", [])]
+    environment |= {"PYTHONPATH": os.pathsep.join(search), "MODAK_LAUNCH": str(file), "OMP_NUM_THREADS": "1"}
+    environment |= options.pop("environment", {})
+    options.setdefault("cwd", folder)
+    done: Any = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, **options)
+    files = sorted((folder / "record").glob("*.jsonl"))
+    done.records = [[json.loads(line) for line in one.read_text().splitlines()] for one in files]
+    done.entries = [entry for record in done.records for entry in record]
+    return done

@@ -1,0 +1,29 @@
+"""Fixtures for tests of the launcher with real frameworks."""
+
+from typing import Any
+
+import pytest
+
+from launch_parts import Memory
+from modak.launch.config import Config, Trials
+from modak.launch.progress import Counters
+from modak.launch.session import Session
+
+
+@pytest.fixture(scope="session")
+def torch() -> Any:
+    return pytest.importorskip("torch", reason="PyTorch is not installed; 'pip install .[torch]' installs it")
+
+
+@pytest.fixture
+def session_of():
+    """Return a session with a record in memory."""
+
+    def make(levers=(), settings=None, **trials: Any) -> Session:
+        trials = {"mode": "live", "share": 1.0, **trials}
+        session = Session(Config(levers=list(levers), settings=settings or {}, trials=Trials(**trials)))
+        session.record = Memory()  # type: ignore[assignment]
+        session.counters = Counters(session.record)
+        return session
+
+    return make

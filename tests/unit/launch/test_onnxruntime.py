@@ -1,0 +1,114 @@
+"""Live trials on sessions of the real ONNX Runtime; the time of a run is what the test says."""
+
+import pytest
+
+onnxruntime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+numpy = pytest.importorskip("numpy")
+
+from modak.launch.frameworks import onnxruntime as adapter  # noqa: E402
+from modak.launch.lever import levers  # noqa: E402
+
+
+@pytest.fixture
+def model():
+    """Return a matrix product as an ONNX model."""
+    helper, types = onnx.helper, onnx.TensorProto
+    weights = onnx.numpy_helper.from_array(numpy.random.default_rng(0).random((8, 4), dtype=numpy.float32), "w")
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "product",
+        [helper.make_tensor_value_info("x", types.FLOAT, [None, 8])],
+        [helper.make_tensor_value_info("y", types.FLOAT, [None, 4])],
+        [weights],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, opset_imports=opset, ir_version=9).SerializeToString()
+
+
+@pytest.fixture
+def follow(session_of, monkeypatch):
+    """Put the adapter into ONNX Runtime for one test."""
+    clock = {"now": 0.0}
+
+    def make(cost, **options):
+        owner = onnxruntime.InferenceSession
+        session = session_of(**options)
+        own_run = owner.run
+
+        def timed(self, *arguments):
+            given = self.get_session_options()
+            clock["now"] += cost(given)
+            return own_run(self, *arguments)
+
+        monkeypatch.setattr(owner, "run", timed)
+        monkeypatch.setattr(owner, "__init__", owner.__init__)
+        monkeypatch.setattr(adapter.Runs, "now", lambda self, search: clock["now"])
+        adapter.install(session, onnxruntime, onnxruntime.__version__)
+        return session, clock
+
+    return make
+
+
+def run(session, times, names=None):
+    data = numpy.ones((2, 8), dtype=numpy.float32)
+    return [session.run(names, {"x": data})[0] for _ in range(times)]
+
+
+def test_session_options_are_tried_on_a_second_session(follow, model):
+    session, clock = follow(
+        lambda given: 0.5 if given.intra_op_num_threads == 1 else 1.0, candidates=["onnxruntime-one-thread"]
+    )
+    results = run(onnxruntime.InferenceSession(model), 40)
+    assert session.record.of("settled")[-1]["variant"] == "onnxruntime-one-thread"
+    assert clock["now"] < 35
+    assert all(numpy.allclose(results[0], result) for result in results)
+    session.counters.write()
+    assert session.record.states["inference: onnxruntime"]["units"] == 40
+
+
+def test_all_levers_make_a_session_or_fall_back(follow, model):
+    names = [one.name for one in levers("onnxruntime")]
+    session, _ = follow(lambda given: 1.0, candidates=names, numerics="relaxed")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 2
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    run(onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"]), 150)
+    tried = {entry["lever"] for entry in session.record.of("trying")}
+    assert {"onnxruntime-graph-all", "onnxruntime-no-spinning", "onnxruntime-parallel"} <= tried
+    assert "onnxruntime-openvino" not in tried
+    trials = [entry for entry in session.record.of("trial") if entry["variant"] == "onnxruntime-graph-all"]
+    assert trials and trials[0]["difference"] < 1e-6
+
+
+def test_a_session_that_cannot_be_repeated_is_only_counted(follow, model):
+    session, _ = follow(lambda given: 1.0, candidates=["onnxruntime-one-thread"])
+    made = onnxruntime.InferenceSession(model, providers=[("CPUExecutionProvider", {})])
+    run(made, 10)
+    assert session.record.of("no_trials")[0]["reason"] == "the session's options cannot be repeated"
+
+
+def test_the_programs_own_error_reaches_the_program(follow, model):
+    session, _ = follow(lambda given: 1.0, candidates=["onnxruntime-one-thread"])
+    made = onnxruntime.InferenceSession(model)
+    run(made, 3)
+    with pytest.raises(ValueError, match=r"Required inputs \(\['x'\]\) are missing"):
+        made.run(None, {"z": numpy.ones((2, 8), dtype=numpy.float32)})
+    assert not session.record.of("fallback")
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        ([float("nan"), 1.0], "not finite"),
+        ([1.0, 3.0], "the result differs by"),
+        ([1.0, 2.0, 3.0], "another shape"),
+        (None, "a value is of the type builtins.object"),
+    ],
+)
+def test_results_are_compared(other, reason):
+    default = [numpy.array([1.0, 2.0], dtype=numpy.float32)]
+    result = [numpy.array(other, dtype=numpy.float32)] if other else [object()]
+    _, problem = adapter._difference(numpy, default, result, 1e-4)
+    assert reason in problem
+    assert adapter._difference(numpy, default, default, 1e-4) == (0.0, None)

@@ -1,0 +1,207 @@
+"""Live trials between the steps of an optimizer, with real PyTorch; the time of a step is what the test says."""
+
+import pytest
+
+from modak.launch.frameworks.pytorch import calls as calls_module
+from modak.launch.frameworks.pytorch import training
+
+
+class Clock:
+    """Goes on with each forward call, by what the variant costs."""
+
+    now = 0.0
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch):
+    Clock.now = 0.0
+    monkeypatch.setattr(training.Training, "_now", lambda self: Clock.now)
+    return Clock
+
+
+@pytest.fixture
+def program(torch, session_of):
+    """Return a training program that is followed as the adapter would."""
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = torch.nn.Conv2d(3, 8, 3)
+            self.norm = torch.nn.BatchNorm2d(8)
+            self.head = torch.nn.Linear(8, 4)
+            self.spoil = None
+
+        def forward(self, images):
+            hidden = torch.relu(self.norm(self.conv(images)))
+            scores = self.head(hidden.mean((2, 3)))
+            lower = scores.dtype == torch.bfloat16
+            Clock.now += 0.4 if lower else 1.0
+            if self.spoil == "nan" and lower:
+                return scores * float("nan")
+            if self.spoil == "rise" and lower:
+                return scores * 100
+            if self.spoil == "fails" and lower:
+                raise RuntimeError("not implemented for bf16")
+            return scores
+
+    class Program:
+        def __init__(self, optimizer="Adam", numerics="relaxed", levers=(), **trials):
+            torch.manual_seed(0)
+            self.model = Net()
+            self.optimizer = getattr(torch.optim, optimizer)(self.model.parameters(), lr=0.01)
+            self.session = session_of(levers=levers, numerics=numerics, **trials)
+            self.training = None
+            self.images = torch.randn(16, 3, 8, 8)
+            self.classes = torch.randint(0, 4, (16,))
+            self.losses = []
+            self.cost = {}
+
+        def step(self):
+            self.optimizer.zero_grad()
+            scores = self.model(self.images)
+            assert scores.dtype == torch.float32
+            loss = torch.nn.functional.cross_entropy(scores, self.classes)
+            if self.training:
+                self.training.loss(loss)
+            loss.backward()
+            if self.training:
+                self.training.before_step(self.optimizer)
+            self.optimizer.step()
+            for name, seconds in self.cost.items():
+                if any(group.get(name) for group in self.optimizer.param_groups):
+                    Clock.now -= seconds
+            if self.training is None:
+                self.training = training.Training(
+                    self.session, torch, self.optimizer, lambda m: calls_module.Calls(self.session, torch, m)
+                )
+            self.training.after_step()
+            self.losses.append(float(loss.detach()))
+
+        def run(self, steps):
+            for _ in range(steps):
+                self.step()
+            return self
+
+        @property
+        def best(self):
+            settled = self.session.record.of("settled")
+            return settled[-1]["variant"] if settled else "default"
+
+    return Program
+
+
+def test_autocast_is_found_and_the_loss_goes_on(program):
+    one = program(candidates=["pytorch-autocast-bf16"]).run(60)
+    assert one.best == "pytorch-autocast-bf16"
+    assert Clock.now < 45
+    assert one.losses[-1] < one.losses[0] / 2
+    one.session.counters.write()
+    state = one.session.record.states["training: Net"]
+    assert state["units"] == 60
+    assert state["loss"] == pytest.approx(one.losses[-1])
+    assert state["features"]["parameters"] == 276
+
+
+def test_exact_numerics_permit_no_autocast(program):
+    one = program(numerics="exact", candidates=["pytorch-autocast-bf16"]).run(30)
+    assert not one.session.record.of("trying")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        ("nan", "the loss is not finite; this step was left out"),
+        ("rise", "the loss rises"),
+        ("fails", "RuntimeError: not implemented for bf16"),
+    ],
+)
+def test_a_lever_that_spoils_the_loss_is_given_up(torch, program, spoil, reason):
+    one = program(candidates=["pytorch-autocast-bf16"])
+    one.model.spoil = spoil
+    one.run(40)
+    assert one.best == "default"
+    assert reason in one.session.record.of("fallback")[0]["reason"]
+    assert all(bool(torch.isfinite(weight).all()) for weight in one.model.parameters())
+    assert one.losses[-1] < one.losses[0]
+
+
+def test_the_programs_own_nan_is_not_hidden(torch, program):
+    one = program(candidates=["pytorch-fused-optimizer"])
+    one.run(2)
+    one.images = torch.full_like(one.images, float("nan"))
+    one.run(1)
+    assert not all(bool(torch.isfinite(weight).all()) for weight in one.model.parameters())
+
+
+@pytest.mark.parametrize(("optimizer", "lever"), [("Adam", "fused"), ("SGD", "fused"), ("AdamW", "foreach")])
+def test_the_optimizers_step_is_switched_in_place(torch, program, optimizer, lever):
+    name = f"pytorch-{lever}-optimizer"
+    one = program(optimizer, numerics="exact", candidates=[name])
+    one.cost = {lever: 0.3}
+    one.run(60)
+    assert one.best == name
+    assert all(group[lever] for group in one.optimizer.param_groups)
+    same = program(optimizer, mode="none")
+    same.run(60)
+    assert one.losses == pytest.approx(same.losses, rel=1e-3)
+
+
+def test_a_slower_lever_is_switched_back(torch, program):
+    one = program(numerics="exact", candidates=["pytorch-channels-last", "pytorch-fused-optimizer"])
+    one.cost = {"fused": -0.3}
+    one.run(60)
+    assert one.best == "default"
+    assert not any(group["fused"] for group in one.optimizer.param_groups)
+    assert one.model.conv.weight.is_contiguous()
+    assert all(state["exp_avg"].is_contiguous() for state in one.optimizer.state.values())
+
+
+def test_the_memory_layout_is_switched_with_the_optimizers_state(torch, program):
+    one = program(levers=["pytorch-channels-last"], mode="none").run(5)
+    weight = one.model.conv.weight
+    assert weight.is_contiguous(memory_format=torch.channels_last) and not weight.is_contiguous()
+    assert one.optimizer.state[weight]["exp_avg"].is_contiguous(memory_format=torch.channels_last)
+    same = program(mode="none").run(5)
+    assert one.losses == pytest.approx(same.losses, rel=1e-3)
+
+
+def test_what_the_program_has_chosen_stays(torch, program):
+    one = program(numerics="exact", candidates=["pytorch-fused-optimizer"])
+    for group in one.optimizer.param_groups:
+        group["foreach"] = True
+    one.run(20)
+    assert one.session.record.of("not_offered")[0]["reason"] == "the program has chosen how the optimizer steps"
+
+
+def test_steps_with_an_evaluation_between_them_are_not_measured(torch, program):
+    one = program(candidates=["pytorch-autocast-bf16"])
+    for step in range(60):
+        one.step()
+        if step % 2:
+            Clock.now += 50
+            one.session.evaluations += 1
+    assert one.best == "pytorch-autocast-bf16"
+    (trial,) = one.session.record.of("trial")
+    assert trial["gain"] == pytest.approx(2.5)
+
+
+def test_a_program_that_uses_autocast_itself_is_left_alone(torch, program):
+    one = program(candidates=["pytorch-channels-last", "pytorch-autocast-bf16"])
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=False):
+        one.run(3)
+    forward = one.model.forward
+    one.model.forward = lambda images: forward(images)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch, "is_autocast_enabled", lambda device: True)
+        one.run(20)
+    assert one.session.record.of("no_trials")[0]["reason"] == "the program uses autocast itself"
+
+
+def test_the_module_of_an_optimizer_is_the_outermost_that_holds_its_weights(torch):
+    inner = torch.nn.Linear(2, 2)
+    outer = torch.nn.Sequential(inner, torch.nn.Linear(2, 2))
+    assert training.owner(torch, torch.optim.SGD(inner.parameters(), lr=1)) is outer
+    assert training.owner(torch, torch.optim.SGD(outer.parameters(), lr=1)) is outer
+    other = torch.nn.Linear(2, 2)
+    both = [*inner.parameters(), *other.parameters()]
+    assert training.owner(torch, torch.optim.SGD(both, lr=1)) is None

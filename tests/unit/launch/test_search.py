@@ -1,0 +1,146 @@
+"""Live trials as such: programs whose units take given times."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launch_parts import Program, lever
+
+
+def test_the_fastest_variant_is_kept_and_the_default_is_measured_again():
+    times = {"default": 1.0, "a": 0.6, "a + b": 0.4, "a + b + c": 0.9}
+    program = Program([lever("a"), lever("b"), lever("c")], times, units=200).run(200)
+    assert program.search.best.name == "a + b"
+    assert [entry["kept"] for entry in program.record.of("trial")] == [True, True, False]
+    (drift,) = program.record.of("drift")
+    assert drift["drift"] == pytest.approx(1.0)
+    assert program.record.of("settled")[-1]["gain"] == pytest.approx(2.5)
+    assert program.used[-1] == "a + b"
+    assert program.seconds < 105
+
+
+def test_a_lever_takes_the_place_of_another_of_its_group():
+    times = {"default": 1.0, "weights": 0.7, "autocast": 0.5}
+    levers = [lever("weights", group="precision"), lever("autocast", group="precision")]
+    assert Program(levers, times, units=100).run(100).search.best.name == "autocast"
+
+
+def test_a_wrong_result_loses_whatever_its_speed():
+    program = Program([lever("a")], {"default": 1.0, "a": 0.1}, units=100)
+    program.wrong = {"a"}
+    program.run(100)
+    assert program.used.count("a") == 1
+    assert program.search.best.name == "default"
+    assert program.record.of("fallback") == [{"event": "fallback", "what": "a", "reason": "differs"}]
+
+
+def test_a_winner_whose_results_differ_later_is_given_up():
+    program = Program([lever("a")], {"default": 1.0, "a": 0.5}, units=1000).run(60)
+    assert program.search.best.name == "a"
+    program.wrong = {"a"}
+    program.run(100)
+    assert program.search.best.name == "default"
+    assert program.used[-1] == "default"
+
+
+def test_the_default_stays_when_nothing_is_faster():
+    program = Program([lever("a"), lever("b")], {"default": 1.0, "a": 1.0, "b": 1.2}, units=300).run(300)
+    assert program.search.settled
+    assert program.search.best.name == "default"
+    assert program.record.of("settled")[-1]["reason"] == "nothing tried is faster"
+
+
+def test_a_job_of_few_units_tries_nothing():
+    program = Program([lever("a")], {"default": 1.0, "a": 0.1}, units=6).run(6)
+    assert set(program.used) == {"default"}
+
+
+@given(st.floats(0.2, 7.0), st.floats(0.2, 7.0), st.integers(1, 400), st.booleans(), st.booleans())
+def test_the_time_lost_never_exceeds_its_share(a, b, units, known, checks):
+    times = {"default": 1.0, "a": a, "b": b, "a + b": (a + b) / 2}
+    program = Program([lever("a"), lever("b")], times, checks=checks, units=units if known else None, share=0.05)
+    program.run(units)
+    # A first unit with a variant that is slower than anybody could expect is what goes beyond.
+    assert program.worst <= 0.05 * units + max(a, b, (a + b) / 2) + 0.5 + 1e-6
+
+
+def test_where_the_number_of_units_is_unknown_trials_begin_late():
+    program = Program([lever("a")], {"default": 1.0, "a": 0.5}, share=0.05).run(100)
+    assert program.used.index("a") >= 25
+    assert program.search.best.name == "a"
+
+
+def test_something_expensive_is_tried_where_the_units_left_pay_for_it():
+    def program(units):
+        return Program([lever("compile", expensive=True)], {"default": 1.0, "compile": 0.3}, units=units).run(units)
+
+    assert "compile" not in program(100).used
+    assert program(1000).search.best.name == "compile"
+
+
+def test_what_is_expected_of_a_lever_decides_whether_it_pays():
+    from modak.launch.config import Expected
+
+    expected = {"compile": Expected(gain=3.0, seconds=20.0)}
+    levers = [lever("compile", expensive=True)]
+    program = Program(levers, {"default": 1.0, "compile": 0.3}, units=100, expected=expected).run(100)
+    assert program.search.best.name == "compile"
+
+
+def test_noise_decides_nothing():
+    noise = random.Random(1)
+    program = Program([lever("a")], lambda name, unit: noise.uniform(0.5, 1.5), units=300).run(300)
+    assert program.search.best.name == "default"
+
+
+def test_a_load_that_comes_and_goes_meets_both():
+    """The machine becomes three times as slow while a lever of no effect, and one of a good one, are tried."""
+
+    def times(name, unit):
+        return (3.0 if 4 <= unit < 40 else 1.0) * (0.6 if "b" in name else 1.0)
+
+    assert Program([lever("a"), lever("b")], times, units=300).run(300).search.best.name == "b"
+
+
+def test_a_default_that_got_faster_is_gone_back_to():
+    def times(name, unit):
+        return 1.0 if name == "a" else (2.0 if unit < 12 else 0.9)
+
+    program = Program([lever("a")], times, units=300).run(300)
+    assert program.search.best.name == "default"
+
+
+def test_a_variant_that_fails_while_it_is_measured_is_not_tried_again():
+    program = Program([lever("a")], {"default": 1.0, "a": 0.5}, units=100).run(6)
+    program.search.failed("MemoryError: no")
+    program.run(90)
+    assert program.search.best.name == "default"
+    assert program.record.of("fallback")[0]["reason"] == "MemoryError: no"
+
+
+def test_a_variant_chosen_before_is_checked_once_and_used():
+    program = Program([lever("a")], {"default": 1.0, "a": 0.5})
+    from modak.launch.search import Variant
+
+    program.search.fix(Variant((lever("a"),)))
+    program.run(50)
+    assert program.used == ["a"] * 50
+    assert program.seconds == pytest.approx(26.0)
+
+
+def test_a_variant_chosen_before_that_is_wrong_is_not_used():
+    from modak.launch.search import Variant
+
+    program = Program([], {"default": 1.0, "a": 0.5})
+    program.wrong = {"a"}
+    program.search.fix(Variant((lever("a"),)))
+    program.run(10)
+    assert program.used == ["a"] + ["default"] * 9
+
+
+def test_short_units_are_measured_more_often_than_long_ones():
+    short = Program([lever("a")], {"default": 0.001, "a": 0.0005}, units=5000).run(300)
+    long = Program([lever("a")], {"default": 1.0, "a": 0.5}, units=5000).run(300)
+    assert short.record.of("trial")[0]["units"] > long.record.of("trial")[0]["units"] >= 3
