@@ -92,18 +92,23 @@ modak_record() { # STATE EXIT_CODE [REASON]
 # made state/start, which is on disk before anything is run. A hard link or a symbolic link is made by one call that
 # fails where it is there already; NFS may carry that out twice and report the second, so what is there counts.
 modak_claim() {
-  modak_own=claim$modak_suffix.$modak_host.$$
-  if [ ! -e "$modak_start" ] && [ ! -h "$modak_start" ] && [ ! -e "$modak_state/exit$modak_suffix" ]; then
-    mv "$modak_state/reserved.start$modak_suffix" "$modak_state/$modak_own"
-    modak_fill "$modak_own" "$(
-      printf 'tag=%s\nstart=%s\njob=%s\nhost=%s\nprocess=%s' modak-0123456789abcdef "$modak_began" "$modak_job" "$modak_host" "$$"
-    )" && modak_durable "$modak_state/$modak_own" || return 2
-    ln "$modak_state/$modak_own" "$modak_start" || ln -s "$modak_own" "$modak_start"
-    [ -e "$modak_start" ] || return 2
-  fi
-  [ -f "$modak_state/$modak_own" ] && [ "$(cat "$modak_state/$modak_own")" = "$(cat "$modak_start")" ] || return 1
-  modak_claimed=1
-  [ -h "$modak_start" ] || rm -f "$modak_state/$modak_own"
+  if [ -e "$modak_start" ] || [ -h "$modak_start" ] || [ -e "$modak_state/exit$modak_suffix" ]; then return 1; fi
+  # Of another name than any other job's: host name and process id may be the same in two containers.
+  modak_own=$(mktemp "$modak_state/claim.XXXXXXXX") || modak_own=$modak_state/claim.$modak_job.$modak_host.$$
+  modak_own=${modak_own##*/}
+  mv -f "$modak_state/reserved.start$modak_suffix" "$modak_state/$modak_own"
+  modak_fill "$modak_own" "$(
+    printf 'tag=%s\nstart=%s\njob=%s\nhost=%s\n' modak-0123456789abcdef "$modak_began" "$modak_job" "$modak_host"
+    printf 'claim=%s' "$modak_own"
+  )" && modak_durable "$modak_state/$modak_own" || return 2
+  ln "$modak_state/$modak_own" "$modak_start" || ln -s "$modak_own" "$modak_start"
+  [ -e "$modak_start" ] || return 2
+  while read -r modak_line; do
+    [ "$modak_line" != "claim=$modak_own" ] || modak_claimed=1
+  done <"$modak_start"
+  # The name of its own is of no more use, unless a symbolic link leads to it.
+  if [ -z "$modak_claimed" ] || [ ! -h "$modak_start" ]; then rm -f "$modak_state/$modak_own"; fi
+  [ -n "$modak_claimed" ]
 }
 
 modak_begin() { # the record of the start, and room for those of the end

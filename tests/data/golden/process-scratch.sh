@@ -277,18 +277,53 @@ uptime_start=$(modak_uptime)"
     modak_fail "no record can be written to $modak_state: the application is not started"
   fi
   (
-    exec sh -c '# Enters a container with the chosen part of the environment, once per rank.
-# Arguments: how the runtime takes variables, an awk pattern of the names that pass, the command.
-# The names are known only here: a launcher gives each rank its own PMI variables.
-how=$1 pattern=$2
-shift 2
+    exec sh -c 'how=$1 pattern=$2 words=$3 gpus=$4
+shift 4
 names() { # 1: the variables that pass; 0: all others
   awk '"'"'BEGIN { for (name in ENVIRON)
     if (name ~ /^[A-Za-z_][A-Za-z0-9_]*$/ && (name ~ ARGV[2]) == ARGV[1]) print name }'"'"' "$1" "$pattern"
 }
+stop() { # EXIT_CODE SENTENCE
+  printf "modak: %s (%s)\n" "$2" "$(uname -n)" >&2
+  exit "$1"
+}
+looked_at() { # COUNT WORD...: stops where what the first COUNT words show to the container is not on this node
+  left=$1
+  shift
+  for word in "$@"; do
+    [ "$left" -gt 0 ] || break
+    left=$((left - 1))
+    case $word in --bind=/* | --volume=/*) ;; *) continue ;; esac
+    word=${word#*=}
+    [ -e "${word%%:*}" ] || stop 121 "the folder ${word%%:*}, which the container is to see, is not there"
+  done
+  case $gpus in
+    nvidia) [ -e /dev/nvidiactl ] || [ -e /dev/dxg ] ||
+      stop 122 "the image uses GPUs of nvidia, and this node has no such device: /dev/nvidiactl is not there" ;;
+    amd) [ -e /dev/kfd ] ||
+      stop 122 "the image uses GPUs of amd, and this node has no such device: /dev/kfd is not there" ;;
+  esac
+}
+inside() { # COUNT WORD...: asks, in a container made by the first COUNT words, for the program that comes next
+  left=$1
+  shift
+  program=
+  for word in "$@"; do
+    shift
+    if [ "$left" -gt 0 ]; then set -- "$@" "$word"; elif [ "$left" = 0 ]; then program=$word; fi
+    left=$((left - 1))
+  done
+  case $program in */* | "") return ;; esac
+  said=$("$@" sh -c "command -v \"\$1\" >/dev/null 2>&1 && echo modak-yes || echo modak-no" sh "$program" 2>&1 </dev/null)
+  case $said in
+    *modak-yes*) ;;
+    *modak-no*) stop 120 "the image has no program $program" ;;
+    *"\"sh\""* | *" sh: "*) ;; # an image without a shell: the runtime says by itself what is missing
+    *) stop 119 "the container cannot be started: $(printf %s "$said" | tail -n 1 | tr -d "[:cntrl:]" | cut -c1-300)" ;;
+  esac
+}
 case $how in
   APPTAINERENV_ | SINGULARITYENV_)
-    # Values are data: without this a container made from an OCI image expands $(...) in them.
     export "${how%ENV_}_NO_EVAL=1"
     for name in $(names 1); do eval "export $how$name=\"\$$name\""; done ;;
   --env)
@@ -302,8 +337,10 @@ case $how in
       case $name in PATH | HOME | USER | PWD | TMPDIR) ;; *) unset "$name" ;; esac
     done ;;
 esac
+looked_at $(($# - words)) "$@"
+[ "${SLURM_PROCID:-${PMIX_RANK:-${PMI_RANK:-0}}}" != 0 ] || inside $(($# - words)) "$@"
 exec "$@"
-' modak-enter APPTAINERENV_ '^((SLURM|PBS_|PMI|PRTE_|OMPI_|MPI|HYDI_|HYDRA_|I_MPI_|MV2_|UCX_|FI_|NCCL_|OMP_|GOMP_|KMP_|MKL_|OPENBLAS_|LC_)[A-Za-z0-9_]*|CUDA_MPS_LOG_DIRECTORY|CUDA_MPS_PIPE_DIRECTORY|CUDA_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|HIP_VISIBLE_DEVICES|LANG|MASTER_ADDR|MASTER_PORT|NVIDIA_VISIBLE_DEVICES|ROCR_VISIBLE_DEVICES|TERM|TF_CONFIG|TZ|ZE_AFFINITY_MASK)$' apptainer exec --cleanenv --bind=/home/user/.modak/runs/digits-0123456789abcdef --bind="$modak_work" --pwd="$modak_work" --env=PYTHONNOUSERSITE=1 /home/user/.modak/images/library_busybox_1-0000000000000000.sif ./train --epochs 12
+' modak-enter APPTAINERENV_ '^((SLURM|PBS_|PMI|PRTE_|OMPI_|MPI|HYDI_|HYDRA_|I_MPI_|MV2_|UCX_|FI_|NCCL_|OMP_|GOMP_|KMP_|MKL_|OPENBLAS_|LC_)[A-Za-z0-9_]*|CUDA_MPS_LOG_DIRECTORY|CUDA_MPS_PIPE_DIRECTORY|CUDA_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|HIP_VISIBLE_DEVICES|LANG|MASTER_ADDR|MASTER_PORT|NVIDIA_VISIBLE_DEVICES|ROCR_VISIBLE_DEVICES|TERM|TF_CONFIG|TZ|ZE_AFFINITY_MASK)$' 3 '' apptainer exec --cleanenv --bind=/home/user/.modak/runs/digits-0123456789abcdef --bind="$modak_work" --pwd="$modak_work" --env=PYTHONNOUSERSITE=1 /home/user/.modak/images/library_busybox_1-0000000000000000.sif ./train --epochs 12
   ) &
   modak_app=$!
   [ -z "$modak_stopped" ] || kill -s TERM "$modak_app" 2>/dev/null # it came before there was anything to stop
