@@ -114,7 +114,7 @@ def test_nothing_is_submitted_when_the_image_was_changed(
     try:
         with pytest.raises(TargetError, match=f"the image {copy} was changed"):
             submitted(jobs, plan, login, tmp_path)
-        assert set(real_slurm.jobs()) == before
+        assert set(real_slurm.jobs()) <= before
     finally:
         copy.unlink()
         jobs.absent(plan)
