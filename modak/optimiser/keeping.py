@@ -9,13 +9,6 @@ from modak.model.base import SchedulerName
 from modak.model.plan import Candidate, Plan
 from modak.model.target import TargetType
 
-_SCHEDULERS: dict[TargetType, tuple[SchedulerName, ...]] = {
-    "machine": ("process",),
-    "slurm": ("slurm",),
-    "torque": ("torque", "slurm"),  # Slurm's wrappers may stand in for Torque's commands
-    "openpbs": ("openpbs",),
-}
-
 
 def keep(new: Plan, old: Plan, *, own: bool = True) -> Plan:
     """Return ``old`` where the same was asked of the same catalogue and its choice still stands; ``new`` otherwise.
@@ -31,7 +24,7 @@ def keep(new: Plan, old: Plan, *, own: bool = True) -> Plan:
         possible = [new.chosen, *(ranked.candidate for ranked in new.alternatives)]
     else:
         there = [e for e in new.other_targets if e.target == old.target and e.inputs == old.inputs]
-        same = old.scheduler in _SCHEDULERS[old.target.type]
+        same = _may_be(old.scheduler, old.target.type)
         possible = [e.candidate for e in there if e.candidate is not None]
     return old if same and any(_is_choice(old.chosen, candidate, own=own) for candidate in possible) else new
 
@@ -48,6 +41,11 @@ def _same_question(new: Plan, old: Plan) -> bool:
         and new.sources == old.sources
         and new.secrets == old.secrets
     )
+
+
+def _may_be(scheduler: SchedulerName, target: TargetType) -> bool:
+    """Return whether a target of this type can have this scheduler; Slurm's wrappers may stand in for Torque."""
+    return scheduler == ("process" if target == "machine" else target) or (target, scheduler) == ("torque", "slurm")
 
 
 def _is_choice(chosen: Candidate, candidate: Candidate, *, own: bool) -> bool:

@@ -112,7 +112,7 @@ class ActionModule(ModakAction):
             return _refused(both)
         plan = still_holds(with_secrets(both, self._reader(search, arguments)), kept)
         if plan.target == target:
-            plan = still_holds(with_image(plan, transport, search=search), kept)
+            plan = self._with_image(plan, kept, transport, search)
         return self._kept(plan, kept, None if arguments["deployed"] else results, arguments)
 
     def _host(self, task_vars: dict[str, Any]) -> str:
@@ -133,8 +133,12 @@ class ActionModule(ModakAction):
             default_python=task_vars.get("ansible_playbook_python") if local else None,
         )
         plan = still_holds(with_secrets(plan, self._reader(search, arguments)), kept)
-        # A digest that came from the registry just now may be the one of the Plan that lies there.
-        return still_holds(with_image(plan, transport, search=search), kept)
+        return self._with_image(plan, kept, transport, search)
+
+    def _with_image(self, plan: Plan, kept: Kept | None, transport: AnsibleTransport, search: list[Path]) -> Plan:
+        """Return the Plan with its image's digest, which may be the one of the Plan that lies there."""
+        pinned = with_image(plan, transport, search=search)
+        return still_holds(pinned.model_copy(update={"secrets": plan.secrets}), kept)
 
 
 def _model(given: dict[str, Any]) -> type[Plan] | type[Unplanned]:
