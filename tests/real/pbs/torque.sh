@@ -11,6 +11,7 @@ prepare() {
   echo tqs >"$spool/server_name"
   if [ "$host" != tqs ]; then
     # Without $usecp pbs_mom would copy a job's files to the common home by scp.
+    # shellcheck disable=SC2016 # pbs_mom's variables
     printf '$pbsserver tqs\n$logevent 255\n$usecp *:/ /\n' >"$spool/mom_priv/config"
     return
   fi
