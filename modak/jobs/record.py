@@ -83,9 +83,16 @@ def parse_start(text: str) -> StartRecord | None:
 
 
 def _seconds(fields: dict[str, str], start: float | None, end: float | None) -> float | None:
-    """Return how long the application ran; None where nothing tells, as where the clock was set back meanwhile."""
+    """Return how long the application ran; None where nothing tells.
+
+    A clock may be set while it runs (NTP, a resumed virtual machine, a node without a clock of its own); the kernel's
+    time since boot is not, where the node reports it. Where only the clock tells, an end before the start tells nothing.
+    """
     if (seconds := _number(fields, "seconds")) is not None:
         return seconds
+    first, last = _number(fields, "uptime_start"), _number(fields, "uptime_end")
+    if first is not None and last is not None:
+        return last - first if last >= first else None
     return end - start if start is not None and end is not None and end > start else None
 
 

@@ -226,7 +226,7 @@ free_nodes() { # SYSTEM
     inside ges qhost 2>/dev/null | grep -Ec '^ge[12] +[^ ]+ +[0-9]+ .* [0-9.]+[MG] ' || true
     return
   fi
-  host=$(set -- $(hosts_of "$1"); echo "$1")
+  read -r host _ <<<"$(hosts_of "$1")"
   inside "$host" "$(prefix_up "$1")/bin/pbsnodes" -a 2>/dev/null | grep -c '^ *state = free$' || true
 }
 
@@ -252,10 +252,10 @@ up() {
   local system
   need_root
   check_sources
-  install_packages
-  build
-  if ! is_whole; then
+  if ! is_whole; then # what runs stays, also when the sources are others by now
     stop
+    install_packages
+    build
     make_folder
     UP=$SYSTEMS
     start_hosts

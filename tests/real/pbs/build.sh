@@ -4,6 +4,7 @@
 # usage: build.sh torque|openpbs|gridengine SOURCE PREFIX
 set -euo pipefail
 KIND=$1 SOURCE=$2 PREFIX=$3
+[ ! -e "$PREFIX/complete" ] || exit 0 # another checkout was faster
 JOBS=${MODAK_PBS_MAKE_JOBS:-$(nproc)}
 # No other Python than the system's: OpenPBS's configure takes the first in PATH, and its server links against it.
 export PATH=/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin

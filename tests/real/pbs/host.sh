@@ -33,6 +33,7 @@ if [ "$prefix" != none ]; then
   mkdir -p /run/sshd /run/lock
   case $dir in /tmp/*) ;; *) mount -t tmpfs -o mode=1777 tmpfs /tmp ;; esac
   mount --bind "$dir/spool/$host" "$prefix/$state"
+  # shellcheck disable=SC2016 # the variable is the profile's
   printf 'PATH=%s/bin:%s/sbin:$PATH\n' "$prefix" "$prefix" >/etc/profile.d/pbs-of-the-tests.sh
 fi
 

@@ -25,6 +25,7 @@ CONF
   "$prefix/libexec/pbs_postinstall" "$kind" 23.06.06 "$prefix" "$home" '' sameconf
   # Without $usecp pbs_mom would copy a job's files to the common home by scp; without $enforce it lets a job take all
   # the memory there is.
+  # shellcheck disable=SC2016 # pbs_mom's variables
   [ "$host" = obs ] || printf '$clienthost obs\n$usecp *:/ /\n$enforce mem\n' >"$home/mom_priv/config"
 }
 

@@ -10,8 +10,10 @@ export PATH=$PATH:$prefix/bin:$prefix/sbin
 prepare() {
   echo tqs >"$spool/server_name"
   if [ "$host" != tqs ]; then
-    # Without $usecp pbs_mom would copy a job's files to the common home by scp.
-    printf '$pbsserver tqs\n$logevent 255\n$usecp *:/ /\n' >"$spool/mom_priv/config"
+    # Without $usecp pbs_mom would copy a job's files to the common home by scp; without $check_poll_time it looks at the
+    # limits of a job every 45 s.
+    # shellcheck disable=SC2016 # pbs_mom's variables
+    printf '$pbsserver tqs\n$logevent 255\n$usecp *:/ /\n$check_poll_time 5\n' >"$spool/mom_priv/config"
     return
   fi
   trqauthd

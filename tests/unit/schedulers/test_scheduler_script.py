@@ -1,6 +1,7 @@
 """What the job script does when a shell runs it, and what it writes down about it."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -259,14 +260,35 @@ def test_modules_are_loaded_in_order_and_a_missing_one_fails_the_job(job_folder:
 
 def test_hosts_of_ranks_on_torque_are_one_line_each(job_folder: Maker, tmp_path: Path) -> None:
     (tmp_path / "nodes").write_text("n1\n" * 8 + "n2\n" * 8)
-    (tmp_path / ".profile").write_text(f"PATH={tmp_path}:$PATH\n")
     (tmp_path / "mpirun").write_text('#!/bin/sh\nprintf "%s\\n" "$*"; cat "$4"\n')
     (tmp_path / "mpirun").chmod(0o755)
     folder, _ = job_folder("torque", "./train", resources={"nodes": 2, "ranks": 7, "ranks_per_node": 4, "threads": 2})
-    environment = {"PBS_NODEFILE": str(tmp_path / "nodes"), "HOME": str(tmp_path)}
+    environment = {"PBS_NODEFILE": str(tmp_path / "nodes"), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     assert run(folder, ["/bin/sh"], environment) == 0
     hosts = folder / "state" / "hosts"
     assert (folder / "output.log").read_text() == f"-n 7 -machinefile {hosts} ./train\n" + "n1\n" * 4 + "n2\n" * 3
+
+
+@pytest.mark.parametrize(
+    ("nodes", "hosts"),
+    [
+        (["n1"] * 2 + ["n2"] * 2 + ["n3"] * 2 + ["n4"] * 2, ["n1", "n1", "n2", "n3", "n4"]),
+        (["n4", "n4", "n1", "n1", "n2", "n2", "n3", "n3"], ["n4", "n4", "n1", "n2", "n3"]),
+        (["n1"] * 8, ["n1"] * 8),  # a site's scheduler has put all on one host: mpirun takes the first five lines
+    ],
+)
+@pytest.mark.parametrize("awk", [["awk"], ["mawk"], ["gawk"], ["busybox", "awk"]], ids=" ".join)
+def test_uneven_ranks_have_their_share_of_each_host(
+    tmp_path: Path, awk: list[str], nodes: list[str], hosts: list[str]
+) -> None:
+    if shutil.which(awk[0]) is None:
+        pytest.skip(f"there is no {awk[0]} on this machine")
+    part = make("torque", resources={"nodes": 4, "ranks": 5, "ranks_per_node": 2})
+    (tmp_path / "nodes").write_text("\n".join(nodes) + "\n")
+    command = part.scheduler.prepare(part.spec).replace("awk", " ".join(awk), 1)
+    environment = {"PATH": os.environ["PATH"], "PBS_NODEFILE": str(tmp_path / "nodes"), "modak_state": str(tmp_path)}
+    subprocess.run(["/bin/sh", "-c", command], env=environment, check=True)
+    assert (tmp_path / "hosts").read_text().split() == hosts
 
 
 @pytest.mark.parametrize(
