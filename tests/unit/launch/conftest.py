@@ -12,7 +12,9 @@ from modak.launch.session import Session
 
 @pytest.fixture(scope="session")
 def torch() -> Any:
-    return pytest.importorskip("torch", reason="PyTorch is not installed; 'pip install .[torch]' installs it")
+    module: Any = pytest.importorskip("torch", reason="PyTorch is not installed; 'pip install .[torch]' installs it")
+    module.set_num_threads(1)  # on a busy machine, threads that wait for one another take many times as long
+    return module
 
 
 @pytest.fixture
