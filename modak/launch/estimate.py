@@ -47,11 +47,14 @@ class Estimate:
         spread = statistics.median(abs(seconds - median) for seconds in self._times)
         return max(1.4826 * spread, LEAST_NOISE * median) / math.sqrt(len(self._times))
 
-    def complete(self, other: Optional["Estimate"] = None) -> bool:
-        """Tell whether it is known well enough, for itself or to be told apart from another."""
+    def complete(self, other: Optional["Estimate"] = None, early: bool = True) -> bool:
+        """Tell whether it is known well enough, for itself or to be told apart from another.
+
+        ``early`` is whether one unit is enough where it is much slower; not for what was expensive to make ready.
+        """
         if not self.count:
             return False
-        if other is not None and min(self._times) > BEATEN * other.median:
+        if early and other is not None and min(self._times) > BEATEN * other.median:
             return True
         fewest = enough(self.median)
         if self.count < fewest:

@@ -18,6 +18,14 @@ def cores() -> int:
     return max(1, count)
 
 
+def load() -> float:
+    """Return how many times as long work takes for the processes that wait for a core, at least once."""
+    try:
+        return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    except OSError:
+        return 1.0
+
+
 def free_memory() -> Optional[int]:
     """Return the bytes that this process may still use: the machine's, or its cgroup's; None where unknown."""
     amounts = []

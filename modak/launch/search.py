@@ -6,6 +6,7 @@ far, keeps what is faster, measures the default again at the end, and settles. I
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
+from . import hardware
 from .config import Expected, Trials
 from .estimate import BEATEN, Estimate, Ledger, enough
 from .lever import Lever
@@ -212,7 +213,7 @@ class Search:
         if not lever.expensive:
             return self.ledger.affordable(self._default * (BEATEN if self._checks else 0.5))
         known = self._trials.expected.get(lever.name)
-        expected = known or Expected(BEATEN, self._seconds)
+        expected = known or Expected(BEATEN, self._seconds * hardware.load())
         saving = self.ledger.remaining * self._rival.median * (1 - 1 / max(1.0, expected.gain))
         if known is not None and self._trials.units is not None and saving >= 2 * expected.seconds:
             return True
@@ -249,7 +250,7 @@ class Search:
             self._first_unit(seconds, self._default)
         if not estimate.count or not self._rival.count:
             return
-        if estimate.complete(self._rival):
+        if estimate.complete(self._rival, early=not variant.expensive):
             if estimate.beats(self._rival):
                 self.best, self._rival = self._current, estimate
                 self._finish("faster than the best so far")

@@ -279,6 +279,8 @@ def test_weights_that_change_between_calls_are_followed(torch, models, follow, m
     for result in run(torch, model, 3):
         assert torch.allclose(result, expected, rtol=0.05, atol=0.05)
     assert session.record.of("weights_changed")
+    unseen = [one for one in session.record.of("fallback") if "without a trace" in one["reason"]]
+    assert bool(unseen) is (change == "numpy")
 
 
 def test_weights_that_keep_changing_end_the_trials(torch, models, follow):

@@ -80,6 +80,23 @@ def test_something_expensive_is_tried_where_the_units_left_pay_for_it():
     assert program(1000).search.best.name == "compile"
 
 
+def test_on_a_busy_machine_something_expensive_costs_more(monkeypatch):
+    monkeypatch.setattr("modak.launch.hardware.load", lambda: 20.0)
+    program = Program([lever("compile", expensive=True)], {"default": 1.0, "compile": 0.3}, units=1000).run(1000)
+    assert "compile" not in program.used
+
+
+def test_something_expensive_is_not_given_up_for_a_single_slow_unit():
+    units = iter([5.0, 0.3, 5.0] + [0.3] * 1000)
+
+    def times(name, unit):
+        return next(units) if name == "compile" else 1.0
+
+    program = Program([lever("compile", expensive=True)], times, units=1000, share=0.1)
+    program.run(1000)
+    assert program.search.best.name == "compile"
+
+
 def test_what_is_expected_of_a_lever_decides_whether_it_pays():
     from modak.launch.config import Expected
 

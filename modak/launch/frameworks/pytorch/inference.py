@@ -207,11 +207,15 @@ class Inference(TriedCalls):
             return False
         if not self._weights.unchanged():
             self._changes += 1
+            unseen = self._weights.unseen
             self._session.record.add("weights_changed", of=self._label, times=self._changes)
             self._forget()
             for search in self._searches.values():
                 search.verify()
             reason = watch.hooked(self._root())
+            if unseen:
+                reason = "weights changed without a trace; results since the last comparison may come from the old ones"
+                self._session.record.fallback("a copy of " + self._label, reason)
             if reason is not None:
                 self.stop(reason)
                 return False

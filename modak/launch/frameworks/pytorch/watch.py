@@ -96,8 +96,11 @@ class Weights:
     """
 
     INTERVAL = 20.0
+    SHARE = 0.003
+    """Largest part of the time that comparing values takes: large models are compared less often."""
 
     def __init__(self, torch: Any, root: Any) -> None:
+        start = time.monotonic()
         self._torch = torch
         modules = list(root.modules())
         self._tables: List[Dict[str, Any]] = [getattr(module, name) for module in modules for name in TABLES]
@@ -111,11 +114,13 @@ class Weights:
         self._tensor_ids = frozenset(map(id, tensors))
         self._module_ids = frozenset(map(id, modules))
         self._sums = self._fingerprints()
+        self._next = self._after(start)
         self._dirty = False
+        self.unseen = False
+        """Whether values had changed without a trace: earlier results may come from old weights."""
         self._set = False
         self.touches = 0
         """Calls before which somebody had got hold of a weight's memory."""
-        self._next = time.monotonic() + self.INTERVAL
         guard(torch)
         _observers.add(self)
 
@@ -138,12 +143,20 @@ class Weights:
             return False
         if list(map(_VERSION, self._tensors)) != self._versions:
             return False
-        if self._dirty or time.monotonic() >= self._next:
+        start = time.monotonic()
+        if self._dirty or start >= self._next:
+            same = self._fingerprints() == self._sums
+            self.unseen = not same and not self._dirty
             self.touches += self._dirty
             self._dirty = False
-            self._next = time.monotonic() + self.INTERVAL
-            return self._fingerprints() == self._sums
+            self._next = self._after(start)
+            return same
         return True
+
+    def _after(self, start: float) -> float:
+        """Return when values are compared again, after a comparison that began at ``start``."""
+        now = time.monotonic()
+        return now + max(self.INTERVAL, (now - start) / self.SHARE)
 
     def _same_attributes(self) -> bool:
         """Tell whether what was set is what was there before, as when eval() is called again."""

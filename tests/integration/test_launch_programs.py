@@ -10,7 +10,7 @@ import pytest
 
 from launch_parts import launch
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 LIVE = {"trials": {"mode": "live", "numerics": "relaxed", "share": 1.0}}
 
 
