@@ -1,6 +1,7 @@
 """The errors that modak raises on purpose; each message is one sentence that a user can act on."""
 
 from modak.addresses import without_password
+from modak.terminal import visible
 
 
 class ModakError(Exception):
@@ -13,14 +14,7 @@ class ModakError(Exception):
     exit_code = 1
 
     def __init__(self, message: object = "") -> None:
-        super().__init__(printable(without_password(str(message))))
-
-
-def printable(text: str) -> str:
-    """Return ``text`` with escapes in place of control characters, of all line ends but LF, and of lone surrogates."""
-    if text.isascii() and text.replace("\n", "").isprintable():
-        return text
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode("ascii") for c in text)
+        super().__init__(visible(without_password(str(message))))
 
 
 class InputError(ModakError):

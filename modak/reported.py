@@ -86,11 +86,6 @@ def time(text: str, what: str = "time") -> float:
     raise TargetError(f"the target reports a {what} that is not valid: '{excerpt(text)}'")
 
 
-def digits(text: str, most: int = MAX_INTEGER) -> int | None:
-    """Return the number that ``text`` is, None where it is none or above ``most``."""
-    return int(text) if re.fullmatch(r"[0-9]{1,20}", text) and int(text) <= most else None
-
-
 def _matching(pattern: re.Pattern[str], text: str, what: str) -> str:
     if pattern.fullmatch(text) is None:
         raise TargetError(f"the target reports a {what} that is not valid: '{excerpt(text)}'")

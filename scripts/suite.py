@@ -22,8 +22,8 @@ PROGRAMS = str(TOP / "tests" / "real" / "programs.sh")
 CONTAINERS = str(TOP / "tests" / "real" / "containers.sh")
 PBS = str(TOP / "tests" / "real" / "pbs.sh")
 CANNOT = 77
-WORKERS = str((os.cpu_count() or 1) + 1)
 PYTEST = ["pytest", "-rfEs", "--no-header", "--durations=15"]
+UNIT = [*PYTEST, "-n", str((os.cpu_count() or 1) + 1)]
 
 
 @dataclass
@@ -56,9 +56,15 @@ def steps() -> list[Step]:
         Step("mypy", ["mypy"], quick=True),
         Step("yamllint", ["yamllint", "--strict", "."], quick=True),
         Step("programs", [PROGRAMS]),
-        Step("unit", [*PYTEST, "-n", WORKERS, "--ignore=tests/unit/launch", "tests/unit"], tests=True, quick=True, real=True),
+        Step(
+            "unit",
+            [*UNIT, "--ignore=tests/unit/launch", "tests/unit"],
+            tests=True,
+            quick=True,
+            real=True,
+        ),
         # In processes of its own: ansible-core replaces sys.intern, and torch.compile looks for the original.
-        Step("unit-launch", [*PYTEST, "-n", WORKERS, "tests/unit/launch"], tests=True, quick=True, real=True),
+        Step("unit-launch", [*UNIT, "tests/unit/launch"], tests=True, quick=True, real=True),
         Step("evidence", ["python", "scripts/evidence.py", "--check"]),
         Step("changelog", ["antsibull-changelog", "lint"]),
         Step("ansible-lint", ["ansible-lint"]),

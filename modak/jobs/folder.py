@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from modak.jobs.record import ExitRecord, StartRecord, parse_exit, parse_start
-from modak.reported import MAX_TIME, digits, plain
+from modak.numbers import digits
+from modak.reported import MAX_TIME, plain
 
 ADOPTED = "modak-id "
 """Stands before an id that was found by the tag, where the scheduler's own answer never arrived."""

@@ -83,17 +83,20 @@ def parse_start(text: str) -> StartRecord | None:
 
 
 def _seconds(fields: dict[str, str], start: float | None, end: float | None) -> float | None:
-    """Return how long the application ran; None where nothing tells.
+    """Return how long the application ran, by the node's uptime where its clock was set meanwhile; None if unknown.
 
-    A clock may be set while it runs (NTP, a resumed virtual machine, a node without a clock of its own); the kernel's
-    time since boot is not, where the node reports it. Where only the clock tells, an end before the start tells nothing.
+    A clock that is merely corrected is at most 500 ppm faster or slower (adjtimex(2)); /proc/uptime counts hundredths.
     """
     if (seconds := _number(fields, "seconds")) is not None:
         return seconds
+    by_clock = end - start if start is not None and end is not None and end > start else None
     first, last = _number(fields, "uptime_start"), _number(fields, "uptime_end")
-    if first is not None and last is not None:
-        return last - first if last >= first else None
-    return end - start if start is not None and end is not None and end > start else None
+    if first is None or last is None or last < first:
+        return by_clock
+    by_uptime = last - first
+    if by_clock is not None and abs(by_clock - by_uptime) <= 0.1 + 0.001 * by_uptime:
+        return by_clock
+    return round(by_uptime, 2)
 
 
 def _host(fields: dict[str, str]) -> str | None:

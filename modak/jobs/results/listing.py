@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from modak.errors import TargetError
 from modak.jobs.remote import Answer
-from modak.reported import MAX_PATH, digits
+from modak.numbers import digits
+from modak.reported import MAX_PATH
 from modak.terminal import excerpt
 from modak.transport.local import encode
 

@@ -146,7 +146,7 @@ def test_decisions_read_the_store_where_there_is_one():
         ("nothing", "the measurement store 'nothing://..' cannot be opened"),
         ("oracle2://u:secret@h/d", "the measurement store 'oracle2://..' cannot be opened"),
         ("sqlite:////nowhere/at/all.sqlite", "unable to open database file"),
-        ("postgresql://u:secret@127.0.0.1:1/d", r"postgresql\+psycopg://u:\*\*\*@127.0.0.1:1/d: connection failed"),
+        ("postgresql://u:secret@127.0.0.1:1/d", r"postgresql\+psycopg://\*\*\*@127.0.0.1:1/d: connection failed"),
     ],
 )
 def test_a_store_that_cannot_be_opened(address, words):
