@@ -16,6 +16,7 @@ from tempfile import mkstemp
 from typing import Any, NoReturn
 
 from modak.errors import InputError, JobError, TargetError
+from modak.jobs.attempts import ATTEMPTS
 from modak.jobs.files import LARGE, digest
 from modak.jobs.job import ERROR, OUTPUT, PLAN, WORK, Job, inner_path
 from modak.jobs.remote import Answer, call
@@ -73,7 +74,7 @@ def declared(plan: Plan) -> dict[str, str]:
     if application.metrics is not None:
         paths[application.metrics] = "application.metrics"
     for path, key in paths.items():
-        if inner_path(path, key) in _OWN:
+        if inner_path(path, key) in _OWN or inner_path(path, key).split("/")[0] == ATTEMPTS:
             raise InputError(f"{key} '{path}' has the name of a file of modak's own: give it another one")
     return {inner_path(path, key): key for path, key in paths.items()}
 

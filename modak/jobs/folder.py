@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from modak.jobs.record import ExitRecord, StartRecord, parse_exit, parse_start
 
@@ -34,6 +34,8 @@ class Records:
     starts: Mapping[int | None, StartRecord] = field(default_factory=dict)
     """By the number of an array's task; by None for a job that is no array."""
     exits: Mapping[int | None, ExitRecord] = field(default_factory=dict)
+    number: int = 1
+    """Which attempt to run the job this is: those before ended badly and were put aside."""
 
     @property
     def attempt(self) -> str:
@@ -53,7 +55,32 @@ def parse(parts: Mapping[str, str]) -> Records:
         refused=refused[0] if refused else None,
         starts={task: record for task, record in starts if record},
         exits={task: record for task, record in exits if record},
+        number=_number(parts.get("attempt", "")),
     )
+
+
+def of_job(records: Records, number: str) -> Records:
+    """Return the records without those that the job ``number`` cannot have written.
+
+    A job that a scheduler has given up may write its end down late, when the next attempt has begun. Ids are compared by
+    the number that they begin with: schedulers differ in how much of the server's name they show.
+    """
+    known = _leading(number)
+    return replace(
+        records,
+        starts={task: start for task, start in records.starts.items() if _leading(start.job) in (known, "")},
+        exits={task: end for task, end in records.exits.items() if _leading(end.job or "") in (known, "")},
+    )
+
+
+def _leading(number: str) -> str:
+    match = re.match(r"\d*", number, re.ASCII)
+    return match[0].lstrip("0") if match else ""
+
+
+def _number(text: str) -> int:
+    text = text.strip()
+    return max(1, int(text)) if re.fullmatch(r"\d{1,6}", text, re.ASCII) else 1
 
 
 def _by_task(parts: Mapping[str, str], stem: str) -> list[tuple[int | None, str]]:

@@ -26,6 +26,8 @@ class Job:
     scheduler: Scheduler
     submitted: float | None = None
     """Seconds since the epoch on the target."""
+    attempt: int = 1
+    """How often the job has been submitted, this time included."""
 
 
 def folder_name(plan: Plan) -> str:

@@ -12,6 +12,10 @@ from modak.errors import TargetError
 RecordedState = Literal["completed", "failed", "timeout", "terminated"]
 """``terminated``: a signal ended it before its wall time, most often because somebody cancelled it."""
 
+STEPS = ("setup", "pre_execution", "outputs")
+"""What can fail besides the application: what the job script does before it, the user's lines before it, and bringing
+outputs back from a scratch folder."""
+
 
 @dataclass(frozen=True)
 class ExitRecord:
@@ -28,6 +32,10 @@ class ExitRecord:
     """End of the application, or when this was written."""
     seconds: float | None = None
     """Wall seconds of the application."""
+    job: str | None = None
+    """The scheduler's id as the job saw it."""
+    step: str | None = None
+    """Which step of the job failed, where it was not the application; one of STEPS."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +72,8 @@ def parse_exit(text: str) -> ExitRecord | None:
         start=start,
         end=end,
         seconds=seconds,
+        job=fields.get("job") or None,
+        step=step if (step := fields.get("step")) in STEPS else None,
     )
 
 

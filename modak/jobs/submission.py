@@ -18,6 +18,7 @@ from modak.jobs.staging import Place
 from modak.model.job import ENDS
 from modak.schedulers.base import JobSpec, Scheduler
 from modak.transport.base import Completed, Transport
+from modak.transport.local import encode
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Submitted:
     time: float | None
     """Seconds since the epoch on the target."""
     made: bool
+    attempt: int = 1
+    """How often the job has been submitted, this time included."""
 
 
 @dataclass(frozen=True)
@@ -80,10 +83,24 @@ class Submission:
                 result = _Next()
             following = result
 
-    def _step(self, following: _Next) -> Answer:
+    def put_aside(self, place: Place, keep: Sequence[str]) -> bool:
+        """Put the attempt in ``place``, which has ended, aside; return False when another run has been here since.
+
+        The inputs ``keep``, by their paths below the job's folder, stay where they are.
+        """
+        begun = self._patience.clock()
+        stdin = encode("".join(f"{path}\n" for path in keep))
+        following = _Next("again", place.records.attempt)
+        while (outcome := self._step(following, library=["again"], stdin=stdin).text("outcome")) == "busy":
+            if self._patience.clock() - begun > self._patience.submission:
+                raise TargetError(f"another run keeps the job's lock in {self._spec.directory}/state: try again later")
+            self._patience.sleep(self._patience.pause)
+        return outcome == "again"
+
+    def _step(self, following: _Next, *, library: Sequence[str] = (), stdin: bytes = b"") -> Answer:
         find, submit = self._scheduler.find_command(self._spec.tag), self._scheduler.submit_command(self._spec)
         arguments = [self._spec.directory, token(), following.attempt, following.mode, find, submit]
-        return call(self._transport, "submit", arguments)
+        return call(self._transport, "submit", arguments, library=library, stdin=stdin)
 
     def _understand(self, answer: Answer, place: Place) -> Submitted | _Next | None:
         """Return the end, what to do next, or None to come back later."""
@@ -107,7 +124,7 @@ class Submission:
         text = records.id_text or ""
         number = read_id(self._scheduler, text)
         if number is not None:
-            return Submitted(number, records.intent.time if records.intent else None, self._made)
+            return Submitted(number, records.intent.time if records.intent else None, self._made, records.number)
         done = ask(self._transport, self._scheduler.find_command(self._spec.tag))
         if new := self._new(self._scheduler.parse_find(done, self._spec.tag), records):
             return _Next(f"id:{ADOPTED}{new[0]}", records.attempt)
@@ -181,4 +198,4 @@ def recorded(scheduler: Scheduler, place: Place) -> Submitted | None:
     if number is None:
         return None
     intent = place.records.intent
-    return Submitted(number, intent.time if intent else None, made=False)
+    return Submitted(number, intent.time if intent else None, made=False, attempt=place.records.number)

@@ -103,6 +103,7 @@ def result(job: Job, state: QueueState, records: Records) -> JobResult:
         id=job.id,
         scheduler=job.scheduler.name,
         tag=job.spec.tag,
+        attempt=job.attempt,
         state=state.state,
         reason=state.reason,
         exit_code=code,

@@ -210,7 +210,7 @@ class Plan(Model):
             "target": self.target.model_dump(
                 mode="json", exclude={"polling", "node", "partitions", "private_key", "known_hosts"}
             ),
-            "job": self.job.model_dump(mode="json"),
+            "job": self.job.model_dump(mode="json", exclude={"retry"}),
             "sources": [s.model_dump(mode="json") for s in self.sources],
             "chosen": self.chosen.model_dump(mode="json"),
         }

@@ -114,6 +114,8 @@ class JobOptions(Model):
     """Shell lines run after the application, whose exit code stays the job's."""
     mpi_launcher: Literal["srun", "mpirun", "mpiexec", "none"] | None = None
     """Command that starts the ranks; the site's usual one when absent."""
+    retry: bool = True
+    """Run the job again when it is deployed again after it failed, was cancelled or timed out."""
 
     @model_validator(mode="after")
     def _layout_fits(self) -> "JobOptions":

@@ -40,6 +40,7 @@ class ActionModule(JobAction):
         "results": {"type": "path", "default": "results"},
         "record": {"type": "bool", "default": False},
         "template": {"type": "path"},
+        "retry": {"type": "bool"},
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
@@ -51,7 +52,7 @@ class ActionModule(JobAction):
             return self._absent(plan)
         template = _text(arguments["template"])
         if self._task.check_mode:
-            return self._preview(plan, template, restarted=arguments["state"] == "restarted")
+            return self._preview(plan, template, restarted=arguments["state"] == "restarted", retry=arguments["retry"])
         return self._run(plan, template, arguments, search_folders(arguments["search_paths"], task_vars))
 
     def _absent(self, plan: Plan) -> dict[str, Any]:
@@ -60,11 +61,12 @@ class ActionModule(JobAction):
         found = "".join(f"{thing}\n" for thing in self._jobs.doomed(plan))
         return {"changed": bool(found), "job": None, "diff": {"before": found, "after": ""}}
 
-    def _preview(self, plan: Plan, template: str | None, *, restarted: bool) -> dict[str, Any]:
-        preview: Preview = self._jobs.preview(plan, template, again=restarted)
+    def _preview(self, plan: Plan, template: str | None, *, restarted: bool, retry: bool | None) -> dict[str, Any]:
+        preview: Preview = self._jobs.preview(plan, template, again=restarted, retry=retry)
         job = None if preview.job is None else self._jobs.see(preview.job).model_dump(mode="json")
-        submits = restarted or preview.job is None
-        return {"changed": submits, "job": job, "script": preview.script, "diff": _diff(preview.script, submits)}
+        submits = restarted or preview.job is None or preview.ended is not None
+        returned = {"changed": submits, "job": job, "script": preview.script, "diff": _diff(preview.script, submits)}
+        return returned | _before(preview.ended)
 
     def _run(self, plan: Plan, template: str | None, arguments: dict[str, Any], search: list[Path]) -> dict[str, Any]:
         if arguments["record"]:
@@ -76,9 +78,13 @@ class ActionModule(JobAction):
             self._jobs.absent(plan)
         transport = self._transport
         present: Present = self._jobs.present(
-            plan, sources, template=template, realise=lambda directory: realise(transport, plan, directory)
+            plan,
+            sources,
+            template=template,
+            realise=lambda directory: realise(transport, plan, directory),
+            retry=arguments["retry"],
         )
-        returned = {"script": present.script, "diff": _diff(present.script, present.made)}
+        returned = {"script": present.script, "diff": _diff(present.script, present.made), **_before(present.ended)}
         if not arguments["wait"]:
             result = self._jobs.see(present.job)
             return {**returned, "changed": present.made, "job": result.model_dump(mode="json")}
@@ -90,6 +96,11 @@ class ActionModule(JobAction):
             return {**returned, "recorded": _record(plan, brought.result, search)} if arguments["record"] else returned
         del returned["script"]  # Ansible prints all that a failed task returns.
         return {**returned, "failed": True, "msg": sentence(brought.result)}
+
+
+def _before(ended: JobResult | None) -> dict[str, Any]:
+    """Return what the task says of an attempt that ended badly and is followed by another one."""
+    return {} if ended is None else {"previous": ended.model_dump(mode="json")}
 
 
 def _check_recording(plan: Plan, *, wait: bool) -> None:

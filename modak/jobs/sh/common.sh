@@ -15,8 +15,8 @@ rsync_there() { ! command -v rsync >/dev/null 2>&1 || part rsync; } # large file
 
 records() { # DIR: the job's records, as far as they are there
   ls "$1/state" >/dev/null 2>&1 # asking for the listing makes NFS look again
-  for record in "$1"/state/tag "$1"/state/intent "$1"/state/id "$1"/state/refused "$1"/state/start "$1"/state/start.* \
-    "$1"/state/exit "$1"/state/exit.*; do
+  for record in "$1"/state/tag "$1"/state/attempt "$1"/state/intent "$1"/state/id "$1"/state/refused \
+    "$1"/state/start "$1"/state/start.* "$1"/state/exit "$1"/state/exit.*; do
     [ ! -f "$record" ] || { part "${record##*/}" && cat "$record"; }
   done
 }
