@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modak.errors import InputError, TargetError
+from modak.errors import InputError, OptionError, TargetError
 
 if TYPE_CHECKING:
     from modak.model.target import Facts, Target
@@ -47,7 +47,7 @@ def write_plan(
 
     A single document of the JSON job model is completed instead, with what ``sites`` say of its target.
     """
-    from modak.documents import load_deployment, read_document
+    from modak.documents import load_deployment, located, read_document
     from modak.dsl.recognise import is_job_document
     from modak.planning import plan_deployment
 
@@ -60,14 +60,17 @@ def write_plan(
     if sites:
         raise InputError("--site describes targets of the JSON job model, and this is no document of it")
     deployment = load_deployment(*documents)
-    with ExitStack() as stack:
-        plan = plan_deployment(
-            deployment,
-            lambda target: _transport(target, config, stack),
-            search=_folders(search, documents),
-            now=_now(),
-            default_python=sys.executable,
-        )
+    try:
+        with ExitStack() as stack:
+            plan = plan_deployment(
+                deployment,
+                lambda target: _transport(target, config, stack),
+                search=_folders(search, documents),
+                now=_now(),
+                default_python=sys.executable,
+            )
+    except OptionError as error:
+        raise located(error, *documents) from None
     if output is not None:
         _write(output, plan.to_json())
     if json:

@@ -13,6 +13,16 @@ class InputError(ModakError):
     exit_code = 2
 
 
+class OptionError(InputError):
+    """An option of the job that the target's scheduler does not support."""
+
+    def __init__(self, message: str, *, key: str, problem: str) -> None:
+        """``key`` is the option's dotted place in a document, ``problem`` what follows it in a message that names both."""
+        super().__init__(message)
+        self.key = key
+        self.problem = problem
+
+
 class InfeasibleError(ModakError):
     """No candidate can do what was asked for."""
 

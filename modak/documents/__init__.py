@@ -1,6 +1,6 @@
 """Documents that users write: reading with line numbers, checking with one sentence for every fault, their files."""
 
-from modak.documents.deployment import load_deployment, parse_deployment, parse_place
+from modak.documents.deployment import load_deployment, located, parse_deployment, parse_place
 from modak.documents.faults import check
 from modak.documents.plain import plain
 from modak.documents.reading import Document, Locate, Outline, read_document, read_outline, read_text
@@ -14,6 +14,7 @@ __all__ = [
     "check",
     "find_sources",
     "load_deployment",
+    "located",
     "parse_deployment",
     "parse_place",
     "plain",

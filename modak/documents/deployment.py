@@ -1,13 +1,13 @@
 """The document of a deployment: from a file, or from the variables of somebody else."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from modak.documents.faults import check
 from modak.documents.plain import plain
-from modak.documents.reading import Locate, Location, read_document
-from modak.errors import InputError
+from modak.documents.reading import Document, Locate, Location, read_document
+from modak.errors import InputError, OptionError
 from modak.model.base import Line
 from modak.model.deployment import Deployment, Place
 
@@ -32,13 +32,25 @@ def load_deployment(path: Path, *more: Path) -> Deployment:
     for document in documents:
         _check_mapping(document.data, str(document.path))
     data = {key: value for document in documents for key, value in document.data.items()}
+    locate = _locator(documents)
+    file = check(_File, data, origin=str(path), locate=locate)
+    return Deployment(**{name: getattr(file, name) for name in Deployment.model_fields})
+
+
+def located(error: OptionError, *paths: Path) -> InputError:
+    """Return an error on an option of the job with the file and the line that give it."""
+    where = _locator([read_document(path) for path in paths])(tuple(error.key.split(".")))
+    return InputError(f"{where}: {error.key}: {error.problem}")
+
+
+def _locator(documents: Sequence[Document]) -> Callable[[Location], str]:
+    """Return the function from a place to the file and the line of it, in the last document that has its section."""
 
     def locate(location: Location) -> str:
         holders = [document for document in documents if location and location[0] in document.data]
         return (holders or documents)[-1].locate(location)
 
-    file = check(_File, data, origin=str(path), locate=locate)
-    return Deployment(**{name: getattr(file, name) for name in Deployment.model_fields})
+    return locate
 
 
 def parse_deployment(data: Mapping[str, Any], *, origin: str, locate: Locate | None = None) -> Deployment:

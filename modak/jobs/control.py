@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modak.errors import JobError, TargetError
-from modak.jobs import attempts, bringing, files, folder, staging, verdict
+from modak.jobs import attempts, bringing, files, staging, verdict
 from modak.jobs.bringing import Brought
 from modak.jobs.files import LocalSource
 from modak.jobs.job import PLAN, SCRIPT, Job, specification
@@ -211,7 +211,7 @@ class Jobs:
         """Return how a job ended that is to be run again; None for one that goes on, has completed, or is to stay."""
         if not (prepared.plan.job.retry if retry is None else retry):
             return None
-        record = verdict.exit_of(job, folder.of_job(prepared.place.records, job.id))
+        record = verdict.exit_of(job, prepared.place.records)
         if record is not None and record.state == "completed":
             return None
         watch = Watch(self._transport, [job], patience=self._patience, reporter=Notices(self._reporter))
@@ -226,7 +226,7 @@ class Jobs:
         # It may be in the queue yet, as one that can never start, and its processes may have outlived its script.
         self._cancel(scheduler, [ended.id])
         submission = Submission(self._transport, scheduler, prepared.spec, self._patience, self._reporter)
-        if submission.put_aside(prepared.place, files.paths_of(prepared.plan)):
+        if submission.put_aside(prepared.place, ended.id, files.paths_of(prepared.plan)):
             self._reporter.notice(
                 f"{verdict.sentence(ended)}; it is run again as attempt {ended.attempt + 1}, and what it left is in "
                 f"{ended.directory}/attempts/{ended.attempt}"

@@ -1,8 +1,8 @@
 """What a job's folder says of the job: the records in ``state/`` that the submit step and the job script write."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 from modak.jobs.record import ExitRecord, StartRecord, parse_exit, parse_start
 
@@ -36,6 +36,8 @@ class Records:
     exits: Mapping[int | None, ExitRecord] = field(default_factory=dict)
     number: int = 1
     """Which attempt to run the job this is: those before ended badly and were put aside."""
+    past: frozenset[str] = frozenset()
+    """The ids of the attempts before; a scheduler that has given a job up may let its script write its end late."""
 
     @property
     def attempt(self) -> str:
@@ -48,38 +50,35 @@ def parse(parts: Mapping[str, str]) -> Records:
     refused = parts.get("refused", "").split()
     starts = ((task, parse_start(parts[name])) for task, name in _by_task(parts, "start"))
     exits = ((task, parse_exit(parts[name])) for task, name in _by_task(parts, "exit"))
+    number, *past = parts.get("attempt", "").split() or [""]
     return Records(
         tag=parts.get("tag", "").strip() or None,
         intent=_intent(parts.get("intent", "")),
         id_text=parts.get("id", "").strip() or None,
         refused=refused[0] if refused else None,
-        starts={task: record for task, record in starts if record},
-        exits={task: record for task, record in exits if record},
-        number=_number(parts.get("attempt", "")),
+        starts={task: record for task, record in starts if record and not _is_past(record.job, past)},
+        exits={task: record for task, record in exits if record and not _is_past(record.job, past)},
+        number=_number(number),
+        past=frozenset(past),
     )
 
 
-def of_job(records: Records, number: str) -> Records:
-    """Return the records without those that the job ``number`` cannot have written.
+def is_same_job(left: str, right: str) -> bool:
+    """Whether two ids are of one job: schedulers differ in what they write behind its number.
 
-    A job that a scheduler has given up may write its end down late, when the next attempt has begun. Ids are compared by
-    the number that they begin with: schedulers differ in how much of the server's name they show.
+    A process id may be in use again, so that the time at which the process started counts where both tell it.
     """
-    known = _leading(number)
-    return replace(
-        records,
-        starts={task: start for task, start in records.starts.items() if _leading(start.job) in (known, "")},
-        exits={task: end for task, end in records.exits.items() if _leading(end.job or "") in (known, "")},
-    )
+    if "-" in left and "-" in right:
+        return left == right
+    numbers = [re.match(r"\d+", text, re.ASCII) for text in (left, right)]
+    return left == right or (None not in numbers and len({match[0] for match in numbers if match}) == 1)
 
 
-def _leading(number: str) -> str:
-    match = re.match(r"\d*", number, re.ASCII)
-    return match[0].lstrip("0") if match else ""
+def _is_past(job: str | None, past: Collection[str]) -> bool:
+    return job is not None and any(is_same_job(job, other) for other in past)
 
 
 def _number(text: str) -> int:
-    text = text.strip()
     return max(1, int(text)) if re.fullmatch(r"\d{1,6}", text, re.ASCII) else 1
 
 

@@ -83,14 +83,14 @@ class Submission:
                 result = _Next()
             following = result
 
-    def put_aside(self, place: Place, keep: Sequence[str]) -> bool:
-        """Put the attempt in ``place``, which has ended, aside; return False when another run has been here since.
+    def put_aside(self, place: Place, number: str, keep: Sequence[str]) -> bool:
+        """Put the attempt in ``place``, the job ``number`` that has ended, aside; return False when another run has been here since.
 
         The inputs ``keep``, by their paths below the job's folder, stay where they are.
         """
         begun = self._patience.clock()
         stdin = encode("".join(f"{path}\n" for path in keep))
-        following = _Next("again", place.records.attempt)
+        following = _Next(f"again:{number}", place.records.attempt)
         while (outcome := self._step(following, library=["again"], stdin=stdin).text("outcome")) == "busy":
             if self._patience.clock() - begun > self._patience.submission:
                 raise TargetError(f"another run keeps the job's lock in {self._spec.directory}/state: try again later")
@@ -179,7 +179,7 @@ class Submission:
         before: Sequence[str] = []
         if records.intent and records.intent.found.strip():
             before = self._scheduler.parse_find(Completed(0, records.intent.found, ""), self._spec.tag)
-        return [number for number in numbers if number not in before]
+        return [number for number in numbers if number not in before and number not in records.past]
 
     def _started(self, records: Records) -> str | None:
         """Return the id of a job that has begun, by its own word, though the queue does not show it."""

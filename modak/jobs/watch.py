@@ -178,7 +178,7 @@ class Watch:
         records = folder.parse(parts)
         if self._is_superseded(watched, records):
             return
-        watched.records = folder.of_job(records, watched.job.id)
+        watched.records = records
         record = verdict.exit_of(watched.job, watched.records)
         queue = None if reply.queue is None else reply.queue.get(watched.job.id)
         watched.tasks.update(queue.tasks if queue else {})

@@ -16,7 +16,7 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.transport import Ansi
 
 try:
     from modak.documents import check, parse_deployment, plain
-    from modak.errors import InfeasibleError, InputError
+    from modak.errors import InfeasibleError, InputError, OptionError
     from modak.model.deployment import Deployment
     from modak.model.plan import Plan, Unplanned
     from modak.model.target import Target
@@ -58,7 +58,7 @@ class ActionModule(ModakAction):
             return {**_returned(kept, changed=False), "kept": True}
         try:
             plan = self._plan(deployment, kept, arguments, task_vars)
-        except InfeasibleError as error:
+        except (InfeasibleError, OptionError) as error:
             if not arguments["part"]:
                 raise
             search = search_folders(arguments["search_paths"], task_vars)

@@ -33,7 +33,7 @@ flush() { # FILE...: to disk; coreutils knows files since 8.24, busybox since 1.
   sync "$@" 2>/dev/null || sync 2>/dev/null || :
 }
 
-put_aside() { # DIR
+put_aside() { # DIR ID
   [ -s id ] || return 0 # another run has done it
   end_leftover "$1"
   number=1
@@ -42,8 +42,8 @@ put_aside() { # DIR
   old=../attempts/$number
   mkdir -p ../attempts && chmod 700 ../attempts && mkdir -p "$old" ||
     fail "the folder $1/attempts/$number cannot be created"
-  for file in intent refused start start.* exit exit.* run run.* timeout timeout.* stop stop.* pid \
-    ../output.log* ../error.log* ../scheduler.log*; do
+  for file in intent refused start start.* exit exit.* run run.* timeout timeout.* stop stop.* launcher launcher.* \
+    reserved.* claim* out.* err.* pid ../output.log* ../error.log* ../scheduler.log*; do
     [ ! -f "$file" ] || mv -f "$file" "$old/${file##*/}" || fail "$file cannot be moved to $1/attempts/$number"
   done
   if [ ! -e "$old/work" ]; then mv ../work "$old/work" || fail "$1/work cannot be moved to $1/attempts/$number"; fi
@@ -52,7 +52,11 @@ put_aside() { # DIR
     [ -f "$old/$path" ] && [ ! -h "$old/$path" ] && [ ! -e "../$path" ] || continue
     mkdir -p "../${path%/*}" && mv "$old/$path" "../$path" || fail "$1/$path cannot be kept"
   done
-  printf '%d\n' "$((number + 1))" >"attempt.$token" && mv -f "attempt.$token" attempt ||
+  {
+    printf '%d\n' "$((number + 1))"
+    [ ! -f attempt ] || sed 1d attempt | tail -n 19
+    printf '%s\n' "$2" # its script may write its end late
+  } >"attempt.$token" && mv -f "attempt.$token" attempt ||
     fail "$1/state/attempt cannot be written"
   flush . .. ../attempts "$old"
   mv -f id "$old/id" || fail "$1/state/id cannot be moved to $1/attempts/$number"

@@ -6,7 +6,7 @@
 #   ask      submit, unless the scheduler knows a job with this tag
 #   sure     submit; the caller has looked at the jobs with this tag
 #   id:ID    write down that the scheduler's answer to an earlier attempt was ID
-#   again    put the attempt aside, which has ended, and submit nothing; see again.sh
+#   again:ID put the attempt aside, the job ID that has ended, and submit nothing; see again.sh
 # The attempt is written to state/intent before, with what FIND printed, and the scheduler's answer to state/id after.
 # Killed in between, the step leaves an intent without id, and the next one finds the job by its tag.
 
@@ -75,8 +75,8 @@ if [ "$current" != "$expected" ]; then
   answer changed
 fi
 case $mode in
-again)
-  put_aside "$dir"
+again:*)
+  put_aside "$dir" "${mode#again:}"
   answer again
   ;;
 ask)

@@ -16,16 +16,24 @@
 
 modak_directory=/home/user/.modak/runs/digits-0123456789abcdef
 modak_state=$modak_directory/state
-modak_work=$modak_directory/work
-modak_path=$PATH
-modak_task=
-modak_suffix=${modak_task:+.$modak_task}
-modak_job=${PBS_JOBID:-$$}
-modak_host=$(uname -n)
+if [ "${1-}" = launch ]; then # called by itself, from the shell that has run the user's lines: see modak_launch
+  set +eufC
+  unset -f cd cat date grep kill ldconfig mv printf rm wait 2>/dev/null
+  modak_work=$2 modak_path=$3 modak_suffix=$4 modak_host=$5
+else
+  modak_work=$modak_directory/work
+  modak_path=$PATH
+  modak_task=
+  modak_suffix=${modak_task:+.$modak_task}
+  modak_host=$(uname -n)
+  modak_job=${PBS_JOBID:-$$}
+fi
 modak_limit=1800
 modak_body=
 modak_signal=
 modak_recorded=
+modak_stopped=
+modak_app=
 
 modak_now() {
   modak_time=$(PATH=$modak_path date +%s.%N)
@@ -44,11 +52,28 @@ modak_keep() { # FILE: puts standard input there in one step
     PATH=$modak_path mv -f "$modak_state/.$1$modak_suffix.$$" "$modak_state/$1$modak_suffix"
 }
 
+modak_app_code() { # prints the application's exit code, nothing where it has not ended by itself
+  PATH=$modak_path sed -n 's/^app_code=\([0-9][0-9]*\)$/\1/p' "$modak_state/run$modak_suffix" 2>/dev/null
+}
+
+modak_failed_step() { # prints what failed
+  if [ -e "$modak_state/pre_execution$modak_suffix" ]; then
+    echo pre_execution
+  elif [ ! -e "$modak_state/run$modak_suffix" ]; then
+    echo setup
+  elif [ "$(modak_app_code)" = 0 ]; then
+    echo outputs
+  else
+    echo application
+  fi
+}
+
 modak_record() { # STATE EXIT_CODE
   modak_recorded=1
   {
     printf 'tag=%s\nstate=%s\ncode=%s\n' modak-0123456789abcdef "$1" "$2"
     printf 'signal=%s\njob=%s\nhost=%s\n' "$modak_signal" "$modak_job" "$modak_host"
+    [ "$1" != failed ] || printf 'step=%s\n' "$(modak_failed_step)"
     [ ! -r "$modak_state/run$modak_suffix" ] || cat "$modak_state/run$modak_suffix"
     printf 'finished=%s\n' "$(modak_now)"
   } | modak_keep exit
@@ -97,8 +122,35 @@ modak_await() { # PID: sets modak_code to its exit code
   fi
 }
 
+# The application is started by a shell of its own, from the one that has run the user's lines: it inherits what they
+# have exported, their limits and their umask, and neither their functions nor their traps.
+modak_launch() {
+  trap 'modak_stopped=1; [ -z "$modak_app" ] || kill -s TERM "$modak_app" 2>/dev/null' TERM
+  modak_note pid "$$" | modak_keep launcher || modak_fail "nothing can be written to $modak_state"
+  PATH=$modak_path rm -f "$modak_state/pre_execution$modak_suffix"
+  cd "$modak_work" || modak_fail "the working directory $modak_work is not there"
+  [ ! -e "$modak_state/stop$modak_suffix" ] || exit 143 # it came before there was anything to stop
+  modak_note start "$(modak_now)" | modak_keep run || modak_fail "nothing can be written to $modak_state"
+  (
+    exec ./train --epochs 12
+  ) &
+  modak_app=$!
+  [ -z "$modak_stopped" ] || kill -s TERM "$modak_app" 2>/dev/null # it came before there was anything to stop
+  modak_await "$modak_app"
+  {
+    modak_note end "$(modak_now)"
+    modak_note app_code "$modak_code"
+  } >>"$modak_state/run$modak_suffix" || modak_stopped=1
+  PATH=$modak_path rm -f "$modak_state/launcher$modak_suffix"
+  exit "$modak_code"
+}
+
+[ "${1-}" != launch ] || modak_launch
+
 modak_began=$(modak_now)
-rm -f "$modak_state/exit$modak_suffix" "$modak_state/run$modak_suffix" "$modak_state/timeout$modak_suffix"
+for modak_name in exit run timeout stop launcher pre_execution post_execution; do
+  rm -f "$modak_state/$modak_name$modak_suffix"
+done
 trap 'modak_on_signal 15' TERM
 trap 'modak_on_signal 2' INT
 trap 'modak_on_signal 1' HUP
@@ -106,21 +158,35 @@ trap 'modak_on_exit $?' EXIT
 printf 'tag=%s\nstart=%s\njob=%s\nhost=%s\n' modak-0123456789abcdef "$modak_began" "$modak_job" "$modak_host" | modak_keep start
 exec >/home/user/.modak/runs/digits-0123456789abcdef/output.log"$modak_suffix" 2>&1
 
+modak_stop_app() { # the application, or the user's lines before and after it
+  : >"$modak_state/stop$modak_suffix"
+  modak_pid=$(PATH=$modak_path sed -n 's/^pid=//p' "$modak_state/launcher$modak_suffix" 2>/dev/null)
+  kill -s TERM "${modak_pid:-$modak_app}" 2>/dev/null
+}
+
+# shellcheck disable=SC2317 # called by a trap
+modak_on_stop() {
+  modak_stopped=1
+  [ -z "$modak_app" ] || modak_stop_app
+}
+
 (
   cd "$modak_work" || modak_fail "the working directory $modak_work is not there"
   export MODAK_TAG=modak-0123456789abcdef
-  modak_stopped=
-  modak_app=
-  trap 'modak_stopped=1; [ -z "$modak_app" ] || kill -s TERM "$modak_app" 2>/dev/null' TERM
-  modak_note start "$(modak_now)" | modak_keep run
+  trap modak_on_stop TERM
+  # The user's shell: none of its functions, variables and traps reaches this one, whatever its lines do.
   (
-    exec ./train --epochs 12
+    readonly modak_directory modak_state modak_work modak_path modak_suffix modak_host
+    trap - TERM EXIT
+    trap : TERM # what ends the application ends this shell, too
+    /bin/sh "$modak_directory/job.sh" launch "$modak_work" "$modak_path" "$modak_suffix" "$modak_host"
   ) &
   modak_app=$!
-  [ -z "$modak_stopped" ] || kill -s TERM "$modak_app" 2>/dev/null # it came before there was anything to stop
+  [ -z "$modak_stopped" ] || modak_stop_app # it came before there was anything to stop
   modak_await "$modak_app"
-  modak_note end "$(modak_now)" >>"$modak_state/run$modak_suffix"
-  exit "$modak_code"
+  modak_app=
+  modak_ended=$(modak_app_code)
+  exit "${modak_ended:-$modak_code}"
 ) </dev/null &
 modak_body=$!
 [ -z "$modak_signal" ] || kill -s TERM "$modak_body" 2>/dev/null # it came before there was anything to stop

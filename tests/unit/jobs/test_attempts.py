@@ -18,7 +18,7 @@ from jobplans import plan, source
 from modak.errors import InputError, JobError
 from modak.jobs.control import Jobs, Present
 from modak.jobs.settings import Patience
-from modak.model.job import JobResult
+from modak.model.job import ENDS, JobResult
 from modak.model.plan import Plan
 from modak.transport.local import LocalTransport
 from transports import CutShort, Failing, Killed, Notes
@@ -117,23 +117,34 @@ def test_without_retry_the_end_stays(jobs: Jobs, shell: Shell, tmp_path: Path, k
     assert carry_out(jobs, shell("exit 3", job={"retry": False}), retry=True)[0].made
 
 
-def test_every_bad_end_is_run_again(jobs: Jobs, shell: Shell, tmp_path: Path) -> None:
-    deployed = shell(f"[ -e {tmp_path}/go ] || sleep 60", job={"wall_time": 2})
+def test_killed_job_is_run_again(jobs: Jobs, shell: Shell, tmp_path: Path) -> None:
+    deployed = shell(f"[ -e {tmp_path}/go ] || sleep 60")
     ends = []
-    for number, kind in enumerate([signal.SIGTERM, signal.SIGKILL, None], 1):
+    for number, kind in enumerate([signal.SIGTERM, signal.SIGKILL], 1):
         present = jobs.present(deployed)
         assert present.made
         while not (tmp_path / "trace").exists() or runs(tmp_path) < number:
             time.sleep(0.02)
-        if kind is not None:
-            os.killpg(int(present.job.id.partition("-")[0]), kind)
+        os.killpg(int(present.job.id.partition("-")[0]), kind)
         ends.append(jobs.wait([present])[0])
-    assert [end.state for end in ends] == ["cancelled", "lost", "timeout"]
+    assert [end.state for end in ends] == ["cancelled", "lost"]
     (tmp_path / "go").touch()
     present, result = carry_out(jobs, deployed)
-    assert (result.state, result.attempt) == ("completed", 4)
+    assert (result.state, result.attempt) == ("completed", 3)
     assert present.ended is not None
-    assert present.ended.state == "timeout"
+    assert present.ended.state == "lost"
+
+
+@pytest.mark.parametrize("state", sorted(ENDS - {"completed"}))
+def test_every_bad_end_is_run_again(
+    queue: FakeQueue, queued: Plan, hasty: Patience, tmp_path: Path, state: str
+) -> None:
+    jobs = Jobs(LocalTransport(), scheduler=queue, patience=hasty)
+    jobs.present(queued, [item_of(tmp_path)])
+    queue.become("1", "" if state == "lost" else state)
+    present = jobs.present(queued, [item_of(tmp_path)])
+    assert present.ended is not None
+    assert (present.ended.state, present.job.id, queue.jobs()) == (state, "2", ["1", "2"])
 
 
 def test_running_job_is_followed(jobs: Jobs, shell: Shell, tmp_path: Path) -> None:
