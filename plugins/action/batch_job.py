@@ -17,7 +17,7 @@ try:
     from modak.errors import InputError
     from modak.images.store import realise
     from modak.jobs.control import Present, Preview
-    from modak.jobs.verdict import sentence
+    from modak.jobs.logs import explanation
     from modak.model.job import JobResult
     from modak.model.plan import Plan
     from modak.performance.places import store_in_use
@@ -95,7 +95,7 @@ class ActionModule(JobAction):
         if brought.result.state == "completed":
             return {**returned, "recorded": _record(plan, brought.result, search)} if arguments["record"] else returned
         del returned["script"]  # Ansible prints all that a failed task returns.
-        return {**returned, "failed": True, "msg": sentence(brought.result)}
+        return {**returned, "failed": True, "msg": explanation(plan, brought.result)}
 
 
 def _before(ended: JobResult | None) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction,
 try:
     from modak.errors import InputError
     from modak.jobs.control import Jobs, Present
+    from modak.jobs.logs import explanation
     from modak.jobs.verdict import sentence
     from modak.model.job import JobResult
     from modak.model.plan import Plan
@@ -50,7 +51,9 @@ class ActionModule(JobAction):
             "changed": any(item.changed for item in brought),
             "jobs": [item.result.model_dump(mode="json") for item in brought],
         }
-        bad = [item.result for item in brought if item.result.state != "completed"]
+        bad = [
+            (plan, item.result) for plan, item in zip(plans, brought, strict=True) if item.result.state != "completed"
+        ]
         return {**returned, "failed": True, "msg": _message(bad, len(plans))} if bad else returned
 
     def _wait(self, jobs: Jobs, present: list[Present], timeout: float | None) -> list[JobResult]:
@@ -81,7 +84,9 @@ def _found(jobs: Jobs, plan: Plan) -> Present:
     return Present(job, script="", made=False)
 
 
-def _message(bad: list[JobResult], total: int) -> str:
-    named = "; ".join(sentence(result) for result in bad[:MOST])
+def _message(bad: list[tuple[Plan, JobResult]], total: int) -> str:
+    """Return one sentence on all jobs that ended badly, and the last lines of the first one's log."""
+    first, *others = (sentence(result) for _, result in bad[:MOST])
     more = f"; and {len(bad) - MOST} more" if len(bad) > MOST else ""
-    return f"{len(bad)} of {total} jobs did not complete: {named}{more}"
+    log = explanation(*bad[0]).removeprefix(first)
+    return f"{len(bad)} of {total} jobs did not complete: {'; '.join([first, *others])}{more}{log}"
