@@ -17,7 +17,7 @@ class OptionError(InputError):
     """An option of the job that the target's scheduler does not support."""
 
     def __init__(self, message: str, *, key: str, problem: str) -> None:
-        """``key`` is the option's dotted place in a document, ``problem`` what follows it in a message that names both."""
+        """``key`` is the option's place in a document, such as ``job.qos``; ``problem`` follows it where both are named."""
         super().__init__(message)
         self.key = key
         self.problem = problem

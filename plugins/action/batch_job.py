@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction, check_seconds, plan_of
+from ansible_collections.modak.deploy.plugins.plugin_utils.results import results_folder
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
 
 try:
@@ -53,7 +54,8 @@ class ActionModule(JobAction):
         template = _text(arguments["template"])
         if self._task.check_mode:
             return self._preview(plan, template, restarted=arguments["state"] == "restarted", retry=arguments["retry"])
-        return self._run(plan, template, arguments, search_folders(arguments["search_paths"], task_vars))
+        results = results_folder(arguments["results"], self._task, task_vars, plan.name)
+        return self._run(plan, template, arguments, search_folders(arguments["search_paths"], task_vars), results)
 
     def _absent(self, plan: Plan) -> dict[str, Any]:
         if not self._task.check_mode:
@@ -68,7 +70,9 @@ class ActionModule(JobAction):
         returned = {"changed": submits, "job": job, "script": preview.script, "diff": _diff(preview.script, submits)}
         return returned | _before(preview.ended)
 
-    def _run(self, plan: Plan, template: str | None, arguments: dict[str, Any], search: list[Path]) -> dict[str, Any]:
+    def _run(
+        self, plan: Plan, template: str | None, arguments: dict[str, Any], search: list[Path], results: Path
+    ) -> dict[str, Any]:
         if arguments["record"]:
             _check_recording(plan, wait=arguments["wait"])
         sources = find_sources(plan.application, search)
@@ -89,7 +93,7 @@ class ActionModule(JobAction):
             result = self._jobs.see(present.job)
             return {**returned, "changed": present.made, "job": result.model_dump(mode="json")}
         (result,) = self._jobs.wait([present], timeout=arguments["timeout"] or None, follow=arguments["follow"])
-        brought = self._jobs.bring(present.job, result, Path(arguments["results"]).absolute())
+        brought = self._jobs.bring(present.job, result, results)
         returned |= {"changed": present.made or brought.changed, "job": brought.result.model_dump(mode="json")}
         self.reporter.end(brought.result)
         if brought.result.state == "completed":

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction, check_seconds, plan_of
+from ansible_collections.modak.deploy.plugins.plugin_utils.results import results_folder
 
 try:
     from modak.errors import InputError
@@ -45,8 +45,10 @@ class ActionModule(JobAction):
         if self._task.check_mode:
             return {"changed": False, "jobs": [jobs.see(item.job).model_dump(mode="json") for item in present]}
         ended = self._wait(jobs, present, arguments["timeout"] or None)
-        folder = Path(arguments["results"]).absolute()
-        brought = [jobs.bring(item.job, result, folder) for item, result in zip(present, ended, strict=True)]
+        folders = [results_folder(arguments["results"], self._task, task_vars, plan.name) for plan in plans]
+        brought = [
+            jobs.bring(item.job, result, folder) for item, result, folder in zip(present, ended, folders, strict=True)
+        ]
         returned = {
             "changed": any(item.changed for item in brought),
             "jobs": [item.result.model_dump(mode="json") for item in brought],

@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.action import ModakAction
 from ansible_collections.modak.deploy.plugins.plugin_utils.progress import show
+from ansible_collections.modak.deploy.plugins.plugin_utils.results import results_folder
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
 from ansible_collections.modak.deploy.plugins.plugin_utils.transport import AnsibleTransport
 
@@ -52,7 +53,7 @@ class ActionModule(ModakAction):
             raise InputError("missing required arguments: application")
         sections = {name: plain(arguments[name]) for name in SECTIONS if arguments[name] is not None}
         deployment = parse_deployment(sections, origin="the variables")
-        results = Path(arguments["results"]).absolute() if arguments["results"] else None
+        results = self._results(arguments, task_vars, deployment.run_name)
         kept = kept_plan(results, deployment.run_name) if results and not arguments["force"] else None
         if arguments["deployed"] and kept is not None:
             return {**_returned(kept, changed=False), "kept": True}
@@ -81,8 +82,8 @@ class ActionModule(ModakAction):
             raise InputError("with 'plan' the option 'target' is wanted, and 'application' stands in the Plan")
         given = check(_model(arguments["plan"]), plain(arguments["plan"]), origin="plan")
         target = check(Target, plain(arguments["target"]), origin="target")
-        results = Path(arguments["results"]).absolute() if arguments["results"] else None
         name = Deployment(application=given.application, job=given.job).run_name
+        results = self._results(arguments, task_vars, name)
         kept = kept_plan(results, name) if results and not arguments["force"] else None
         search = search_folders(arguments["search_paths"], task_vars)
         transport = AnsibleTransport(self, self._host(task_vars))
@@ -100,6 +101,9 @@ class ActionModule(ModakAction):
         if plan.target == target:
             plan = with_image(plan, transport, search=search)
         return self._kept(plan, kept, None if arguments["deployed"] else results, arguments)
+
+    def _results(self, arguments: dict[str, Any], task_vars: dict[str, Any], name: str) -> Path | None:
+        return results_folder(arguments["results"], self._task, task_vars, name) if arguments["results"] else None
 
     def _host(self, task_vars: dict[str, Any]) -> str:
         """Return the name of the host that is asked, to which the task may be delegated."""

@@ -18,8 +18,8 @@ description:
     A plan that does something else has another tag and is another job.
   - A job that failed, was cancelled, timed out or was lost is not what was asked for. A task that runs again submits it
     again as its next attempt, says so, and returns the end of the attempt before as RV(previous). What that one left is
-    moved to C(attempts/NUMBER) in the job's folder on the target and, its logs and its end, in the folder of the results.
-    The last five attempts are kept, and what the application wrote of the last one.
+    moved to C(attempts/NUMBER) in the job's folder on the target, and its logs and its end in the results. The last
+    five attempts are kept, and what the application wrote of the last one.
   - The target needs a POSIX shell, C(tar) and the scheduler's commands. It needs no Python.
   - While the task waits, each change of the job's state is shown in one line, with the reason for which it waits and
     the start that Slurm or OpenPBS expects, where they say so. A position in the queue is not shown, because no
@@ -62,6 +62,8 @@ options:
   results:
     description:
       - Folder on the controller that gets a folder of the run's name with outputs, metrics, logs and plan.
+      - In a play of several hosts it gets a folder for each host first, unless the task has C(run_once) or the path has
+        the host's name in it.
       - Files that are there already and have not changed are not brought again.
     type: path
     default: results

@@ -29,12 +29,21 @@ end_leftover() { # DIR
   done
 }
 
+# A plain machine whose files another one shares knows nothing of the processes there: only a recorded end is certain.
+seen_here() { # DIR
+  [ -f pid ] && [ -f start ] && [ ! -f exit ] || return 0
+  host=$(sed -n 's/^host=//p' start)
+  [ "$host" = "$(uname -n)" ] || fail "the job was started on $host and has not written down its end; this is $(uname -n)," \
+    "which cannot tell whether it still runs: deploy on $host, or remove $1 once it does not run any more"
+}
+
 flush() { # FILE...: to disk; coreutils knows files since 8.24, busybox since 1.29, and POSIX has no sync at all
   sync "$@" 2>/dev/null || sync 2>/dev/null || :
 }
 
 put_aside() { # DIR ID
   [ -s id ] || return 0 # another run has done it
+  seen_here "$1"
   end_leftover "$1"
   number=1
   [ ! -f attempt ] || read -r number <attempt || fail "$1/state/attempt cannot be read"

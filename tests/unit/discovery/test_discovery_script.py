@@ -213,7 +213,9 @@ def test_python_that_the_user_may_not_execute(shell: str, kind: str) -> None:
             answer = split(done.stdout)
             assert answer.line("python-forbidden") == str(place)
             if kind == "machine":
-                with pytest.raises(TargetError, match=f"^target.python: {python} cannot be executed on .*: {place} does"):
+                with pytest.raises(
+                    TargetError, match=f"^target.python: {python} cannot be executed on .*: {place} does"
+                ):
                     parse_probe(done.stdout, target)
         (folder / "closed").chmod(0o700)
 

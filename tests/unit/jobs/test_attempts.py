@@ -1,6 +1,7 @@
 """A job that ended badly is run again when it is deployed again, exactly once for each attempt."""
 
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -17,6 +18,7 @@ from fakequeue import FakeQueue
 from jobplans import plan, source
 from modak.errors import InputError, JobError
 from modak.jobs.control import Jobs, Present
+from modak.jobs.remote import StepError
 from modak.jobs.settings import Patience
 from modak.model.job import ENDS, JobResult
 from modak.model.plan import Plan
@@ -67,9 +69,7 @@ def item_of(folder: Path) -> Any:
     return source("data/in.txt", folder / "in.txt")
 
 
-def test_failed_job_is_run_again_and_the_output_says_so(
-    jobs: Jobs, notes: Notes, shell: Shell, tmp_path: Path
-) -> None:
+def test_failed_job_is_run_again_and_the_output_says_so(jobs: Jobs, notes: Notes, shell: Shell, tmp_path: Path) -> None:
     deployed = shell(f"echo $$; [ -e {tmp_path}/library ]; code=$?; [ $code != 0 ] || echo x >out; exit $code",
                      outputs=["out"])  # fmt: skip
     first, result = carry_out(jobs, deployed)
@@ -212,7 +212,9 @@ def test_check_shows_the_new_attempt_and_changes_nothing(after_failure: Jobs, qu
     assert after_failure.preview(queued).ended is not None
 
 
-def test_four_controllers_make_one_new_attempt(after_failure: Jobs, tmp_path: Path, queued: Plan, hasty: Patience) -> None:
+def test_four_controllers_make_one_new_attempt(
+    after_failure: Jobs, tmp_path: Path, queued: Plan, hasty: Patience
+) -> None:
     queue = FakeQueue(tmp_path / "spool", slow="sleep 0.3")
     start, found, failures = threading.Barrier(4), [], []
 
@@ -317,12 +319,32 @@ def test_application_that_outlived_its_script_is_ended_first(jobs: Jobs, shell: 
     number = int((tmp_path / "pid").read_text())
     leader = int(present.job.id.partition("-")[0])
     listed = subprocess.run(["ps", "-e", "-o", "pid=,sess="], capture_output=True, text=True, check=True).stdout
-    for pid, session in (map(int, line.split()) for line in listed.splitlines()):
-        if session == leader and pid != number:
-            os.kill(pid, signal.SIGKILL)
+    pairs = [tuple(map(int, line.split())) for line in listed.splitlines()]
+    for kind in (signal.SIGSTOP, signal.SIGKILL):  # none of them is to write down the end of another one
+        for pid in (pid for pid, session in pairs if session == leader and pid != number):
+            os.kill(pid, kind)
     assert jobs.wait([present])[0].state == "lost"
     os.kill(number, 0)
     (tmp_path / "go").touch()
     assert carry_out(jobs, deployed)[1].state == "completed"
     with pytest.raises(ProcessLookupError):
         os.kill(number, 0)
+
+
+def test_job_that_another_machine_with_the_same_files_runs_is_not_run_again(
+    jobs: Jobs, shell: Shell, tmp_path: Path
+) -> None:
+    deployed = shell(f"while [ ! -e {tmp_path}/go ]; do sleep 0.05; done")
+    present = jobs.present(deployed)
+    state = Path(present.job.spec.directory) / "state"
+    while not (tmp_path / "trace").exists():
+        time.sleep(0.02)
+    # What this machine would see of a job on the other one: an id that none of its processes has.
+    for name in ("id", "pid"):
+        (state / name).write_text(re.sub(r"(\d+)-", r"\1-9", (state / name).read_text()))
+    start = (state / "start").read_text()
+    (state / "start").write_text(re.sub("host=.*", "host=elsewhere", start))
+    with pytest.raises(StepError, match="was started on elsewhere and has not written down its end; this is"):
+        jobs.present(deployed)
+    (tmp_path / "go").touch()
+    assert runs(tmp_path) == 1

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from modak.jobs.control import Jobs
-from modak.jobs.logs import LINES, explanation, last_lines
+from modak.jobs.logs import explanation, last_lines
 from modak.model.plan import Plan
 
 Shell = Callable[..., Plan]

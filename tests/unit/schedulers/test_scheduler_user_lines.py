@@ -59,7 +59,9 @@ def test_trap_of_the_user_runs_after_application_and_step_after(
     assert (folder / "work" / "out").read_text() == "application\nafter\ntrap\n"
 
 
-@pytest.mark.parametrize("lines", ["trap 'echo done >>out' EXIT", "trap '' TERM", "trap 'exit 9' TERM", "set -e; kill() { :; }"])
+@pytest.mark.parametrize(
+    "lines", ["trap 'echo done >>out' EXIT", "trap '' TERM", "trap 'exit 9' TERM", "set -e; kill() { :; }"]
+)
 def test_signal_reaches_the_application_whatever_the_user_traps(
     job_folder: Maker, shell: list[str], tmp_path: Path, lines: str
 ) -> None:
