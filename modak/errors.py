@@ -17,7 +17,7 @@ class OptionError(InputError):
     """An option of the job that the target's scheduler does not support."""
 
     def __init__(self, message: str, *, key: str, problem: str) -> None:
-        """``key`` is the option's place in a document, such as ``job.qos``; ``problem`` follows it where both are named."""
+        """``key`` is the option's place in a document, such as ``job.qos``; ``problem`` what follows it."""
         super().__init__(message)
         self.key = key
         self.problem = problem

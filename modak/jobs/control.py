@@ -219,12 +219,11 @@ class Jobs:
         return result if result.state in ENDS and result.state != "completed" else None
 
     def _put_aside(self, prepared: Prepared, ended: JobResult, sources: Sequence[LocalSource]) -> None:
-        """Put an attempt aside that has ended badly; what cannot be submitted must not cost what is there."""
+        """Put an attempt aside that has ended badly, once all that the next one needs is at hand."""
         files.source_uploads(prepared.plan, sources)
-        self._check(prepared)
         scheduler = self._for(prepared.plan)
-        # It may be in the queue yet, as one that can never start, and its processes may have outlived its script.
-        self._cancel(scheduler, [ended.id])
+        if ended.state in _QUEUED_FOR_EVER:
+            self._cancel(scheduler, [ended.id])
         submission = Submission(self._transport, scheduler, prepared.spec, self._patience, self._reporter)
         if submission.put_aside(prepared.place, ended.id, files.paths_of(prepared.plan)):
             self._reporter.notice(

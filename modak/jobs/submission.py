@@ -86,7 +86,8 @@ class Submission:
     def put_aside(self, place: Place, number: str, keep: Sequence[str]) -> bool:
         """Put the attempt in ``place``, the job ``number`` that has ended, aside.
 
-        Return False when another run has been here since. The inputs ``keep``, by their paths below the job's folder, stay where they are.
+        Return False when another run has been here since. The inputs ``keep``, by their paths below the job's folder,
+        stay where they are.
         """
         begun = self._patience.clock()
         stdin = encode("".join(f"{path}\n" for path in keep))
