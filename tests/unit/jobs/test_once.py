@@ -245,6 +245,7 @@ def test_a_task_that_has_begun_tells_the_arrays_id(
     part = make(scheduler, ("true",), directory=str(tmp_path), job={"array": "0-1"})
     (tmp_path / "state").mkdir()
     (tmp_path / "work").mkdir()
+    (tmp_path / "job.sh").write_text(part.script())
     subprocess.run(["sh"], input=part.script(), env={"PATH": "/usr/bin:/bin", **variables}, text=True, check=True)
     start = parse_start((tmp_path / "state" / "start.1").read_text())
     assert start is not None
