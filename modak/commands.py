@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modak.errors import InputError, TargetError
+from modak.errors import InputError, OptionError, TargetError
 from modak.state import write_private
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def write_plan(
 
     A single document of the JSON job model is completed instead, with what ``sites`` say of its target.
     """
-    from modak.documents import load_deployment, read_document
+    from modak.documents import read_description, read_document
     from modak.dsl.recognise import is_job_document
     from modak.planning import plan_deployment
 
@@ -60,15 +60,19 @@ def write_plan(
         return
     if sites:
         raise InputError("--site describes targets of the JSON job model, and this is no document of it")
-    deployment = load_deployment(*documents)
-    with ExitStack() as stack:
-        plan = plan_deployment(
-            deployment,
-            lambda target: _transport(target, config, stack),
-            search=_folders(search, documents),
-            now=_now(),
-            default_python=sys.executable,
-        )
+    description = read_description(*documents)
+    deployment = description.parse()[0]
+    try:
+        with ExitStack() as stack:
+            plan = plan_deployment(
+                deployment,
+                lambda target: _transport(target, config, stack),
+                search=_folders(search, documents),
+                now=_now(),
+                default_python=sys.executable,
+            )
+    except OptionError as error:
+        raise description.located(error) from None
     if output is not None:
         _write(output, plan.to_json())
     if json:

@@ -23,6 +23,16 @@ class InputError(ModakError):
     exit_code = 2
 
 
+class OptionError(InputError):
+    """An option of the job that the target's scheduler does not support."""
+
+    def __init__(self, message: str, *, key: str, problem: str) -> None:
+        """``key`` is the option's place in a document, such as ``job.qos``; ``problem`` what follows it."""
+        super().__init__(message)
+        self.key = key
+        self.problem = problem
+
+
 class InfeasibleError(ModakError):
     """No candidate can do what was asked for."""
 

@@ -8,7 +8,8 @@ from modak.catalogue.catalogue import Catalogue
 from modak.catalogue.site import catalogue_for
 from modak.discovery import parse_probe, probe_script
 from modak.documents import find_sources
-from modak.errors import InfeasibleError, InputError, TargetError
+from modak.errors import InfeasibleError, InputError, OptionError, TargetError
+from modak.jobs.job import specification
 from modak.kept import Kept
 from modak.model.deployment import Deployment
 from modak.model.plan import Elsewhere, Plan, Source, Unplanned
@@ -18,6 +19,7 @@ from modak.optimiser.planner import inputs_of
 from modak.optimiser.targets import Refused, weigh
 from modak.performance.places import model_folder
 from modak.performance.records import available_measurements
+from modak.schedulers import registry
 from modak.transport.base import Transport
 
 
@@ -78,7 +80,7 @@ def plan_deployment(
         alone = deployment.on(target)
         try:
             outcomes.append(_planned(alone, found, way, search, now, default_python))
-        except InfeasibleError as error:
+        except (InfeasibleError, OptionError) as error:
             if len(deployment.targets) == 1:
                 raise
             outcomes.append(Refused(target, str(error), inputs_of(alone, found)))
@@ -118,7 +120,7 @@ def reconsider(
     alone = Deployment(application=known.application, target=target, request=known.request, job=known.job)
     try:
         plan = _planned(alone, known.sources, transport, search, now, default_python)
-    except InfeasibleError as error:
+    except (InfeasibleError, OptionError) as error:
         elsewhere = Elsewhere(target=target, reason=str(error), inputs=inputs_of(alone, known.sources))
         return known.model_copy(update={"other_targets": [*known.other_targets, elsewhere]})
     if isinstance(known, Plan):
@@ -139,7 +141,7 @@ def _planned(
     catalogue = catalogue_for(deployment.request.catalogue, search)
     python = default_python if deployment.target.host is None else None
     facts = discover(deployment, transport, default_python=python, libraries=_libraries(catalogue))
-    return make_plan(
+    plan = make_plan(
         deployment,
         facts,
         sources,
@@ -148,6 +150,16 @@ def _planned(
         measurements=available_measurements(),
         model=model_folder(),
     )
+    check_options(plan)
+    return plan
+
+
+def check_options(plan: Plan) -> None:
+    """Raise OptionError for an option of the job that the Plan's scheduler does not support."""
+    scheduler = registry.get(plan.scheduler)
+    job = specification(plan, f"/runs/{plan.name}")
+    scheduler.directives(job)
+    scheduler.launch(job, plan.chosen.argv)
 
 
 def _libraries(catalogue: Catalogue) -> set[str]:

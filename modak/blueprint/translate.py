@@ -157,6 +157,7 @@ def attributes(plan: Mapping[str, Any], job: Mapping[str, Any] | None = None) ->
     return told | {
         "job_id": str(job["id"]),
         "job_state": job["state"],
+        "job_attempt": job.get("attempt", 1),
         "measured_seconds": job.get("seconds"),
         "metric_values": metrics,
         "accuracy": metrics.get("accuracy"),

@@ -115,6 +115,11 @@ def _python(answer: Answer, target: Target | None, scheduler: Recognised | None)
     python = answer.line("python")
     if python is None or "python-runs" in answer.parts:
         return python
+    if target is not None and target.python is not None and (place := answer.line("python-forbidden")):
+        host = answer.line("host")
+        raise TargetError(
+            f"target.python: {python} cannot be executed on {host}: {place} does not permit it to this user"
+        )
     if scheduler and python.startswith("/"):
         return python if "packages" in answer.parts else None
     if target is not None and target.python is not None:

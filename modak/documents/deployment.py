@@ -8,7 +8,7 @@ from typing import Any
 from modak.documents.faults import check
 from modak.documents.plain import plain
 from modak.documents.reading import Document, Locate, Location, read_document
-from modak.errors import InputError
+from modak.errors import InputError, OptionError
 from modak.model.base import Line, Model, NonNegative
 from modak.model.deployment import Deployment, Place
 
@@ -58,6 +58,10 @@ class Description:
         """Return ``file:line`` of the deepest part that ``location`` reaches."""
         holders = [document for document in self.documents if location and location[0] in document.data]
         return (holders or self.documents)[-1].locate(location)
+
+    def located(self, error: OptionError) -> InputError:
+        """Return an error on an option of the job with the file and the line that give it."""
+        return InputError(f"{self.locate(tuple(error.key.split('.')))}: {error.key}: {error.problem}")
 
     def parse(self, changes: Mapping[str, Any] | None = None) -> tuple[Deployment, PlaybookOptions]:
         """Return what is described, with ``changes`` in place of keys of the documents.

@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modak.errors import JobError, TargetError
-from modak.jobs import files, queue, staging
+from modak.jobs import attempts, files, queue, staging, verdict
 from modak.jobs.files import LocalSource
-from modak.jobs.job import PLAN, SCRIPT, SECRETS, Job, specification
+from modak.jobs.job import PLAN, SCRIPT, SECRETS, Job, read_id, specification
 from modak.jobs.remote import ask
 from modak.jobs.results import FetchedResults, declared_outputs, fetch_results
 from modak.jobs.script import render
-from modak.jobs.settings import Patience, Reporter, Silent
+from modak.jobs.settings import Notices, Patience, Reporter, Silent
 from modak.jobs.staging import Place
 from modak.jobs.submission import Submission, Submitted, recorded
 from modak.jobs.watch import Watch
-from modak.model.job import ENDS, JobResult
+from modak.model.job import ENDS, JobResult, JobState
 from modak.model.plan import Plan
 from modak.schedulers import registry
 from modak.schedulers.base import JobSpec, Scheduler
@@ -25,6 +25,8 @@ from modak.transport.base import Transport
 
 Secrets = Callable[[], bytes]
 """Returns the lines for the job's file of secrets; called only where the job is about to be submitted."""
+_QUEUED_FOR_EVER: frozenset[JobState] = frozenset({"dependency_never_satisfied", "never_starts"})
+"""Ends of jobs that are in the queue all the same, until somebody cancels them."""
 Realise = Callable[[str], None]
 """Called with the job's folder before the job is submitted, to bring what it needs besides its files."""
 
@@ -46,6 +48,8 @@ class Preview:
     script: str
     job: Job | None
     """The job that is there already; None when one would be submitted."""
+    ended: JobResult | None = None
+    """How that job ended, where it did not complete and would be run again."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,8 @@ class Present:
     script: str
     made: bool
     """Whether it was submitted just now."""
+    ended: JobResult | None = None
+    """How the attempt before ended, where this run has put it aside."""
 
 
 class Jobs:
@@ -86,7 +92,9 @@ class Jobs:
         spec = specification(plan, place.directory)
         return Prepared(plan, spec, render(spec, plan, self._for(plan), template), place)
 
-    def preview(self, plan: Plan, template: str | None = None, *, again: bool = False) -> Preview:
+    def preview(
+        self, plan: Plan, template: str | None = None, *, again: bool = False, retry: bool | None = None
+    ) -> Preview:
         """Return what ``present`` would do, and ask the scheduler whether it would take the job; nothing is changed.
 
         ``again`` asks it for a job that is there already too.
@@ -95,16 +103,10 @@ class Jobs:
         prepared = self.prepare(plan, template)
         known = recorded(scheduler, prepared.place)
         job = None if known is None else self._job(prepared, known)
-        if job is not None and not again:
-            return Preview(prepared.script, job)
-        if command := scheduler.check_command(prepared.spec):
-            done = ask(self._transport, command, stdin=prepared.script.encode())
-            if scheduler.is_silent(done):
-                raise unreachable("the scheduler", done)
-            if done.returncode:
-                said = " ".join((done.stderr.strip() or done.stdout.strip()).split())
-                raise JobError(f"the scheduler would not take the job: {said or f'exit code {done.returncode}'}")
-        return Preview(prepared.script, job)
+        ended = None if job is None or again else self._ended_badly(job, prepared, retry)
+        if job is None or again or ended is not None:
+            self._check(prepared)
+        return Preview(prepared.script, job, ended)
 
     def present(
         self,
@@ -114,16 +116,26 @@ class Jobs:
         template: str | None = None,
         realise: Realise | None = None,
         secrets: Secrets | None = None,
+        retry: bool | None = None,
     ) -> Present:
-        """Submit the Plan's job, unless it has been submitted before."""
+        """Submit the Plan's job, unless it has been submitted before.
+
+        A job that has ended in any other way than completed is submitted again as its next attempt, unless ``retry``,
+        or ``job.retry`` of the Plan where that is None, is false.
+        """
         scheduler = self._for(plan)
         prepared = self.prepare(plan, template)
         known = recorded(scheduler, prepared.place)
+        ended = None if known is None else self._ended_badly(self._job(prepared, known), prepared, retry)
+        if ended is not None:
+            self._put_aside(prepared, ended, sources)
+            prepared = self.prepare(plan, template)
+            known = recorded(scheduler, prepared.place)  # another run may have been faster
         if known is None:
             self._stage(prepared, sources, realise, secrets)
             submission = Submission(self._transport, scheduler, prepared.spec, self._patience, self._reporter)
             known = submission.submit(prepared.place)
-        return Present(self._job(prepared, known), prepared.script, known.made)
+        return Present(self._job(prepared, known), prepared.script, known.made, ended if known.made else None)
 
     def wait(
         self, present: Sequence[Present], *, timeout: float | None = None, follow: bool = False
@@ -153,7 +165,7 @@ class Jobs:
         known = recorded(self._for(plan), place)
         if known is None:
             return None
-        return Job(known.id, specification(plan, place.directory), plan, self._for(plan), known.time)
+        return Job(known.id, specification(plan, place.directory), plan, self._for(plan), known.time, known.attempt)
 
     def fetch_results(self, job: Job, result: JobResult, results: Path) -> FetchedResults:
         """Fetch the job's results to the controller; see ``results.fetch_results``.
@@ -162,6 +174,7 @@ class Jobs:
         """
         if job.plan.secrets and result.state in ENDS:
             ask(self._transport, f"rm -f {quote(f'{job.spec.directory}/{SECRETS}')}")
+        attempts.put_aside(results / job.plan.name, job, result)
         return fetch_results(self._transport, job, result, results)
 
     def absent(self, plan: Plan) -> bool:
@@ -205,6 +218,46 @@ class Jobs:
                 return place
             self._patience.sleep(left)
 
+    def _ended_badly(self, job: Job, prepared: Prepared, retry: bool | None) -> JobResult | None:
+        """Return how a job ended that is to be run again; None for one that goes on, has completed, or is to stay."""
+        if not (prepared.plan.job.retry if retry is None else retry):
+            return None
+        record = verdict.exit_of(job, prepared.place.records)
+        if record is not None and record.state == "completed":
+            return None
+        watch = Watch(self._transport, [job], patience=self._patience, reporter=Notices(self._reporter))
+        (result,) = watch.settle()
+        return result if result.state in ENDS and result.state != "completed" else None
+
+    def _put_aside(self, prepared: Prepared, ended: JobResult, sources: Sequence[LocalSource]) -> None:
+        """Put an attempt aside that has ended badly, once all that the next one needs is at hand."""
+        files.source_uploads(prepared.plan, sources)
+        scheduler, place = self._for(prepared.plan), prepared.place
+        if ended.state in _QUEUED_FOR_EVER:
+            left, said = queue.cancel(self._transport, scheduler, [ended.id], self._patience)
+            if left:
+                raise TargetError(f"job {left[0]} does not go away{f': {said}' if said else ''}: its folder stays")
+        # The scheduler may have answered with another job than the one that ran; see ``Watch``.
+        answered = read_id(scheduler, place.records.id_text) if place.records.id_text else None
+        numbers = dict.fromkeys([ended.id, *([answered] if answered else [])])
+        submission = Submission(self._transport, scheduler, prepared.spec, self._patience, self._reporter)
+        if submission.put_aside(place, list(numbers), files.paths_of(prepared.plan)):
+            self._reporter.notice(
+                f"{verdict.sentence(ended)}; it is run again as attempt {ended.attempt + 1}, and what it left is in "
+                f"{ended.directory}/attempts/{ended.attempt}"
+            )
+
+    def _check(self, prepared: Prepared) -> None:
+        """Ask the scheduler whether it would take the job; JobError when it would not."""
+        scheduler = self._for(prepared.plan)
+        if command := scheduler.check_command(prepared.spec):
+            done = ask(self._transport, command, stdin=prepared.script.encode())
+            if scheduler.is_silent(done):
+                raise unreachable("the scheduler", done)
+            if done.returncode:
+                said = " ".join((done.stderr.strip() or done.stdout.strip()).split())
+                raise JobError(f"the scheduler would not take the job: {said or f'exit code {done.returncode}'}")
+
     def _stage(
         self, prepared: Prepared, sources: Sequence[LocalSource], realise: Realise | None, secrets: Secrets | None
     ) -> None:
@@ -222,7 +275,7 @@ class Jobs:
             realise(prepared.spec.directory)
 
     def _job(self, prepared: Prepared, known: Submitted) -> Job:
-        return Job(known.id, prepared.spec, prepared.plan, self._for(prepared.plan), known.time)
+        return Job(known.id, prepared.spec, prepared.plan, self._for(prepared.plan), known.time, known.attempt)
 
     def _for(self, plan: Plan) -> Scheduler:
         return self._scheduler or registry.get(plan.scheduler)

@@ -1,7 +1,7 @@
 """What a job's folder says of the job: the records in ``state/`` that the submit step and the job script write."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from modak.jobs.record import ExitRecord, StartRecord, parse_exit, parse_start
@@ -40,6 +40,10 @@ class Records:
     """Whether there is a record of a start or an end whose content was lost."""
     messages: Mapping[int | None, str] = field(default_factory=dict)
     """What the scheduler wrote into the job's log when it ended it, one line for each task; see ``end_message``."""
+    number: int = 1
+    """Which attempt to run the job this is: those before ended badly and were put aside."""
+    past: frozenset[str] = frozenset()
+    """The ids of the attempts before; a scheduler that has given a job up may let its script write its end late."""
 
     @property
     def attempt(self) -> str:
@@ -64,22 +68,38 @@ def parse(parts: Mapping[str, str]) -> Records:
     began, ended = _by_task(parts, "start"), _by_task(parts, "exit")
     starts = {task: parse_start(parts[name]) for task, name in began}
     exits = {task: parse_exit(parts[name]) for task, name in ended}
+    number, *past = plain(parts.get("attempt", "")).split() or [""]
     return Records(
         tag=plain(parts.get("tag", "")).strip() or None,
         intent=_intent(parts.get("intent", "")),
         id_text=plain(parts.get("id", "")).strip() or None,
         refused=refused[0] if refused else None,
-        starts={task: record for task, record in starts.items() if record},
-        exits={task: record for task, record in exits.items() if record},
+        starts={task: record for task, record in starts.items() if record and not _is_past(record.job, past)},
+        exits={task: record for task, record in exits.items() if record and not _is_past(record.job, past)},
         emptied=None in (*starts.values(), *exits.values()),
         messages=_messages(parts.get("messages", "")),
+        number=_number(number),
+        past=frozenset(past),
     )
 
 
 def is_same_job(left: str, right: str) -> bool:
-    """Whether two ids are of one job: they begin with its number, and differ in what schedulers write behind it."""
+    """Whether two ids are of one job: they begin with its number, and differ in what schedulers write behind it.
+
+    A process id may be in use again, so that the time at which the process started counts where both tell it.
+    """
+    if all(re.fullmatch(r"\d+-\d+", text, re.ASCII) for text in (left, right)):
+        return left == right
     numbers = [re.match(r"\d+", text, re.ASCII) for text in (left, right)]
     return left == right or (None not in numbers and len({match[0] for match in numbers if match}) == 1)
+
+
+def _is_past(job: str | None, past: Collection[str]) -> bool:
+    return job is not None and any(is_same_job(job, other) for other in past)
+
+
+def _number(text: str) -> int:
+    return max(1, int(text)) if re.fullmatch(r"\d{1,6}", text, re.ASCII) else 1
 
 
 def _by_task(parts: Mapping[str, str], stem: str) -> list[tuple[int | None, str]]:

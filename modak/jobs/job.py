@@ -29,6 +29,8 @@ class Job:
     scheduler: Scheduler
     submitted: float | None = None
     """Seconds since the epoch on the target."""
+    attempt: int = 1
+    """How often the job has been submitted, this time included."""
 
     def __post_init__(self) -> None:
         job_id(self.id)

@@ -16,6 +16,9 @@ RecordedState = Literal["completed", "failed", "timeout", "terminated"]
 
 _LONGEST = 200
 """Most characters of a reason."""
+STEPS = ("setup", "pre_execution", "outputs")
+"""What can fail besides the application: what the job script does before it, the user's lines before it, and bringing
+outputs back from a scratch folder."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,9 @@ class ExitRecord:
     job: str | None = None
     """The scheduler's id as the job saw it."""
     reason: str = ""
-    """Why it failed, where it was not the application that did."""
+    """Why it failed, where no step did: the job script's own words."""
+    step: str | None = None
+    """Which step of the job failed, where it was not the application; one of STEPS."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,7 @@ def parse_exit(text: str) -> ExitRecord | None:
         seconds=_seconds(fields, start, end),
         job=_job(fields),
         reason=visible(fields.get("reason", ""))[:_LONGEST],
+        step=step if (step := fields.get("step")) in STEPS else None,
     )
 
 

@@ -70,3 +70,14 @@ class Silent:
 
     def output(self, job: "Job", text: str) -> None:
         """See ``Reporter.output``."""
+
+
+class Notices(Silent):
+    """A reporter that passes notices on and says nothing else."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+
+    def notice(self, text: str) -> None:
+        """See ``Reporter.notice``."""
+        self._reporter.notice(text)

@@ -22,6 +22,7 @@ from modak.jobs.staging import Place
 from modak.schedulers import options
 from modak.schedulers.base import JobSpec, Scheduler
 from modak.transport.base import Completed, Transport
+from modak.transport.local import encode
 
 NOBODY = "0"
 """The number of a job that no scheduler knows."""
@@ -35,6 +36,8 @@ class Submitted:
     time: float | None
     """Seconds since the epoch on the target."""
     made: bool
+    attempt: int = 1
+    """How often the job has been submitted, this time included."""
 
 
 @dataclass(frozen=True)
@@ -89,10 +92,25 @@ class Submission:
                 result = _Next()
             following = result
 
+    def put_aside(self, place: Place, numbers: Sequence[str], keep: Sequence[str]) -> bool:
+        """Put the attempt in ``place``, the jobs ``numbers`` of which one has run and ended, aside.
+
+        Return False when another run has been here since. The inputs ``keep``, by their paths below the job's folder,
+        stay where they are.
+        """
+        begun = self._patience.clock()
+        stdin = encode("".join(f"{path}\n" for path in keep))
+        following = _Next(f"again:{','.join(numbers)}", place.records.attempt)
+        while (outcome := self._step(following, library=["again"], stdin=stdin).text("outcome")) == "busy":
+            if self._patience.clock() - begun > self._patience.submission:
+                raise TargetError(f"another run keeps the job's lock in {self._spec.directory}/state: try again later")
+            self._patience.sleep(self._patience.pause)
+        return outcome == "again"
+
     def _find_command(self) -> str:
         return self._scheduler.find_command(self._spec.tag, self._spec.name)
 
-    def _step(self, following: _Next) -> Answer:
+    def _step(self, following: _Next, *, library: Sequence[str] = (), stdin: bytes = b"") -> Answer:
         find, submit = self._find_command(), self._scheduler.submit_command(self._spec)
         tasks = options.array(self._spec, self._scheduler.name)
         ranges = ",".join(f"{first}-{last}:{step}" for first, last, step in tasks.ranges) if tasks else ""
@@ -100,7 +118,8 @@ class Submission:
         arguments = [self._spec.directory, token(), following.attempt, following.mode, ranges]
         arguments += [str(ceil(lock)), str(ceil(accept)), find, submit]
         # It asks the scheduler up to three times.
-        return call(self._transport, "submit", arguments, library=["lock"], limit=lock + 3 * accept + STEP_LIMIT)
+        limit = lock + 3 * accept + STEP_LIMIT
+        return call(self._transport, "submit", arguments, library=["lock", *library], stdin=stdin, limit=limit)
 
     def _understand(self, answer: Answer, place: Place) -> Submitted | _Next | None:
         """Return the end, what to do next, or None to come back later."""
@@ -116,13 +135,13 @@ class Submission:
             case "changed":
                 return self._examined(answer, records)
             case "found":
-                return self._stranger(answer, place)
+                return self._stranger(answer, place, records)
         return None
 
     def _known(self, records: Records) -> Submitted | _Next:
         """Read the recorded id; where it is none, look for the job by its tag."""
         if (known := _of_records(self._scheduler, records)) is not None:
-            return Submitted(known, records.intent.time if records.intent else None, self._made)
+            return Submitted(known, records.intent.time if records.intent else None, self._made, records.number)
         done = ask(self._transport, self._find_command())
         if new := self._new(self._scheduler.parse_find(done, self._spec.tag), records):
             return _Next(f"id:{ADOPTED}{new[0]}", records.attempt)
@@ -154,9 +173,10 @@ class Submission:
             return _Next()
         return _Next("sure", records.attempt)
 
-    def _stranger(self, answer: Answer, place: Place) -> _Next:
+    def _stranger(self, answer: Answer, place: Place, records: Records) -> _Next:
         """Tell a job that is ours, though nothing was written down, from those that ended before."""
-        numbers = self._found(answer)
+        # A job of an attempt that was put aside may still be in the queue: it sees that itself, and runs nothing.
+        numbers = [number for number in self._found(answer) if number not in records.past]
         if not numbers:
             return _Next("sure")
         states = self._scheduler.parse_status(ask(self._transport, self._scheduler.status_command(numbers)), numbers)
@@ -180,7 +200,7 @@ class Submission:
         before: Sequence[str] = []
         if records.intent and records.intent.found.strip():
             before = self._scheduler.parse_find(Completed(0, records.intent.found, ""), self._spec.tag)
-        return [number for number in numbers if number not in before]
+        return [number for number in numbers if number not in before and number not in records.past]
 
     def _found(self, answer: Answer) -> list[str]:
         done = answer.completed("found", "found_code")
@@ -193,7 +213,7 @@ def recorded(scheduler: Scheduler, place: Place) -> Submitted | None:
     if number is None:
         return None
     intent = place.records.intent
-    return Submitted(number, intent.time if intent else None, made=False)
+    return Submitted(number, intent.time if intent else None, made=False, attempt=place.records.number)
 
 
 def _of_records(scheduler: Scheduler, records: Records) -> str | None:

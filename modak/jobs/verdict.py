@@ -29,6 +29,12 @@ _WHY: Mapping[JobState, str] = {
     "never_starts": "the target can never give it what it asks for",
     "lost": "neither the queue nor an exit record knows of it: the node may have died under it",
 }
+_OF_STEP: Mapping[str, str] = {
+    "setup": "the job could not be set up on its node, and the application was not started (exit code {code})",
+    "pre_execution": "pre_execution ended with exit code {code}, and the application was not started",
+    "outputs": "the application completed, and its outputs could not be brought back from the scratch folder",
+}
+"""What to say of a step besides the application that failed; the keys are ``record.STEPS``."""
 
 
 def ends_of(job: Job) -> int:
@@ -134,6 +140,7 @@ def result(job: Job, state: QueueState, records: Records) -> JobResult:
         id=job.id,
         scheduler=job.scheduler.name,
         tag=job.spec.tag,
+        attempt=job.attempt,
         state=state.state,
         reason=state.reason,
         exit_code=code,
@@ -181,6 +188,8 @@ def _with_reason(state: QueueState, record: ExitRecord | None) -> QueueState:
         return replace(state, exit_code=code, reason="")
     if record and record.reason and state.state == "failed":
         return replace(state, exit_code=code, reason=record.reason)
+    if state.state == "failed" and code and record and record.step:
+        return replace(state, exit_code=code, reason=_OF_STEP[record.step].format(code=code))
     if state.state == "failed" and code:
         return replace(state, exit_code=code, reason=_code_in_words(code))
     return replace(state, exit_code=code, reason=state.reason or _WHY.get(state.state, ""))

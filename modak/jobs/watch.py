@@ -7,7 +7,7 @@ from math import ceil
 from modak.errors import JobError, TargetError
 from modak.jobs import folder, verdict
 from modak.jobs.folder import Records, is_same_job
-from modak.jobs.job import Job
+from modak.jobs.job import Job, read_id
 from modak.jobs.queue import cancel
 from modak.jobs.record import ExitRecord
 from modak.jobs.remote import STEP_LIMIT, call
@@ -40,6 +40,8 @@ class _Watched:
     tasks: dict[str, QueueState] = field(default_factory=dict)
     """What the queue said last of each task of an array."""
     end: QueueState | None = None
+    superseded: float | None = None
+    """When another run was seen to have put this attempt aside."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,12 @@ class Watch:
                 return self._ended()
             if self._over(waiting) and not over:
                 pause = min(self._patience.pause, pause)  # What is missing is the scheduler's word alone.
+
+    def settle(self) -> list[JobResult]:
+        """Return the jobs as they are, once each of them is seen in the queue or has ended for certain."""
+        while any(item.state is None for item in self.ask()):
+            self._patience.sleep(self._patience.pause)
+        return self.results()
 
     def ask(self, linger: int = 0) -> list[_Watched]:
         """Ask once, tell the reporter what has changed, and return the jobs that have not ended.
@@ -189,7 +197,10 @@ class Watch:
             raise TargetError(f"no word of the job for {now - self._silent_since:.0f} s, and it may well go on: {why}")
 
     def _take(self, watched: _Watched, parts: Mapping[str, str], reply: _Reply) -> None:
-        watched.records = folder.parse(parts)
+        records = folder.parse(parts)
+        if self._is_superseded(watched, records):
+            return
+        watched.records = records
         self._follow_runner(watched)
         record = verdict.exit_of(watched.job, watched.records)
         queue = None if reply.queue is None else reply.queue.get(watched.job.id)
@@ -216,6 +227,24 @@ class Watch:
         self._reporter.notice(f"job {number}, of an earlier attempt to submit it, runs in place of {watched.job.id}")
         watched.job = replace(watched.job, id=number)
         watched.state, watched.asks, watched.tasks = None, 0, {}
+
+    def _is_superseded(self, watched: _Watched, records: Records) -> bool:
+        """Follow the next attempt from now on where another run makes one, because this one has ended badly."""
+        job, clock = watched.job, self._patience.clock
+        if records.number <= job.attempt:
+            return False
+        number = read_id(job.scheduler, records.id_text) if records.id_text else None
+        if number is None:
+            if watched.superseded is None:
+                watched.superseded = clock()
+            return clock() - watched.superseded < self._patience.submission
+        self._reporter.notice(
+            f"job {job.id} has ended, and another run has submitted it again as job {number}: that is followed now"
+        )
+        submitted = records.intent.time if records.intent else None
+        watched.job = replace(job, id=number, submitted=submitted, attempt=records.number)
+        watched.state, watched.asks, watched.offset, watched.tasks = None, 0, int(bool(watched.offset)), {}
+        return True
 
     def _is_certain(
         self, watched: _Watched, queue: QueueState | None, record: ExitRecord | None, *, answered: bool

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from modak.model.base import Line, Model, SchedulerName
+from modak.model.base import Line, Model, Positive, SchedulerName
 
 JobState = Literal[
     "queued",
@@ -34,6 +34,8 @@ class JobResult(Model):
     id: Line
     scheduler: SchedulerName
     tag: Line
+    attempt: Positive = 1
+    """How often the job has been run, this time included: one that ended badly is run again."""
     state: JobState
     reason: str = ""
     """Why it waits, or why it ended as it did: one clause."""

@@ -225,7 +225,7 @@ class Plan(Model):
             "target": self.target.model_dump(
                 mode="json", exclude={"polling", "node", "partitions", "private_key", "known_hosts"}
             ),
-            "job": self.job.model_dump(mode="json"),
+            "job": self.job.model_dump(mode="json", exclude={"retry"}),
             "sources": [s.model_dump(mode="json") for s in self.sources],
             # How ranks are started follows from the rest and from what the target has installed.
             "chosen": self.chosen.model_dump(mode="json", exclude={"rank_start"}),

@@ -158,6 +158,8 @@ class JobOptions(Model):
     mpi: Literal["mpich", "openmpi", "mvapich", "intelmpi", "none"] | None = None
     """The MPI library of the program, by which ``srun --mpi`` is chosen and the start of each rank is checked; found by
     what the program is linked to when absent. ``none`` is a program whose ranks do not use MPI."""
+    retry: bool = True
+    """Run the job again when it is deployed again after it failed, was cancelled or timed out."""
 
     @model_validator(mode="after")
     def _layout_fits(self) -> "JobOptions":

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from modak.errors import InputError
+from modak.errors import InputError, OptionError
 from modak.numbers import digits
 from modak.schedulers.base import JobSpec
 
@@ -37,9 +37,10 @@ def checked(scheduler: str, key: str, value: str, pattern: str = WORD, hint: str
     raise refused(scheduler, key, f"'{value}' cannot be written into its directives", hint)
 
 
-def refused(scheduler: str, key: str, why: str, hint: str = "") -> InputError:
+def refused(scheduler: str, key: str, why: str, hint: str = "") -> OptionError:
     """Return the error that names the option, the scheduler, what is wrong and what would be right."""
-    return InputError(f"{key} cannot be honoured by {scheduler}: {why}{f'; {hint}' if hint else ''}")
+    what = f"by {scheduler}: {why}{f'; {hint}' if hint else ''}"
+    return OptionError(f"{key} cannot be honoured {what}", key=key, problem=f"not supported {what}")
 
 
 def check_name(job: JobSpec, scheduler: str) -> str:
@@ -57,11 +58,10 @@ def check_tag(tag: str) -> str:
 
 def check_paths(job: JobSpec, scheduler: str) -> None:
     """Refuse patterns in the names of output files: the job script opens them itself, and takes names literally."""
-    for key, path in (("job.output", job.output), ("job.error", job.error)):
-        name = "" if path is None else path.removeprefix(job.directory)
-        if found := FILE_PATTERN.search(name):
+    for key, name in (("job.output", job.options.output), ("job.error", job.options.error)):
+        if name is not None and (found := FILE_PATTERN.search(name)):
             hint = "every job has a folder of its own, so write a plain name"
-            raise refused(scheduler, key, f"'{name.lstrip('/')}' holds the pattern '{found[0]}'", hint)
+            raise refused(scheduler, key, f"'{name}' holds the pattern '{found[0]}'", hint)
 
 
 def check_scratch(job: JobSpec, scheduler: str) -> None:

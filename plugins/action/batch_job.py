@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction, check_seconds, plan_of
 from ansible_collections.modak.deploy.plugins.plugin_utils.progress import warnings
+from ansible_collections.modak.deploy.plugins.plugin_utils.results import results_folder
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
 
 try:
@@ -18,7 +19,7 @@ try:
     from modak.errors import InputError
     from modak.images.store import realise
     from modak.jobs.control import Present, Preview
-    from modak.jobs.verdict import sentence
+    from modak.jobs.logs import explanation
     from modak.model.job import JobResult
     from modak.model.plan import Plan
     from modak.performance.places import store_in_use
@@ -44,6 +45,7 @@ class ActionModule(JobAction):
         "record": {"type": "bool", "default": False},
         "secret_commands": {"type": "bool", "default": False},
         "template": {"type": "path"},
+        "retry": {"type": "bool"},
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
@@ -59,8 +61,9 @@ class ActionModule(JobAction):
             return self._absent(plan)
         template = _text(arguments["template"])
         if self._task.check_mode:
-            return self._preview(plan, template, restarted=arguments["state"] == "restarted")
-        return self._run(plan, template, arguments, search)
+            return self._preview(plan, template, restarted=arguments["state"] == "restarted", retry=arguments["retry"])
+        results = results_folder(arguments["results"], self._task, task_vars, plan.name)
+        return self._run(plan, template, arguments, search, results)
 
     def _absent(self, plan: Plan) -> dict[str, Any]:
         if not self._task.check_mode:
@@ -68,13 +71,16 @@ class ActionModule(JobAction):
         found = visible("".join(f"{thing}\n" for thing in self._jobs.doomed(plan)))
         return {"changed": bool(found), "job": None, "diff": {"before": found, "after": ""}}
 
-    def _preview(self, plan: Plan, template: str | None, *, restarted: bool) -> dict[str, Any]:
-        preview: Preview = self._jobs.preview(plan, template, again=restarted)
+    def _preview(self, plan: Plan, template: str | None, *, restarted: bool, retry: bool | None) -> dict[str, Any]:
+        preview: Preview = self._jobs.preview(plan, template, again=restarted, retry=retry)
         job = None if preview.job is None else self._jobs.see(preview.job).model_dump(mode="json")
-        submits = restarted or preview.job is None
-        return {"changed": submits, "job": job, "script": preview.script, "diff": _diff(preview.script, submits)}
+        submits = restarted or preview.job is None or preview.ended is not None
+        returned = {"changed": submits, "job": job, "script": preview.script, "diff": _diff(preview.script, submits)}
+        return returned | _before(preview.ended)
 
-    def _run(self, plan: Plan, template: str | None, arguments: dict[str, Any], search: list[Path]) -> dict[str, Any]:
+    def _run(
+        self, plan: Plan, template: str | None, arguments: dict[str, Any], search: list[Path], results: Path
+    ) -> dict[str, Any]:
         if arguments["record"]:
             _check_recording(plan, wait=arguments["wait"])
         sources = find_sources(plan.application, search)
@@ -89,20 +95,26 @@ class ActionModule(JobAction):
             template=template,
             realise=lambda directory: realise(transport, plan, directory),
             secrets=lambda: environment_file(checked_values(plan, self._secrets)),
+            retry=arguments["retry"],
         )
-        returned = {"script": present.script, "diff": _diff(present.script, present.made)}
+        returned = {"script": present.script, "diff": _diff(present.script, present.made), **_before(present.ended)}
         if not arguments["wait"]:
             result = self._jobs.see(present.job)
             return {**returned, "changed": present.made, "job": result.model_dump(mode="json")}
         (result,) = self._jobs.wait([present], timeout=arguments["timeout"] or None, follow=arguments["follow"])
-        fetched = self._jobs.fetch_results(present.job, result, Path(arguments["results"]).absolute())
+        fetched = self._jobs.fetch_results(present.job, result, results)
         returned |= {"changed": present.made or fetched.changed, "job": fetched.result.model_dump(mode="json")}
         self.reporter.end(fetched.result)
         returned |= warnings([fetched.result])
         if fetched.result.state == "completed":
             return {**returned, "recorded": _record(plan, fetched.result, search)} if arguments["record"] else returned
         del returned["script"]  # Ansible prints all that a failed task returns.
-        return {**returned, "failed": True, "msg": visible(sentence(fetched.result))}
+        return {**returned, "failed": True, "msg": explanation(plan, fetched.result)}
+
+
+def _before(ended: JobResult | None) -> dict[str, Any]:
+    """Return what the task says of an attempt that ended badly and is followed by another one."""
+    return {} if ended is None else {"previous": ended.model_dump(mode="json")}
 
 
 def _check_recording(plan: Plan, *, wait: bool) -> None:

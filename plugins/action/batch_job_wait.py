@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction, check_seconds, plan_of
 from ansible_collections.modak.deploy.plugins.plugin_utils.progress import warnings
+from ansible_collections.modak.deploy.plugins.plugin_utils.results import results_folder
 
 try:
     from modak.errors import InputError
     from modak.jobs.control import Jobs, Present
+    from modak.jobs.logs import explanation
     from modak.jobs.verdict import sentence
     from modak.model.job import JobResult
     from modak.model.plan import Plan
@@ -46,14 +47,19 @@ class ActionModule(JobAction):
         if self._task.check_mode:
             return {"changed": False, "jobs": [jobs.see(item.job).model_dump(mode="json") for item in present]}
         ended = self._wait(jobs, present, arguments["timeout"] or None)
-        folder = Path(arguments["results"]).absolute()
-        fetched = [jobs.fetch_results(item.job, result, folder) for item, result in zip(present, ended, strict=True)]
+        folders = [results_folder(arguments["results"], self._task, task_vars, plan.name) for plan in plans]
+        fetched = [
+            jobs.fetch_results(item.job, result, folder)
+            for item, result, folder in zip(present, ended, folders, strict=True)
+        ]
         returned = {
             "changed": any(item.changed for item in fetched),
             "jobs": [item.result.model_dump(mode="json") for item in fetched],
             **warnings([item.result for item in fetched]),
         }
-        bad = [item.result for item in fetched if item.result.state != "completed"]
+        bad = [
+            (plan, item.result) for plan, item in zip(plans, fetched, strict=True) if item.result.state != "completed"
+        ]
         return {**returned, "failed": True, "msg": _message(bad, len(plans))} if bad else returned
 
     def _wait(self, jobs: Jobs, present: list[Present], timeout: float | None) -> list[JobResult]:
@@ -84,7 +90,9 @@ def _found(jobs: Jobs, plan: Plan) -> Present:
     return Present(job, script="", made=False)
 
 
-def _message(bad: list[JobResult], total: int) -> str:
-    named = visible("; ".join(sentence(result) for result in bad[:MOST]))
+def _message(bad: list[tuple[Plan, JobResult]], total: int) -> str:
+    """Return one sentence on all jobs that ended badly, and the last lines of the first one's log."""
+    first, *others = (visible(sentence(result)) for _, result in bad[:MOST])
     more = f"; and {len(bad) - MOST} more" if len(bad) > MOST else ""
-    return f"{len(bad)} of {total} jobs did not complete: {named}{more}"
+    log = explanation(*bad[0]).removeprefix(first)
+    return f"{len(bad)} of {total} jobs did not complete: {'; '.join([first, *others])}{more}{log}"

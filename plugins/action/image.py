@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction, plan_of
+from ansible_collections.modak.deploy.plugins.plugin_utils.results import results_folder
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
 
 try:
@@ -86,7 +86,7 @@ class ActionModule(JobAction):
             catalogue.images,
             recipes=recipes_of(catalogue),
             job=job,
-            logs=Path(arguments["logs"]).absolute(),
+            logs=results_folder(arguments["logs"], self._task, task_vars),
         )
 
     def _wanted(self, plan: Plan | None, images: Images, arguments: dict[str, Any]) -> Image:

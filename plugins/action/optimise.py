@@ -11,12 +11,13 @@ from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.action import ModakAction
 from ansible_collections.modak.deploy.plugins.plugin_utils.progress import show
+from ansible_collections.modak.deploy.plugins.plugin_utils.results import results_folder
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
 from ansible_collections.modak.deploy.plugins.plugin_utils.transport import AnsibleTransport
 
 try:
     from modak.documents import check, parse_deployment, plain
-    from modak.errors import InfeasibleError, InputError
+    from modak.errors import InfeasibleError, InputError, OptionError
     from modak.kept import Kept, keep_plan, kept_plan
     from modak.model.deployment import Deployment
     from modak.model.plan import Plan, Unplanned
@@ -56,13 +57,13 @@ class ActionModule(ModakAction):
             raise InputError("missing required arguments: application")
         sections = {name: plain(arguments[name]) for name in SECTIONS if arguments[name] is not None}
         deployment = parse_deployment(sections, origin="the variables")
-        results = Path(arguments["results"]).absolute() if arguments["results"] else None
+        results = self._results(arguments, task_vars, deployment.run_name)
         kept = self._read_kept(results, deployment.run_name, arguments)
         if arguments["deployed"] and kept is not None:
             return {**_returned(check_deployed(kept, deployment), changed=False), "kept": True}
         try:
             plan = self._plan(deployment, kept, arguments, task_vars)
-        except InfeasibleError as error:
+        except (InfeasibleError, OptionError) as error:
             if not arguments["part"]:
                 raise
             search = search_folders(arguments["search_paths"], task_vars)
@@ -95,8 +96,8 @@ class ActionModule(ModakAction):
             raise InputError("with 'plan' the option 'target' is wanted, and 'application' stands in the Plan")
         given = check(_model(arguments["plan"]), plain(arguments["plan"]), origin="plan")
         target = check(Target, plain(arguments["target"]), origin="target")
-        results = Path(arguments["results"]).absolute() if arguments["results"] else None
         name = Deployment(application=given.application, job=given.job).run_name
+        results = self._results(arguments, task_vars, name)
         kept = self._read_kept(results, name, arguments)
         search = search_folders(arguments["search_paths"], task_vars)
         transport = AnsibleTransport(self, self._host(task_vars))
@@ -114,6 +115,9 @@ class ActionModule(ModakAction):
         if plan.target == target:
             plan = self._with_image(plan, kept, transport, search)
         return self._kept(plan, kept, None if arguments["deployed"] else results, arguments)
+
+    def _results(self, arguments: dict[str, Any], task_vars: dict[str, Any], name: str) -> Path | None:
+        return results_folder(arguments["results"], self._task, task_vars, name) if arguments["results"] else None
 
     def _host(self, task_vars: dict[str, Any]) -> str:
         """Return the name of the host that is asked, to which the task may be delegated."""

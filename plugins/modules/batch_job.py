@@ -14,8 +14,12 @@ description:
   - Copies the files of a plan to the target of the play, submits its job to the scheduler that the plan names, waits
     until it has ended, and fetches its results.
   - A job is submitted once. It carries a tag made from the plan, in the scheduler and in its folder on the target, so a
-    task that runs again finds the running or finished job and follows it, whatever happened to the first run. A plan
-    that does something else has another tag and is another job.
+    task that runs again finds the queued, running or completed job and follows it, whatever happened to the first run.
+    A plan that does something else has another tag and is another job.
+  - A job that failed, was cancelled, timed out or was lost is not what was asked for. A task that runs again submits it
+    again as its next attempt, says so, and returns the end of the attempt before as RV(previous). What that one left is
+    moved to C(attempts/NUMBER) in the job's folder on the target, and its logs and its end in the results. The last
+    five attempts are kept, and what the application wrote of the last one.
   - The target needs a POSIX shell, C(tar) and the scheduler's commands. It needs no Python.
   - While the task waits, each change of the job's state is shown in one line, with the reason for which it waits and
     the start that Slurm or OpenPBS expects, where they say so. A position in the queue is not shown, because no
@@ -58,6 +62,8 @@ options:
   results:
     description:
       - Folder on the controller that gets a folder of the run's name with outputs, metrics, logs and plan.
+      - In a play of several hosts it gets a folder for each host first, unless the task has C(run_once) or the path has
+        the host's name in it.
       - Files that are there already and have not changed are not transferred again.
     type: path
     default: results
@@ -74,6 +80,11 @@ options:
       - The store is the address in the environment variable E(MODAK_MEASUREMENTS), or a file in the user's data folder.
     type: bool
     default: false
+  retry:
+    description:
+      - Whether a job that ended in any other way than completed is run again. With V(false) its end is told once more.
+      - The option C(retry) of the plan's job by default, which is V(true) where nothing is said.
+    type: bool
   template:
     description: Jinja template of the job script on the controller, in place of the one of the role batch_job.
     type: path
@@ -139,6 +150,11 @@ job:
       type: str
       returned: always
       sample: slurm
+    attempt:
+      description: How often the job has been run, this time included.
+      type: int
+      returned: always
+      sample: 1
     tag:
       description: What the job is found by, in the scheduler and on disk.
       type: str
@@ -214,6 +230,11 @@ job:
       type: dict
       returned: always
       sample: {"accuracy": 0.98}
+previous:
+  description: How the attempt before ended, with the keys of RV(job).
+  returned: when a job that ended badly is run again
+  type: dict
+  sample: {"id": "4710", "attempt": 1, "state": "failed", "reason": "the application ended with exit code 3"}
 script:
   description: The job script.
   returned: success, when O(state) is not V(absent)

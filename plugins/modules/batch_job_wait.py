@@ -30,7 +30,9 @@ options:
     type: int
     default: 900
   results:
-    description: Folder on the controller that gets a folder of each run's name. It may be relative to the current one.
+    description:
+      - Folder on the controller that gets a folder of each run's name. It may be relative to the current one.
+      - In a play of several hosts it gets a folder for each host first; see M(modak.deploy.batch_job).
     type: path
     default: results
 attributes:

@@ -51,6 +51,7 @@ options:
   results:
     description:
       - Folder on the controller under which the Plan is kept as C(<run name>/plan.json).
+      - In a play of several hosts each host has a folder there first; see M(modak.deploy.batch_job).
       - A Plan that lies there stays as long as the same is asked, though new measurements have come in.
     type: path
   secret_commands:

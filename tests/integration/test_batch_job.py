@@ -2,6 +2,7 @@
 
 import json
 import re
+import secrets
 import subprocess
 import time
 from collections.abc import Callable
@@ -310,3 +311,57 @@ def test_a_target_whose_home_is_a_command_for_sftp(
     assert code != 0
     assert "the target reports a folder for the job that is not supported" in sentence_in(text)
     assert not victim.exists()
+
+
+@pytest.mark.parametrize("where", ["here", "there"])
+def test_failed_job_is_run_again(where: str, request: pytest.FixtureRequest, shell: Callable[..., Plan]) -> None:
+    user: User = request.getfixturevalue(where)
+    slurm = where == "there"
+    folder = request.getfixturevalue("real_slurm").home if slurm else user.folder
+    cause = folder / f"cause-{secrets.token_hex(4)}"
+    lines = f"echo looking; ls {cause}"
+    deployed = shell("echo x >out", slurm=slurm, job={"pre_execution": lines, "wall_time": 300}, outputs=["out"])
+    code, text = user.play([batch_job(deployed)])
+    assert code != 0
+    sentence = sentence_in(text)
+    assert re.search(r"failed: pre_execution ended with exit code [12], and the application was not started", sentence)
+    assert "The last lines of output.log:\n    | looking\n    | ls: " in text
+    assert str(cause) in text.partition("The last lines of")[2]
+    code, text = user.play([batch_job(deployed, retry=False)])
+    assert code != 0
+    assert "it is run again" not in text
+    code, text = user.play([batch_job(deployed)], "--check", "--diff")
+    assert code == 0, text
+    (checked,) = user.returned()
+    assert (checked["changed"], checked["previous"]["state"], checked["job"]["state"]) == (True, "failed", "failed")
+    cause.touch()
+    code, text = user.play([batch_job(deployed), batch_job(deployed)])
+    assert code == 0, text
+    assert text.count("it is run again as attempt 2, and what it left is in") == 1
+    first, second = user.returned()
+    assert (first["changed"], first["job"]["state"], first["job"]["attempt"]) == (True, "completed", 2)
+    assert (first["previous"]["state"], first["previous"]["attempt"]) == ("failed", 1)
+    assert (second["changed"], second["job"]["id"], "previous" in second) == (False, first["job"]["id"], False)
+    results = user.folder / "results" / deployed.name
+    assert (results / "out").read_text() == "x\n"
+    assert json.loads((results / "attempts" / "1" / "job.json").read_text())["id"] == first["previous"]["id"]
+    assert "looking" in (results / "attempts" / "1" / "output.log").read_text()
+    code, text = user.play([batch_job(deployed, state="absent")])
+    assert code == 0, text
+    cause.unlink()
+
+
+@pytest.mark.parametrize("where", ["here", "there"])
+def test_outputs_come_back_from_scratch_past_a_trap_of_the_users(
+    where: str, request: pytest.FixtureRequest, shell: Callable[..., Plan]
+) -> None:
+    user: User = request.getfixturevalue(where)
+    job = {"scratch": "/tmp", "pre_execution": "trap 'echo cleaned' EXIT; cd() { false; }", "wall_time": 300}
+    deployed = shell("echo x >out", slurm=where == "there", job=job, outputs=["out"])
+    code, text = user.play([batch_job(deployed)])
+    assert code == 0, text
+    results = user.folder / "results" / deployed.name
+    assert (results / "out").read_text() == "x\n"
+    assert (results / "output.log").read_text() == "cleaned\n"
+    code, text = user.play([batch_job(deployed, state="absent")])
+    assert code == 0, text

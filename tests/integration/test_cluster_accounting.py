@@ -38,7 +38,7 @@ def test_accounting_knows_what_the_queue_has_forgotten(
     cluster: Cluster, cluster_site: ClusterSite, on_cluster: Document
 ) -> None:
     """Nobody watched when the job was cancelled, and its folder tells nothing."""
-    document = on_cluster("sleep 300", begin="2099-01-01T00:00")
+    document = on_cluster("sleep 300", begin="2099-01-01T00:00", retry=False)
     cluster_site.write(document)
     ended = cluster_site.play("deploy", "-e", "wait=false")
     assert ended.code == 0, ended.text

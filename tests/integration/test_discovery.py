@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -88,6 +89,31 @@ def test_plan_over_ssh(tmp_path: Path, environment: dict[str, str], address: dic
     assert plan["facts"]["scheduler_version"]
     assert plan["chosen"]["argv"] == ["/usr/bin/python3", "tiny.py"]
     assert plan["chosen"]["resources"] == {"nodes": 2, "ranks": 4, "ranks_per_node": 2, "threads": 4, "gpus": 2}
+
+
+def test_python_that_the_user_may_not_execute(
+    tmp_path: Path, environment: dict[str, str], address: dict[str, Any]
+) -> None:
+    """The environment can be read, and the Python that it was made from belongs to somebody else."""
+    with TemporaryDirectory(dir="/tmp") as name:
+        top = Path(name)
+        top.chmod(0o755)
+        (top / "closed").mkdir(mode=0o700)
+        (top / "closed" / "python3").symlink_to("/usr/bin/python3")
+        (top / "venv" / "bin").mkdir(parents=True)
+        (top / "venv" / "bin" / "python3").symlink_to(top / "closed" / "python3")
+        (top / "venv" / "pyvenv.cfg").write_text(f"home = {top}/closed\n")
+        python = f"{top}/venv/bin/python3"
+        document = {
+            "application": {"name": "tiny", "script": "tiny.py"},
+            "target": {"name": "rig", "type": "slurm", "python": python, **address},
+        }
+        (tmp_path / "deploy.yml").write_text(yaml.safe_dump(document))
+        folder = TOP / "tests" / "data" / "applications"
+        done = modak(tmp_path, environment, "plan", "deploy.yml", "--search", str(folder))
+        assert (done.returncode, done.stdout) == (4, "")
+        assert done.stderr.startswith(f"target.python: {python} cannot be executed on ")
+        assert done.stderr.endswith(f": {top}/closed does not permit it to this user\n")
 
 
 def test_description_is_compared(tmp_path: Path, environment: dict[str, str], address: dict[str, Any]) -> None:

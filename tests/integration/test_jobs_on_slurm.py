@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -150,6 +151,66 @@ def test_chain_and_a_dependency_that_is_never_satisfied(jobs: Jobs, shell: Calla
     assert states == ["failed", "completed", "dependency_never_satisfied"]
 
 
+def numbers(rig: Rig, name: str) -> list[tuple[int, str]]:
+    """Return the ids and states of the real jobs with that name, oldest first."""
+    return sorted((int(number), state) for number, (its_name, state) in rig.jobs().items() if its_name == name)
+
+
+def test_controllers_that_deploy_a_failed_job_again_make_one_new_attempt(
+    jobs: Jobs, shell: Callable[..., Plan], real_slurm: Rig, tmp_path: Path
+) -> None:
+    """Executions are counted by the program itself, outside the job's folder."""
+    token = secrets.token_hex(4)
+    trace, cause = (f"{real_slurm.home}/{word}-{token}" for word in ("trace", "cause"))
+    deployed = shell(f"echo $SLURM_JOB_ID >>{trace}; sleep 1; ls {cause}")
+    first, result = carry_out(jobs, deployed)
+    assert result.state == "failed"
+    Path(cause).touch()
+    start, found, failures = threading.Barrier(3), [], []
+
+    def control() -> None:
+        try:
+            with SshTransport("slurm-login", config=real_slurm.ssh_config) as transport:
+                mine = Jobs(transport, patience=HASTY)
+                start.wait()
+                present = mine.present(deployed)
+                found.append((present.made, mine.wait([present])[0]))
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=control) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert [made for made, _ in found].count(True) == 1
+    (number,) = {end.id for _, end in found}
+    assert {(end.state, end.attempt) for _, end in found} == {("completed", 2)}
+    assert Path(trace).read_text().split() == [first.job.id, number]
+    assert jobs.absent(deployed)
+    Path(trace).unlink()
+    Path(cause).unlink()
+
+
+def test_job_that_can_never_start_is_cancelled_before_it_is_run_again(
+    jobs: Jobs, shell: Callable[..., Plan], real_slurm: Rig
+) -> None:
+    parent = shell("exit 4")
+    first, _ = carry_out(jobs, parent)
+    never = shell("true", job={"dependency": [f"afterok:{first.job.id}"]}).model_copy(
+        update={"name": f"{parent.name}-x"}
+    )
+    present, result = carry_out(jobs, never)
+    assert result.state == "dependency_never_satisfied"
+    again, result = carry_out(jobs, never)
+    assert (again.made, result.attempt) == (True, 2)
+    # Slurm forgets what has ended after some time, and then a dependency on it holds nothing back.
+    assert dict(numbers(real_slurm, never.name)).get(int(present.job.id), "CANCELLED") == "CANCELLED"
+    assert jobs.absent(never)
+    assert set(dict(numbers(real_slurm, never.name)).values()) <= {"CANCELLED", "COMPLETED"}, "it is still in the queue"
+
+
 def test_gpus(jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path) -> None:
     deployed = shell("echo $SLURM_GPUS_ON_NODE", job={"partition": "gpu", "gpus": 2}, gpus=2)
     present, result = carry_out(jobs, deployed)
@@ -231,14 +292,14 @@ def test_job_that_the_queue_has_forgotten(jobs: Jobs, early: dict[str, Present],
     job = early["forgotten"].job
     while job.id in real_slurm.jobs():
         time.sleep(1)
-    present = jobs.present(job.plan)
+    present = jobs.present(job.plan, retry=False)
     (result,) = jobs.wait([present])
     assert (present.made, present.job.id) == (False, job.id)
     assert (result.state, result.exit_code) == ("failed", 5)
 
 
 def test_job_over_its_time_limit(jobs: Jobs, early: dict[str, Present], tmp_path: Path) -> None:
-    present = jobs.present(early["over"].job.plan)
+    present = jobs.present(early["over"].job.plan, retry=False)
     (result,) = jobs.wait([present])
     jobs.fetch_results(present.job, result, tmp_path)
     assert not present.made

@@ -159,6 +159,27 @@ def test_a_deployment_with_a_failing_job_is_resumed_with_other_inputs(here: Orch
     assert len(folders(here.folder / "workspace")) == 1, "the failed job is gone"
 
 
+@pytest.mark.parametrize("where", ["here", "cluster"])
+def test_a_failed_job_is_run_again_when_the_deployment_is_resumed(where: str, request: pytest.FixtureRequest) -> None:
+    opera: Orchestrator = request.getfixturevalue(where)
+    folder = request.getfixturevalue("real_slurm").home if where == "cluster" else opera.folder
+    cause = folder / f"cause-{secrets.token_hex(4)}"
+    blueprint = yaml.safe_load(opera.blueprint.read_text())
+    template = blueprint["topology_template"]
+    template["node_templates"]["tiny"]["properties"]["job"] = {"wall_time": "5 m", "pre_execution": f"ls {cause}"}
+    template["outputs"]["attempt"] = {"value": {"get_attribute": ["tiny", "job_attempt"]}}
+    opera.blueprint.write_text(yaml.safe_dump(blueprint))
+    assert_refused(opera.deploy(), "pre_execution ended with exit code", "The last lines of output.log", str(cause))
+    cause.touch()
+    resumed = opera.deploy("--resume", "--force")
+    assert resumed.code == 0, resumed.text
+    outputs = opera.outputs()
+    assert (outputs["state"], outputs["attempt"]) == ("completed", 2)
+    undeployed = opera.run("undeploy")
+    assert undeployed.code == 0, undeployed.text
+    cause.unlink()
+
+
 def test_resume_after_an_error_submits_nothing_twice(cluster: Orchestrator, real_slurm: Rig, name: str) -> None:
     """The deployment gives up waiting, the job goes on, and the resumed deployment finds it."""
     job = {"name": name, "arguments": ["--seconds", "6"], **connection(real_slurm)}

@@ -38,9 +38,8 @@ for number in {ids}; do
   [ ! -f job.$number/state ] || echo "$number $(cat job.$number/state)"
 done
 """
-_CANCEL = (
-    """cd {spool} && for number in {ids}; do [ ! -f job.$number/state ] || echo cancelled >job.$number/state; done"""
-)
+_CANCEL = """cd {spool} && for number in {ids}; do [ ! -f job.$number/state ] || \
+{{ echo cancelled >job.$number/new && mv job.$number/new job.$number/state; }}; done"""
 _FIND = """cd {spool} || exit 9
 [ ! -e down ] || {{ echo 'no answer' >&2; exit 7; }}
 for job in job.*; do

@@ -1,6 +1,7 @@
 """Job scripts run by a shell, and what they leave behind."""
 
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -11,8 +12,20 @@ from modak.jobs.record import parse_exit
 from scheduler_parts import TAG
 
 
+def use(folder: Path, shell: list[str]) -> None:
+    """Let the script run itself in that shell too, in place of /bin/sh."""
+    program = " ".join([shutil.which(shell[0]) or shell[0], *shell[1:]])
+    (folder / "shell").write_text(f'#!/bin/sh\nexec {program} "$@"\n')
+    (folder / "shell").chmod(0o700)
+    script = folder / "job.sh"
+    before = script.read_bytes()
+    assert before.count(b"    /bin/sh ") + before.count(b'"$modak_directory/shell" ') == 1
+    script.write_bytes(before.replace(b"    /bin/sh ", b'    "$modak_directory/shell" '))
+
+
 def run(folder: Path, shell: list[str], environment: dict[str, str] | None = None) -> int:
     """Run the job's script to its end, and return its exit code."""
+    use(folder, shell)
     return subprocess.run(
         [*shell, str(folder / "job.sh"), TAG],
         env={**os.environ, **(environment or {})},

@@ -179,6 +179,28 @@ if [ "$2" != - ]; then
     runs=yes
     part python-runs
   fi
+  # One that is missing here may be there on the compute nodes; one that this user may not execute is there for nobody.
+  forbidden() { # PATH: prints the file or the folder that keeps this user from it
+    path=$1 links=0
+    while [ "$links" -lt 10 ]; do
+      folder=$path
+      while [ -n "$folder" ] && [ ! -e "$folder" ]; do folder=${folder%/*}; done
+      if [ -n "$folder" ] && [ ! -x "$folder" ]; then
+        printf '%s\n' "$folder"
+        break
+      fi
+      { [ ! -e "$path" ] && [ -h "$path" ]; } || break
+      link=$(readlink "$path" 2>/dev/null) || break
+      case $link in /*) path=$link ;; *) path=${path%/*}/$link ;; esac
+      links=$((links + 1))
+    done
+  }
+  case $runs$python in
+    /*)
+      part python-forbidden
+      forbidden "$python"
+      ;;
+  esac
   # A virtual environment can be read where the Python that it was made from is missing, as on a bare login node.
   if [ -n "$runs" ] || [ -r "$prefix/pyvenv.cfg" ]; then
     folders() { # PREFIX VERSION: where that installation keeps its packages

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modak.errors import InputError, JobError, TargetError
+from modak.jobs.attempts import ATTEMPTS
 from modak.jobs.job import PLAN, WORK, Job, inner_path
 from modak.jobs.results.folder import ResultsFolder
 from modak.jobs.results.metrics import MAX_BYTES, parse_metrics
@@ -46,7 +47,8 @@ def declared_outputs(plan: Plan) -> dict[str, str]:
     if application.metrics is not None:
         paths[application.metrics] = "application.metrics"
     for path, key in paths.items():
-        if _OWN.fullmatch(inner_path(path, key).partition("/")[0]):
+        top = inner_path(path, key).partition("/")[0]
+        if top == ATTEMPTS or _OWN.fullmatch(top):
             raise InputError(f"{key}: '{excerpt(path)}' is the name of a file that modak writes itself; choose another")
     return {inner_path(path, key): key for path, key in paths.items()}
 

@@ -51,11 +51,28 @@ has_text() { # FILE: has the reserved room been written to?
   [ -n "$first_line" ]
 }
 
+is_past() { # DIR RECORD: has a job of an attempt that was put aside written it? See again.sh for state/attempt.
+  [ -f "$1/state/attempt" ] && [ -f "$2" ] || return 1
+  past_job=$(sed -n -e 's/ *$//' -e 's/^job=//p' "$2")
+  past_number=${past_job%%[!0-9]*}
+  [ -n "$past_number" ] || return 1
+  sed 1d "$1/state/attempt" | {
+    while read -r past_id; do
+      # A process id may be in use again: then the time at which the process started counts, which is behind it.
+      case ${past_job#"$past_number"}:${past_id#"${past_id%%[!0-9]*}"} in
+      -*:-*) [ "$past_job" != "$past_id" ] || exit 0 ;;
+      *) [ "$past_number" != "${past_id%%[!0-9]*}" ] || exit 0 ;;
+      esac
+    done
+    exit 1
+  }
+}
+
 begun() { # DIR: has a job begun or ended there, by its own word? An empty record is one whose content was lost.
   for record in "$1"/state/start "$1"/state/start.* "$1"/state/exit "$1"/state/exit.* "$1"/state/reserved.exit*; do
     case $record in
-    */reserved.*) ! has_text "$record" || return 0 ;;
-    *) [ ! -e "$record" ] && [ ! -h "$record" ] || return 0 ;;
+    */reserved.*) ! has_text "$record" || is_past "$1" "$record" || return 0 ;;
+    *) { [ ! -e "$record" ] && [ ! -h "$record" ]; } || is_past "$1" "$record" || return 0 ;;
     esac
   done
   return 1
@@ -63,8 +80,8 @@ begun() { # DIR: has a job begun or ended there, by its own word? An empty recor
 
 records() { # DIR: the job's records, as far as they are there
   ls "$1/state" >/dev/null 2>&1 # asking for the listing makes NFS look again
-  for record in "$1"/state/tag "$1"/state/intent "$1"/state/id "$1"/state/refused "$1"/state/start "$1"/state/start.* \
-    "$1"/state/exit "$1"/state/exit.* "$1"/state/reserved.exit*; do
+  for record in "$1"/state/tag "$1"/state/attempt "$1"/state/intent "$1"/state/id "$1"/state/refused \
+    "$1"/state/start "$1"/state/start.* "$1"/state/exit "$1"/state/exit.* "$1"/state/reserved.exit*; do
     record_name=${record##*/}
     case $record_name in
     reserved.*) # an end that was written down, and then the power failed before it was put in place

@@ -6,6 +6,7 @@
 #   ask      submit, unless the scheduler knows a job with this tag
 #   sure     submit; the caller has looked at the jobs with this tag
 #   id:ID    write down that the scheduler's answer to an earlier attempt was ID
+#   again:ID,ID... put the attempt aside, whose jobs have these ids and have ended, and submit nothing; see again.sh
 # TASKS are the suffixes of the records of an array's tasks as ranges (0-9:1,20-20:1), empty for a job that is none.
 # WAIT is for how many seconds another controller that has the lock is waited for, LIMIT how many the scheduler may take.
 #
@@ -67,6 +68,10 @@ if [ "$current" != "$expected" ]; then
   answer changed
 fi
 case $mode in
+again:*)
+  put_aside "$dir" "${mode#again:}"
+  answer again
+  ;;
 ask)
   ask
   if [ -n "$found" ] || [ "$found_code" != 0 ]; then answer found; fi

@@ -19,12 +19,19 @@
 modak_cr=$(printf '\r')
 modak_directory=/home/user/.modak/runs/digits-0123456789abcdef
 modak_state=$modak_directory/state
-modak_work=$modak_directory/work
-modak_path=$PATH
-modak_task=
-modak_suffix=${modak_task:+.$modak_task}
-modak_job=${PBS_JOBID:-$$}
-modak_host=$(uname -n)
+if [ "${1-}" = launch ]; then # called by itself, from the shell that has run the user's lines: see modak_launch
+  set +eufC
+  unset -f cd cat date grep kill ldconfig mv printf rm sed sync wait 2>/dev/null
+  modak_work=$2 modak_path=$3 modak_suffix=$4 modak_host=$5 modak_own=$6
+else
+  modak_work=$modak_directory/work
+  modak_path=$PATH
+  modak_task=
+  modak_suffix=${modak_task:+.$modak_task}
+  modak_job=${PBS_JOBID:-$$}
+  modak_host=$(uname -n)
+  modak_own=
+fi
 modak_limit=172800
 modak_body=
 modak_signal=
@@ -32,6 +39,8 @@ modak_recorded=
 modak_claimed=
 modak_sync=
 modak_start=$modak_state/start$modak_suffix
+modak_stopped=
+modak_app=
 
 modak_now() {
   modak_time=$(PATH=$modak_path date +%s.%N)
@@ -72,14 +81,43 @@ modak_put() { # RECORD: what was written over the room for it is the record from
   PATH=$modak_path mv -f "$modak_state/reserved.$1$modak_suffix" "$modak_state/$1$modak_suffix"
 }
 
+modak_superseded() { # was this job given up, and another attempt made? Then its records are not ours to write.
+  [ -e "$modak_start" ] || return 0
+  while read -r modak_line; do
+    case $modak_line in
+    "claim=$modak_own") return 1 ;;
+    claim=*) return 0 ;;
+    esac
+  done <"$modak_start"
+  return 1 # its content was lost
+}
+
+modak_app_code() { # prints the application's exit code, nothing where it has not ended by itself
+  PATH=$modak_path sed -n 's/^app_code=\([0-9][0-9]*\) *$/\1/p' "$modak_state/run$modak_suffix" 2>/dev/null
+}
+
+modak_failed_step() { # prints what failed
+  if [ -e "$modak_state/pre_execution$modak_suffix" ]; then
+    echo pre_execution
+  elif [ ! -e "$modak_state/run$modak_suffix" ]; then
+    echo setup
+  elif [ "$(modak_app_code)" = 0 ]; then
+    echo outputs
+  else
+    echo application
+  fi
+}
+
 modak_record() { # STATE EXIT_CODE [REASON]
   [ -n "$modak_claimed" ] || return 0 # another job's record is not ours to write
+  ! modak_superseded || return 0
   modak_recorded=1
   modak_text=$(
     PATH=$modak_path
     printf 'tag=%s\nstate=%s\ncode=%s\n' modak-0123456789abcdef "$1" "$2"
     [ -z "${3-}" ] || printf 'reason=%s\n' "$3"
     printf 'signal=%s\njob=%s\nhost=%s\n' "$modak_signal" "$modak_job" "$modak_host"
+    if [ "$1" = failed ] && [ -z "${3-}" ]; then printf 'step=%s\n' "$(modak_failed_step)"; fi
     [ ! -r "$modak_state/run$modak_suffix" ] ||
       while read -r modak_line; do printf '%s\n' "$modak_line"; done <"$modak_state/run$modak_suffix"
     printf 'finished=%s\n' "$(modak_now)"
@@ -92,11 +130,27 @@ modak_record() { # STATE EXIT_CODE [REASON]
   fi && modak_durable "$modak_state/exit$modak_suffix" "$modak_state"
 }
 
+modak_is_past() { # was this job given up before it began, and another attempt made? state/attempt names such jobs
+  [ -r "$modak_state/attempt" ] || return 1
+  {
+    read -r modak_line # the attempt's number
+    while read -r modak_line; do
+      # A process id may be in use again: then the time at which the process started counts, which is behind it.
+      case ${modak_job#"${modak_job%%[!0-9]*}"}:${modak_line#"${modak_line%%[!0-9]*}"} in
+      -*:-*) [ "$modak_job" != "$modak_line" ] || return 0 ;;
+      *) [ "${modak_job%%[!0-9]*}" != "${modak_line%%[!0-9]*}" ] || return 0 ;;
+      esac
+    done
+  } <"$modak_state/attempt"
+  return 1
+}
+
 # The application runs once: only where this job, and no other of the same tag that may have come of a lost answer, has
 # made state/start, which is on disk before anything is run. A hard link or a symbolic link is made by one call that
 # fails where it is there already; NFS may carry that out twice and report the second, so what is there counts.
 modak_claim() {
   if [ -e "$modak_start" ] || [ -h "$modak_start" ] || [ -e "$modak_state/exit$modak_suffix" ]; then return 1; fi
+  ! modak_is_past || return 1
   # Of another name than any other job's: host name and process id may be the same in two containers.
   modak_own=$(mktemp "$modak_state/claim.XXXXXXXX") || modak_own=$modak_state/claim.$modak_job.$modak_host.$$
   modak_own=${modak_own##*/}
@@ -166,6 +220,65 @@ modak_await() { # PID: sets modak_code to its exit code
   fi
 }
 
+modak_preload() { # LIBRARY ...: sets modak_libraries to what LD_PRELOAD is to begin with
+  modak_libraries=
+  modak_cache=$(PATH=$modak_path:/sbin:/usr/sbin ldconfig -p 2>/dev/null)
+  for modak_name in "$@"; do
+    modak_found=
+    if [ -r "$modak_name" ]; then
+      modak_found=$modak_name
+    elif PATH=$modak_path printf '%s\n' "$modak_cache" | PATH=$modak_path grep -Fq "	$modak_name ("; then
+      modak_found=$modak_name
+    else
+      modak_ifs=$IFS
+      IFS=:
+      for modak_folder in ${LD_LIBRARY_PATH-} /lib /usr/lib /lib64 /usr/lib64 /usr/local/lib; do
+        [ -z "$modak_folder" ] || [ ! -r "$modak_folder/$modak_name" ] || modak_found=$modak_folder/$modak_name
+      done
+      IFS=$modak_ifs
+    fi
+    [ -n "$modak_found" ] || modak_fail "the library $modak_name, which the plan preloads, is not on $modak_host"
+    modak_libraries=$modak_found${modak_libraries:+:$modak_libraries}
+  done
+}
+
+# The application is started by a shell of its own, from the one that has run the user's lines: it inherits what they
+# have exported, their limits and their umask, and neither their functions nor their traps.
+modak_launch() {
+  trap 'modak_stopped=1; [ -z "$modak_app" ] || kill -s TERM "$modak_app" 2>/dev/null' TERM
+  # A signal is sent to this shell: in the room for the record of the run, as the disk may be full.
+  modak_fill "reserved.run$modak_suffix" "launcher=$$" || modak_fail "nothing can be written to $modak_state"
+  PATH=$modak_path rm -f "$modak_state/pre_execution$modak_suffix"
+  cd "$modak_work" || modak_fail "the working directory $modak_work is not there"
+  awk 'seen[$0]++ % 1 == 0' "$PBS_NODEFILE" >"$modak_state/hosts$modak_suffix"
+  modak_preload libtcmalloc_minimal.so.4
+  [ ! -e "$modak_state/stop$modak_suffix" ] || exit 143 # it came before there was anything to stop
+  ! modak_superseded || modak_fail "this job was given up, and another attempt made: the application is not started"
+  modak_run="start=$(modak_now)
+uptime_start=$(modak_uptime)"
+  if ! modak_fill "reserved.run$modak_suffix" "$modak_run
+launcher=$$" || ! modak_put run; then
+    modak_fail "no record can be written to $modak_state: the application is not started"
+  fi
+  (
+    export LD_PRELOAD="$modak_libraries${LD_PRELOAD:+:$LD_PRELOAD}"
+    exec mpirun -n 4 -machinefile "$modak_state/hosts$modak_suffix" ./train --epochs 12
+  ) &
+  modak_app=$!
+  [ -z "$modak_stopped" ] || kill -s TERM "$modak_app" 2>/dev/null # it came before there was anything to stop
+  modak_await "$modak_app"
+  modak_run="$modak_run
+end=$(modak_now)
+uptime_end=$(modak_uptime)
+app_code=$modak_code"
+  if modak_superseded || ! modak_fill "run$modak_suffix" "$modak_run"; then modak_stopped=1; fi
+  [ -n "$modak_stopped" ] || PATH=$modak_path printf '%s\n' 'rm -rf "$STAGE"' | modak_keep post_execution ||
+    PATH=$modak_path printf '%s\n' 'modak: post_execution cannot be written down, and so it is not run' >&2
+  exit "$modak_code"
+}
+
+[ "${1-}" != launch ] || modak_launch
+
 trap 'modak_on_signal 15' TERM
 trap 'modak_on_signal 2' INT
 trap 'modak_on_signal 1' HUP
@@ -189,6 +302,9 @@ case $modak_code in
   exit 74
   ;;
 esac
+for modak_name in stop pre_execution post_execution; do
+  PATH=$modak_path rm -f "$modak_state/$modak_name$modak_suffix"
+done
 exec >/home/user/.modak/runs/digits-0123456789abcdef/output.log"$modak_suffix" 2>/home/user/.modak/runs/digits-0123456789abcdef/error.log"$modak_suffix"
 
 modak_modules() { # MODULE ...
@@ -208,26 +324,20 @@ modak_modules() { # MODULE ...
   done
 }
 
-modak_preload() { # LIBRARY ...: adds to LD_PRELOAD what is on this node
-  modak_cache=$(PATH=$modak_path:/sbin:/usr/sbin ldconfig -p 2>/dev/null)
-  for modak_name in "$@"; do
-    modak_found=
-    if [ -r "$modak_name" ]; then
-      modak_found=$modak_name
-    elif PATH=$modak_path printf '%s\n' "$modak_cache" | PATH=$modak_path grep -Fq "	$modak_name ("; then
-      modak_found=$modak_name
-    else
-      modak_ifs=$IFS
-      IFS=:
-      for modak_folder in ${LD_LIBRARY_PATH-} /lib /usr/lib /lib64 /usr/lib64 /usr/local/lib; do
-        [ -z "$modak_folder" ] || [ ! -r "$modak_folder/$modak_name" ] || modak_found=$modak_folder/$modak_name
-      done
-      IFS=$modak_ifs
-    fi
-    [ -n "$modak_found" ] || modak_fail "the library $modak_name, which the plan preloads, is not on $modak_host"
-    LD_PRELOAD=$modak_found${LD_PRELOAD:+:$LD_PRELOAD}
-  done
-  export LD_PRELOAD
+modak_stop_app() { # the application, or the user's lines before and after it
+  (: >"$modak_state/stop$modak_suffix") 2>/dev/null
+  modak_pid=$(
+    PATH=$modak_path
+    sed -n 's/^launcher=\([0-9][0-9]*\) *$/\1/p' "$modak_state/reserved.run$modak_suffix" "$modak_state/run$modak_suffix" \
+      2>/dev/null | sed -n '$p'
+  )
+  kill -s TERM "${modak_pid:-$modak_app}" 2>/dev/null
+}
+
+# shellcheck disable=SC2317 # called by a trap
+modak_on_stop() {
+  modak_stopped=1
+  [ -z "$modak_app" ] || modak_stop_app
 }
 
 (
@@ -239,44 +349,39 @@ lines'
   export OMP_NUM_THREADS=2
   export SECOND='it'"'"'s $HOME'
   modak_modules python/3.11 gcc/12
+  trap modak_on_stop TERM
+  # The user's shell: none of its functions, variables and traps reaches this one, whatever its lines do.
   PATH=$modak_path printf '%s\n' 'ulimit -c 0
-export STAGE=/tmp/$USER' | modak_keep pre_execution
-  set -e
-  # shellcheck disable=SC1090
-  . "$modak_state/pre_execution$modak_suffix"
-  set +e
-  cd "$modak_work" || modak_fail "the working directory $modak_work is not there"
-  awk 'seen[$0]++ % 1 == 0' "$PBS_NODEFILE" >"$modak_state/hosts$modak_suffix"
-  modak_stopped=
-  modak_app=
-  trap 'modak_stopped=1; [ -z "$modak_app" ] || kill -s TERM "$modak_app" 2>/dev/null' TERM
-  modak_run="start=$(modak_now)
-uptime_start=$(modak_uptime)"
-  if ! modak_fill "reserved.run$modak_suffix" "$modak_run" || ! modak_put run; then
-    modak_fail "no record can be written to $modak_state: the application is not started"
-  fi
+export STAGE=/tmp/$USER' | modak_keep pre_execution ||
+    modak_fail "nothing can be written to $modak_state"
+  : >"$modak_state/post_execution$modak_suffix"
   (
-    modak_preload libtcmalloc_minimal.so.4
-    exec mpirun -n 4 -machinefile "$modak_state/hosts$modak_suffix" ./train --epochs 12
+    readonly modak_directory modak_state modak_work modak_path modak_suffix modak_host modak_own
+    trap - TERM EXIT
+    set -e
+    # shellcheck disable=SC1090
+    . "$modak_state/pre_execution$modak_suffix"
+    set +e
+    trap : TERM # what ends the application ends this shell, too
+    /bin/sh "$modak_directory/job.sh" launch "$modak_work" "$modak_path" "$modak_suffix" "$modak_host" \
+      "$modak_own"
+    modak_launched=$?
+    [ -s "$modak_state/post_execution$modak_suffix" ] || exit "$modak_launched" # it is written when it is to run
+    trap - TERM
+    # shellcheck disable=SC1090
+    (command cd "$modak_work" && . "$modak_state/post_execution$modak_suffix")
   ) &
   modak_app=$!
-  [ -z "$modak_stopped" ] || kill -s TERM "$modak_app" 2>/dev/null # it came before there was anything to stop
+  [ -z "$modak_stopped" ] || modak_stop_app # it came before there was anything to stop
   modak_await "$modak_app"
-  modak_run="$modak_run
-end=$(modak_now)
-uptime_end=$(modak_uptime)"
-  modak_fill "run$modak_suffix" "$modak_run"
-  trap - TERM
-  if [ -z "$modak_stopped" ]; then
-    PATH=$modak_path printf '%s\n' 'rm -rf "$STAGE"' | modak_keep post_execution
-    # shellcheck disable=SC1090
-    (. "$modak_state/post_execution$modak_suffix")
-    modak_post=$?
-    modak_fill "run$modak_suffix" "$modak_run
-post_code=$modak_post"
-    [ "$modak_post" = 0 ] || echo "modak: post_execution ended with exit code $modak_post" >&2
+  modak_app=
+  if [ -s "$modak_state/post_execution$modak_suffix" ]; then
+    modak_superseded || modak_fill "run$modak_suffix" "$(PATH=$modak_path sed 's/ *$//' "$modak_state/run$modak_suffix")
+post_code=$modak_code"
+    [ "$modak_code" = 0 ] || echo "modak: post_execution ended with exit code $modak_code" >&2
   fi
-  exit "$modak_code"
+  modak_ended=$(modak_app_code)
+  exit "${modak_ended:-$modak_code}"
 ) </dev/null &
 modak_body=$!
 [ -z "$modak_signal" ] || kill -s TERM "$modak_body" 2>/dev/null # it came before there was anything to stop

@@ -1,5 +1,6 @@
 """The script itself, under every shell there is, with and without the tools that it asks."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -7,6 +8,7 @@ import sys
 import sysconfig
 from importlib import metadata
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -180,6 +182,42 @@ def test_environment_without_its_python(tmp_path: Path) -> None:
     parts = split(run(probe_script(target)))
     assert "python-runs" not in parts.parts
     assert parts["packages"].split() == ["keras-3.1.dist-info"]
+
+
+@pytest.mark.parametrize("kind", ["machine", "slurm"])
+@pytest.mark.parametrize("shell", SHELLS)
+def test_python_that_the_user_may_not_execute(shell: str, kind: str) -> None:
+    """A file without the right, a folder on the way, and an environment whose Python is somebody else's."""
+    with TemporaryDirectory(dir="/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        home = system(folder / "usr")
+        (folder / "closed").mkdir()
+        (folder / "closed" / "python3").symlink_to(home)
+        plain = program(folder / "plain", "exit 0")
+        cases = {
+            plain: plain,
+            folder / "closed" / "python3": folder / "closed",
+            venv(folder / "venv", folder / "closed" / "python3"): folder / "closed",
+        }
+        plain.chmod(0o644)
+        (folder / "closed").chmod(0o000)
+        user = 65534 if os.getuid() == 0 else None
+        for python, place in cases.items():
+            target = Target(name="t", type=kind, python=str(python))  # type: ignore[arg-type]
+            words = [shutil.which(shell) or shell, *(["sh"] if shell == "busybox" else []), "-c", probe_script(target)]
+            environment = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
+            done = subprocess.run(
+                words, capture_output=True, text=True, check=True, user=user, env=environment, cwd="/"
+            )
+            answer = split(done.stdout)
+            assert answer.line("python-forbidden") == str(place)
+            if kind == "machine":
+                with pytest.raises(
+                    TargetError, match=f"^target.python: {python} cannot be executed on .*: {place} does"
+                ):
+                    parse_probe(done.stdout, target)
+        (folder / "closed").chmod(0o700)
 
 
 def test_path_files_add_folders(tmp_path: Path) -> None:

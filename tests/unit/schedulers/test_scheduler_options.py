@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from modak.errors import InputError
+from modak.errors import InputError, OptionError
 from modak.model.request import JobOptions
+from modak.planning import check_options
 from modak.schedulers.options import Layout, hosts
 from scheduler_parts import make, table
 
@@ -60,3 +61,21 @@ def test_what_is_reserved_is_what_is_launched(nodes: int, ranks: int) -> None:
     assert max(layout.per_node()) - min(layout.per_node()) <= 1
     assert sum(count * each for count, each in layout.groups()) == ranks
     assert sum(count for count, _ in layout.groups()) == nodes
+
+
+@pytest.mark.parametrize(
+    ("case", "scheduler"),
+    [pytest.param(c, s, id=f"{s}-{c['name']}") for c in CASES for s in SCHEDULERS if s in c],
+)
+def test_planning_refuses_what_the_job_would_refuse(case: dict[str, Any], scheduler: str) -> None:
+    part = make(scheduler, **{key: case[key] for key in ("job", "target", "resources") if key in case})
+    expected = case[scheduler]
+    if "directory" in case or (isinstance(expected, str) and not expected.startswith("job.")):
+        pytest.skip("it is no option")
+    if isinstance(expected, str):
+        with pytest.raises(OptionError) as refusal:
+            check_options(part.plan)
+        assert str(refusal.value).startswith(expected)
+        assert expected.startswith(refusal.value.key)
+    else:
+        check_options(part.plan)

@@ -1,0 +1,66 @@
+"""What earlier attempts of a job left among the results: their logs and their ends, a bounded number of them."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from glob import escape
+from pathlib import Path
+
+from modak.errors import InputError
+from modak.jobs.job import ERROR, OUTPUT, WORK, Job
+from modak.model.job import JobResult
+
+ATTEMPTS = "attempts"
+"""Folder below a run's results, and below a job's folder on the target."""
+KEPT = 5
+_RESULT, _SCHEDULER_LOG = "job.json", "scheduler.log"
+
+
+def put_aside(place: Path, job: Job, result: JobResult) -> None:
+    """Move the logs and the end of an earlier attempt of the job from ``place`` to ``attempts/<number>`` below it."""
+    before = _before(place)
+    if before is None or before.tag != result.tag or (before.id, before.submitted) == (result.id, result.submitted):
+        return
+    try:
+        folders = _folders(place)
+        number = max([before.attempt, *(int(folder.name) + 1 for folder in folders)])
+        old = place / ATTEMPTS / str(number)
+        old.mkdir(parents=True)
+        for file in (*_logs(place, job), place / _RESULT):  # the end goes last: it says that there is something to move
+            file.replace(old / file.name)
+        for folder in folders[: max(0, len(folders) + 1 - KEPT)]:
+            shutil.rmtree(folder)
+    except OSError as error:
+        where = place / ATTEMPTS
+        raise InputError(f"what an earlier attempt left cannot be moved to {where}: {error.strerror}") from None
+
+
+def _before(place: Path) -> JobResult | None:
+    """Return the end that lies among the results; None where there is none that can be read."""
+    try:
+        return JobResult.model_validate_json((place / _RESULT).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def _folders(place: Path) -> list[Path]:
+    """Return the folders of attempts, the oldest first."""
+    top = place / ATTEMPTS
+    entries = top.iterdir() if top.is_dir() else []
+    return sorted(
+        (entry for entry in entries if re.fullmatch(r"[1-9]\d{0,8}", entry.name, re.ASCII) and not entry.is_symlink()),
+        key=lambda entry: int(entry.name),
+    )
+
+
+def _logs(place: Path, job: Job) -> Iterator[Path]:
+    """Yield the logs that there are; those of an array's tasks end with the task's number."""
+    inner = {OUTPUT, ERROR, _SCHEDULER_LOG}
+    for path in (job.spec.output, job.spec.error):
+        if path is not None and path.startswith(f"{job.spec.directory}/"):
+            inner.add(path.removeprefix(f"{job.spec.directory}/").removeprefix(f"{WORK}/"))
+    for name in sorted(inner):
+        stem = place / name
+        for file in [stem, *sorted(stem.parent.glob(f"{escape(stem.name)}[.-]*"))]:
+            if re.fullmatch(r"([.-]\d+)?", file.name.removeprefix(stem.name), re.ASCII) and file.is_file():
+                yield file
