@@ -86,7 +86,9 @@ class FakeQueue(Scheduler):
 
     @staticmethod
     def _state(state: JobState, more: str = "") -> QueueState:
-        return QueueState(state, int(more)) if more.isdigit() else QueueState(state, start=more)
+        if more.isdigit():
+            return QueueState(state, int(more))
+        return QueueState(state, start=more, in_queue=state in ("never_starts", "dependency_never_satisfied"))
 
     def cancel_command(self, ids: Sequence[str]) -> str:
         return _CANCEL.format(spool=self._spool, ids=join(ids))

@@ -15,7 +15,10 @@ from scheduler_parts import TAG
 def use(folder: Path, shell: list[str]) -> None:
     """Let the script run itself in that shell too, in place of /bin/sh."""
     program = " ".join([shutil.which(shell[0]) or shell[0], *shell[1:]])
-    (folder / "shell").write_text(f'#!/bin/sh\nexec {program} "$@"\n')
+    text = f'#!/bin/sh\nexec {program} "$@"\n'
+    if text_of(folder / "shell") == text:
+        return  # the script may be running
+    (folder / "shell").write_text(text)
     (folder / "shell").chmod(0o700)
     script = folder / "job.sh"
     before = script.read_bytes()

@@ -350,8 +350,8 @@ def test_job_that_another_machine_with_the_same_files_runs_is_not_run_again(
     # What this machine would see of a job on the other one: an id that none of its processes has.
     for name in ("id", "pid"):
         (state / name).write_text(re.sub(r"(\d+)-", r"\1-9", (state / name).read_text()))
-    start = (state / "start").read_text()
-    (state / "start").write_text(re.sub("host=.*", "host=elsewhere", start))
+    start = re.sub("host=.*", "host=elsewhere", (state / "start").read_text())
+    (state / "start").write_text(re.sub(r"(job=\d+)-", r"\1-9", start))
     with pytest.raises(StepError, match="was started on elsewhere and has not written down its end; this is"):
         jobs.present(deployed)
     (tmp_path / "go").touch()

@@ -17,7 +17,7 @@ from modak.errors import InputError
 from modak.jobs.record import parse_exit, parse_start
 from modak.jobs.script import merged_environment
 from scheduler_parts import TAG, Part, make, shells
-from scriptruns import record, run, text_of, wait_for
+from scriptruns import record, run, text_of, use, wait_for
 
 Maker = Callable[..., tuple[Path, Part]]
 
@@ -204,6 +204,7 @@ def test_of_two_jobs_at_once_one_runs_the_application(job_folder: Maker, shell: 
     folder, _ = job_folder("process", "sh", "-c", "echo run >>ran; sleep 0.1")
     for name in ("start", "run", "exit"):
         (folder / "state" / f"reserved.{name}").write_text(" " * 1023 + "\n")
+    use(folder, shell)
     with ThreadPoolExecutor(6) as pool:
         codes = list(pool.map(lambda _: run(folder, shell), range(6)))
     assert sorted(codes) == [0, 75, 75, 75, 75, 75]
