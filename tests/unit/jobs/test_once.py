@@ -338,8 +338,8 @@ def test_every_pair_of_records_damaged(
     for pair in combinations(names, 2):
         if how == "cut short" and "id" not in pair:
             continue  # 'make soak' has them all
-        if how == "removed" and phase == "started" and pair == ("id", "start"):
-            continue  # then nothing tells of the job any more
+        if how == "removed" and phase == "started" and "start" in pair:
+            continue  # then nothing tells that the job has begun
         for name in pair:
             if how == "removed":
                 (state / name).unlink()
