@@ -92,7 +92,7 @@ def _found(jobs: Jobs, plan: Plan) -> Present:
 
 def _message(bad: list[tuple[Plan, JobResult]], total: int) -> str:
     """Return one sentence on all jobs that ended badly, and the last lines of the first one's log."""
-    first, *others = (visible(sentence(result)) for _, result in bad[:MOST])
+    first, *others = (visible(sentence(result)) for dummy, result in bad[:MOST])
     more = f"; and {len(bad) - MOST} more" if len(bad) > MOST else ""
     log = explanation(*bad[0]).removeprefix(first)
     return f"{len(bad)} of {total} jobs did not complete: {'; '.join([first, *others])}{more}{log}"
