@@ -23,6 +23,11 @@ class InputError(ModakError):
     exit_code = 2
 
 
+def reworded(error: ModakError, message: str) -> ModakError:
+    """Return an error of the same kind with another message; one of an option, without its place in a document."""
+    return InputError(message) if isinstance(error, OptionError) else type(error)(message)
+
+
 class OptionError(InputError):
     """An option of the job that the target's scheduler does not support."""
 

@@ -17,7 +17,7 @@ from modak.dsl.options import joined
 from modak.dsl.script import build_here
 from modak.dsl.site import Sites
 from modak.dsl.translate import translate
-from modak.errors import InputError, ModakError
+from modak.errors import InputError, ModakError, reworded
 from modak.model.base import Model
 from modak.model.deployment import Deployment
 from modak.model.target import TargetType
@@ -150,7 +150,7 @@ def _in_its_words(make: Callable[[], T]) -> T:
     except ModakError as error:
         lines = str(in_its_words(error)).splitlines()
         told = [line.removeprefix("the blueprint: ").removeprefix("job.") for line in lines]
-        raise type(error)("\n".join(_property(line) for line in told)) from None
+        raise reworded(error, "\n".join(_property(line) for line in told)) from None
 
 
 def _property(line: str) -> str:

@@ -17,7 +17,7 @@ from modak.dsl.names import in_its_words
 from modak.dsl.script import build_script, image_of, job_script
 from modak.dsl.site import Sites
 from modak.dsl.translate import Translation, translate
-from modak.errors import ModakError
+from modak.errors import ModakError, reworded
 from modak.model.plan import Plan
 from modak.optimiser import make_plan
 from modak.performance.records import available_measurements
@@ -67,7 +67,7 @@ def answer(
     except ModakError as error:
         told = in_its_words(error)
         lines = [f"{origin}: job.{line.removeprefix(f'{origin}: ')}" for line in str(told).split("\n")]
-        raise type(error)("\n".join(_tidy(line) for line in lines)) from None
+        raise reworded(error, "\n".join(_tidy(line) for line in lines)) from None
 
 
 def _tidy(line: str) -> str:

@@ -2,7 +2,7 @@
 
 import re
 
-from modak.errors import ModakError
+from modak.errors import ModakError, reworded
 
 PLACES = {
     "job.name": "job_options.job_name",
@@ -45,4 +45,4 @@ _KEY = re.compile(rf"'({'|'.join(sorted(_KEYS, key=len, reverse=True))})'")
 def in_its_words(error: ModakError) -> ModakError:
     """Return the same error with the document's own names."""
     text = _PLACE.sub(lambda match: PLACES[match[1]], str(error))
-    return type(error)(_KEY.sub(lambda match: f"'{_KEYS[match[1]]}'", text))
+    return reworded(error, _KEY.sub(lambda match: f"'{_KEYS[match[1]]}'", text))

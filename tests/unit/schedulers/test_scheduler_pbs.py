@@ -18,6 +18,7 @@ from modak.schedulers.base import QueueState
 from modak.transport.base import Completed
 from modak.transport.local import LocalTransport
 from scheduler_parts import Part
+from scriptruns import wait_for
 
 FAKES = Path(__file__).parents[2] / "fakes"
 
@@ -103,6 +104,7 @@ def test_a_job_from_start_to_end(cluster: Cluster) -> None:
 
 def test_a_cancelled_job(cluster: Cluster) -> None:
     job = cluster.submit("sleep", "600")
+    wait_for(lambda: (job.folder / "state" / "run").exists())  # before that, nothing is there to be recorded
     assert run(job.scheduler.cancel_command([job.id, "9999.fake"])).returncode == 0
     assert job.end().state == "cancelled"
     assert "state=terminated" in job.text("state/exit")
