@@ -23,8 +23,9 @@ STAMP = VENV / "modak-setup.json"
 LOGS = TOP / ".build" / "logs"
 DIST = TOP / ".build" / "dist"
 FILES_OF_THE_WHEEL = ("pyproject.toml", "README.md", "LICENSE", "galaxy.yml")
-# xOpera's own pins cannot be built today, so what it really needs is named here (pkg_resources of setuptools, too).
-OPERA = (["--no-deps", "opera==0.7.0", "opera-tosca-parser>=0.2.2"], ["shtab>=1.7", "setuptools<81"])
+# xOpera's own pins cannot be built today, so what it really needs is named here (pkg_resources of setuptools, too; from
+# 80.9 on it prints a warning into xOpera's output).
+OPERA = (["--no-deps", "opera==0.7.0", "opera-tosca-parser>=0.2.2"], ["shtab>=1.7", "setuptools<80.9"])
 
 
 def project() -> dict[str, object]:
