@@ -335,8 +335,9 @@ def test_application_that_outlived_its_script_is_ended_first(jobs: Jobs, shell: 
     os.kill(number, 0)
     (tmp_path / "go").touch()
     assert carry_out(jobs, deployed)[1].state == "completed"
-    with pytest.raises(ProcessLookupError):
-        os.kill(number, 0)
+    # A process that has ended stays listed as "Z" until its parent collects it, and not every container's init does.
+    shown = subprocess.run(["ps", "-o", "stat=", "-p", str(number)], capture_output=True, text=True).stdout.strip()
+    assert shown[:1] in ("", "Z")
 
 
 def test_job_that_another_machine_with_the_same_files_runs_is_not_run_again(

@@ -101,9 +101,9 @@ def test_a_killed_owner_loses_it_at_once(run: Run, flock: bool, lock: Path) -> N
 
 @pytest.mark.parametrize("known", [True, False], ids=["known", "not yet known"])
 def test_it_stays_with_what_a_killed_owner_has_started(run: Run, flock: bool, lock: Path, known: bool) -> None:
-    owner = hold(run, lock, f'lock_child; sleep 60 & child=$!; {"lock_child $child;" if known else ""} wait "$child"')
-    child = lock / "1.child"
-    wait_for(lambda: not known or flock or (child.exists() and child.read_text()))
+    tell = "lock_child $child;" if known else ""
+    owner = hold(run, lock, f'lock_child; sleep 60 & child=$!; {tell} echo $child >"$1.started"; wait "$child"')
+    wait_for(lambda: lock.with_suffix(".started").exists())
     kill_shell(owner)
     assert told(run, lock) == "busy"
     os.killpg(owner.pid, signal.SIGKILL)
