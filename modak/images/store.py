@@ -1,17 +1,15 @@
 """The images on a target: pulled once, checked before they run, removed when nobody needs them."""
 
-import json
-import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
 
 from modak.errors import InputError, TargetError
+from modak.images import answers
+from modak.images.answers import Collected, Found
 from modak.images.capabilities import check_source, fault_of_signature
 from modak.images.credentials import Login, login_for
 from modak.images.place import SUFFIXES, argument, folder, pin
@@ -19,9 +17,9 @@ from modak.images.reference import Reference
 from modak.images.registry import Resolved, is_loopback, resolve
 from modak.jobs.remote import Answer, StepError, call
 from modak.model.base import RuntimeName
-from modak.model.image import Architecture
 from modak.model.plan import Image, Plan
 from modak.model.target import Target
+from modak.numbers import digits
 from modak.transport.base import Transport
 
 STALL = 300
@@ -33,33 +31,6 @@ _UNPACKED = 5
 _LIBRARY = ("lock", "work", "watch", "store")
 _KEYS = ("PUBLIC KEY", "PGP PUBLIC KEY BLOCK")
 """What the first line of a public key says, in PEM form and of PGP in ASCII."""
-
-
-@dataclass(frozen=True)
-class Found:
-    """An image file on a target, checked."""
-
-    path: str
-    sha256: str
-    size: int
-    pulled: bool = False
-    """Whether it was brought just now."""
-    seconds: int | None = None
-    """What bringing it took."""
-    architecture: str | None = None
-    labels: dict[str, str] = field(default_factory=dict)
-    signed: bool = False
-    """Whether it carries a signature by one of the keys that were given."""
-
-
-@dataclass(frozen=True)
-class Collected:
-    """One image file that was looked at for removal."""
-
-    file: str
-    size: int
-    removed: bool
-    reason: str
 
 
 class ImageStore:
@@ -128,8 +99,7 @@ class ImageStore:
         file = path.rpartition("/")[2]
         with self._progress(image.entry or str(reference), file, resolved.size):
             answer = self._pull(image, runtime, resolved, file, holder, compression, login)
-        seconds = answer.text("pulled").strip()
-        return _found(path, answer, seconds=int(seconds) if seconds else None)
+        return answers.in_folder(path, answer, seconds=answers.pull_seconds(answer))
 
     def _pull(
         self,
@@ -184,7 +154,8 @@ class ImageStore:
                 said = self._call("progress", [self.images, file]).text("kilobytes").split()
             except TargetError:
                 continue  # the pull itself says what is wrong
-            written = int(said[0]) * 1024 if said and said[0].isdecimal() else before
+            kilobytes = digits(said[0]) if said else None
+            written = before if kilobytes is None else kilobytes * 1024
             if self.notice is not None and written > before >= -1 and not done.is_set():
                 self.notice(_progress_text(name, written, size))
                 before = written
@@ -192,7 +163,7 @@ class ImageStore:
     def hold(self, path: str, holder: str) -> Found | None:
         """Write down that the job in the folder ``holder`` needs the image ``path``; return it where it is there."""
         answer = self._call("hold", [self.images, path.rpartition("/")[2], holder])
-        return _found(path, answer) if answer.get("info") else None
+        return answers.in_folder(path, answer) if answer.get("info") else None
 
     def _pull_to_store(self, image: Image, reference: Reference, runtime: RuntimeName, login: Login | None) -> Found:
         """Let podman or docker pull into its own store, which keeps locks and checks digests itself."""
@@ -202,8 +173,7 @@ class ImageStore:
         secret = f"{reference.registry}\n{login.user}\n{login.password}\n".encode() if login else b""
         with self._progress(name, name, resolve(reference, image.architecture, login).size if self.notice else 0):
             answer = self._call("pull_store", [runtime, name, loopback, str(self.stall)], stdin=secret)
-        fields = answer.text("pulled").split()
-        return Found(name, "", int(fields[1]) if len(fields) > 1 else 0, pulled=fields[:1] == ["1"])
+        return answers.pulled_to_store(name, answer)
 
     def check(self, image: Image, runtime: RuntimeName, keys: Sequence[str] = ()) -> Found:
         """Return the image on the target once it is found to be what the Plan says.
@@ -218,17 +188,12 @@ class ImageStore:
         path = argument(image, runtime, self.images)
         tool = runtime if runtime != "charliecloud" else "ch-run"
         answer = self._call("check", [path, tool, *keys])
-        return _checked(image, path, answer, len(keys))
+        return answers.checked(image, path, answer, len(keys))
 
     def _check_in_store(self, image: Image, runtime: RuntimeName) -> Found:
         name = argument(image, runtime, self.images)
         answer = self._call("check_store", [runtime, name])
-        content = _json(answer.text("inspect"))
-        found = content[0] if isinstance(content, list) and content else {}
-        labels = (found.get("Config") or {}).get("Labels") or found.get("Labels") or {}
-        architecture = found.get("Architecture")
-        _compare(image, name, architecture, labels)
-        return Found(name, "", int(found.get("Size") or 0), architecture=architecture, labels=dict(labels))
+        return answers.checked_in_store(image, name, answer)
 
     def push(
         self, source: str, reference: Reference, runtime: RuntimeName = "apptainer", login: Login | None = None
@@ -252,7 +217,7 @@ class ImageStore:
     def digest_of(self, path: str) -> str:
         """Return the digest of a file on the target."""
         answer = self._call("check", [path, "none"])
-        return f"sha256:{answer.text('sum').split()[0]}"
+        return answers.digest(answer)
 
     def collect(self, days: int, *, dry: bool = False) -> list[Collected]:
         """Remove the images that nobody used for ``days`` days and that no job needs, and what killed builds left.
@@ -260,8 +225,7 @@ class ImageStore:
         With ``dry`` only say which.
         """
         answer = self._call("collect", [self.images, str(days), "1" if dry else "0"])
-        rows = [line.split("\t") for line in answer.text("files").splitlines() if line.count("\t") == 3]
-        return [Collected(file, int(size), what == "removed", reason) for what, size, file, reason in rows]
+        return answers.collected(answer)
 
     def _call(self, step: str, arguments: Sequence[str], *, stdin: bytes = b"") -> Answer:
         try:
@@ -315,92 +279,11 @@ def realise(transport: Transport, plan: Plan, directory: str, *, limit: float | 
     return Found(**{**vars(checked), "pulled": found.pulled, "seconds": found.seconds})
 
 
-def _found(path: str, answer: Answer, *, seconds: int | None = None) -> Found:
-    info = _fields(answer.text("info"))
-    return Found(path, info.get("sha256", ""), int(info.get("size") or 0), pulled=seconds is not None, seconds=seconds)
-
-
 def _progress_text(name: str, written: int, size: int) -> str:
     megabytes = f"{written / 2**20:.0f} MB"
     if written < size:
         return f"image {name}: {megabytes} of {size / 2**20:.0f} MB ({100 * written // size} %)"
     return f"image {name}: downloaded, and {megabytes} unpacked so far"
-
-
-def _fields(text: str) -> dict[str, str]:
-    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text[text.index("[") if text.lstrip().startswith("[") else text.index("{") :])
-    except ValueError:
-        return None
-
-
-def _checked(image: Image, path: str, answer: Answer, keys: int) -> Found:
-    reference = pin(image)
-    sha256, size, *_ = answer.text("sum").split()
-    info = _fields(answer.text("info"))
-    wanted = (reference.digest or "").removeprefix("sha256:") if reference.scheme == "file" else info.get("sha256")
-    if wanted is None:
-        raise TargetError(f"the image {path} has no record of what was pulled beside it: remove it, and pull it again")
-    if sha256 != wanted:
-        raise TargetError(f"the image {path} was changed: its hash is {sha256} and should be {wanted}")
-    if reference.scheme != "file" and info.get("digest") != reference.digest:
-        raise TargetError(f"the image {path} is of {info.get('digest')}, and the Plan names {reference.digest}")
-    signed = any(answer.text(f"signature.{n}").rstrip().endswith("code 0") for n in range(1, keys + 1))
-    if keys and not signed:
-        why = _last_error(answer.text(f"signature.{keys}"))
-        raise TargetError(f"the image {path} carries no valid signature by {_keys_in_words(keys)}: {why}")
-    whole = max((int(end) for end in re.findall(r"\|\d+-(\d+)\s*\|", answer.text("list"))), default=0)
-    if int(size) < whole:
-        raise TargetError(f"the image {path} is cut short: it has {size} bytes and should have {whole}")
-    architecture, labels = _inside(answer)
-    said = answer.get("inspect")
-    if said is not None and architecture is None and _json(said) is None:
-        raise TargetError(f"the image {path} cannot be run: {_last_error(said)}")
-    _compare(image, path, architecture, labels)
-    return Found(path, sha256, int(size), architecture=architecture, labels=labels, signed=signed)
-
-
-def _inside(answer: Answer) -> tuple[str | None, dict[str, str]]:
-    match = re.search(r"^Primary Architecture:\s*(\S+)", answer.text("header"), flags=re.M)
-    if (said := answer.get("metadata")) is not None:
-        return _of_charliecloud(_json(said))
-    content = _json(answer.text("inspect")) or {}
-    attributes = ((content.get("data") or {}).get("attributes") or {}) if isinstance(content, dict) else {}
-    return (match[1] if match else None), {str(k): str(v) for k, v in (attributes.get("labels") or {}).items()}
-
-
-def _of_charliecloud(content: Any) -> tuple[str | None, dict[str, str]]:
-    """Return what ch-image wrote into an image; of one that was made by other means nothing is known."""
-    content = content if isinstance(content, dict) else {}
-    labels = content.get("labels")
-    architecture = content.get("arch")
-    known = architecture if architecture in get_args(Architecture) else None
-    return known, {str(k): str(v) for k, v in labels.items()} if isinstance(labels, dict) else {}
-
-
-def _compare(image: Image, name: str, architecture: str | None, labels: dict[str, str]) -> None:
-    if architecture is not None and architecture != image.architecture:
-        raise TargetError(f"the image {name} is for {architecture}, and the Plan needs one for {image.architecture}")
-    for label, wanted in image.labels.items():
-        if labels.get(label) != wanted:
-            have = f"says '{labels[label]}'" if label in labels else "is not there"
-            raise TargetError(
-                f"the image {name} is not the Plan's: its label '{label}' {have} and should be '{wanted}'"
-            )
-
-
-def _keys_in_words(number: int) -> str:
-    return "the key that is demanded" if number == 1 else f"one of the {number} keys that are demanded"
-
-
-def _last_error(text: str) -> str:
-    said = [line for line in text.splitlines() if "FATAL" in line or "rror" in line]
-    last = " ".join(said[-1].split()) if said else "the check gave no reason"
-    return last.partition("FATAL:")[2].strip() or last
 
 
 __all__ = ["Collected", "Found", "ImageStore", "Resolved", "read_keys", "realise"]
