@@ -395,13 +395,28 @@ modak_bring() ( # puts back what the application was to write, as far as it is t
   trap '' HUP INT TERM
   cd "$modak_work" && for modak_name in model.tar 'a b' metrics.json; do
     [ -e "$modak_name" ] || continue
-    # shellcheck disable=SC2016 # for the inner shell
-    find -H "./$modak_name" -type f -exec sh -c '
+    # shellcheck disable=SC2016 # for the inner shells
+    find -H "./$modak_name" -type d -exec sh -c '
+      work=$1
+      shift
+      for file; do
+        mkdir -p "$work/$file" || echo "modak: $file cannot be brought back from the scratch folder" >&2
+      done' sh "$modak_directory/work" {} + -o -type l -exec sh -c '
+      new=$1.$$ scratch=$2 work=$3
+      shift 3
+      for file; do
+        to=$(readlink "$file")
+        case $to in "$scratch"/*) to=$work/${to#"$scratch"/} ;; esac
+        [ ! -h "$work/$file" ] || [ "$(readlink "$work/$file")" != "$to" ] || continue
+        { [ -h "$work/$file" ] || [ ! -d "$work/$file" ]; } && mkdir -p "$work/${file%/*}" && ln -s "$to" "$new" &&
+          rm -f "$work/$file" && mv "$new" "$work/$file" ||
+          { rm -f "$new"; echo "modak: $file cannot be brought back from the scratch folder" >&2; }
+      done' sh "$modak_state/back$modak_suffix.link" "$modak_scratch" "$modak_directory/work" {} + -o -type f -exec sh -c '
       new=$1.$$ staged=$2 work=$3
       shift 3
       for file; do
         ! grep -Fqx -e "$(cksum "$file")" "$staged" || continue
-        ! cmp -s "$file" "$work/$file" || continue
+        ! cmp -s "$file" "$work/$file" || { [ -h "$work/$file" ] && [ ! -h "$file" ]; } || continue
         mkdir -p "$work/${file%/*}" && [ ! -d "$work/$file" ] && cp -p "$file" "$new" && mv -f "$new" "$work/$file" ||
           { rm -f "$new"; echo "modak: $file cannot be brought back from the scratch folder" >&2; }
       done' sh "$modak_state/back$modak_suffix" "$modak_state/staged$modak_suffix" "$modak_directory/work" {} +

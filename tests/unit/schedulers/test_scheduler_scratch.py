@@ -67,6 +67,24 @@ def test_outputs_come_back_from_the_copy(on_scratch: Callable[..., Path], place:
     assert list(place.iterdir()) == [], "nothing is left on the node"
 
 
+def test_links_and_empty_folders_come_back_too(on_scratch: Callable[..., Path], place: Path, shell: list[str]) -> None:
+    steps = "cd model; mkdir -p empty/inner; ln -s old latest; ln -s \"$PWD/old\" here; ln -s / away; ln -s 'a\nb' none"
+    folder = on_scratch(f"{steps}; ln -s empty to; ln -sfn again changed; rm -f was; echo file >was")
+    model = folder / "work" / "model"
+    (model / "changed").symlink_to("before")
+    (model / "was").symlink_to("old")
+    assert run(folder, shell) == 0
+    assert (model / "empty" / "inner").is_dir() and not list((model / "empty" / "inner").iterdir())
+    links = {path.name: os.readlink(path) for path in model.iterdir() if path.is_symlink()}
+    # One that led into the scratch folder, which is gone, leads to the same file in the job's folder.
+    assert links == {
+        "latest": "old", "here": str(model / "old"), "away": "/", "none": "a\nb", "to": "empty", "changed": "again"
+    }  # fmt: skip
+    assert (model / "was").read_text() == "file\n" and (model / "old").read_text() == "old\n"
+    assert brought(folder)["model/here"] == "old\n"
+    assert list(place.iterdir()) == [], "nothing is left on the node"
+
+
 def test_they_come_back_from_a_job_that_fails(on_scratch: Callable[..., Path], place: Path, shell: list[str]) -> None:
     folder = on_scratch(f"{WRITES}; exit 3")
     assert run(folder, shell) == 3
