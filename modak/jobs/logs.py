@@ -8,6 +8,7 @@ from modak.jobs.job import ERROR, OUTPUT, WORK
 from modak.jobs.verdict import sentence
 from modak.model.job import JobResult
 from modak.model.plan import Plan
+from modak.terminal import visible
 
 LINES = 10
 """Most lines of a log in a message."""
@@ -38,17 +39,11 @@ def last_lines(file: Path) -> list[str]:
         return []
     # A progress bar writes each of its states over the one before.
     lines = [line.rstrip("\r").rpartition("\r")[2].rstrip() for line in text.split("\n")]
-    return [_safe(line) for line in lines if line][-LINES:]
+    return [_shown(line) for line in lines if line][-LINES:]
 
 
-def _safe(line: str) -> str:
-    """Return a line without what a terminal would take for more than text."""
-    shown = "".join(char if char.isprintable() or char == "\t" else _escape(char) for char in line[: _WIDTH + 1])
-    return shown if len(line) <= _WIDTH else f"{shown[:_WIDTH]}..."
-
-
-def _escape(char: str) -> str:
-    return char.encode("unicode_escape").decode("ascii") if ord(char) < 0xD800 else f"\\u{ord(char):04x}"
+def _shown(line: str) -> str:
+    return visible(line) if len(line) <= _WIDTH else f"{visible(line[:_WIDTH])}..."
 
 
 def _names(plan: Plan, reason: str) -> Iterator[str]:
