@@ -14,9 +14,10 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.progress import show
 from ansible_collections.modak.deploy.plugins.plugin_utils.results import results_folder
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
 from ansible_collections.modak.deploy.plugins.plugin_utils.transport import AnsibleTransport
+from ansible_collections.modak.deploy.plugins.plugin_utils.variables import document_files
 
 try:
-    from modak.documents import check, parse_deployment, plain
+    from modak.documents import check, parse_deployment, plain, read_description
     from modak.errors import InfeasibleError, InputError, OptionError
     from modak.kept import Kept, keep_plan, kept_plan
     from modak.model.deployment import Deployment
@@ -42,6 +43,7 @@ class ActionModule(ModakAction):
         "job": {"type": "dict"},
         "plan": {"type": "dict"},
         "part": {"type": "bool", "default": False},
+        "documents": {"type": "raw"},
         "search_paths": {"type": "list", "elements": "path", "default": []},
         "results": {"type": "path"},
         "force": {"type": "bool", "default": False},
@@ -63,9 +65,10 @@ class ActionModule(ModakAction):
             return {**_returned(check_deployed(kept, deployment), changed=False), "kept": True}
         try:
             plan = self._plan(deployment, kept, arguments, task_vars)
-        except (InfeasibleError, OptionError) as error:
+        except (InfeasibleError, OptionError) as raised:
+            error = _located(raised, arguments["documents"])
             if not arguments["part"]:
-                raise
+                raise error from None
             search = search_folders(arguments["search_paths"], task_vars)
             return _refused(unplanned(deployment, search=search, reason=str(error)))
         return self._kept(plan, kept, None if arguments["deployed"] else results, arguments)
@@ -143,6 +146,13 @@ class ActionModule(ModakAction):
         """Return the Plan with its image's digest, which may be the one of the Plan that lies there."""
         pinned = with_image(plan, transport, search=search)
         return still_holds(pinned.model_copy(update={"secrets": plan.secrets}), kept)
+
+
+def _located(error: InfeasibleError | OptionError, documents: Any) -> InfeasibleError | InputError:
+    """Return the error with the file and the line that give the option, where documents are named."""
+    if documents and isinstance(error, OptionError):
+        return read_description(*document_files(documents)).located(error)
+    return error
 
 
 def _model(given: dict[str, Any]) -> type[Plan] | type[Unplanned]:

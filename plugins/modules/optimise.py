@@ -48,6 +48,11 @@ options:
     type: list
     elements: path
     default: []
+  documents:
+    description:
+      - The files that the sections were read from, as the variable C(deployment) names them.
+      - An error about an option of the job names its file and line.
+    type: raw
   results:
     description:
       - Folder on the controller under which the Plan is kept as C(<run name>/plan.json).

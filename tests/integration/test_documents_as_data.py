@@ -168,3 +168,15 @@ def test_a_host_that_is_none_is_rejected_wherever_it_stands(machine_site: Site, 
     machine_site.write(data)
     one_sentence(machine_site.play("deploy"), "other_targets[0].host: must be a host name or address")
     assert proofs(folder) == []
+
+
+def test_an_option_that_the_target_does_not_support_is_located(machine_site: Site) -> None:
+    path = machine_site.write(
+        "application: {name: plain, type: hpc, executable: sh, arguments: [-c, 'true']}\n"
+        "target: {name: here}\n"
+        "job:\n"
+        "  wall_time: 1h\n"
+        "  qos: high\n"
+    )
+    ended = machine_site.play("deploy")
+    one_sentence(ended, f"{path}:5: job.qos: not supported")
