@@ -112,8 +112,8 @@ def at_a_closed_port(document: dict[str, Any]) -> dict[str, Any]:
         (misspelt, ("wall_tmie", "wall_time")),
         (without_script, ("nowhere.py",)),
         (at_a_closed_port, ("127.0.0.1",)),
-        (lambda _: "", ("deploy.yml", "could not be made into a dictionary")),
-        (lambda _: {}, ("application",)),
+        (lambda _: "", ("deploy.yml", "the document is empty")),
+        (lambda _: {}, ("deploy.yml", "the document is empty")),
     ],
     ids=["misspelt", "missing-file", "unreachable", "empty-document", "empty-mapping"],
 )
