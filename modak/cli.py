@@ -16,7 +16,7 @@ from modak.terminal import protected_output
 SECTIONS = {
     "catalogue": "modak.catalogue.cli:app",
     "measurements": "modak.performance.cli:measurements",
-    "model": "modak.performance.cli:model",
+    "model": "modak.optimiser.cli:model",
     "image": "modak.images.cli:app",
     "blueprint": "modak.blueprint.cli:app",
 }

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from modak.errors import InputError, OptionError, TargetError
-from modak.state import write_private
+from modak.util.files import PRIVATE, write_atomically
 
 if TYPE_CHECKING:
     from modak.model.target import Facts, Target
-    from modak.transport.base import Transport
 
 SCHEMAS = {
     "application": "modak.model.application:Application",
@@ -51,6 +50,7 @@ def write_plan(
     from modak.documents import read_description, read_document
     from modak.dsl.recognise import is_job_document
     from modak.planning import plan_deployment
+    from modak.transport.connect import connect
 
     if len(documents) == 1 and is_job_document((document := read_document(documents[0])).data):
         from modak.dsl.command import write_answer
@@ -66,7 +66,7 @@ def write_plan(
         with ExitStack() as stack:
             plan = plan_deployment(
                 deployment,
-                lambda target: _transport(target, config, stack),
+                lambda target: connect(target, config, stack),
                 search=_folders(search, documents),
                 now=_now(),
                 default_python=sys.executable,
@@ -81,29 +81,6 @@ def write_plan(
         from modak.optimiser.table import render
 
         sys.stdout.write(render(plan, explain=explain))
-
-
-def _transport(target: "Target", config: Path | None, stack: ExitStack) -> "Transport":
-    """Return the way to the target, which ``stack`` closes."""
-    if target.host is None:
-        from modak.transport.local import LocalTransport
-
-        return LocalTransport()
-    from modak.transport.ssh import SshTransport
-
-    transport = SshTransport(
-        target.host,
-        user=target.user,
-        port=target.port,
-        config=config,
-        private_key=_path(target.private_key),
-        known_hosts=_path(target.known_hosts),
-    )
-    return stack.enter_context(transport)
-
-
-def _path(text: str | None) -> Path | None:
-    return Path(os.path.expandvars(text)).expanduser() if text is not None else None
 
 
 def _folders(search: Sequence[Path], documents: Sequence[Path]) -> list[Path]:
@@ -125,7 +102,7 @@ def _now() -> datetime:
 def _write(path: Path, text: str) -> None:
     """Write a file whole or not at all, for its owner only: a Plan holds the application's environment."""
     try:
-        write_private(path, text)
+        write_atomically(path, text, mode=PRIVATE)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}") from None
 
@@ -150,9 +127,10 @@ def _found(address: "Target", told: "Target | None", config: Path | None) -> "Fa
     """Return what the target at ``address`` tells; which scheduler it has is found out unless it is ``told``."""
     from modak.discovery import parse_probe, probe_script
     from modak.planning import ask
+    from modak.transport.connect import connect
 
     with ExitStack() as stack:
-        transport = _transport(address, config, stack)
+        transport = connect(address, config, stack)
         return parse_probe(ask(transport, probe_script(told), address.host or "this machine"), told)
 
 
@@ -172,7 +150,7 @@ def compare_targets(document: Path, *, config: Path | None) -> None:
 def write_schema(kind: str) -> None:
     """Print the JSON schema of one of ``SCHEMAS``."""
     if kind not in SCHEMAS:
-        from modak.documents.faults import nearest
+        from modak.util.text import nearest
 
         known = f"; there are {', '.join(SCHEMAS)}"
         raise InputError(f"there is no schema '{kind}'{nearest(kind, list(SCHEMAS)) or known}")

@@ -9,7 +9,8 @@ from modak.documents.jsontext import parse_json
 from modak.documents.reading import read_text
 from modak.errors import InputError
 from modak.model.plan import Plan
-from modak.state import is_own, remember, write_private
+from modak.state import is_own, remember
+from modak.util.files import PRIVATE, write_atomically
 
 PLAN_FILE = "plan.json"
 
@@ -53,7 +54,7 @@ def keep_plan(plan: Plan, results: Path) -> bool:
     try:
         if not _holds(path, text):
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_private(path, text)
+            write_atomically(path, text, mode=PRIVATE)
             changed = True
         path.chmod(0o600)
     except OSError as error:

@@ -177,10 +177,10 @@ def with_image(plan: Plan, transport: Transport, *, search: Sequence[Path]) -> P
     """
     if plan.chosen.image is None or plan.chosen.image.digest is not None:
         return plan
+    from modak.catalogue.recipe import recipes_of
     from modak.images.pin import Unavailable, pinned, registry_of
-    from modak.images.place import locate
-    from modak.images.recipe import recipes_of
     from modak.images.store import ImageStore
+    from modak.runtimes.place import locate
 
     catalogue = catalogue_for(plan.request.catalogue, search)
     store = ImageStore(transport, locate(transport, plan.target))

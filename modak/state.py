@@ -7,9 +7,9 @@ import secrets
 import stat
 from contextlib import suppress
 from pathlib import Path
-from tempfile import mkstemp
 
 from modak.errors import InputError
+from modak.util.files import PRIVATE, create_once, write_atomically
 
 _KEY = "secret.key"
 
@@ -34,7 +34,7 @@ def keyed_hash(*parts: str) -> str:
 
 def remember(file: Path, text: str) -> None:
     """Remember that modak wrote this ``text`` to ``file``."""
-    write_private(_record_of(file), _digest(text) + "\n")
+    write_atomically(_record_of(file), _digest(text) + "\n", mode=PRIVATE)
 
 
 def is_own(file: Path, text: str) -> bool | None:
@@ -42,21 +42,6 @@ def is_own(file: Path, text: str) -> bool | None:
     with suppress(OSError, UnicodeDecodeError):
         return hmac.compare_digest(_record_of(file).read_text(encoding="ascii").strip(), _digest(text))
     return None
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write a file in one step, for its owner only; OSError where that is not possible."""
-    handle, name = mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")  # 0600
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            Path(name).unlink()
-        raise
 
 
 def _record_of(file: Path) -> Path:
@@ -74,7 +59,7 @@ def _key() -> bytes:
     path = state_folder() / _KEY
     try:
         if not path.exists():
-            _make_key(path)
+            create_once(path, secrets.token_hex(32) + "\n")
         _check_private(path)
         key = bytes.fromhex(path.read_text(encoding="ascii").strip())
     except OSError as error:
@@ -84,20 +69,6 @@ def _key() -> bytes:
     if len(key) != 32:
         raise InputError(f"{path}: this is no key of 64 hexadecimal digits; remove it and a new one is made")
     return key
-
-
-def _make_key(path: Path) -> None:
-    """Make the key; where another process is faster, its key is the one."""
-    handle, name = mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="ascii") as file:
-            file.write(secrets.token_hex(32) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(FileExistsError):
-            os.link(name, path)
-    finally:
-        Path(name).unlink()
 
 
 def _check_private(path: Path) -> None:

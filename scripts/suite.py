@@ -54,6 +54,7 @@ def steps() -> list[Step]:
         Step("ruff", ["ruff", "check"], quick=True),
         Step("ruff-format", ["ruff", "format", "--check"], quick=True),
         Step("mypy", ["mypy"], quick=True),
+        Step("imports", ["lint-imports", "--no-logo", "--no-cache"], quick=True),
         Step("yamllint", ["yamllint", "--strict", "."], quick=True),
         Step("programs", [PROGRAMS]),
         Step(

@@ -11,7 +11,7 @@ from modak.blueprint.references import Scope, requirements_of, taken_properties,
 from modak.blueprint.service import Service, Type, inside
 from modak.blueprint.spot import Fault, Spot
 from modak.blueprint.values import check_properties, missing
-from modak.documents.faults import nearest
+from modak.util.text import nearest
 
 _RESERVED = ("SELF", "HOST", "SOURCE", "TARGET", "ORCHESTRATOR")
 

@@ -5,7 +5,8 @@ from collections.abc import Collection, Iterator
 from modak.blueprint.references import Scope, calls_in
 from modak.blueprint.service import Service, inside
 from modak.blueprint.spot import Fault, Spot
-from modak.documents.faults import nearest, shown
+from modak.documents.faults import shown
+from modak.util.text import nearest
 
 _HOSTS = ("SELF", "HOST", "ORCHESTRATOR", "SOURCE", "TARGET")
 

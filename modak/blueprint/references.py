@@ -7,7 +7,8 @@ from typing import Any
 from modak.blueprint.service import Service, Type
 from modak.blueprint.spot import Fault, Spot
 from modak.blueprint.values import FUNCTIONS, PRIMITIVES, is_function, type_name
-from modak.documents.faults import nearest, shown
+from modak.documents.faults import shown
+from modak.util.text import nearest
 
 _OF_EVERY_NODE = ("tosca_id", "tosca_name", "state")
 

@@ -8,7 +8,8 @@ from modak.blueprint.service import Service, Type
 from modak.blueprint.spot import Fault, Spot
 from modak.blueprint.typedefs import check_definition, check_type_name
 from modak.blueprint.values import check_properties, check_value, is_function, missing, misspelt_function
-from modak.documents.faults import nearest, shown
+from modak.documents.faults import shown
+from modak.util.text import nearest
 
 
 def check_topology(service: Service, given: Mapping[str, Any] | None) -> Iterator[Fault]:

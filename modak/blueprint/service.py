@@ -8,9 +8,10 @@ from typing import Any
 
 from modak.blueprint.shapes import check_shape
 from modak.blueprint.spot import Fault, Spot
-from modak.documents.faults import nearest, shown
+from modak.documents.faults import shown
 from modak.documents.reading import Document, read_document
 from modak.errors import InputError
+from modak.util.text import nearest
 
 VERSION = "tosca_simple_yaml_1_3"
 KINDS = {

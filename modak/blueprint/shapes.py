@@ -9,7 +9,8 @@ from typing import Any
 import yaml
 
 from modak.blueprint.spot import Fault, Spot
-from modak.documents.faults import nearest, shown
+from modak.documents.faults import shown
+from modak.util.text import nearest
 
 _DATA = Path(__file__).parent / "data" / "shapes.yaml"
 _REFUSED = "no: "

@@ -15,7 +15,8 @@ from modak.blueprint.values import (
     limit_fault,
     primitive_of,
 )
-from modak.documents.faults import nearest, shown
+from modak.documents.faults import shown
+from modak.util.text import nearest
 
 
 def check_types(service: Service) -> Iterator[Fault]:

@@ -8,7 +8,8 @@ from typing import Any
 from modak.blueprint.scalars import UNITS, amount
 from modak.blueprint.service import Types
 from modak.blueprint.spot import Fault, Spot
-from modak.documents.faults import PATTERNS, nearest, shown
+from modak.documents.faults import PATTERNS, shown
+from modak.util.text import nearest
 
 FUNCTIONS = ("get_input", "get_property", "get_attribute", "get_artifact", "concat", "join", "token")
 """What tosca-parser, xOpera, Unfurl and Puccini all evaluate."""

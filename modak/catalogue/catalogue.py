@@ -1,6 +1,5 @@
 """The catalogue: the shipped data, and what a site adds to it or puts in its place."""
 
-import difflib
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from modak.documents import check, read_document
 from modak.errors import InputError
 from modak.model.image import ImageEntry
 from modak.model.site import SiteFile
+from modak.util.text import close_match
 
 DATA = Path(__file__).parent / "data"
 KINDS: Mapping[str, type[BaseModel]] = {
@@ -123,7 +123,7 @@ class Catalogue:
 
     def nearest_image(self, name: str) -> str | None:
         """Return the name of an image that is nearly ``name``."""
-        return next(iter(difflib.get_close_matches(name, self.images, 1)), None)
+        return close_match(name, self.images)
 
     @cached_property
     def _hardware(self) -> list[tuple[Path, HardwareFile]]:
@@ -152,7 +152,7 @@ class Catalogue:
     @cached_property
     def version(self) -> str:
         """SHA-256 of all files that it was read from, with launchers and what images are made from."""
-        from modak.images.recipe import contents_of
+        from modak.catalogue.recipe import contents_of
 
         digest = hashlib.sha256()
         for source in self.sources:

@@ -4,18 +4,16 @@ from pathlib import Path
 
 from modak.catalogue.catalogue import Catalogue
 from modak.catalogue.imagefile import ImageFile
-from modak.documents.faults import nearest
+from modak.catalogue.recipe import recipes_of
 from modak.errors import InputError
 from modak.model.image import ImageEntry
-
-FAMILIES = {"amd64": "x86_64", "arm64": "aarch64", "ppc64le": "ppc64le"}
-"""archspec's name of a processor family, by what registries call it."""
+from modak.model.reference import parse
+from modak.util.architectures import MACHINES
+from modak.util.text import nearest
 
 
 def check_images(catalogue: Catalogue) -> None:
     """Raise InputError with all faults of images, each with its file: processors, references, ways to be built."""
-    from modak.images.recipe import recipes_of
-
     recipes = recipes_of(catalogue)
     faults: list[str] = []
     for path, file in catalogue.files("images", ImageFile):
@@ -42,14 +40,12 @@ def _processor(image: ImageEntry) -> str | None:
         return None
     if name not in TARGETS:
         return f"the microarchitecture '{name}' is not known{nearest(name, list(TARGETS))}"
-    if TARGETS[name].family.name != FAMILIES[image.architecture]:
+    if TARGETS[name].family.name != MACHINES[image.architecture]:
         return f"it is for {image.architecture}, and '{name}' is a {TARGETS[name].family.name}"
     return None
 
 
 def _reference(image: ImageEntry) -> str | None:
-    from modak.images.reference import parse
-
     if image.reference is None:
         return None
     try:

@@ -1,8 +1,6 @@
 """What the catalogue's commands print and write."""
 
-import difflib
 import json
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,8 @@ from modak.catalogue.lever import Lever, LeverFile
 from modak.documents import check, read_document
 from modak.errors import InputError
 from modak.model.image import ImageEntry
+from modak.util.files import write_atomically
+from modak.util.text import nearest
 
 
 def rows(catalogue: Catalogue, kind: str | None, framework: str | None) -> Iterator[tuple[str, ...]]:
@@ -56,9 +56,7 @@ def entry_text(catalogue: Catalogue, name: str) -> str:
     found = {kind: entries[name] for kind, entries in _kinds(catalogue).items() if name in entries}
     if not found:
         names = [entry for entries in _kinds(catalogue).values() for entry in entries]
-        close = difflib.get_close_matches(name, names, 1)
-        hint = f"; did you mean '{close[0]}'?" if close else ""
-        raise InputError(f"the catalogue has no entry '{name}'{hint}")
+        raise InputError(f"the catalogue has no entry '{name}'{nearest(name, names)}")
     data = {kind: [entry.model_dump(mode="json", exclude_defaults=True)] for kind, entry in found.items()}
     return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120)
 
@@ -90,9 +88,7 @@ def add_file(file: Path, folder: Path, *, replace: bool) -> list[Path]:
     try:
         for target, origin in copies.items():
             target.parent.mkdir(parents=True, exist_ok=True)
-            fresh = target.with_name(f".{target.name}.new")
-            shutil.copyfile(origin, fresh)
-            fresh.replace(target)
+            write_atomically(target, origin.read_bytes())
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error.strerror}") from None
     return list(copies)

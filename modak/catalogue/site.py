@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from modak.catalogue.catalogue import Catalogue, load_catalogue
 from modak.errors import InputError
+from modak.util.files import write_atomically
 
 if TYPE_CHECKING:
     from urllib.request import Request
@@ -113,9 +114,7 @@ def _request(address: str) -> "Request":
 def _keep(path: Path, content: bytes) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_name(f".{path.name}.{os.getpid()}")
-        fresh.write_bytes(content)
-        fresh.replace(path)
+        write_atomically(path, content)
     except OSError as error:
         raise InputError(f"request.catalogue: {path} cannot be written: {error.strerror}") from None
     return path

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from modak.model.target import Node, Partition
+from modak.util.units import size_of
 
 _HOST = re.compile(r"\s*<host name='([^']*)'>\s*")
 _HOST_VALUE = re.compile(r"\s*<hostvalue name='(\w+)'>([^<]*)</hostvalue>\s*")
 _QUEUE_VALUE = re.compile(r"\s*<queuevalue qname='([^']*)' name='(\w+)'>([^<]*)</queuevalue>\s*")
-_UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 _OUT_OF_ORDER = set("adDEuCSs")
 """Letters of qstat(1) for a queue instance that takes no jobs: alarm, disabled, error, unknown, suspended."""
 
@@ -31,7 +31,7 @@ def parse_qhost(text: str) -> list[Partition]:
 def _partition(name: str, hosts: list[_Host], *, only: bool) -> Partition:
     working = [host for host in hosts if not set(host.queues[name].get("state_string", "")) & _OUT_OF_ORDER]
     slots = [count for host in hosts if (count := _integer(host.queues[name].get("slots", "")))]
-    memory = [size for host in hosts if (size := parse_size(host.values.get("mem_total", "")))]
+    memory = [size for host in hosts if (size := size_of(host.values.get("mem_total", "")))]
     node = Node(
         cores=max(sorted(set(slots)), key=lambda count: (slots.count(count), count), default=None),
         memory=min(memory, default=None),
@@ -50,12 +50,6 @@ def _hosts(text: str) -> Iterator[_Host]:
             host.values[match[1]] = match[2]
         elif host is not None and (match := _QUEUE_VALUE.fullmatch(line)):
             host.queues.setdefault(match[1], {})[match[2]] = match[3]
-
-
-def parse_size(text: str) -> int | None:
-    """Return the bytes of ``23.5G`` or ``512M``; None for anything else, such as the ``-`` of an unknown value."""
-    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([KMGT]?)", text.strip())
-    return int(float(match[1]) * _UNITS[match[2]]) or None if match else None
 
 
 def _integer(text: str) -> int | None:

@@ -4,10 +4,11 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from modak.util.architectures import machine as kernel_name
+
 if TYPE_CHECKING:
     from archspec.cpu import Microarchitecture
 
-_FAMILIES = {"amd64": "x86_64", "arm64": "aarch64"}
 _RISC_V = {"sifive,u74-mc": "u74mc", "spacemit,x60": "x60", "Spacemit(R) X60": "x60"}
 """Linux's names of the RISC-V processors that archspec knows."""
 
@@ -20,7 +21,7 @@ def microarchitecture(machine: str, cpuinfo: Mapping[str, str]) -> str | None:
     """
     from archspec.cpu import TARGETS
 
-    root = TARGETS.get(_FAMILIES.get(machine, machine))
+    root = TARGETS.get(kernel_name(machine))
     if root is None:
         return None
     processor = _described(cpuinfo)

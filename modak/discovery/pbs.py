@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 
 from modak.model.target import Accelerator, Node, Partition
 from modak.numbers import digits
+from modak.util.units import seconds_of, size_of
 
 _MOST = 2**31 - 1
-_SIZES = {"b": 1, "kb": 1024, "mb": 1024**2, "gb": 1024**3, "tb": 1024**4}
 
 
 def parse_blocks(text: str) -> dict[str, dict[str, str]]:
@@ -52,7 +52,7 @@ def parse_queues(queues: str, server: str, nodes: Sequence[Node]) -> list[Partit
             default=name == default,
             available=_true(block.get("enabled")) and _true(block.get("started")),
             nodes=len(nodes),
-            maximum_wall_time=parse_wall_time(block.get("resources_max.walltime", "")),
+            maximum_wall_time=seconds_of(block.get("resources_max.walltime", "")) or None,
             node=typical(nodes),
         )
         for name, block in parse_blocks(queues).items()
@@ -72,22 +72,6 @@ def typical(nodes: Sequence[Node]) -> Node:
     )
 
 
-def parse_wall_time(text: str) -> int | None:
-    """Return the seconds of ``[[hours:]minutes:]seconds``; None for anything else, and for no time at all."""
-    if not re.fullmatch(r"[0-9]{1,9}(:[0-9]{1,9}){0,2}", text):
-        return None
-    seconds = 0
-    for part in text.split(":"):
-        seconds = seconds * 60 + int(part)
-    return seconds or None
-
-
-def parse_size(text: str) -> int | None:
-    """Return the bytes of ``24684096kb``; a bare number counts bytes."""
-    found = re.fullmatch(r"([0-9]{1,15})([kmgt]?b)?", text.lower())
-    return int(found[1]) * _SIZES[found[2] or "b"] or None if found else None
-
-
 def _node(block: Mapping[str, str]) -> Node:
     # Torque packs what its daemon reports into one attribute.
     status = dict(pair.split("=", 1) for pair in block.get("status", "").split(",") if "=" in pair)
@@ -97,7 +81,7 @@ def _node(block: Mapping[str, str]) -> Node:
     count = digits(gpus, _MOST) or 0
     return Node(
         cores=digits(cores, _MOST) or None,
-        memory=parse_size(memory),
+        memory=size_of(memory) or None,
         accelerators=[Accelerator(model="gpu", count=count)] if count else [],
     )
 

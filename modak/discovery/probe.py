@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 
 from modak.errors import TargetError
 from modak.model.application import Application
@@ -12,6 +10,7 @@ from modak.numbers import digits
 from modak.reported import plain
 from modak.schedulers.steps import reach
 from modak.shell import join
+from modak.util.scripts import script_text
 
 MAX_ANSWER = 16 * 1024 * 1024
 _MARK = "@@modak:"
@@ -32,14 +31,8 @@ def probe_script(
     if application is not None and application.script is None and application.framework is None:
         told = _NO_PYTHON
     workspace = (target or Target(name="unknown")).workspace
-    return f"set -- {join([kind, told, default_python or '', workspace])}\n{reach()}{_text()}"
-
-
-@cache
-def _text() -> str:
-    text = resources.files(__package__).joinpath("sh", "probe.sh").read_text("utf-8")
-    # The comments stay here: what travels is what runs.
-    return "".join(f"{line}\n" for line in text.splitlines() if line and not line.lstrip().startswith("#"))
+    arguments = join([kind, told, default_python or "", workspace])
+    return f"set -- {arguments}\n{reach()}{script_text(__package__, 'sh', 'probe.sh')}"
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from modak.discovery.accelerators import parse_gres
 from modak.model.target import Accelerator, Node, Partition
 from modak.numbers import digits
+from modak.util.units import seconds_of
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def _group(line: str) -> Group | None:
         partition=cells[0].removesuffix("*"),
         default=cells[0].endswith("*"),
         up=cells[1] == "up",
-        limit=parse_limit(cells[2]),
+        limit=(seconds_of(cells[2]) or None) if ":" in cells[2] else None,
         count=_number(cells[3]) or 0,
         state=cells[4],
         cores=_number(cells[5]),
@@ -55,15 +56,6 @@ def _group(line: str) -> Group | None:
         accelerators=parse_gres(cells[7]),
         features=features,
     )
-
-
-def parse_limit(text: str) -> int | None:
-    """Return the seconds of ``minutes:seconds``, ``hours:..`` or ``days-hours:..``; None where there is no limit."""
-    found = re.fullmatch(r"(?:(\d{1,9})-)?(?:(\d{1,9}):)?(\d{1,9}):(\d{1,9})", text, re.ASCII)
-    if found is None:
-        return None
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
-    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds or None
 
 
 def _number(text: str) -> int | None:

@@ -1,6 +1,5 @@
 """Checking data against a model: every fault as one sentence that names file, line, place and what would be right."""
 
-import difflib
 import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
@@ -11,6 +10,7 @@ from pydantic.fields import FieldInfo
 from modak.addresses import without_password
 from modak.documents.reading import Locate, Location
 from modak.errors import InputError
+from modak.util.text import close_match, nearest
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -80,7 +80,7 @@ def sentences(error: ValidationError, model: type[BaseModel]) -> Iterator[tuple[
 def _meant(location: Location, model: type[BaseModel]) -> Location | None:
     """Return the location of the known key that the unknown one at ``location`` must stand for."""
     section = _model_at(model, location[:-1])
-    key = _near(str(location[-1]), list(_fields(section))) if section else None
+    key = close_match(str(location[-1]), list(_fields(section))) if section else None
     return (*location[:-1], key) if key else None
 
 
@@ -183,25 +183,6 @@ def _not_one_of(expected: str, value: Any) -> str:
     return f"must be {expected}, not {shown(value)}" + (nearest(value, known) if isinstance(value, str) else "")
 
 
-def nearest(word: str, known: Sequence[str]) -> str:
-    """Return ``; did you mean 'x'?`` with the nearest of ``known``, or nothing when none is near."""
-    close = _near(word, known)
-    return f"; did you mean '{close}'?" if close else ""
-
-
-def near_name(name: str, known: Sequence[str]) -> str | None:
-    """Return the one of ``known`` that ``name`` most likely stands for, None where it may well be a name of its own."""
-    close = difflib.get_close_matches(name.lower(), known, 1, 0.8)
-    close = close or [other for other in known if len(name) >= 6 and other.startswith(name.lower())]
-    return close[0] if close else None
-
-
-def _near(word: str, known: Sequence[str]) -> str | None:
-    close = difflib.get_close_matches(word.lower(), known, 1)
-    close = close or [other for other in known if len(word) >= 3 and other.startswith(word.lower())]
-    return close[0] if close else None
-
-
 def _unknown_key(key: str, parent: Location, model: type[BaseModel]) -> str:
     section = _model_at(model, parent)
     keys = list(_fields(section)) if section else []
@@ -213,8 +194,8 @@ def _unknown_key(key: str, parent: Location, model: type[BaseModel]) -> str:
             others.setdefault(name, f"'{dotted(place)}'" if place else "the document's top")
     if key in others:
         return f"unknown key '{key}'; it belongs in {others[key]}"
-    if close := difflib.get_close_matches(key.lower(), others, 1):
-        return f"unknown key '{key}'; did you mean '{close[0]}' in {others[close[0]]}?"
+    if close := close_match(key, others):
+        return f"unknown key '{key}'; did you mean '{close}' in {others[close]}?"
     return f"unknown key '{key}'; the keys here are {', '.join(keys)}"
 
 

@@ -10,6 +10,7 @@ from modak.documents import Document
 from modak.dsl.answer import Answer, answer
 from modak.dsl.site import load_sites
 from modak.errors import InputError
+from modak.util.files import write_atomically
 
 
 def write_answer(
@@ -62,10 +63,6 @@ def _write_all(folder: Path, source: Path, done: Answer, document: object) -> No
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
-            fresh = folder / f".{name}.new"
-            fresh.write_text(text, encoding="utf-8", newline="")
-            if name.endswith(".sh"):
-                fresh.chmod(0o755)
-            fresh.replace(folder / name)
+            write_atomically(folder / name, text, mode=0o777 if name.endswith(".sh") else 0o666)
     except OSError as error:
         raise InputError(f"{folder} cannot be written: {error.strerror}") from None

@@ -7,9 +7,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from modak.catalogue.catalogue import Catalogue
+from modak.catalogue.recipe import recipes_of
 from modak.images.build import make_build
 from modak.images.define import define
-from modak.images.recipe import recipes_of
 from modak.model.plan import Plan, sha256_of
 
 FOLDER = "modak-images"

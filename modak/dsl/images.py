@@ -6,13 +6,13 @@ from functools import cached_property
 
 from modak.catalogue.catalogue import Catalogue
 from modak.catalogue.imagefile import preference
+from modak.catalogue.recipe import recipes_of
 from modak.dsl.imagebuild import built_entry
 from modak.dsl.model import JobBody, Mpi, Training
 from modak.dsl.site import Site
 from modak.errors import InfeasibleError, InputError
-from modak.images.recipe import recipes_of
-from modak.images.reference import parse
 from modak.model.image import ImageEntry
+from modak.model.reference import parse
 from modak.optimiser.conditions import satisfies
 
 

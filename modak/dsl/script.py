@@ -7,12 +7,12 @@ from importlib.resources import files
 from modak.dsl.imagebuild import FOLDER, BuiltImage
 from modak.dsl.model import Build
 from modak.errors import InputError
-from modak.images.reference import Reference, parse
-from modak.images.run import wrap
 from modak.jobs.script import environment_words, fill, optional_word, portable, word
 from modak.model.base import SchedulerName
 from modak.model.plan import Plan, Resources, sha256_of
+from modak.model.reference import Reference, parse
 from modak.model.request import JobOptions
+from modak.runtimes.run import wrap
 from modak.schedulers.base import JobSpec, Scheduler
 from modak.schedulers.process import GRACE
 from modak.schedulers.registry import get

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from modak.documents import check, read_document
-from modak.documents.faults import nearest
 from modak.errors import InfeasibleError, InputError
 from modak.model.base import RuntimeName
 from modak.model.image import MpiLibrary
 from modak.model.site import Infrastructure, SiteFile, SiteNode, SitePartition, SiteScript
 from modak.model.target import Accelerator, Facts, Node, Partition, Target, TargetType
+from modak.util.text import nearest
 
 RUNTIMES: tuple[RuntimeName, ...] = ("apptainer", "singularity")
 """Runtimes that start an image from its reference, by one command on every node."""

@@ -19,8 +19,7 @@ from modak.errors import InfeasibleError, InputError
 from modak.model.deployment import Deployment
 from modak.model.image import MpiLibrary
 from modak.model.target import Accelerator, Facts, Node
-
-_FAMILIES = {"x86": "x86_64", "amd": "x86_64", "arm": "aarch64", "power": "ppc64le"}
+from modak.util.architectures import FAMILIES
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ def _site(job: JobBody, sites: Sites, catalogue: Catalogue) -> Site:
         _check_hardware(job, site)
         return site
     build = job.optimisation.opt_build if job.optimisation and job.optimisation.enable_opt_build else None
-    family = _FAMILIES[build.cpu_type] if build and build.cpu_type else None
+    family = FAMILIES[build.cpu_type] if build and build.cpu_type else None
     vendor = build.acc_type if build and build.acc_type in ("nvidia", "amd") else "nvidia"
     drivers = [i.driver for i in catalogue.images.values() if i.accelerator == vendor and i.driver]
     gpus = options.request_gpus
@@ -99,7 +98,7 @@ def _check_hardware(job: JobBody, site: Site) -> None:
     if optimisation is None or not optimisation.enable_opt_build or partition is None:
         return
     build, node = optimisation.opt_build, partition.node
-    if build.cpu_type is not None and _FAMILIES[build.cpu_type] != node.cpu.arch:
+    if build.cpu_type is not None and FAMILIES[build.cpu_type] != node.cpu.arch:
         raise InfeasibleError(
             f"optimisation.opt_build.cpu_type: it is {build.cpu_type}, and the nodes of {site.target.name} are "
             f"{node.cpu.arch}"

@@ -12,9 +12,7 @@ from pathlib import Path
 from modak import __version__
 from modak.documents import LocalSource
 from modak.errors import InputError, JobError
-from modak.images.capabilities import check_source
 from modak.images.define import Definition
-from modak.images.reference import parse
 from modak.images.registry import is_loopback
 from modak.images.wheels import CONFIGURATION, fetch
 from modak.jobs.control import Jobs, Present
@@ -22,8 +20,10 @@ from modak.model.application import Application
 from modak.model.base import RuntimeName, SchedulerName
 from modak.model.job import JobResult
 from modak.model.plan import Candidate, Image, Plan, Prediction, Source, Versions, sha256_of
+from modak.model.reference import parse
 from modak.model.request import JobOptions, Request
 from modak.model.target import Facts, Target
+from modak.runtimes.capabilities import check_source
 
 COMPRESSIONS: Mapping[str, str] = {
     "gzip": "",

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from modak.images.recipe import Check, load_checks
+from modak.catalogue.recipe import Check, load_checks
 from modak.model.base import specifier_set
 from modak.model.image import ImageEntry
 

@@ -16,9 +16,9 @@ from modak.model.request import JobOptions
 from modak.model.target import Target
 
 if TYPE_CHECKING:
+    from modak.catalogue.recipe import Recipes
     from modak.images.define import Definition
     from modak.images.ensure import Images, Wish
-    from modak.images.recipe import Recipes
     from modak.images.store import Found, ImageStore
     from modak.jobs.control import Jobs
     from modak.schedulers.base import QueueState
@@ -42,11 +42,11 @@ def place_of(
     document: Path | None, config: Path | None, images: str | None, catalogue: Sequence[Path] = ()
 ) -> Iterator[Place]:
     """Yield the target that a deployment document describes, or this machine; ``images`` is its image folder."""
-    from modak.commands import _transport as transport_to
     from modak.documents import load_deployment
-    from modak.images.place import locate
     from modak.images.store import ImageStore
     from modak.jobs.control import Jobs
+    from modak.runtimes.place import locate
+    from modak.transport.connect import connect
 
     target, job = Target(name="localhost"), JobOptions()
     if document is not None:
@@ -55,7 +55,7 @@ def place_of(
     if images is not None:
         target = target.model_copy(update={"images": images})
     with ExitStack() as stack:
-        transport = transport_to(target, config, stack)
+        transport = connect(target, config, stack)
         printing = Printing()
         store = ImageStore(transport, locate(transport, target), limit=None, notice=printing.progress)
         jobs = Jobs(transport, reporter=printing)
@@ -65,8 +65,8 @@ def place_of(
 def show(name: str, catalogue: Sequence[Path], *, as_json: bool) -> None:
     """Print what is known of an image, and what its registry says of it."""
     from modak.images.ensure import check_name
-    from modak.images.reference import parse
     from modak.images.registry import resolve
+    from modak.model.reference import parse
 
     known = _known(catalogue)[0]
     check_name(name, known)
@@ -139,7 +139,7 @@ def verify(name: str, place: Place, wish: "Wish", keys: Sequence[Path]) -> None:
 
 def push(source: str, reference: str, place: Place, runtime: RuntimeName) -> None:
     """Send an image of the target to a registry, and print the reference that names its content."""
-    from modak.images.reference import parse
+    from modak.model.reference import parse
 
     print(place.store.push(source, parse(reference), runtime).reference)
 
@@ -184,7 +184,7 @@ def _there(store: "ImageStore", jobs: "Jobs", target: Target, job: JobOptions, f
 
 def _known(folders: Sequence[Path]) -> tuple[Mapping[str, ImageEntry], "Recipes"]:
     from modak.catalogue.catalogue import load_catalogue
-    from modak.images.recipe import recipes_of
+    from modak.catalogue.recipe import recipes_of
 
     catalogue = load_catalogue(list(folders))
     return catalogue.images, recipes_of(catalogue)

@@ -10,16 +10,17 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
+from modak.catalogue.recipe import Archive, Checkout, CMakeBuild, Compiler, Recipe, Recipes, load_recipes
 from modak.documents import check
 from modak.errors import InputError
 from modak.images.checks import test_program
 from modak.images.flags import Flags, flags_for, nearest_supported
 from modak.images.languages import LANGUAGES, Form, Language, comment_text
-from modak.images.recipe import Archive, Checkout, CMakeBuild, Compiler, Recipe, Recipes, load_recipes
-from modak.images.reference import parse
 from modak.model.image import ImageEntry
 from modak.model.plan import sha256_of
+from modak.model.reference import parse
 from modak.shell import quote
+from modak.util.architectures import MACHINES
 
 PREFIX = "/opt/modak"
 """The Python environment inside an image."""
@@ -34,7 +35,6 @@ _BASE_VARIABLES = (
 )
 _FOREIGN_SOURCES = "rm -f /etc/apt/sources.list.d/cuda*.list /etc/apt/sources.list.d/nvidia*.list"
 """NVIDIA's images name package archives whose key has changed since; nothing here comes from them."""
-_MACHINES = {"amd64": "x86_64", "arm64": "aarch64", "ppc64le": "ppc64le"}
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ class _Writer:
     def _base_blocks(self, form: Form) -> Iterator[Any]:
         from hpccm.primitives import baseimage, raw, shell
 
-        settings = {"_arch": _MACHINES[self.entry.architecture], "_distro": self._distribution(), "_docker_env": False}
+        settings = {"_arch": MACHINES[self.entry.architecture], "_distro": self._distribution(), "_docker_env": False}
         if self.base is None:
             reference = parse(self.entry.origin or self.entry.reference or "")
             if reference.scheme != "docker":

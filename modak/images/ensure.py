@@ -6,21 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from modak.documents.faults import nearest
+from modak.catalogue.recipe import Recipes
 from modak.errors import InputError, JobError, TargetError
 from modak.images.build import COMPRESSIONS, make_build, run_build
 from modak.images.pin import definition_for
-from modak.images.place import argument, pin
-from modak.images.recipe import Recipes
-from modak.images.reference import parse
 from modak.images.registry import resolve
 from modak.images.store import Found, ImageStore
 from modak.jobs.control import Jobs
 from modak.model.base import RuntimeName
 from modak.model.image import ImageEntry
 from modak.model.plan import Image
+from modak.model.reference import parse
 from modak.model.request import JobOptions
 from modak.model.target import Target
+from modak.runtimes.place import argument, pin
+from modak.util.text import nearest
 
 
 @dataclass(frozen=True)

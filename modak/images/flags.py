@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from modak.catalogue.recipe import Compiler
 from modak.errors import InputError
-from modak.images.recipe import Compiler
 from modak.shell import quote
 
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
+from modak.catalogue.recipe import Recipes
 from modak.errors import InputError, TargetError
 from modak.images.define import Definition, define, for_microarchitecture
-from modak.images.recipe import Recipes
-from modak.images.reference import parse
 from modak.images.registry import resolve
 from modak.images.store import ImageStore
 from modak.model.image import ImageEntry
 from modak.model.plan import Image, Plan
+from modak.model.reference import parse
 
 
 class Unavailable(Exception):

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 from modak.errors import InputError, TargetError
 from modak.images import manifest as answers
 from modak.images.credentials import Login, login_for
-from modak.images.reference import Reference
 from modak.model.image import Architecture
+from modak.model.reference import Reference
 
 if TYPE_CHECKING:
     import requests

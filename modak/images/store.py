@@ -10,16 +10,16 @@ from pathlib import Path
 from modak.errors import InputError, TargetError
 from modak.images import answers
 from modak.images.answers import Collected, Found
-from modak.images.capabilities import check_source, fault_of_signature
 from modak.images.credentials import Login, login_for
-from modak.images.place import SUFFIXES, argument, folder, pin
-from modak.images.reference import Reference
 from modak.images.registry import Resolved, is_loopback, resolve
 from modak.jobs.remote import Answer, StepError, call
 from modak.model.base import RuntimeName
 from modak.model.plan import Image, Plan
+from modak.model.reference import Reference
 from modak.model.target import Target
 from modak.numbers import digits
+from modak.runtimes.capabilities import check_source, fault_of_signature
+from modak.runtimes.place import SUFFIXES, argument, folder, pin
 from modak.transport.base import Transport
 
 STALL = 300

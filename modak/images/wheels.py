@@ -9,11 +9,11 @@ from pathlib import Path
 from modak.errors import InputError, TargetError
 from modak.images.define import WORK, Definition
 from modak.model.image import ImageEntry
+from modak.util.architectures import MACHINES
 
 CONFIGURATION = f"[global]\nno-index = true\nfind-links = {WORK}/pip\n"
 """What the image's pip is told when the packages come with the definition."""
 _LEGACY = {5: "manylinux1", 12: "manylinux2010", 17: "manylinux2014"}
-_MACHINES = {"amd64": "x86_64", "arm64": "aarch64", "ppc64le": "ppc64le"}
 
 
 def fetch(definition: Definition, folder: Path) -> list[Path]:
@@ -52,7 +52,7 @@ def _download(entry: ImageEntry, requirements: Path, folder: Path, more: list[st
 
 def _platforms(entry: ImageEntry) -> Iterator[str]:
     """Yield pip's names for what runs with the image's C library, the newest first."""
-    machine = _MACHINES[entry.architecture]
+    machine = MACHINES[entry.architecture]
     minor = int((entry.glibc or "0.0").split(".")[1])
     for number in range(minor, 4, -1):
         yield f"manylinux_2_{number}_{machine}"

@@ -8,12 +8,11 @@ starts.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib import resources
 
 from modak import shell
 from modak.model.image import MpiFamily
 from modak.model.plan import Plan, RankStart
+from modak.util.scripts import script_text
 
 KIND = "@modak-mpi-kind@"
 """Stands for the kind of library in a quoted command line: only the running job knows it."""
@@ -75,8 +74,5 @@ def checked(plan: Plan, argv: Sequence[str]) -> list[str]:
     return ["sh", "-c", _text("mpi_rank"), "modak-rank", KIND, str(plan.chosen.resources.ranks), *argv]
 
 
-@cache
 def _text(name: str) -> str:
-    text = resources.files(__package__).joinpath("sh", f"{name}.sh").read_text("utf-8")
-    # The comments stay here: what travels is what runs.
-    return "".join(f"{line}\n" for line in text.splitlines() if not line.lstrip().startswith("#"))
+    return script_text(__package__, "sh", f"{name}.sh")

@@ -4,14 +4,13 @@ import re
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 
 from modak import reported
 from modak.errors import TargetError
 from modak.shell import join
 from modak.terminal import excerpt
 from modak.transport.base import Completed, Transport
+from modak.util.scripts import script_text
 
 STEP_LIMIT = 300.0
 """Seconds after which a step is taken for hung."""
@@ -117,8 +116,5 @@ def token() -> str:
     return secrets.token_hex(8)
 
 
-@cache
 def _script(package: str, name: str) -> str:
-    text = resources.files(package).joinpath("sh", f"{name}.sh").read_text("utf-8")
-    # The comments stay here: what travels is what runs.
-    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
+    return script_text(package, "sh", f"{name}.sh").removesuffix("\n")

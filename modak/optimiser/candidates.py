@@ -1,6 +1,5 @@
 """Candidates: which lever sets are worth a look at a place, and which cannot or may not be used there."""
 
-import difflib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from modak.model.deployment import Deployment
 from modak.model.plan import Rejected
 from modak.optimiser.conditions import unmet
 from modak.optimiser.options import LeverSet, Option, Place
+from modak.util.text import nearest
 
 _MOST_PAIRS = 200
 
@@ -46,9 +46,7 @@ def check_names(catalogue: Catalogue, deployment: Deployment) -> None:
     exact = request.configuration.levers if request.configuration else []
     for name in (*request.require_levers, *request.forbid_levers, *exact):
         if name not in known:
-            close = difflib.get_close_matches(name, known, 1)
-            hint = f"; did you mean '{close[0]}'?" if close else ""
-            raise InputError(f"request: the catalogue has no lever '{name}'{hint}")
+            raise InputError(f"request: the catalogue has no lever '{name}'{nearest(name, known)}")
     if both := sorted(set(request.require_levers) & set(request.forbid_levers)):
         raise InputError(f"request: the lever '{both[0]}' is both required and forbidden")
 

@@ -10,6 +10,7 @@ from modak.optimiser.knowledge import Comparison, Knowledge
 from modak.optimiser.options import Option
 from modak.optimiser.prediction import predict
 from modak.performance.statistics import Interval
+from modak.util.text import plural
 
 _RANK = {"measurement": 0, "model": 1, "rule": 2, "none": 3}
 _WORDS: dict[Basis, str] = {
@@ -121,8 +122,7 @@ def _best(known: dict[Option, Comparison], predictions: dict[Option, Prediction]
 
 def _span(knowledge: Knowledge) -> str:
     workload = knowledge.evidence.work.workload
-    plural = "" if workload.units == 1 else "es" if workload.unit == "batch" else "s"
-    return f"{workload.units} {workload.unit}{plural}"
+    return plural(workload.units, workload.unit)
 
 
 def _nothing_known(knowledge: Knowledge, choice: Choice) -> str:

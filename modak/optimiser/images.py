@@ -5,7 +5,6 @@ import re
 from packaging.version import Version
 
 from modak.catalogue.catalogue import Catalogue
-from modak.catalogue.checking import FAMILIES
 from modak.catalogue.imagefile import PACKAGES
 from modak.errors import InputError
 from modak.model.application import Framework
@@ -13,6 +12,7 @@ from modak.model.image import ImageEntry, MpiLibrary
 from modak.model.target import Facts
 from modak.optimiser.conditions import below, satisfies
 from modak.optimiser.options import Place
+from modak.util.architectures import MACHINES
 
 UNKNOWN = "named by the application; what is inside is not known"
 """Summary of an image that the catalogue does not have."""
@@ -31,7 +31,7 @@ def find(text: str, catalogue: Catalogue, key: str = "application.image") -> Ima
         close = catalogue.nearest_image(text)
         hint = f"; did you mean '{close}'?" if close else ""
         raise InputError(f"{key}: the catalogue has no image '{text}'{hint}")
-    from modak.images.reference import parse
+    from modak.model.reference import parse
 
     reference = parse(text)
     for entry in catalogue.images.values():
@@ -72,7 +72,7 @@ def _framework(entry: ImageEntry, place: Place, framework: Framework | None) -> 
 
 def _processor(entry: ImageEntry, place: Place) -> str | None:
     have = place.node.microarchitecture
-    family = FAMILIES[entry.architecture]
+    family = MACHINES[entry.architecture]
     if have is not None:
         from archspec.cpu import TARGETS
 

@@ -11,6 +11,7 @@ from modak.catalogue.names import accelerator_name
 from modak.errors import InfeasibleError
 from modak.model.deployment import Deployment
 from modak.model.measurement import Measurement, Ratio
+from modak.model.nodes import node_of, partition_of
 from modak.model.plan import (
     Candidate,
     Image,
@@ -32,7 +33,7 @@ from modak.optimiser.modelled import Modelled, usable_model
 from modak.optimiser.options import Option, Place
 from modak.optimiser.places import Places, places_of
 from modak.optimiser.ranks import rank_start
-from modak.optimiser.resources import node_of, partition_of, resources_of, scheduler_of
+from modak.optimiser.resources import resources_of, scheduler_of
 from modak.optimiser.scale import Series, scale_of
 from modak.performance.matching import Work
 from modak.performance.records import Measurements, load_measurements

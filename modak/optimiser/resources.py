@@ -1,63 +1,15 @@
 """What is reserved: the job's options as nodes x ranks x threads, checked against the target."""
 
-import difflib
 import math
 
-from modak.errors import InfeasibleError, InputError, TargetError
+from modak.errors import InfeasibleError, TargetError
 from modak.model.base import SchedulerName
 from modak.model.deployment import Deployment
+from modak.model.nodes import node_of, partition_of
 from modak.model.plan import Plan, Resources
 from modak.model.target import Facts, Node, Partition
-
-
-def partition_of(deployment: Deployment, facts: Facts) -> Partition | None:
-    """Return the partition that the job goes to; None for a machine, or where the target's are not known.
-
-    What the user says of a partition stands over what was found. Raise InputError for a name that is not there and
-    InfeasibleError for a partition that is down.
-    """
-    if deployment.target.type == "machine":
-        return None
-    partitions = {p.name: p for p in facts.partitions}
-    for told in deployment.target.partitions:
-        partitions[told.name] = _merged(told, partitions.get(told.name))
-    wanted = deployment.job.partition
-    if not partitions:
-        return None
-    if wanted is not None and wanted not in partitions:
-        close = difflib.get_close_matches(wanted, partitions, 1)
-        names = f"did you mean '{close[0]}'?" if close else f"it has {', '.join(sorted(partitions))}"
-        raise InputError(f"job.partition: the target {deployment.target.name} has no partition '{wanted}'; {names}")
-    chosen = partitions[wanted] if wanted is not None else next((p for p in partitions.values() if p.default), None)
-    if chosen is not None and not chosen.available:
-        raise InfeasibleError(f"the partition {chosen.name} of {deployment.target.name} takes no jobs at present")
-    return chosen
-
-
-def _merged(told: Partition, found: Partition | None) -> Partition:
-    if found is None:
-        return told
-    node = told.node.model_dump(exclude_unset=True)
-    update = {key: getattr(told, key) for key in told.model_fields_set if key != "node"}
-    return found.model_copy(update={**update, "node": found.node.model_copy(update=_fields(told.node, node))})
-
-
-def _fields(node: Node, names: dict[str, object]) -> dict[str, object]:
-    return {name: getattr(node, name) for name in names}
-
-
-def node_of(deployment: Deployment, facts: Facts, partition: Partition | None) -> Node:
-    """Return the hardware of the node that the job will run on: told by the user, else the partition's, else found.
-
-    A partition that says nothing of its processor has the one that was found when it is the default.
-    """
-    node = facts.node
-    if partition is not None:
-        known = {name: getattr(partition.node, name) for name in Node.model_fields}
-        known = {name: value for name, value in known.items() if value not in (None, [])}
-        node = (facts.node if partition.default else Node()).model_copy(update=known)
-    told = deployment.target.node
-    return node if told is None else node.model_copy(update=_fields(told, dict.fromkeys(told.model_fields_set)))
+from modak.util.text import plural
+from modak.util.units import gib
 
 
 def price_of(plan: Plan) -> float | None:
@@ -114,12 +66,8 @@ def _check_cores(resources: Resources, where: str, node: Node) -> None:
     used = resources.ranks_per_node * (resources.threads or 1)
     if node.cores is not None and used > node.cores:
         threads = resources.threads or 1
-        layout = f"{_count(resources.ranks_per_node, 'rank')} on a node with {_count(threads, 'core')} each"
+        layout = f"{plural(resources.ranks_per_node, 'rank')} on a node with {plural(threads, 'core')} each"
         raise InfeasibleError(f"{layout} need {used} cores, and a node of {where} has {node.cores}")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _check_gpus(deployment: Deployment, where: str, node: Node, partition: Partition | None) -> None:
@@ -139,13 +87,6 @@ def _check_limits(deployment: Deployment, where: str, node: Node, partition: Par
         raise InfeasibleError(f"job.wall_time: {job.wall_time} s were asked for, and {where} permits {limit} s at most")
     for key, memory in (("job.memory", job.memory), ("application.workload.memory", needed)):
         if memory is not None and node.memory is not None and memory > node.memory:
-            raise InfeasibleError(f"{key}: {_gib(memory)} are needed, and a node of {where} has {_gib(node.memory)}")
+            raise InfeasibleError(f"{key}: {gib(memory)} are needed, and a node of {where} has {gib(node.memory)}")
     if needed is not None and job.memory is not None and needed > job.memory:
-        raise InfeasibleError(
-            f"job.memory: {_gib(job.memory)} are fewer than the {_gib(needed)} that the workload needs"
-        )
-
-
-def _gib(size: int) -> str:
-    amount = size / 1024**3
-    return f"{amount:.3g} GiB" if amount < 1000 else f"{amount:.0f} GiB"
+        raise InfeasibleError(f"job.memory: {gib(job.memory)} are fewer than the {gib(needed)} that the workload needs")

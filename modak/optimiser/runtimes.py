@@ -1,4 +1,4 @@
-"""Which release of a container runtime has the options that modak starts images with (see modak/images/run.py)."""
+"""Which release of a container runtime has the options that modak starts images with (see modak/runtimes/run.py)."""
 
 from typing import NamedTuple
 

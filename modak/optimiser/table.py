@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from modak.model.plan import Candidate, Plan, Prediction
+from modak.util.text import plural
 
 WIDTH = 100
 _MOST = 8
@@ -76,16 +77,12 @@ def _predicted(prediction: Prediction) -> str:
 
 def _reserved(plan: Plan) -> str:
     r = plan.chosen.resources
-    parts = [_count(r.nodes, "node"), _count(r.ranks, "rank")]
+    parts = [plural(r.nodes, "node"), plural(r.ranks, "rank")]
     if r.threads:
-        parts.append(f"{_count(r.threads, 'core')} per rank")
+        parts.append(f"{plural(r.threads, 'core')} per rank")
     if r.gpus:
-        parts.append(f"{_count(r.gpus, 'GPU')} per node")
+        parts.append(f"{plural(r.gpus, 'GPU')} per node")
     return ", ".join(parts)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _ranked(plan: Plan) -> list[tuple[Candidate, Prediction]]:

@@ -1,4 +1,4 @@
-"""The commands ``modak measurements import|record|export|list|forget`` and ``modak model fit|show|evaluate``."""
+"""The commands ``modak measurements import|record|export|list|forget``."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,7 +8,6 @@ import typer
 from modak.performance.places import STORE_VARIABLE
 
 measurements = typer.Typer(no_args_is_help=True, help="What was measured.", rich_markup_mode=None)
-model = typer.Typer(no_args_is_help=True, help="The time model.", rich_markup_mode=None)
 Store = Annotated[
     str | None,
     typer.Option(
@@ -116,48 +115,3 @@ def forget(
         raise InputError("say which ones by ID, --workload, --source or --before, or give --all alone")
     opened = Opened(store, make=False)
     typer.echo(f"{opened.forget(which)} forgotten, in {opened.name}")
-
-
-Folder = Annotated[
-    Path | None,
-    typer.Option("--folder", metavar="FOLDER", help="Of the model; in your data folder when absent."),
-]
-
-
-@model.command()
-def fit(
-    folder: Folder = None,
-    evaluation: Annotated[
-        bool, typer.Option(" /--no-evaluation", help="Leave out what it is worth, which takes a fit for each workload.")
-    ] = True,
-) -> None:
-    """Fit the model to everything measured, what ships and what the store has, and keep it for the plans to come."""
-    from modak.optimiser.evaluating import fit_now
-    from modak.performance.modelling import report
-    from modak.performance.places import model_folder
-    from modak.performance.timemodel import write_model
-
-    fitted = fit_now(judged=evaluation)
-    where = folder or model_folder()
-    write_model(where, fitted.description, fitted.contents)
-    typer.echo(report(fitted.description), nl=False)
-    typer.echo(f"written to {where}")
-
-
-@model.command()
-def show(folder: Folder = None) -> None:
-    """Show the fitted model: what it was fitted with, and how well it tells what it was not fitted with."""
-    from modak.performance.modelling import report
-    from modak.performance.places import model_folder
-    from modak.performance.timemodel import TimeModel
-
-    typer.echo(report(TimeModel(folder or model_folder()).description), nl=False)
-
-
-@model.command()
-def evaluate() -> None:
-    """Fit to everything measured but one workload, decide for that one, for each in turn; nothing is kept."""
-    from modak.optimiser.evaluating import fit_now
-    from modak.performance.modelling import report
-
-    typer.echo(report(fit_now().description), nl=False)

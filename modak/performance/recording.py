@@ -17,8 +17,8 @@ from modak.errors import InputError
 from modak.model.deployment import Deployment
 from modak.model.job import JobResult
 from modak.model.measurement import Configuration, Hardware, Measurement, Provenance, Run
+from modak.model.nodes import node_of, partition_of
 from modak.model.plan import Plan
-from modak.optimiser.resources import node_of, partition_of
 
 PLAN, JOB = "plan.json", "job.json"
 FIRST, LATER = "first_epoch_seconds", "later_epoch_seconds"

@@ -15,6 +15,7 @@ from modak.model.base import Line, Model, Name, NonNegative, Positive, Sha256
 from modak.performance.features import VERSION, Features, change, unknown, vector
 from modak.performance.places import MODEL_FILE
 from modak.performance.statistics import Interval
+from modak.util.files import write_atomically
 
 Phase = Literal["start", "compile", "steady"]
 PHASES: tuple[Phase, ...] = ("start", "compile", "steady")
@@ -238,10 +239,8 @@ def write_model(folder: Path, description: Description, contents: Mapping[Phase,
         folder.mkdir(parents=True, exist_ok=True)
         (folder / DESCRIPTION).unlink(missing_ok=True)
         for phase, content in contents.items():
-            (folder / f"{phase}.onnx").write_bytes(content)
+            write_atomically(folder / f"{phase}.onnx", content)
         text = json.dumps(description.model_dump(mode="json", by_alias=True), indent=2, sort_keys=True) + "\n"
-        fresh = folder / f".{DESCRIPTION}.new"
-        fresh.write_text(text, encoding="utf-8")
-        fresh.replace(folder / DESCRIPTION)
+        write_atomically(folder / DESCRIPTION, text)
     except OSError as error:
         raise InputError(f"{folder}: the model cannot be written: {error.strerror}") from None

@@ -21,6 +21,7 @@ from modak.schedulers.pbs import (
     of_exit,
     waits_for,
 )
+from modak.util.units import kibibytes
 
 _NEGATIVE: Mapping[int, tuple[JobState, str]] = {
     -24: ("failed", "it used more cores than it reserved"),
@@ -69,7 +70,7 @@ class OpenPBS(PBS):
         chunks = []
         for nodes, ranks, host in shares:
             memory = o.memory if o.memory_per_core is None else o.memory_per_core * ranks * cores
-            size = "" if memory is None else f":mem={-(-memory // 1024)}kb"
+            size = "" if memory is None else f":mem={kibibytes(memory)}kb"
             chunks.append(f"{nodes}:ncpus={ranks * cores}:mpiprocs={ranks}{size}{suffix}{host}")
         yield f"-l select={'+'.join(chunks)}"
         yield f"-l place=scatter{':excl' if o.exclusive else ''}"

@@ -134,20 +134,6 @@ def begin_time(job: JobSpec, scheduler: str) -> datetime | None:
     raise refused(scheduler, "job.begin", f"'{text}' is no date and time", "write it as 2030-12-31T23:59")
 
 
-def clock(seconds: int) -> str:
-    """Return ``H:MM:SS``, hours without a limit, for a number of seconds."""
-    return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-
-
-def seconds_of(text: str) -> int | None:
-    """Return seconds for ``[D-][H:]MM:SS`` or plain seconds; None for anything else, such as UNLIMITED."""
-    match = re.fullmatch(r"(?:(\d{1,9})-)?(?:(\d{1,9}):)?(\d{1,9}):(\d{1,9})", text.strip(), re.ASCII)
-    if match:
-        days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-        return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-    return int(text) if re.fullmatch(r"\d{1,12}", text.strip(), re.ASCII) else None
-
-
 @dataclass(frozen=True)
 class Array:
     """The tasks of an array job."""

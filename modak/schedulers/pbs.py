@@ -13,6 +13,7 @@ from modak.schedulers.base import NO_FOLDER, JobSpec, QueueState, Scheduler
 from modak.schedulers.states import of_array, unreachable, words
 from modak.schedulers.steps import reach, step
 from modak.transport.base import Completed
+from modak.util.units import clock, seconds_of
 
 ID = r"\d{1,18}(\[\d{0,18}\])?(\.[A-Za-z0-9_.-]{1,255})?"
 NODE_RESTARTED: Mapping[int, tuple[JobState, str]] = dict.fromkeys(
@@ -124,7 +125,7 @@ class PBS(Scheduler):
             yield f"-q {opt.checked(self._words, 'job.partition', o.partition)}"
         yield from self._quality(job)
         if o.wall_time is not None:
-            yield f"-l walltime={opt.clock(o.wall_time)}"
+            yield f"-l walltime={clock(o.wall_time)}"
         yield from self._resources(job)
         if array := opt.array(job, self._words):
             yield self._array(array)
@@ -318,8 +319,8 @@ def base_of(job: Job) -> QueueState:
     """Return what does not depend on the job's state: its hosts, seconds so far, and their limit."""
     return QueueState(
         "queued",
-        elapsed=opt.seconds_of(job.get("resources_used.walltime")),
-        limit=opt.seconds_of(job.get("Resource_List.walltime")),
+        elapsed=seconds_of(job.get("resources_used.walltime")),
+        limit=seconds_of(job.get("Resource_List.walltime")),
         nodes=_nodes_of(job),
     )
 

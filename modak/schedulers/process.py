@@ -12,6 +12,7 @@ from modak.schedulers.base import JobSpec, QueueState, Scheduler
 from modak.schedulers.states import unreachable
 from modak.schedulers.steps import step
 from modak.transport.base import Completed
+from modak.util.units import seconds_of
 
 _WORDS = "a plain machine"
 GRACE = 10
@@ -94,7 +95,7 @@ class Process(Scheduler):
         if done.returncode != 0:
             raise unreachable("the machine", done)
         lines = re.findall(r"^modak-process (\d+-\w+) +(\S*)$", done.stdout, re.MULTILINE | re.ASCII)
-        known = {number: QueueState("running", elapsed=opt.seconds_of(elapsed)) for number, elapsed in lines}
+        known = {number: QueueState("running", elapsed=seconds_of(elapsed)) for number, elapsed in lines}
         return {asked: known[asked] for asked in ids if asked in known}
 
     def cancel_command(self, ids: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from modak.schedulers.slurm_states import from_accounting, from_record, from_row
 from modak.schedulers.states import of_array, unreachable, words
 from modak.schedulers.steps import reach, step
 from modak.transport.base import Completed
+from modak.util.units import clock, mebibytes
 
 _WORDS = "Slurm"
 _PREFIXES = ("sbatch: error:", "sbatch: fatal:", "Batch job submission failed:", "allocation failure:")
@@ -66,7 +67,7 @@ class Slurm(Scheduler):
         if o.qos is not None:
             yield f"qos={opt.checked(_WORDS, 'job.qos', o.qos)}"
         if o.wall_time is not None:
-            yield f"time={o.wall_time // 86400}-{opt.clock(o.wall_time % 86400)}"
+            yield f"time={o.wall_time // 86400}-{clock(o.wall_time % 86400)}"
         yield from self._resources(job)
         yield from self._placement(job)
         if array := opt.array(job, _WORDS):
@@ -85,9 +86,9 @@ class Slurm(Scheduler):
         layout = opt.layout(job, _WORDS)
         yield from _shape(layout)
         if o.memory is not None:
-            yield f"mem={_mebibytes(o.memory)}M"
+            yield f"mem={mebibytes(o.memory)}M"
         if o.memory_per_core is not None:
-            yield f"mem-per-cpu={_mebibytes(o.memory_per_core)}M"
+            yield f"mem-per-cpu={mebibytes(o.memory_per_core)}M"
         if job.resources.gpus:
             spelling = job.target.gpu_spelling or "gres=gpu:{count}"
             pattern = r"(gres=gpu:|gpus-per-node=)([A-Za-z0-9_.-]+:)?\{count\}"
@@ -197,10 +198,6 @@ def _shape(layout: opt.Layout) -> Iterator[str]:
     yield f"ntasks-per-node={max(layout.per_node())}"
     if layout.cores is not None:
         yield f"cpus-per-task={layout.cores}"
-
-
-def _mebibytes(size: int) -> int:
-    return -(-size // 1024**2)
 
 
 def _unset_for(job: JobSpec) -> str:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from modak.model.job import ENDS, JobState
 from modak.numbers import digits
 from modak.schedulers.base import QueueState
-from modak.schedulers.options import TASKS, hosts, ranges, seconds_of
+from modak.schedulers.options import TASKS, hosts, ranges
+from modak.util.units import seconds_of
 
 STATES: Mapping[str, JobState] = {
     "PENDING": "queued",

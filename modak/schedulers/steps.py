@@ -1,10 +1,9 @@
 """The longer commands: POSIX shell in files of its own, its arguments the only thing that changes."""
 
 from collections.abc import Sequence
-from functools import cache
-from importlib import resources
 
 from modak import shell
+from modak.util.scripts import script_text
 
 
 def step(name: str, arguments: Sequence[str], *, after: str = "", program: str = "") -> str:
@@ -21,8 +20,5 @@ def reach(program: str = "") -> str:
     return _text("reach") + (f"reach {program}\n" if program else "")
 
 
-@cache
 def _text(name: str) -> str:
-    text = resources.files(__package__).joinpath("sh", f"{name}.sh").read_text("utf-8")
-    # The comments stay here: what travels is what runs.
-    return "".join(f"{line}\n" for line in text.splitlines() if not line.lstrip().startswith("#"))
+    return script_text(__package__, "sh", f"{name}.sh")

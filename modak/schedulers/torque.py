@@ -21,6 +21,7 @@ from modak.schedulers.pbs import (
     waits_for,
 )
 from modak.schedulers.process import GRACE
+from modak.util.units import kibibytes
 
 # Torque's own endings; whatever else is negative is a failure to start or to keep the job.
 _NEGATIVE: Mapping[int, tuple[JobState, str]] = {
@@ -95,9 +96,9 @@ class Torque(PBS):
         yield f"-l nodes={'+'.join(parts)}"
         memory = job.options.memory
         if memory is not None:
-            yield f"-l mem={-(-memory * layout.nodes // 1024)}kb"
+            yield f"-l mem={kibibytes(memory * layout.nodes)}kb"
         if job.options.memory_per_core is not None:
-            yield f"-l mem={-(-job.options.memory_per_core * layout.nodes * slots // 1024)}kb"
+            yield f"-l mem={kibibytes(job.options.memory_per_core * layout.nodes * slots)}kb"
 
     def _properties(self, job: JobSpec) -> str:
         constraint = job.options.constraint

@@ -13,17 +13,17 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.results import result
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
 
 try:
+    from modak.catalogue.recipe import recipes_of
     from modak.catalogue.site import catalogue_for
     from modak.documents import check, plain
     from modak.errors import InputError
     from modak.images.ensure import Images, Wish
     from modak.images.pin import microarchitecture_of, pinned
-    from modak.images.place import locate
-    from modak.images.recipe import recipes_of
     from modak.images.store import ImageStore, read_keys
     from modak.model.plan import Image, Plan
     from modak.model.request import JobOptions
     from modak.model.target import Target
+    from modak.runtimes.place import locate
     from modak.terminal import visible
 except ImportError:
     pass  # ModakAction says so before anything here is used

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 with suppress(ImportError):  # ModakAction says so before anything here is used
     from modak.terminal import excerpt, lines, visible
+    from modak.util.units import clock
 
 METRICS = 50
 """Metrics of a job that are shown; all of them are in what the task returns."""
@@ -62,8 +63,8 @@ class DisplayReporter:
         if state.start:
             parts.append(f"expected to start at {state.start}")
         if state.elapsed is not None:
-            limit = f" of {_clock(state.limit)}" if state.limit else ""
-            parts.append(f"after {_clock(state.elapsed)}{limit}")
+            limit = f" of {clock(state.limit)}" if state.limit else ""
+            parts.append(f"after {clock(state.elapsed)}{limit}")
         if state.nodes:
             parts.append(f"on {', '.join(state.nodes)}")
         self._show(" ".join(parts))
@@ -97,7 +98,3 @@ def _shortened(value: Any) -> str:
     if isinstance(value, list) and len(value) > 6:
         return f"{value[0]}, {value[1]}, ... {value[-1]} ({len(value)} values)"
     return ", ".join(str(item) for item in value) if isinstance(value, list) else str(value)
-
-
-def _clock(seconds: int) -> str:
-    return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"

@@ -14,8 +14,8 @@ from ansible.utils.vars import load_extra_vars
 
 try:
     from modak.documents import RunOptions, plain
-    from modak.documents.faults import near_name
     from modak.errors import InputError
+    from modak.util.text import close_match
 except ImportError:
     pass  # the actions say so before anything here is used
 
@@ -37,7 +37,7 @@ def check_extra_variables(loader: DataLoader, names: Collection[str]) -> None:
     """
     known = [*SECTIONS, DOCUMENTS, *options()]
     for name in load_extra_vars(loader):
-        if name in names and name not in known and (near := near_name(name, known)):
+        if name in names and name not in known and (near := close_match(name, known, cutoff=0.8, prefix=6)):
             raise InputError(f"the extra variable '{name}' is unknown; did you mean '{near}'?")
 
 

@@ -13,13 +13,13 @@ import pytest
 from containers import FAST, SCRIPT, Containers, UserTransport
 from modak.catalogue.catalogue import load_catalogue
 from modak.images.ensure import Images, Wish
-from modak.images.reference import parse
 from modak.images.registry import resolve
 from modak.images.store import ImageStore
 from modak.jobs.control import Jobs
 from modak.jobs.settings import Patience
 from modak.model.image import ImageEntry
 from modak.model.plan import Image
+from modak.model.reference import parse
 from modak.model.target import Polling, Target
 from rig import Rig
 

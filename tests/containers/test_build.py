@@ -13,11 +13,11 @@ import pytest
 
 from containers import Containers, UserTransport
 from imagelocks import held, process_of
+from modak.catalogue.recipe import DATA, Recipes
 from modak.errors import JobError, TargetError
 from modak.images.build import Build, make_build, run_build
 from modak.images.ensure import Images, Wish
 from modak.images.pin import definition_for
-from modak.images.recipe import DATA, Recipes
 from modak.images.store import ImageStore
 from modak.jobs.control import Jobs
 from modak.jobs.settings import Patience, Silent

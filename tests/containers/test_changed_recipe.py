@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from containers import Containers, UserTransport
+from modak.catalogue.recipe import recipes_of
 from modak.catalogue.site import catalogue_for
 from modak.documents import find_sources, parse_deployment
 from modak.images.ensure import Images, Wish
-from modak.images.recipe import recipes_of
 from modak.images.store import ImageStore, realise
 from modak.jobs.control import Jobs
 from modak.jobs.settings import Patience

@@ -10,10 +10,10 @@ import pytest
 
 from containers import Containers
 from imagelocks import held
+from modak.catalogue.recipe import DATA, Recipes
 from modak.errors import JobError
 from modak.images.build import Build, make_build, run_build
 from modak.images.pin import definition_for
-from modak.images.recipe import DATA, Recipes
 from modak.images.store import ImageStore
 from modak.jobs.control import Jobs
 from modak.model.image import ImageEntry

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from containers import Containers, UserTransport
+from modak.catalogue.recipe import DATA, Recipes
 from modak.errors import JobError
 from modak.images import build as building
 from modak.images.build import make_build, run_build
 from modak.images.pin import definition_for
-from modak.images.recipe import DATA, Recipes
 from modak.images.store import ImageStore
 from modak.jobs.control import Jobs
 from modak.jobs.settings import Patience

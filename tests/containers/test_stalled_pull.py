@@ -12,10 +12,10 @@ import pytest
 from containers import Containers, UserTransport
 from modak.errors import TargetError
 from modak.images import store as storing
-from modak.images.reference import parse
 from modak.images.registry import resolve
 from modak.images.store import ImageStore
 from modak.model.plan import Image
+from modak.model.reference import parse
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from modak.images.recipe import DATA, Recipe, Recipes
+from modak.catalogue.recipe import DATA, Recipe, Recipes
 from modak.model.image import ImageEntry
 
 TABLE = yaml.safe_load(Path("tests/data/images/injections.yaml").read_text(encoding="utf-8"))

@@ -13,6 +13,7 @@ from modak.schedulers.gridengine.states import parse_answer
 from modak.schedulers.states import unreachable, words
 from modak.schedulers.steps import reach, step
 from modak.transport.base import Completed
+from modak.util.units import mebibytes
 
 _LABEL = "Grid Engine"
 _FOLDER = r"/[A-Za-z0-9_./+@=~-]*"
@@ -101,9 +102,9 @@ class GridEngine(Scheduler):
             raise opt.refused(_LABEL, "target.parallel_environment", why, "name one; 'qconf -spl' lists them")
         if o.memory is not None:
             # Not h_vmem, a limit of addresses: frameworks reserve many times of what they use.
-            yield f"-l mem_free={_mebibytes(o.memory)}M"
+            yield f"-l mem_free={mebibytes(o.memory)}M"
         if o.memory_per_core is not None:
-            yield f"-l mem_free={_mebibytes(o.memory_per_core * max(layout.per_node()) * (layout.cores or 1))}M"
+            yield f"-l mem_free={mebibytes(o.memory_per_core * max(layout.per_node()) * (layout.cores or 1))}M"
         if job.resources.gpus:
             spelling = job.target.gpu_spelling or "gpu={count}"
             hint = "write 'NAME={count}' with the name of a consumable that is counted per job"
@@ -213,10 +214,6 @@ def _tasks(array: opt.Array) -> Iterator[str]:
 def _parents(text: str) -> list[str]:
     hint = "write 'afterany:ID': a job is released however the other ended"
     return opt.checked(_LABEL, "job.dependency", text, r"afterany(:\d+)+", hint).split(":")[1:]
-
-
-def _mebibytes(size: int) -> int:
-    return -(-size // 1024**2)
 
 
 def _number(text: str) -> str:

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 from modak.model.job import JobState
 from modak.schedulers.base import QueueState
-from modak.schedulers.options import ranges, seconds_of
+from modak.schedulers.options import ranges
 from modak.schedulers.states import of_array
+from modak.util.units import seconds_of
 
 _ELEMENT = re.compile(r"\s*<(\w+)>([^<]*)</\1>\s*")
 _MOST_TASKS = 75_000

@@ -6,8 +6,8 @@ from archspec.cpu import TARGETS
 from modak.catalogue import load_catalogue
 from modak.catalogue.imagefile import Alike, ImageIndex
 from modak.catalogue.names import accelerator_name
-from modak.images.reference import parse
 from modak.model.image import ImageEntry
+from modak.model.reference import parse
 
 TABLE_I = [
     ("tensorflow", "1.14", ["hub", "pip"], None),

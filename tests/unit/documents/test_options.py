@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from modak.documents import PlaybookOptions, parse_options, read_description
-from modak.documents.faults import near_name
 from modak.errors import InputError
+from modak.util.text import close_match
 
 NAMES = ["application", "target", "other_targets", "request", "job", "deployment", "secret_commands"]
 NAMES += list(PlaybookOptions.model_fields)
@@ -63,7 +63,7 @@ def test_variables_of_another_type(given: dict[str, Any], sentence: str) -> None
     ],
 )  # fmt: skip
 def test_names_that_are_nearly_ours(name: str, near: str | None) -> None:
-    assert near_name(name, NAMES) == near
+    assert close_match(name, NAMES, cutoff=0.8, prefix=6) == near
 
 
 def test_documents_may_hold_all_options_but_the_permission(tmp_path: Path) -> None:

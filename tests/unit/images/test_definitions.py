@@ -11,10 +11,10 @@ import pytest
 from spython.main.parse.parsers import get_parser
 
 from modak.catalogue.catalogue import load_catalogue
+from modak.catalogue.recipe import Compiler, Recipes, load_recipes
 from modak.errors import InputError
 from modak.images.define import Definition, compiler_of, define, for_microarchitecture
 from modak.images.flags import flags_for, nearest_supported
-from modak.images.recipe import Compiler, Recipes, load_recipes
 from modak.model.image import ImageEntry
 
 IMAGES = load_catalogue().images

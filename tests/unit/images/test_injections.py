@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 
 from injections import ATTACKS, LITERAL, Attack, documents, unchecked
 from modak.catalogue.cli import app
+from modak.catalogue.recipe import Recipe
 from modak.errors import InputError
 from modak.images.define import define
 from modak.images.languages import LANGUAGES, Form
-from modak.images.recipe import Recipe
 
 ORIGIN = "docker://docker.io/library/debian:12"
 

@@ -13,8 +13,8 @@ import yaml
 
 from modak.errors import InputError, TargetError
 from modak.images.credentials import Login
-from modak.images.reference import parse
 from modak.images.registry import Resolved, resolve
+from modak.model.reference import parse
 
 CASES = yaml.safe_load((Path(__file__).parents[2] / "data" / "images" / "odd_registry.yaml").read_text())
 

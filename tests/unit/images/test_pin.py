@@ -7,8 +7,8 @@ import modak.images.pin
 from modak.catalogue.catalogue import load_catalogue
 from modak.errors import InputError, TargetError
 from modak.images.pin import Unavailable, definition_for, pinned, registry_of
-from modak.images.reference import Reference
 from modak.model.plan import Plan
+from modak.model.reference import Reference
 
 IMAGES = load_catalogue().images
 DIGEST = "sha256:" + "0123456789abcdef" * 4

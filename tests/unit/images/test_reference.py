@@ -4,10 +4,10 @@ import pytest
 import yaml
 
 from modak.errors import InputError
-from modak.images.place import argument, folder, pin
-from modak.images.reference import parse
 from modak.model.plan import Image
+from modak.model.reference import parse
 from modak.model.target import Target
+from modak.runtimes.place import argument, folder, pin
 
 TABLE = yaml.safe_load(Path("tests/data/images/references.yaml").read_text())
 DIGEST = "sha256:" + "0123456789abcdef" * 4

@@ -11,8 +11,8 @@ import pytest
 
 from modak.errors import InputError, TargetError
 from modak.images.credentials import Login
-from modak.images.reference import parse
 from modak.images.registry import is_loopback, resolve
+from modak.model.reference import parse
 
 Answer = Callable[[str, dict[str, str]], tuple[int, dict[str, str], bytes]]
 INDEX = "application/vnd.oci.image.index.v1+json"

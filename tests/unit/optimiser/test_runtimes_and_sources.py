@@ -5,14 +5,14 @@ from datetime import UTC, datetime
 import pytest
 
 from modak.errors import InfeasibleError, InputError
-from modak.images.capabilities import SOURCES, kind_of
-from modak.images.place import argument
-from modak.images.reference import parse
 from modak.model.base import RuntimeName
 from modak.model.deployment import Deployment
 from modak.model.plan import Image
+from modak.model.reference import parse
 from modak.model.target import Facts
 from modak.optimiser import make_plan
+from modak.runtimes.capabilities import SOURCES, kind_of
+from modak.runtimes.place import argument
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 REFERENCES = {

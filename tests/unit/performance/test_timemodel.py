@@ -11,7 +11,7 @@ from modak.catalogue import load_catalogue
 from modak.errors import InputError
 from modak.model.application import Workload
 from modak.model.measurement import Configuration, Hardware
-from modak.performance.cli import model as commands
+from modak.optimiser.cli import model as commands
 from modak.performance.estimators import PARTS, Row
 from modak.performance.estimators import fitted as fitted_to
 from modak.performance.features import Case, change, features

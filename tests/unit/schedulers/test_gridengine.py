@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 import yaml
 
-from modak.discovery.gridengine import parse_qhost, parse_size
+from modak.discovery.gridengine import parse_qhost
 from modak.errors import InputError, JobError, TargetError
 from modak.schedulers import registry
 from modak.schedulers.detect import Recognised, recognise
 from modak.transport.base import Completed
+from modak.util.units import size_of
 from scheduler_parts import DATA, TAG, make
 
 FOLDER = DATA / "schedulers" / "gridengine"
@@ -109,11 +110,4 @@ def test_recognised_by_the_help_of_qsub(text: str, version: str) -> None:
 def test_queues_and_hosts() -> None:
     (queue,) = parse_qhost((DATA / "discovery" / "gridengine-qhost.xml").read_text())
     assert (queue.name, queue.nodes, queue.available, queue.default) == ("all.q", 2, True, True)
-    assert (queue.node.cores, queue.node.memory) == (4, parse_size("23.5G"))
-
-
-@pytest.mark.parametrize(
-    ("text", "size"), [("512M", 512 * 1024**2), ("-", None), ("²G", None), ("1e9G", None), ("0.0", None)]
-)
-def test_sizes(text: str, size: int | None) -> None:
-    assert parse_size(text) == size
+    assert (queue.node.cores, queue.node.memory) == (4, size_of("23.5G"))

@@ -9,6 +9,7 @@ from modak.schedulers import options, registry
 from modak.schedulers.base import QueueState
 from modak.schedulers.slurm_states import from_row
 from modak.transport.base import Completed
+from modak.util.units import seconds_of
 from odd_answers import scheduler_answers, texts
 
 
@@ -68,7 +69,7 @@ def test_ids_or_one_clean_error(scheduler: str) -> None:
     ],
 )
 def test_times(text: str, seconds: int | None) -> None:
-    assert options.seconds_of(text) == seconds
+    assert seconds_of(text) == seconds
 
 
 def test_an_array_larger_than_any_is_not_spread_out() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from modak.errors import InputError
 from modak.kept import kept_plan
-from modak.state import is_own, keyed_hash, remember, state_folder, write_private
+from modak.state import is_own, keyed_hash, remember, state_folder
 
 
 @pytest.fixture(autouse=True)
@@ -65,15 +65,3 @@ def test_a_pipe_in_place_of_a_plan_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "run" / "plan.json")
     with pytest.raises(InputError, match=r"plan\.json: this is not a file; remove it"):
         kept_plan(tmp_path, "run")
-
-
-def test_a_private_file_is_whole_or_not_there(tmp_path: Path) -> None:
-    file = tmp_path / "plan.json"
-    file.write_text("old")
-    file.chmod(0o644)
-    write_private(file, "new")
-    assert (file.read_text(), mode(file)) == ("new", 0o600)
-    with pytest.raises(UnicodeEncodeError):
-        write_private(file, "\ud800")
-    assert file.read_text() == "new"
-    assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]

@@ -3,12 +3,12 @@
 import posixpath
 
 from modak.errors import InputError, TargetError
-from modak.images.capabilities import check_source
-from modak.images.reference import Reference, parse
 from modak.model.base import RuntimeName
 from modak.model.plan import Image
+from modak.model.reference import Reference, parse
 from modak.model.target import Target
 from modak.reported import absolute_path
+from modak.runtimes.capabilities import check_source
 from modak.transport.base import Transport
 
 SUFFIXES: dict[RuntimeName, str] = {"apptainer": ".sif", "singularity": ".sif", "charliecloud": ".sqfs"}

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from modak.errors import InputError
-from modak.images.reference import Reference
 from modak.model.base import RuntimeName
+from modak.model.reference import Reference
 
 SourceKind = Literal["layers", "sif artefact", "library", "sif file", "squashfs file", "file", "build"]
 """What a reference leads to: ``docker://``, ``oras://``, ``library://``, a file by its ending, ``build://``."""

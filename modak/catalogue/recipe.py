@@ -13,7 +13,7 @@ from modak.errors import InputError
 from modak.model.base import Line, Model, Name, Sha256, Specifier, VariableName, VersionText
 from modak.model.image import DefinitionText, ImageAccelerator, definition_text
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parent / "data" / "recipes"
 Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.+_-]*$")]
 """A name that means the same in every shell."""
 Url = Annotated[str, StringConstraints(pattern=r"^https://[A-Za-z0-9._~:/?#@!&=%+,;-]+$")]
@@ -205,7 +205,7 @@ def contents_of(catalogue: Catalogue) -> Iterator[tuple[str, bytes]]:
 
 def _folders(catalogue: Catalogue) -> list[Path]:
     folders = dict.fromkeys(source.path.parent / "recipes" for source in catalogue.sources)
-    return [folder for folder in folders if folder.is_dir()]
+    return [folder for folder in folders if folder != DATA and folder.is_dir()]
 
 
 @cache

@@ -9,9 +9,10 @@ from importlib.resources import files
 import yaml
 
 from modak.errors import InputError
-from modak.images.place import argument
 from modak.model.base import RuntimeName
 from modak.model.plan import Plan
+from modak.runtimes.place import argument
+from modak.util.scripts import script_text
 
 CHARLIECLOUD_MOUNT, CHARLIECLOUD_SCRATCH = "/mnt/0", "/mnt/1"
 """Mount points that every Charliecloud image has: read-only images get no new ones."""
@@ -75,16 +76,13 @@ def environment_pattern(names: set[str]) -> str:
 
 @cache
 def _kept() -> dict[str, list[str]]:
-    text = files("modak.images").joinpath("data/kept_environment.yaml").read_text(encoding="utf-8")
+    text = files("modak.runtimes").joinpath("data/kept_environment.yaml").read_text(encoding="utf-8")
     loaded: dict[str, list[str]] = yaml.safe_load(text)
     return loaded
 
 
-@cache
 def _enter_script() -> str:
-    text = files("modak.images").joinpath("data/enter.sh").read_text(encoding="utf-8")
-    # The comments stay here: what travels is what runs.
-    return "".join(line for line in text.splitlines(keepends=True) if not line.lstrip().startswith("#"))
+    return script_text(__package__, "data", "enter.sh")
 
 
 def _enter(runtime: RuntimeName, names: set[str]) -> list[str]:

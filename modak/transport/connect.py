@@ -1,0 +1,31 @@
+"""The transport to a target without Ansible: this machine, or SSH."""
+
+import os
+from contextlib import ExitStack
+from pathlib import Path
+
+from modak.model.target import Target
+from modak.transport.base import Transport
+
+
+def connect(target: Target, config: Path | None, stack: ExitStack) -> Transport:
+    """Return the transport to the target, which ``stack`` closes; ``config`` replaces the user's SSH configuration."""
+    if target.host is None:
+        from modak.transport.local import LocalTransport
+
+        return LocalTransport()
+    from modak.transport.ssh import SshTransport
+
+    transport = SshTransport(
+        target.host,
+        user=target.user,
+        port=target.port,
+        config=config,
+        private_key=_path(target.private_key),
+        known_hosts=_path(target.known_hosts),
+    )
+    return stack.enter_context(transport)
+
+
+def _path(text: str | None) -> Path | None:
+    return Path(os.path.expandvars(text)).expanduser() if text is not None else None

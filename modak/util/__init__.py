@@ -1,0 +1,1 @@
+"""What every layer may use: files, text, numbers with units, names of processors; it imports nothing else of modak."""

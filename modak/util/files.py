@@ -1,0 +1,45 @@
+"""Files that are written whole or not at all."""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+PRIVATE = 0o600
+
+
+def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o666) -> None:
+    """Replace ``path`` by a file with ``content``, synced; its permissions are ``mode`` less the umask.
+
+    A reader meets the old file or the new one. OSError or UnicodeError where it cannot be written; the old file stays.
+    """
+    with _written(path, content, mode) as temporary:
+        temporary.replace(path)
+
+
+def create_once(path: Path, content: str | bytes, *, mode: int = PRIVATE) -> None:
+    """Create ``path`` with ``content``; where another process is faster, its file stays."""
+    with _written(path, content, mode) as temporary:
+        with suppress(FileExistsError):
+            os.link(temporary, path)
+        temporary.unlink()
+
+
+@contextmanager
+def _written(path: Path, content: str | bytes, mode: int) -> Iterator[Path]:
+    """Yield a new file beside ``path``, which is removed where anything fails."""
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}")
+    # Not mkstemp: its files are 0600 whatever the umask says, and what others are to read must follow the umask.
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        yield temporary
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise

@@ -1,0 +1,34 @@
+"""Text for messages: nearest matches and plurals."""
+
+import difflib
+from collections.abc import Iterable
+
+
+def close_match(name: str, candidates: Iterable[str], *, cutoff: float = 0.6, prefix: int = 3) -> str | None:
+    """Return the candidate that ``name`` is most likely meant to be, None where none is close; case does not matter.
+
+    A name of ``prefix`` characters or more is close to a candidate that begins with it, too.
+    """
+    by_lower = {candidate.lower(): candidate for candidate in candidates}
+    lower = name.lower()
+    close = difflib.get_close_matches(lower, by_lower, 1, cutoff)
+    close = close or [other for other in by_lower if len(name) >= prefix and other.startswith(lower)]
+    return by_lower[close[0]] if close else None
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str:
+    """Return ``; did you mean 'x'?`` with the closest candidate, or an empty text when none is close."""
+    close = close_match(name, candidates)
+    return f"; did you mean '{close}'?" if close else ""
+
+
+def plural(number: int, noun: str) -> str:
+    """Return the number with its noun: ``1 core``, ``2 cores``, ``2 batches``."""
+    end = "" if number == 1 else "es" if noun.endswith(("ch", "sh", "s", "x")) else "s"
+    return f"{number} {noun}{end}"
+
+
+def either(names: Iterable[str]) -> str:
+    """Return ``a``, ``a or b`` or ``a, b or c``."""
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
