@@ -1,63 +1,35 @@
 """From a description to its Plan: find the user's files, ask the target about itself, decide, keep what still holds."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from modak.catalogue.catalogue import Catalogue
 from modak.catalogue.site import catalogue_for
-from modak.discovery import parse_probe, probe_script
+from modak.discovery import parse_probe
+from modak.discovery.asking import ask, script_for
 from modak.documents import find_sources
-from modak.errors import InfeasibleError, InputError, OptionError, TargetError
+from modak.errors import InfeasibleError, InputError, OptionError
 from modak.jobs.job import specification
 from modak.kept import Kept
 from modak.model.deployment import Deployment
 from modak.model.plan import Elsewhere, Plan, Source, Unplanned
-from modak.model.target import Facts, Target
+from modak.model.target import Target
 from modak.optimiser import choose_target, keep, make_plan
 from modak.optimiser.planner import inputs_of
 from modak.optimiser.targets import Refused, weigh
 from modak.performance.places import model_folder
-from modak.performance.records import available_measurements
+from modak.performance.records import available_measurements, load_measurements
 from modak.schedulers import registry
 from modak.transport.base import Transport
 
 
-def ask(transport: Transport, script: str, name: str) -> str:
-    """Return what the discovery's ``script`` prints on the target that is called ``name``.
-
-    TargetError when the target cannot be reached or its shell does not come to the script's end.
-    """
-    done = transport.run(script, timeout=120)
-    if done.returncode != 0:
-        words = " ".join(done.stderr.split()) or "nothing"
-        raise TargetError(f"the target {name} could not be asked about itself; its shell said: {words}")
-    return done.stdout
-
-
-def discover(
-    deployment: Deployment,
-    transport: Transport,
-    *,
-    default_python: str | None = None,
-    libraries: Collection[str] | None = None,
-) -> Facts:
-    """Return what the deployment's target tells about itself, in one round trip.
-
-    ``default_python`` is the application's Python where the target does not name one. Of the target's shared
-    libraries only those among ``libraries`` are told, all of them when it is None. TargetError when the target cannot
-    be reached or does not answer as it should.
-    """
-    target = deployment.target
-    default = None if default_python is None else _python3(default_python)
-    script = probe_script(target, deployment.application, default_python=default)
-    return parse_probe(ask(transport, script, target.name), target, libraries=libraries)
-
-
-def _python3(python: str) -> str:
-    """Return an environment's ``python3``: its ``python`` is the same, and may not make another Plan."""
-    sibling = Path(python).with_name("python3")
-    return str(sibling) if sibling.exists() and sibling.resolve() == Path(python).resolve() else python
+def preload(places: Sequence[str] = (), search: Sequence[Path] = ()) -> Catalogue:
+    """Read all that every decision needs and this process has not read yet; return the catalogue."""
+    catalogue = catalogue_for(places, search)
+    _ = (catalogue.levers, catalogue.image_index, catalogue.version, load_measurements())
+    return catalogue
 
 
 def plan_deployment(
@@ -67,19 +39,24 @@ def plan_deployment(
     search: Sequence[Path],
     now: datetime,
     default_python: str | None = None,
+    inquiries: Mapping[str, Callable[[], str]] | None = None,
 ) -> Plan:
     """Return the Plan of a deployment, on the best of its targets; relative paths are looked for in ``search``.
 
     ``transport`` leads to the target, or gives the way to each of several. ``default_python`` is the application's
-    Python on this machine, where it is a target and names none. TargetError when one of the targets cannot be asked.
+    Python on this machine, where it is a target and names none. ``inquiries`` holds the answers, by the names of the
+    targets, of those that are being asked already. TargetError when one of the targets cannot be asked.
     """
     found = [source.source for source in find_sources(deployment.application, search)]
     outcomes: list[Plan | Refused] = []
     for target in deployment.targets:
-        way = transport(target) if callable(transport) else transport
         alone = deployment.on(target)
+        inquiry = (inquiries or {}).get(target.name)
+        if inquiry is None:
+            way = transport(target) if callable(transport) else transport
+            inquiry = partial(ask, way, script_for(alone, default_python), target.name)
         try:
-            outcomes.append(_planned(alone, found, way, search, now, default_python))
+            outcomes.append(_planned(alone, found, inquiry, search, now))
         except (InfeasibleError, OptionError) as error:
             if len(deployment.targets) == 1:
                 raise
@@ -119,7 +96,8 @@ def reconsider(
         raise InputError(f"two targets have the name '{target.name}': give each its own")
     alone = Deployment(application=known.application, target=target, request=known.request, job=known.job)
     try:
-        plan = _planned(alone, known.sources, transport, search, now, default_python)
+        answer = partial(ask, transport, script_for(alone, default_python), target.name)
+        plan = _planned(alone, known.sources, answer, search, now)
     except (InfeasibleError, OptionError) as error:
         elsewhere = Elsewhere(target=target, reason=str(error), inputs=inputs_of(alone, known.sources))
         return known.model_copy(update={"other_targets": [*known.other_targets, elsewhere]})
@@ -132,15 +110,13 @@ def reconsider(
 def _planned(
     deployment: Deployment,
     sources: Sequence[Source],
-    transport: Transport,
+    answer: Callable[[], str],
     search: Sequence[Path],
     now: datetime,
-    default_python: str | None,
 ) -> Plan:
-    """Return the Plan of a deployment on its one target."""
-    catalogue = catalogue_for(deployment.request.catalogue, search)
-    python = default_python if deployment.target.host is None else None
-    facts = discover(deployment, transport, default_python=python, libraries=_libraries(catalogue))
+    """Return the Plan of a deployment on its one target, which ``answer`` asks about itself or waits for."""
+    catalogue = preload(deployment.request.catalogue, search)
+    facts = parse_probe(answer(), deployment.target, libraries=_libraries(catalogue))
     plan = make_plan(
         deployment,
         facts,

@@ -4,14 +4,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from modak.model.base import Line, Memory, Model, Name, Positive
+from modak.model.base import DeferredModel, Line, Memory, Name, Positive
 
 Precision = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8"]
 Operator = Literal["convolution", "dense", "attention", "recurrent"]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class AcceleratorEntry(Model):
+class AcceleratorEntry(DeferredModel):
     """One model of accelerator; peaks are the vendor's, dense."""
 
     name: Name
@@ -28,7 +28,7 @@ class AcceleratorEntry(Model):
     """Where the figures come from."""
 
 
-class ProcessorEntry(Model):
+class ProcessorEntry(DeferredModel):
     """One model of processor; the peaks are cores x frequency x operations per cycle."""
 
     name: Name
@@ -45,7 +45,7 @@ class ProcessorEntry(Model):
     source: Line
 
 
-class MicroarchitectureEntry(Model):
+class MicroarchitectureEntry(DeferredModel):
     """Floating-point operations per cycle and core, a fused multiply-add counting as two."""
 
     name: Name
@@ -55,7 +55,7 @@ class MicroarchitectureEntry(Model):
     """Where the processor has bf16 arithmetic."""
 
 
-class HardwareFile(Model):
+class HardwareFile(DeferredModel):
     """One YAML file of hardware."""
 
     version: Literal[1]
@@ -64,7 +64,7 @@ class HardwareFile(Model):
     microarchitectures: list[MicroarchitectureEntry] = []
 
 
-class WorkloadEntry(Model):
+class WorkloadEntry(DeferredModel):
     """A network that is known by its name."""
 
     name: Name
@@ -80,7 +80,7 @@ class WorkloadEntry(Model):
     source: Line
 
 
-class WorkloadFile(Model):
+class WorkloadFile(DeferredModel):
     """One YAML file of workloads."""
 
     version: Literal[1]

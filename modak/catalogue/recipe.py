@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 from modak.catalogue.catalogue import Catalogue
 from modak.documents import check, read_document
 from modak.errors import InputError
-from modak.model.base import Line, Model, Name, Sha256, Specifier, VariableName, VersionText
+from modak.model.base import DeferredModel, Line, Model, Name, Sha256, Specifier, VariableName, VersionText
 from modak.model.image import DefinitionText, ImageAccelerator, definition_text
 
 DATA = Path(__file__).parent / "data" / "recipes"
@@ -40,14 +40,14 @@ Command = Annotated[str, AfterValidator(command)]
 Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
 
 
-class Archive(Model):
+class Archive(DeferredModel):
     """A source archive, a .tar.gz with one folder at its top."""
 
     url: Url
     sha256: Sha256
 
 
-class Checkout(Model):
+class Checkout(DeferredModel):
     """A commit of a git repository: its name is its hash."""
 
     repository: Url
@@ -55,7 +55,7 @@ class Checkout(Model):
     submodules: bool = False
 
 
-class Program(Model):
+class Program(DeferredModel):
     """A file that the build needs."""
 
     name: Word
@@ -63,14 +63,14 @@ class Program(Model):
     sha256: Sha256
 
 
-class Compiler(Model):
+class Compiler(DeferredModel):
     """The C and C++ compiler that the image is built with."""
 
     name: Literal["gcc", "clang"]
     version: VersionText
 
 
-class CMakeBuild(Model):
+class CMakeBuild(DeferredModel):
     """A build by CMake."""
 
     prefix: Folder
@@ -79,7 +79,7 @@ class CMakeBuild(Model):
     """Shell commands after the installation, inside the image."""
 
 
-class Recipe(Model):
+class Recipe(DeferredModel):
     """What goes into one image on top of its base."""
 
     entry: Name
@@ -112,14 +112,14 @@ class Recipe(Model):
         return self
 
 
-class RecipeFile(Model):
+class RecipeFile(DeferredModel):
     """One YAML file of recipes."""
 
     version: Literal[1]
     recipes: list[Recipe]
 
 
-class Condition(Model):
+class Condition(DeferredModel):
     """Holds for an image when all that is given holds."""
 
     framework: Name | None = None
@@ -128,14 +128,14 @@ class Condition(Model):
     compilers: list[Name] = []
 
 
-class Check(Model):
+class Check(DeferredModel):
     """A Python expression that is true in an image as it should be."""
 
     when: Condition
     expression: Line
 
 
-class CheckFile(Model):
+class CheckFile(DeferredModel):
     """The YAML file of checks."""
 
     version: Literal[1]

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from modak.model.base import Line, Model, Positive, SchedulerName
+from modak.model.base import DeferredModel, Line, Positive, SchedulerName
 
 JobState = Literal[
     "queued",
@@ -28,7 +28,7 @@ Time = Annotated[float | None, Field(ge=0, le=4102444800)]
 """Seconds since the epoch, before the year 2100."""
 
 
-class JobResult(Model):
+class JobResult(DeferredModel):
     """A job as far as it is known; times are seconds since the epoch on the target."""
 
     id: Line

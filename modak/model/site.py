@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
-from modak.model.base import Duration, Line, Memory, Model, Name, Positive, RuntimeName, Text, VersionText
+from modak.model.base import DeferredModel, Duration, Line, Memory, Name, Positive, RuntimeName, Text, VersionText
 from modak.model.image import MpiLibrary
 
 StorageClass = Literal["default-common", "default-high", "default-ssd", "default-ultra_high"]
@@ -12,14 +12,14 @@ StorageUrl = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9+.-]*://[^\
 SiteScheduler = Literal["slurm", "torque", "openpbs", "none"]
 
 
-class Storage(Model):
+class Storage(DeferredModel):
     """One storage location."""
 
     storage_class: StorageClass
     """How fast it is."""
 
 
-class Cpu(Model):
+class Cpu(DeferredModel):
     """One processor of a node."""
 
     arch: Literal["x86_64", "aarch64", "ppc64le"] = "x86_64"
@@ -32,7 +32,7 @@ class Cpu(Model):
     """Hardware threads of one core; jobs are given cores."""
 
 
-class Accel(Model):
+class Accel(DeferredModel):
     """The accelerators of a node."""
 
     type: Literal["nvidia", "amd", "intel"] = Field(default="nvidia")
@@ -43,7 +43,7 @@ class Accel(Model):
     """Version of the driver on the nodes."""
 
 
-class SiteNode(Model):
+class SiteNode(DeferredModel):
     """The hardware of a partition's nodes."""
 
     ncpus: Positive
@@ -62,7 +62,7 @@ class SiteNode(Model):
         return self
 
 
-class SitePartition(Model):
+class SitePartition(DeferredModel):
     """A partition or queue."""
 
     nnodes: Positive
@@ -76,7 +76,7 @@ class SitePartition(Model):
     """Storage of this partition only, by its URL."""
 
 
-class Infrastructure(Model):
+class Infrastructure(DeferredModel):
     """One target that documents name."""
 
     name: Name
@@ -113,7 +113,7 @@ def _scalar(value: object) -> object:
 Feature = Annotated[str | bool | int | float, BeforeValidator(_scalar)]
 
 
-class ApplicationCondition(Model):
+class ApplicationCondition(DeferredModel):
     """What the application must be."""
 
     name: Line | None = None
@@ -122,7 +122,7 @@ class ApplicationCondition(Model):
     """Fields of its optimisation section, by name, with the value that each must have."""
 
 
-class InfrastructureCondition(Model):
+class InfrastructureCondition(DeferredModel):
     """What the target must be."""
 
     name: Line | None = None
@@ -131,14 +131,14 @@ class InfrastructureCondition(Model):
     """The storage that the job asks for."""
 
 
-class Conditions(Model):
+class Conditions(DeferredModel):
     """All must hold; a script without any is for every job of the sites in its file."""
 
     application: ApplicationCondition = ApplicationCondition()
     infrastructure: InfrastructureCondition = InfrastructureCondition()
 
 
-class ScriptData(Model):
+class ScriptData(DeferredModel):
     """What is run, and when."""
 
     stage: Literal["pre", "post"]
@@ -147,7 +147,7 @@ class ScriptData(Model):
     """Shell lines."""
 
 
-class SiteScript(Model):
+class SiteScript(DeferredModel):
     """Shell lines that jobs need under conditions."""
 
     name: Name
@@ -156,7 +156,7 @@ class SiteScript(Model):
     data: ScriptData
 
 
-class SiteFile(Model):
+class SiteFile(DeferredModel):
     """One YAML file of sites."""
 
     version: Literal[1]

@@ -12,9 +12,9 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.transport import Ansi
 
 try:
     from modak.discovery import differences, parse_probe, probe_script, section, target_of
+    from modak.discovery.asking import ask
     from modak.documents import check, plain
     from modak.model.target import Target
-    from modak.planning import ask
 except ImportError:
     pass  # ModakAction says so before anything here is used
 
