@@ -89,9 +89,9 @@ def _transport(target: "Target", config: Path | None, stack: ExitStack) -> "Tran
         from modak.transport.local import LocalTransport
 
         return LocalTransport()
-    from modak.transport.ssh import SshTransport
+    from modak.transport.ssh import transport_to
 
-    transport = SshTransport(
+    transport = transport_to(
         target.host,
         user=target.user,
         port=target.port,
@@ -99,7 +99,8 @@ def _transport(target: "Target", config: Path | None, stack: ExitStack) -> "Tran
         private_key=_path(target.private_key),
         known_hosts=_path(target.known_hosts),
     )
-    return stack.enter_context(transport)
+    stack.callback(transport.close)
+    return transport
 
 
 def _path(text: str | None) -> Path | None:
