@@ -144,12 +144,8 @@ def write_target(host: str | None, *, name: str | None, facts: bool, config: Pat
 def _found(address: "Target", told: "Target | None", config: Path | None) -> "Facts":
     """Return what the target at ``address`` tells; which scheduler it has is found out unless it is ``told``."""
     from modak.discovery import parse_probe, probe_script
-<<<<<<< HEAD
-    from modak.planning import ask
-    from modak.transport.connect import connect
-=======
     from modak.discovery.asking import ask
->>>>>>> store
+    from modak.transport.connect import connect
 
     with ExitStack() as stack:
         transport = connect(address, config, stack)

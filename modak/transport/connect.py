@@ -14,9 +14,9 @@ def connect(target: Target, config: Path | None, stack: ExitStack) -> Transport:
         from modak.transport.local import LocalTransport
 
         return LocalTransport()
-    from modak.transport.ssh import SshTransport
+    from modak.transport.ssh import transport_to
 
-    transport = SshTransport(
+    transport = transport_to(
         target.host,
         user=target.user,
         port=target.port,
@@ -24,7 +24,8 @@ def connect(target: Target, config: Path | None, stack: ExitStack) -> Transport:
         private_key=_path(target.private_key),
         known_hosts=_path(target.known_hosts),
     )
-    return stack.enter_context(transport)
+    stack.callback(transport.close)
+    return transport
 
 
 def _path(text: str | None) -> Path | None:

@@ -1,13 +1,10 @@
 """This machine as a target."""
 
-import os
 import shutil
-import signal
-import subprocess
-from contextlib import suppress
 from pathlib import Path
 
 from modak.errors import TargetError
+from modak.transport import process
 from modak.transport.base import Completed, check_paths
 
 
@@ -20,23 +17,12 @@ class LocalTransport:
     def run(self, command: str, *, stdin: bytes | None = None, timeout: float | None = None) -> Completed:
         """See ``Transport.run``. The command has a session of its own: Ctrl-C ends modak and not the command."""
         try:
-            process = subprocess.Popen(
-                ["/bin/sh", "-c", command],
-                stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
+            code, out, err = process.run(["/bin/sh", "-c", command], stdin=stdin, timeout=timeout)
         except OSError as error:
             raise TargetError(f"/bin/sh cannot be started on this machine: {error.strerror}") from None
-        with process:
-            try:
-                out, err = process.communicate(stdin, timeout=timeout)
-            except subprocess.TimeoutExpired:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                raise TargetError(f"this machine did not answer within {timeout:g} s") from None
-        return Completed(process.returncode, decode(out), decode(err))
+        except process.TimedOut:
+            raise TargetError(f"this machine did not answer within {timeout:g} s") from None
+        return Completed(code, decode(out), decode(err))
 
     def put(self, local: Path, remote: str) -> None:
         """See ``Transport.put``."""

@@ -1,33 +1,55 @@
-"""A target reached over SSH without Ansible, for the command line.
+"""A target reached over SSH without Ansible, by OpenSSH's own client over one shared connection.
 
-``~/.ssh/config`` is honoured (HostName, User, Port, IdentityFile, IdentitiesOnly, ProxyJump, ProxyCommand,
-UserKnownHostsFile, GlobalKnownHostsFile, HostKeyAlias, ConnectTimeout), keys come from it, from the agent and from
-``~/.ssh``. A host whose key is not known is refused, whatever the configuration says.
+ssh itself reads the user's configuration, so that ProxyJump, certificates, GSSAPI, hardware keys and one-time passwords
+work as in the user's shell. It asks on the terminal where there is one, and never elsewhere (BatchMode). A host whose
+key is not known is refused or asked about, whatever the configuration says. Where there is no program ``ssh``,
+``transport_to`` returns paramiko's transport.
 """
 
+import os
+import re
+import secrets
 import shutil
-import socket
+import sys
 import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from modak.errors import InputError, TargetError
-from modak.shell import enclose
+from modak.shell import enclose, quote
+from modak.terminal import excerpt
+from modak.transport import process
 from modak.transport.base import Completed, check_paths
 from modak.transport.local import decode
 from modak.transport.rsync import RemoteShell
-from modak.transport.ssh_config import Hop, route
+from modak.transport.ssh_config import route
+from modak.transport.ssh_connection import ERRORS, FAILED, SharedConnection, as_words, options_for, private_folder
+from modak.transport.ssh_errors import connection_error
 
 if TYPE_CHECKING:
-    import paramiko
+    from modak.transport.paramiko_ssh import ParamikoTransport
 
-KEEP_ALIVE = 15
-"""Seconds between signs of life, so that a dead connection is noticed."""
-_CHANNEL_TIMEOUT = 20.0
+_NOISE = 1024 * 1024
+"""Bytes that a login may print before what was asked for."""
+
+
+def transport_to(
+    host: str,
+    *,
+    user: str | None = None,
+    port: int | None = None,
+    config: Path | None = None,
+    private_key: Path | None = None,
+    known_hosts: Path | None = None,
+) -> "SshTransport | ParamikoTransport":
+    """Return the transport to ``[user@]host[:port]``: OpenSSH's client, or paramiko where that is not installed."""
+    if shutil.which("ssh"):
+        return SshTransport(host, user=user, port=port, config=config, private_key=private_key, known_hosts=known_hosts)
+    from modak.transport.paramiko_ssh import ParamikoTransport
+
+    return ParamikoTransport(
+        host, user=user, port=port, config=config, private_key=private_key, known_hosts=known_hosts
+    )
 
 
 class SshTransport:
@@ -37,7 +59,7 @@ class SshTransport:
     """
 
     concurrent = True
-    """Whether two threads may run commands at once: each has a channel of its own."""
+    """Whether two threads may run commands at once: each has a session of its own."""
 
     def __init__(
         self,
@@ -48,16 +70,21 @@ class SshTransport:
         config: Path | None = None,
         private_key: Path | None = None,
         known_hosts: Path | None = None,
+        interactive: bool | None = None,
     ) -> None:
-        """Take what stands over the SSH configuration for this host; ``private_key`` is then the only key offered."""
+        """Take what stands over the SSH configuration for this host; ``private_key`` keeps the agent's keys out.
+
+        ``interactive`` says whether ssh may ask on the terminal; by default where there is one.
+        """
         self._destination = host
         self._user = user
         self._port = port
         self._config = config
         self._private_key = private_key
         self._known_hosts = known_hosts
-        self._clients: list[paramiko.SSHClient] = []
+        self._interactive = _has_terminal() if interactive is None else interactive
         self._lock = threading.Lock()
+        self._shared: SharedConnection | None = None
 
     def __enter__(self) -> "SshTransport":
         return self
@@ -67,213 +94,160 @@ class SshTransport:
 
     def close(self) -> None:
         """End the connection; the next call makes a new one."""
-        for client in reversed(self._clients):
-            client.close()
-        self._clients = []
+        with self._lock:
+            shared, self._shared = self._shared, None
+        if shared is not None:
+            shared.close()
 
     def run(self, command: str, *, stdin: bytes | None = None, timeout: float | None = None) -> Completed:
         """See ``Transport.run``."""
-        with self._guarded():
-            channel = self._open_channel()
-            try:
-                channel.exec_command(enclose(command))
-                return _exchange(channel, stdin, timeout)
-            except TimeoutError:
-                raise TargetError(f"{self._destination} did not answer within {timeout:g} s") from None
-            finally:
-                channel.close()
+        shared = self._connected()
+        try:
+            code, out, err = process.run(
+                shared.command(enclose(command)), stdin=stdin, timeout=timeout, environment=shared.environment
+            )
+        except process.TimedOut:
+            raise TargetError(f"{self._destination} did not answer within {timeout:g} s") from None
+        except OSError as error:
+            raise TargetError(f"ssh cannot be started: {error.strerror}") from None
+        self._check(shared, code, err)
+        return Completed(code, decode(out), decode(err))
 
     def put(self, local: Path, remote: str) -> None:
         """See ``Transport.put``."""
         check_paths(local, remote)
-        with self._guarded(), self._connected().open_sftp() as sftp:
-            try:
-                sftp.put(str(local), remote)
-            except OSError as error:
-                raise TargetError(f"{local} cannot be copied to {self._destination}:{remote}: {error}") from None
+        shared = self._connected()
+        try:
+            with local.open("rb") as file:
+                line = enclose(f"umask 077; cat >{quote(remote)}")
+                code, _, err = process.run(shared.command(line), stdin=file, environment=shared.environment)
+        except OSError as error:
+            raise TargetError(f"{local} cannot be read: {error.strerror}") from None
+        self._check(shared, code, err)
+        if code:
+            raise TargetError(f"{local} cannot be copied to {self._destination}:{remote}: {_last_line(err, code)}")
 
     def fetch(self, remote: str, local: Path) -> None:
         """See ``Transport.fetch``."""
         check_paths(remote, local)
-        with self._guarded(), self._connected().open_sftp() as sftp:
-            try:
-                sftp.get(remote, str(local))
-            except OSError as error:
-                raise TargetError(f"{self._destination}:{remote} cannot be copied to {local}: {error}") from None
+        shared = self._connected()
+        boundary = f"--{secrets.token_hex(12)}"
+        path = quote(remote)
+        line = f"size=$(wc -c <{path}) && printf '\\n%s %d\\n' {boundary} \"$size\" && exec cat {path}"
+        try:
+            with local.open("wb") as file:
+                part = _Announced(file, boundary)
+                code, _, err = process.run(
+                    shared.command(enclose(line)), sink=part.take, environment=shared.environment
+                )
+        except OSError as error:
+            raise TargetError(f"{local} cannot be written: {error.strerror}") from None
+        if not part.is_whole:
+            self._check(shared, code, err)
+            why = part.error or _last_line(err, code)
+            raise TargetError(f"{self._destination}:{remote} cannot be copied to {local}: {why}")
 
     def remote_shell(self) -> RemoteShell | None:
-        """See ``modak.transport.rsync``. None without the program ssh, and where it would let in an unknown host."""
-        hops = route(self._destination, self._user, self._port, self._config)
-        program, hop = shutil.which("ssh"), hops[-1]
-        if program is None or not all(before.checked for before in hops[:-1]):
-            return None
-        options = ["BatchMode=yes", "StrictHostKeyChecking=yes", "ControlMaster=no"]
-        if self._private_key is not None:
-            options += [f"IdentityFile={_as_option(self._private_key)}", "IdentitiesOnly=yes"]
-        if self._known_hosts is not None:
-            options += [f"UserKnownHostsFile={_as_option(self._known_hosts)}", "GlobalKnownHostsFile=/dev/null"]
-        command = [program, *(["-F", str(self._config)] if self._config else []), "-l", hop.user, "-p", str(hop.port)]
-        return RemoteShell([*command, *(word for option in options for word in ("-o", option))], hop.alias)
+        """See ``modak.transport.rsync``: rsync takes a session of the shared connection."""
+        shared = self._connected()
+        return RemoteShell(shared.options, shared.host)
 
-    @contextmanager
-    def _guarded(self) -> Iterator[None]:
-        """Turn every way in which SSH fails into one sentence, and forget the broken connection."""
-        import paramiko
-
-        try:
-            yield
-        except (TargetError, InputError):
-            raise
-        except (paramiko.SSHException, OSError, EOFError) as error:
-            self.close()
-            raise TargetError(_sentence(self._destination, error)) from None
-
-    def _open_channel(self) -> "paramiko.Channel":
-        transport = self._connected().get_transport()
-        if transport is None:
-            raise EOFError("the connection was closed")
-        return transport.open_session(timeout=_CHANNEL_TIMEOUT)
-
-    def _connected(self) -> "paramiko.SSHClient":
+    def _connected(self) -> "SharedConnection":
         with self._lock:
-            if self._clients:
-                transport = self._clients[-1].get_transport()
-                if transport is not None and transport.is_active():
-                    return self._clients[-1]
-                self.close()
-            self._connect()
-            return self._clients[-1]
+            if self._shared is not None and not self._shared.is_open():
+                self._shared.close()
+                self._shared = None
+            if self._shared is None:
+                self._shared = self._connect()
+            return self._shared
 
-    def _connect(self) -> None:
-        path: Any = None
+    def _connect(self) -> "SharedConnection":
+        program = shutil.which("ssh")
+        if program is None:
+            raise TargetError("the program ssh was not found on this machine; install OpenSSH's client")
+        for path, what in ((self._private_key, "private key"), (self._known_hosts, "known hosts")):
+            if path is not None and not path.is_file():
+                raise InputError(f"the {what} {path} for {self._destination} is no file")
         hops = route(self._destination, self._user, self._port, self._config)
-        for hop in [*hops[:-1], self._told(hops[-1])]:
-            try:
-                client = _connect_to(hop, path)
-            except Exception as error:
-                self.close()
-                if isinstance(error, TargetError | InputError):
-                    raise
-                raise TargetError(_sentence(hop.alias, error, hop)) from None
-            self._clients.append(client)
-            path = client
-
-    def _told(self, hop: Hop) -> Hop:
-        """Return the last hop with the key and the known hosts that were given."""
-        if self._private_key is not None:
-            if not self._private_key.is_file():
-                raise InputError(f"the private key {self._private_key} for {self._destination} is no file")
-            hop = replace(hop, keys=[str(self._private_key)], only_these_keys=True)
-        if self._known_hosts is not None:
-            if not self._known_hosts.is_file():
-                raise InputError(f"the known hosts {self._known_hosts} for {self._destination} are no file")
-            hop = replace(hop, known_hosts=[self._known_hosts])
-        return hop
-
-
-def _as_option(path: Path) -> str:
-    """Return a file's name as a value in ssh's configuration."""
-    text = str(path.absolute()).replace("%", "%%").replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{text}"'
-
-
-def _connect_to(hop: Hop, before: "paramiko.SSHClient | None") -> "paramiko.SSHClient":
-    import paramiko
-
-    client = paramiko.SSHClient()
-    client.set_missing_host_key_policy(paramiko.RejectPolicy())
-    for file in hop.known_hosts:
-        if file.is_file():
-            client.load_system_host_keys(str(file))
-    path = _way_to(hop, before)
-    keys: Any = hop.keys  # The type stubs know one file only.
-    try:
-        client.connect(
-            hop.key_name,
-            # An alias stands for itself, without a port.
-            port=hop.port if hop.key_name == hop.host else 22,
-            username=hop.user,
-            key_filename=keys,
-            allow_agent=not hop.only_these_keys,
-            look_for_keys=not hop.only_these_keys,
-            timeout=hop.timeout,
-            banner_timeout=hop.timeout,
-            auth_timeout=hop.timeout,
-            sock=path,
+        words = [program, *(["-F", str(self._config)] if self._config else [])]
+        folder = private_folder()
+        options = options_for(
+            hops,
+            words,
+            folder / ERRORS,
+            interactive=self._interactive,
+            private_key=self._private_key,
+            known_hosts=self._known_hosts,
         )
-    except BaseException:
-        client.close()
-        path.close()
-        raise
-    transport = client.get_transport()
-    if transport is not None:
-        transport.set_keepalive(KEEP_ALIVE)
-    return client
+        words += as_words(options)
+        if self._user or self._port or hops[-1].alias != self._destination:
+            words += ["-l", hops[-1].user, "-p", str(hops[-1].port)]
+        return SharedConnection(words, hops, folder, interactive=self._interactive)
+
+    def _check(self, shared: "SharedConnection", code: int, err: bytes) -> None:
+        """Raise TargetError where it was ssh that failed, and not the command that ended with the same code."""
+        if code != FAILED:
+            return
+        said = decode(err)
+        if not shared.is_alive():
+            said = f"{said}\n{shared.said()}"
+            with self._lock:
+                if self._shared is shared:
+                    self._shared = None
+            shared.close()
+            raise connection_error(shared.name, said, default="the connection was lost while the command ran")
+        if re.search(r"^mux_client|Session open refused|ControlSocket .* already exists", said, re.MULTILINE):
+            raise connection_error(shared.name, said)
 
 
-def _way_to(hop: Hop, before: "paramiko.SSHClient | None") -> Any:
-    """Return the open socket, or what stands for one, to the host's SSH port."""
-    import paramiko
+class _Announced:
+    """The content of a file after a line with a boundary and its size; what a login prints before is left out."""
 
-    if before is not None and (transport := before.get_transport()) is not None:
-        return transport.open_channel("direct-tcpip", (hop.host, hop.port), ("127.0.0.1", 0), timeout=hop.timeout)
-    if hop.proxy_command:
-        return paramiko.ProxyCommand(hop.proxy_command)
-    return socket.create_connection((hop.host, hop.port), timeout=hop.timeout)
+    def __init__(self, file: object, boundary: str) -> None:
+        self._file = file
+        self._line = re.compile(rb"\n" + re.escape(boundary.encode()) + rb" (\d{1,18})\n")
+        self._before = b""
+        self._left: int | None = None
+        self.error = ""
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all bytes that were announced have come."""
+        return self._left == 0 and not self.error
 
-def _exchange(channel: "paramiko.Channel", stdin: bytes | None, timeout: float | None) -> Completed:
-    """Send ``stdin`` and read both outputs at once, so that neither side waits for the other for ever."""
-    deadline = None if timeout is None else time.monotonic() + timeout
-    errors: list[bytes] = []
-
-    def send() -> None:
-        with suppress(OSError):  # The command may end without reading all of it: its exit code tells the rest.
-            if stdin:
-                channel.sendall(stdin)
-            channel.shutdown_write()
-
-    def read_errors() -> None:
-        with suppress(OSError):  # A timeout shows in the reading of the standard output too.
-            while block := channel.recv_stderr(65536):
-                errors.append(block)
-
-    threads = [threading.Thread(target=work, daemon=True) for work in (send, read_errors)]
-    for thread in threads:
-        thread.start()
-    blocks: list[bytes] = []
-    while True:
-        channel.settimeout(None if deadline is None else max(deadline - time.monotonic(), 0.001))
-        if not (block := channel.recv(65536)):
-            break
-        blocks.append(block)
-    for thread in threads:
-        thread.join()
-    code = channel.recv_exit_status()
-    if code < 0:
-        raise EOFError("the connection was lost while the command ran")
-    return Completed(code, decode(b"".join(blocks)), decode(b"".join(errors)))
+    def take(self, block: bytes) -> bool:
+        """Take the next bytes; False when no more are needed."""
+        if self._left is None:
+            self._before += block
+            match = self._line.search(self._before)
+            if match is None:
+                if len(self._before) > _NOISE:
+                    self.error = "the login prints too much"
+                return not self.error
+            self._left, block, self._before = int(match[1]), self._before[match.end() :], b""
+        try:
+            self._file.write(block[: self._left])  # type: ignore[attr-defined]
+        except OSError as error:
+            self.error = error.strerror or "it cannot be written"
+            return False
+        self._left -= min(self._left, len(block))
+        return True
 
 
-def _sentence(name: str, error: BaseException, hop: Hop | None = None) -> str:
-    import paramiko
+def _has_terminal() -> bool:
+    """Return whether ssh can ask somebody: there is a terminal, and modak is not in its background."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return sys.stdin is not None and sys.stdin.isatty() and os.tcgetpgrp(terminal) == os.getpgrp()
+    except (OSError, ValueError):
+        return False
+    finally:
+        os.close(terminal)
 
-    place = f"{name} ({hop.user}@{hop.host} port {hop.port})" if hop else name
-    match error:
-        case paramiko.BadHostKeyException():
-            return (
-                f"{place} shows another host key than the one in known_hosts: "
-                "make sure that it is the right machine before you replace the key"
-            )
-        case paramiko.PasswordRequiredException():
-            return f"the key for {place} has a passphrase: load it into an agent with ssh-add"
-        case paramiko.AuthenticationException():
-            return f"{place} accepts none of the keys offered: check user, IdentityFile and agent"
-        case socket.gaierror():
-            return f"{place} cannot be reached: its name is not known"
-        case TimeoutError():
-            return f"{place} cannot be reached: no answer in time"
-        case paramiko.SSHException() if "not found in known_hosts" in str(error):
-            return f"the host key of {place} is not in known_hosts: log in once with ssh to check and accept it"
-        case _:
-            return f"{place} cannot be reached: {str(error) or type(error).__name__}"
+
+def _last_line(err: bytes, code: int) -> str:
+    lines = [line for line in decode(err).splitlines() if line.strip()]
+    return excerpt(lines[-1]) if lines else f"exit code {code}"

@@ -35,6 +35,14 @@ class Hop:
     proxy_command: str | None = None
     checked: bool = True
     """ssh itself, as configured, refuses this host when its key is not known."""
+    strict: bool = False
+    """ssh itself, as configured, does not ask either, and refuses it."""
+    alive: int = 0
+    """ServerAliveInterval in seconds, 0 for none."""
+    has_timeout: bool = False
+    """The configuration sets ConnectTimeout."""
+    has_command: bool = False
+    """The configuration sets RemoteCommand, with which ssh takes no other command."""
 
 
 def route(destination: str, user: str | None = None, port: int | None = None, config: Path | None = None) -> list[Hop]:
@@ -78,6 +86,10 @@ def _resolve(destination: str, user: str | None, port: int | None, config: Path 
         jumps=jump.split(",") if jump else [],
         proxy_command=re.sub("%[%hnpr]", lambda token: tokens[token[0]], command) if command else None,
         checked=one.get("stricthostkeychecking", "ask") in ("yes", "true", "ask"),
+        strict=one.get("stricthostkeychecking", "ask") in ("yes", "true"),
+        alive=_number(one.get("serveraliveinterval", "0"), f"ServerAliveInterval of {destination}"),
+        has_timeout=timeout != "none",
+        has_command=one.get("remotecommand", "none") != "none",
     )
 
 

@@ -8,7 +8,6 @@ import pytest
 from modak.errors import TargetError
 from modak.transport.local import LocalTransport
 from modak.transport.rsync import PARTIAL, Rsync, rsync_over
-from modak.transport.ssh import SshTransport
 from shells import Reached, needs_rsync
 
 pytestmark = needs_rsync
@@ -74,17 +73,3 @@ def test_without_rsync_here_or_a_way_there(tmp_path: Path, monkeypatch: pytest.M
     assert rsync_over(LocalTransport()) is None
     monkeypatch.setenv("PATH", str(tmp_path))
     assert rsync_over(Reached(tmp_path)) is None
-
-
-def test_ssh_command_is_stricter_than_the_configuration(tmp_path: Path) -> None:
-    (tmp_path / "config").write_text(
-        "Host lax\n  StrictHostKeyChecking no\nHost in\n  ProxyJump lax\nHost on\n  ProxyJump gate\n"
-    )
-    shell = SshTransport("me@on:23", config=tmp_path / "config", known_hosts=tmp_path / "a b").remote_shell()
-    assert shell is not None
-    assert shell.host == "on"
-    words = " ".join(shell.command)
-    assert f"-F {tmp_path}/config -l me -p 23 -o BatchMode=yes -o StrictHostKeyChecking=yes" in words
-    assert f'-o UserKnownHostsFile="{tmp_path}/a b" -o GlobalKnownHostsFile=/dev/null' in words
-    assert SshTransport("lax", config=tmp_path / "config").remote_shell() is not None
-    assert SshTransport("in", config=tmp_path / "config").remote_shell() is None, "the host before would not be checked"

@@ -1,13 +1,21 @@
 """What the SSH configuration says of the way to a host."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from modak.errors import InputError, TargetError
 from modak.transport import ssh_config
+from modak.transport.paramiko_ssh import ParamikoTransport
 from modak.transport.ssh import SshTransport
 from modak.transport.ssh_config import route, split
+from modak.transport.ssh_connection import options_for
+from modak.transport.ssh_errors import connection_error
+from rig import TOP
+
+SAID = yaml.safe_load((TOP / "tests" / "data" / "ssh" / "errors.yml").read_text())
 
 CONFIG = """
 Host cluster
@@ -122,9 +130,44 @@ def test_destinations_that_are_none(destination: str) -> None:
         route(destination)
 
 
-def test_unreachable_host_is_one_sentence(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [SshTransport, ParamikoTransport])
+def test_unreachable_host_is_one_sentence(kind: type[SshTransport] | type[ParamikoTransport], tmp_path: Path) -> None:
     (tmp_path / "config").write_text("")
-    transport = SshTransport("me@127.0.0.1:1", config=tmp_path / "config")
+    transport = kind("me@127.0.0.1:1", config=tmp_path / "config")
     with pytest.raises(TargetError, match=r"127\.0\.0\.1 \(me@127\.0\.0\.1 port 1\) cannot be reached") as caught:
         transport.run("true")
     assert "\n" not in str(caught.value)
+
+
+def options(config: Path, destination: str, **rest: Any) -> dict[str, str]:
+    return options_for(route(destination, config=config), ["ssh"], Path("/run/e"), interactive=False, **rest)
+
+
+def test_options_are_stricter_than_the_configuration(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    file.write_text(
+        "Host lax\n  StrictHostKeyChecking no\n  ConnectTimeout 9\n  ServerAliveInterval 60\n"
+        "Host in\n  ProxyJump lax\nHost asks\n  StrictHostKeyChecking yes\n"
+    )
+    given = options(file, "lax", known_hosts=tmp_path / "a b", private_key=tmp_path / "100%")
+    assert given["StrictHostKeyChecking"] == "yes"
+    assert given["UserKnownHostsFile"] == f'"{tmp_path}/a b"'
+    assert given["IdentityFile"] == f'"{tmp_path}/100%%"'
+    assert given["IdentitiesOnly"] == "yes"
+    assert not given.keys() & {"ConnectTimeout", "ServerAliveInterval"}
+    assert "StrictHostKeyChecking=yes" in options(file, "in")["ProxyCommand"]
+    hops = route("asks", config=file)
+    assert options_for(hops, ["ssh"], Path("/run/e"), interactive=True)["StrictHostKeyChecking"] == "yes"
+    hops = route("lax", config=file)
+    assert options_for(hops, ["ssh"], Path("/run/e"), interactive=True)["StrictHostKeyChecking"] == "ask"
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "text"),
+    [(case["said"], case["kind"], case["message"]) for case in SAID],
+    ids=[case["name"] for case in SAID],
+)
+def test_what_ssh_says(said: str, kind: str, text: str) -> None:
+    error = connection_error("login", said)
+    assert type(error).__name__ == kind
+    assert str(error) == text
