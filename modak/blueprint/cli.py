@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from modak.blueprint.profiles import Profile
+
 app = typer.Typer(help="Check, pack and draw TOSCA blueprints.", no_args_is_help=True, rich_markup_mode=None)
 Blueprint = Annotated[Path, typer.Argument(metavar="FILE", help="The blueprint.")]
 Inputs = Annotated[
@@ -15,12 +17,32 @@ Inputs = Annotated[
 
 
 @app.command()
-def validate(file: Blueprint, inputs: Inputs = None) -> None:
-    """Check a blueprint before anything runs; every fault is told with its file, line, node and property."""
-    from modak.blueprint.notices import notices
+def validate(
+    file: Blueprint,
+    inputs: Inputs = None,
+    profile: Annotated[
+        Profile,
+        typer.Option("--for", help="Judge by TOSCA 1.3 and this orchestrator or parser; by each of them with 'all'."),
+    ] = "opera",
+    portability: Annotated[
+        bool, typer.Option("--portability", help="Also report what other orchestrators and parsers reject.")
+    ] = False,
+) -> None:
+    """Check a blueprint before anything runs; every error is reported with its file, line, node and property.
 
-    service, _ = _without_faults(file, inputs)
-    for notice in notices(service):
+    The exit code depends on errors only.
+    """
+    from modak.blueprint.notices import notices
+    from modak.blueprint.service import load
+    from modak.blueprint.validate import examine, read_inputs
+    from modak.errors import InputError
+
+    found = examine(file, read_inputs(inputs) if inputs else None, profile)
+    for note in found.notes if portability else ():
+        print(f"{note} [not portable: {', '.join(note.tools)}]", file=sys.stderr)
+    if found.errors:
+        raise InputError("\n".join(map(str, found.errors)))
+    for notice in notices(load(file)):
         print(notice, file=sys.stderr)
     print(f"{file}: no fault found")
 

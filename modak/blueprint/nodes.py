@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from modak.blueprint.operations import check_assigned, implementation_files
+from modak.blueprint.profiles import OPERA, PUCCINI, TOSCA_PARSER, UNFURL
 from modak.blueprint.references import Scope, requirements_of, taken_properties, target_of
 from modak.blueprint.service import Service, Type, inside
 from modak.blueprint.spot import Fault, Spot
-from modak.blueprint.values import check_properties, missing
+from modak.blueprint.values import check_properties, missing, type_name
 from modak.util.text import nearest
 
 _RESERVED = ("SELF", "HOST", "SOURCE", "TARGET", "ORCHESTRATOR")
@@ -36,7 +37,9 @@ def _name(template: Spot) -> Iterator[Fault]:
     if template.name in _RESERVED:
         yield template.fault(f"'{template.name}' has a meaning in functions: take another name")
     elif not re.fullmatch(r"[A-Za-z._][A-Za-z0-9._:-]*", template.name):
-        yield template.fault("Unfurl wants a name that begins with a letter, and has letters, digits and ._:- only")
+        yield template.fault(
+            "Unfurl wants a name that begins with a letter, and has letters, digits and ._:- only", tools=UNFURL
+        )
 
 
 def _properties(service: Service, template: Spot, found: Type) -> Iterator[Fault]:
@@ -58,17 +61,31 @@ def _attributes(service: Service, template: Spot, found: Type) -> Iterator[Fault
 
 def _capabilities(service: Service, template: Spot, found: Type) -> Iterator[Fault]:
     known = service.types.collected(found, "capabilities")
+    assigned = template.get("capabilities")
+    for name, definition in known.items():
+        if assigned is None or name not in assigned.value:
+            for lacking in missing({}, _capability_properties(service, definition)):
+                sentence = f"the property '{lacking}' of the capability '{name}' is missing"
+                yield (assigned or template).fault(sentence)
     for spot in template.below("capabilities"):
         if spot.name not in known:
             yield spot.fault(f"unknown capability{nearest(spot.name, list(known))}")
             continue
-        definition = known[spot.name]
-        kind = definition.get("type") if isinstance(definition, dict) else definition
-        definitions = service.types.collected(service.types.find("capability_types", kind), "properties")
-        if given := spot.get("properties"):
+        definitions = _capability_properties(service, known[spot.name])
+        given = spot.get("properties")
+        for lacking in missing(given.value if given else {}, definitions):
+            yield (given or spot).fault(f"the property '{lacking}' is missing")
+        if given:
             yield from check_properties(given, definitions, service.types, Scope(service, template.name))
         else:
-            yield spot.fault("the key 'properties' is missing, which tosca-parser wants")
+            yield spot.fault("the key 'properties' is missing, which tosca-parser wants", tools=TOSCA_PARSER)
+
+
+def _capability_properties(service: Service, definition: Any) -> dict[str, Any]:
+    """Return the properties of a capability: those of its type, and those that the node type adds."""
+    kind = service.types.find("capability_types", type_name(definition))
+    added = definition.get("properties") if isinstance(definition, dict) else None
+    return {**service.types.collected(kind, "properties"), **(added or {})}
 
 
 def _requirements(service: Service, template: Spot, found: Type) -> Iterator[Fault]:
@@ -112,7 +129,7 @@ def _candidates(service: Service, definition: Any) -> str:
 def _target(service: Service, spot: Spot, definition: Any) -> Iterator[Fault]:
     name, templates = target_of(spot), service.templates()
     if name is None:
-        yield spot.fault("must name the node template that meets it: xOpera does not look for one")
+        yield spot.fault("must name the node template that meets it: xOpera does not look for one", tools=OPERA)
         return
     if name not in templates:
         yield spot.fault(f"there is no node template '{name}'{nearest(name, list(templates))}")
@@ -142,8 +159,8 @@ def _relationship(service: Service, spot: Spot, definition: Any) -> Iterator[Fau
         return
     templates = {s.name: s.value for s in service.root.below("topology_template", "relationship_templates")}
     wanted = definition.get("relationship") if isinstance(definition, dict) else None
-    if not isinstance(given.value, str):
-        yield given.fault("xOpera takes the name of a relationship template only")
+    if not isinstance(given.value, str) or service.types.find("relationship_types", given.value):
+        yield given.fault("xOpera takes the name of a relationship template only", tools=OPERA)
     elif given.value not in templates:
         yield given.fault(f"there is no relationship template '{given.value}'{nearest(given.value, list(templates))}")
     elif wanted and not service.types.derives("relationship_types", templates[given.value].get("type"), wanted):
@@ -164,13 +181,16 @@ def _artifacts(service: Service, template: Spot, found: Type) -> Iterator[Fault]
             yield file.fault(f"'{file.value}' {problem}")
         elif path.name in names:
             yield file.fault(
-                f"'{path.name}' is the name of {names[path.name]} already, and xOpera copies all files into one folder"
+                f"'{path.name}' is the name of {names[path.name]} already, and xOpera copies all files into one folder",
+                tools=OPERA,
             )
         names[path.name] = f"the artifact '{spot.name}'"
 
 
 def _artifact_type(service: Service, spot: Spot, file: Spot) -> Iterator[Fault]:
     kind = spot.value.get("type") if isinstance(spot.value, dict) else "tosca.artifacts.File"
+    if isinstance(spot.value, str):
+        yield spot.fault("Puccini wants a mapping with the keys 'type' and 'file' here", tools=PUCCINI)
     if kind is None:
         return
     found = service.types.find("artifact_types", kind)
@@ -182,7 +202,9 @@ def _artifact_type(service: Service, spot: Spot, file: Spot) -> Iterator[Fault]:
         definitions = service.types.collected(found, "properties")
         yield from check_properties(given, definitions, service.types, Scope(service, str(spot.location[-3])))
     if isinstance(ends, list) and Path(file.value).suffix.lstrip(".") not in ends:
-        yield file.fault(f"'{file.value}' should end in .{' or .'.join(map(str, ends))} to be a {found.name}")
+        strict = () if found.name.startswith("modak.") else PUCCINI
+        sentence = f"'{file.value}' should end in .{' or .'.join(map(str, ends))} to be a {found.name}"
+        yield file.fault(sentence, tools=strict)
 
 
 def _playbooks(service: Service, found: Type) -> Iterator[str]:
@@ -196,6 +218,7 @@ def _playbooks(service: Service, found: Type) -> Iterator[str]:
 
 def _interfaces(service: Service, template: Spot, found: Type) -> Iterator[Fault]:
     known = service.types.operations(found)
+    yield from _inputs_missing(service, template, found)
     for interface in template.below("interfaces"):
         if interface.name not in known:
             yield interface.fault(f"unknown interface{nearest(interface.name, list(known))}")
@@ -208,6 +231,24 @@ def _interfaces(service: Service, template: Spot, found: Type) -> Iterator[Fault
             else:
                 known_inputs = known[interface.name][operation.name]
                 yield from check_assigned(service, operation, known_inputs, Scope(service, template.name))
+
+
+def _inputs_missing(service: Service, template: Spot, found: Type) -> Iterator[Fault]:
+    """Check that the operations which have an implementation get every input that they require."""
+    interfaces = template.get("interfaces")
+    for interface, operations in service.types.required_inputs(found).items():
+        for operation, required in operations.items():
+            there = interfaces
+            given: set[str] = set()
+            for key in (interface, "operations", operation):
+                if there is not None and (inputs := there.get("inputs")):
+                    given |= set(inputs.value or ())
+                there = there.get(key) if there else None
+            if there is not None and isinstance(there.value, dict):
+                given |= set(there.value.get("inputs") or ())
+            for name in sorted(required - given):
+                sentence = f"the input '{name}' of the operation {interface}.{operation} is missing"
+                yield (there or interfaces or template).fault(sentence)
 
 
 _CHECKS: tuple[Callable[[Service, Spot, Type], Iterator[Fault]], ...] = (

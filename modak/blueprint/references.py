@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from modak.blueprint.profiles import OPERA, PORTABLE, PUCCINI
 from modak.blueprint.service import Service, Type
 from modak.blueprint.spot import Fault, Spot
-from modak.blueprint.values import FUNCTIONS, PRIMITIVES, is_function, type_name
+from modak.blueprint.values import FUNCTIONS, PRIMITIVES, is_function, primitive_of, type_name
 from modak.documents.faults import shown
 from modak.util.text import nearest
 
@@ -39,7 +40,7 @@ class Scope:
             case "concat":
                 yield from self._parts(call, call if isinstance(argument, list) else None, "a list of texts")
             case "join":
-                yield spot.fault("tosca-parser knows no join: write concat")
+                yield spot.fault("tosca-parser knows no join: write concat", tools=PORTABLE)
                 whole = isinstance(argument, list) and 1 <= len(argument) <= 2 and isinstance(argument[0], list)
                 yield from self._parts(call, call.at(0) if whole else None, "a list of texts and a delimiter")
             case "token":
@@ -48,15 +49,24 @@ class Scope:
             yield spot.fault(f"the function {function} gives text, but the type here is {wanted}")
 
     def _input(self, call: Spot, wanted: str) -> Iterator[Fault]:
-        name = call.value[0] if isinstance(call.value, list) else call.value
+        name, *inner = call.value if isinstance(call.value, list) else [call.value]
         inputs = {spot.name: spot.value for spot in self.service.root.below("topology_template", "inputs")}
         if name not in inputs:
             yield call.fault(f"there is no input '{name}'{nearest(name, list(inputs))}")
+        elif inner:
+            sentence = f"xOpera cannot look inside the input '{name}': leave out what follows its name"
+            yield call.fault(sentence, tools=OPERA)
         elif wanted and isinstance(inputs[name], dict):
             given = type_name(inputs[name])
             is_known = given in PRIMITIVES or self.service.types.find("data_types", given)
-            if is_known and given != wanted and (given, wanted) != ("integer", "float"):
+            if is_known and not self._fits(given, wanted):
                 yield call.fault(f"the input '{name}' is of type {given}, but the type here is {wanted}")
+
+    def _fits(self, given: str, wanted: str) -> bool:
+        """Tell whether a value of one type is also one of another; only simple types are compared by what they are."""
+        types = self.service.types
+        bases = [primitive_of(name, types) or name for name in (given, wanted)]
+        return bases[0] == bases[1] or bases == ["integer", "float"] or types.derives("data_types", given, wanted)
 
     def _template(self, call: Spot) -> tuple[Spot | None, str | None]:
         """Return the node template that a call's first argument names, and what is wrong with it."""
@@ -74,6 +84,9 @@ class Scope:
             return host, None if host else f"'{self.node}' has no host: give it the requirement 'host'"
         if entity in ("SOURCE", "TARGET"):
             return None, f"{entity} has a meaning in relationships only"
+        relationships = {s.name: s for s in self.service.root.below("topology_template", "relationship_templates")}
+        if entity in relationships:
+            return relationships[entity], None
         if not isinstance(entity, str) or entity not in templates:
             return None, f"there is no node template {shown(entity)}{nearest(str(entity), list(templates))}"
         return templates[entity], None
@@ -85,38 +98,78 @@ class Scope:
         template, problem = self._template(call)
         if problem:
             yield call.fault(problem)
-        holder = self.own if call.value[0] == "SELF" and self.own else self.service.type_of(template)
-        types = self.service.types
-        if holder is None or not types.is_whole(holder):
-            return
-        known: dict[str, Any] = types.collected(holder, "properties")
-        if function == "get_attribute":
-            known = {**known, **types.collected(holder, "attributes"), **dict.fromkeys(_OF_EVERY_NODE, "string")}
-        name = call.value[1]
-        if function == "get_property" and name in types.collected(holder, "capabilities") and len(call.value) == 3:
-            yield from self._of_capability(call, types.collected(holder, "capabilities")[name])
-            return
+        holder = self.own if call.value[0] == "SELF" and self.own else self._type_of(template)
+        if holder is not None and self.service.types.is_whole(holder):
+            yield from self._of_type(call, function, wanted, holder, template)
+
+    def _type_of(self, template: Spot | None) -> Type | None:
+        """Return the type of a node or relationship template."""
+        if template is not None and template.location[-2:-1] == ("relationship_templates",):
+            return self.service.types.find("relationship_types", template.value.get("type"))
+        return self.service.type_of(template)
+
+    def _of_type(self, call: Spot, function: str, wanted: str, holder: Type, template: Spot | None) -> Iterator[Fault]:
+        name, *inner = call.value[1:]
         what = "attribute" if function == "get_attribute" else "property"
+        known = self._members(holder, function)
+        types = self.service.types
+        if name not in known and inner:
+            if name in types.collected(holder, "capabilities"):
+                yield from self._of_capability(call, function, types.collected(holder, "capabilities")[name])
+                return
+            if name in types.collected(holder, "requirements"):
+                yield from self._of_requirement(call, function, template)
+                return
         if name not in known:
             hint = nearest(str(name), list(known))
             if function == "get_property" and name in types.collected(holder, "attributes"):
                 hint = ": it is an attribute, so write get_attribute"
-            if name in types.collected(holder, "requirements"):
-                hint = ": it is a requirement, which Puccini does not follow; name the node template in its place"
             if not hint and function == "get_attribute":
                 hint = f"; there are {', '.join(types.collected(holder, 'attributes'))}"
             yield call.fault(f"'{template.name if template else holder.name}' has no {what} {shown(name)}{hint}")
-        elif len(call.value) > 2:
-            yield call.fault(f"xOpera cannot look inside the {what} '{name}': leave out what follows its name")
-        elif wanted and type_name(known[name]) != wanted:
+        elif inner:
+            sentence = f"xOpera cannot look inside the {what} '{name}': leave out what follows its name"
+            # Puccini looks for the key among those of the attribute's data type.
+            yield call.fault(sentence, tools=OPERA + PUCCINI if function == "get_attribute" else OPERA)
+        elif wanted and not self._fits(type_name(known[name]), wanted):
             yield call.fault(f"the {what} '{name}' is of type {type_name(known[name])}, but the type here is {wanted}")
 
-    def _of_capability(self, call: Spot, definition: Any) -> Iterator[Fault]:
+    def _members(self, holder: Type, function: str) -> dict[str, Any]:
+        """Return the definitions of what a function can take from a node or relationship of a type."""
+        types = self.service.types
+        known: dict[str, Any] = types.collected(holder, "properties")
+        if function == "get_attribute":
+            known = {**known, **types.collected(holder, "attributes"), **dict.fromkeys(_OF_EVERY_NODE, "string")}
+        return known
+
+    def _of_capability(self, call: Spot, function: str, definition: Any) -> Iterator[Fault]:
         kind = self.service.types.find("capability_types", type_name(definition))
-        known = list(self.service.types.collected(kind, "properties"))
-        _, capability, name = call.value
+        what = "attribute" if function == "get_attribute" else "property"
+        known = self._members(kind, function) if kind else {}
+        if isinstance(definition, dict):
+            for section in ("properties", "attributes") if function == "get_attribute" else ("properties",):
+                known |= definition.get(section) or {}
+        _, capability, name, *_ = call.value
         if kind is not None and name not in known:
-            yield call.fault(f"the capability '{capability}' has no property {shown(name)}{nearest(str(name), known)}")
+            hint = nearest(str(name), list(known))
+            yield call.fault(f"the capability '{capability}' has no {what} {shown(name)}{hint}")
+
+    def _of_requirement(self, call: Spot, function: str, template: Spot | None) -> Iterator[Fault]:
+        """Check what is taken from the node that meets a requirement; in a type nobody knows which that will be."""
+        _, requirement, name, *_ = call.value
+        yield call.fault(
+            f"'{requirement}' is a requirement, which Puccini does not follow; name the node template in its place",
+            tools=PUCCINI,
+        )
+        met = [r for r in requirements_of(template) if r.name == requirement] if template else []
+        holder = self.service.type_of(self.service.templates().get(target_of(met[0]) or "")) if met else None
+        if holder is None or not self.service.types.is_whole(holder):
+            return
+        known = {**self._members(holder, function), **self.service.types.collected(holder, "requirements")}
+        known |= self.service.types.collected(holder, "capabilities")
+        if name not in known:
+            what = "attribute" if function == "get_attribute" else "property"
+            yield call.fault(f"'{target_of(met[0])}' has no {what} {shown(name)}{nearest(str(name), list(known))}")
 
     def attribute(self, spot: Spot) -> Iterator[Fault]:
         """Check that a type has the attribute of its own that an operation's output goes to."""
@@ -162,14 +215,21 @@ class Scope:
         match call.value:
             case [text, str(), int()]:
                 if is_function(text):
-                    yield call.at(0).fault("xOpera takes no function inside token")
+                    yield call.at(0).fault("xOpera takes no function inside token", tools=OPERA)
+                    yield from self(call.at(0), "string")
             case _:
                 yield call.fault("must be a list of a text, the characters that part it, and a number")
 
 
 def _is_path(argument: Any) -> bool:
-    parts = argument if isinstance(argument, list) else [argument]
-    return bool(parts) and all(isinstance(part, str) for part in parts)
+    if not isinstance(argument, list):
+        return isinstance(argument, str)
+    names, indices = argument[:2], argument[2:]
+    return (
+        bool(names)
+        and all(isinstance(part, str) for part in names)
+        and all(isinstance(part, str | int) and not isinstance(part, bool) for part in indices)
+    )
 
 
 def calls_in(spot: Spot) -> Iterator[Spot]:

@@ -3,11 +3,19 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from modak.blueprint.profiles import OPERA, PUCCINI
 from modak.blueprint.references import Scope, calls_in
 from modak.blueprint.service import Service, Type
 from modak.blueprint.spot import Fault, Spot
 from modak.blueprint.typedefs import check_definition, check_type_name
-from modak.blueprint.values import check_properties, check_value, is_function, missing, misspelt_function
+from modak.blueprint.values import (
+    OTHER_FUNCTIONS,
+    check_properties,
+    check_value,
+    is_function,
+    missing,
+    misspelt_function,
+)
 from modak.documents.faults import shown
 from modak.util.text import nearest
 
@@ -70,7 +78,8 @@ def _outputs(service: Service) -> Iterator[Fault]:
             yield from _function_names(value)
             for call in [value] if is_function(value.value) else calls_in(value):
                 if len(call.location) - len(value.location) > 1:
-                    yield call.fault("xOpera evaluates functions in an output or one level below it, but not here")
+                    sentence = "xOpera evaluates functions in an output or one level below it, but not here"
+                    yield call.fault(sentence, tools=OPERA)
                 yield from scope(call, "")
 
 
@@ -78,6 +87,9 @@ def _function_names(spot: Spot) -> Iterator[Fault]:
     """Tell misspelt names of functions, which would be given out as they are."""
     if told := misspelt_function(spot):
         yield told
+    if isinstance(spot.value, dict) and len(spot.value) == 1 and next(iter(spot.value)) in OTHER_FUNCTIONS:
+        name = next(iter(spot.value))
+        yield spot.fault(f"'{name}' is not supported by xOpera and Puccini", name, tools=("opera", "puccini"))
     for inner in spot.items():
         yield from _function_names(inner)
 
@@ -105,14 +117,15 @@ def _groups_and_policies(service: Service) -> Iterator[Fault]:
         found = yield from check_type_name(service, spot, "group_types")
         yield from _members(spot, "members", list(templates))
         if spot.name in templates:
-            yield spot.fault(f"there is a node template '{spot.name}' as well, and xOpera wants names that differ")
+            sentence = f"there is a node template '{spot.name}' as well, and xOpera wants names that differ"
+            yield spot.fault(sentence, tools=OPERA)
         if found:
             yield from _properties(service, spot, found)
     names: set[str] = set()
     for item in service.root.below("topology_template", "policies"):
         spot = item.at(next(iter(item.value)))
         if spot.name in names:
-            yield spot.fault(f"there is a policy '{spot.name}' already")
+            yield spot.fault(f"there is a policy '{spot.name}' already", tools=PUCCINI)
         names.add(spot.name)
         found = yield from check_type_name(service, spot, "policy_types")
         yield from _members(spot, "targets", [*templates, *(group.name for group in groups)])
@@ -122,12 +135,34 @@ def _groups_and_policies(service: Service) -> Iterator[Fault]:
 
 def _policy(service: Service, spot: Spot, found: Type) -> Iterator[Fault]:
     yield from _properties(service, spot, found)
+    yield from _triggers(service, spot)
     wanted = next((t.definition["targets"] for t in service.types.lineage(found) if "targets" in t.definition), None)
     templates = service.templates()
     for target in spot.below("targets"):
         of = service.type_of(templates.get(target.value)) if isinstance(target.value, str) else None
         if of and isinstance(wanted, list) and not any(service.types.derives("node_types", of.name, w) for w in wanted):
             yield target.fault(f"'{target.value}' is of type {of.name}, but this policy is for {' or '.join(wanted)}")
+
+
+def _triggers(service: Service, policy: Spot) -> Iterator[Fault]:
+    """Check that the operations which triggers call belong to a node template that the policy is for."""
+    templates = service.templates()
+    groups = {g.name: g.value.get("members") or [] for g in service.root.below("topology_template", "groups")}
+    named = [name for target in policy.below("targets") for name in groups.get(str(target.value), [target.value])]
+    known = {
+        f"{interface}.{operation}"
+        for name in named or templates
+        for interface, operations in service.types.operations(service.type_of(templates.get(str(name)))).items()
+        for operation in operations
+    }
+    for trigger in policy.below("triggers"):
+        for action in trigger.below("action"):
+            call = action.get("call_operation")
+            if call is not None and isinstance(call.value, dict):
+                call = call.get("operation")
+            if call is not None and known and call.value not in known:
+                hint = nearest(str(call.value), sorted(known))
+                yield call.fault(f"no target of the policy has the operation {shown(call.value)}{hint}")
 
 
 def _members(spot: Spot, key: str, known: list[str]) -> Iterator[Fault]:

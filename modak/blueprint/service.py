@@ -6,6 +6,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from modak.blueprint.profiles import OPERA, PORTABLE, TOSCA_PARSER
 from modak.blueprint.shapes import check_shape
 from modak.blueprint.spot import Fault, Spot
 from modak.documents.faults import shown
@@ -35,11 +38,15 @@ _PREFIXES = {
     "tosca.policies.": "policy_types",
     "tosca.relationships.": "relationship_types",
 }
-_MISSING: Mapping[str, Mapping[str, Any]] = {
-    # Of the standard, but not in tosca-parser's copy of it.
-    "tosca.interfaces.Root": {},
-    "tosca.capabilities.Compute": {"derived_from": "tosca.capabilities.Container"},
-}
+_NORMATIVE = Path(__file__).parent / "data" / "normative.yaml"
+_UNKNOWN_TO_OPERA = frozenset(
+    ("tosca.nodes.network.FloatingIP", "tosca.policies.Monitoring", "tosca.policies.Reservation")
+    + ("tosca.nodes.BlockStorage", "tosca.nodes.ObjectStorage", "tosca.nodes.Container.Application.Docker")
+    + ("tosca.artifacts.Deployment.Image.Container.Docker", "tosca.capabilities.Container.Docker")
+    + ("tosca.artifacts.template.Jinja2", "tosca.artifacts.template.Twig")
+    + ("tosca.artifacts.Deployment.Image.VM.ISO", "tosca.artifacts.Deployment.Image.VM.QCOW2")
+)
+"""Types that tosca-parser 2.15.0 has and opera-tosca-parser 0.2.2 has not (its stdlib/v_1_3.yaml)."""
 
 
 @dataclass(frozen=True)
@@ -50,23 +57,31 @@ class Type:
     kind: str
     definition: Mapping[str, Any]
     spot: Spot | None = None
+    unknown_to: tuple[str, ...] = ()
+    """The tools whose copy of the standard lacks it."""
 
 
 @cache
 def _standard() -> Mapping[tuple[str, str], Type]:
     from toscaparser.elements.entity_type import EntityType  # type: ignore[import-untyped]
 
-    known = {**_MISSING, **EntityType.TOSCA_DEF}
+    sections: dict[str, dict[str, Any]] = yaml.safe_load(_NORMATIVE.read_text())
+    known = {**EntityType.TOSCA_DEF, **{name: t for types in sections.values() for name, t in types.items()}}
     found = {}
     for name, definition in known.items():
         kind = next((k for prefix, k in _PREFIXES.items() if name.startswith(prefix)), None)
         if kind:
-            found[kind, name] = Type(name, kind, definition or {})
+            # It overlooks a capability type that it does not know.
+            lacks = kind in ("node_types", "data_types") and name not in EntityType.TOSCA_DEF
+            unknown_to = TOSCA_PARSER if lacks else OPERA if name in _UNKNOWN_TO_OPERA else ()
+            found[kind, name] = Type(name, kind, definition or {}, unknown_to=unknown_to)
     return found
 
 
 _RETIRED = ("sodalite.nodes.modak", "sodalite.nodes.modak.job")
 _NO_MERGE = "is a key like any other to xOpera: write the merged keys out"
+_NO_CYCLES = ("tosca-parser", "unfurl", "puccini")
+"""The tools that do not end, or fail, where files import each other."""
 _OPERATIONS = ("create", "configure", "start", "stop", "delete")
 
 
@@ -127,6 +142,30 @@ class Types:
                         operations.setdefault(operation, set()).update(told or {}, part.get("inputs") or {})
         return merged
 
+    def required_inputs(self, found: Type | None) -> dict[str, dict[str, set[str]]]:
+        """Return the inputs that each operation of a type with an implementation must be given."""
+        merged: dict[str, dict[str, dict[str, Any]]] = {}
+        implemented: set[tuple[str, str]] = set()
+        for ancestor in reversed(self.lineage(found)):
+            for name, definition in (ancestor.definition.get("interfaces") or {}).items():
+                operations = merged.setdefault(name, {})
+                body: Mapping[str, Any] = definition or {}
+                for operation, part in (body.get("operations") or {}).items():
+                    inputs = operations.setdefault(operation, {})
+                    inputs.update(body.get("inputs") or {})
+                    if isinstance(part, dict):
+                        inputs.update(part.get("inputs") or {})
+                    if isinstance(part, str) or (part or {}).get("implementation"):
+                        implemented.add((name, operation))
+        return {
+            name: {
+                operation: {key for key, input in inputs.items() if _is_unset(input)}
+                for operation, inputs in operations.items()
+                if (name, operation) in implemented
+            }
+            for name, operations in merged.items()
+        }
+
     def is_whole(self, found: Type) -> bool:
         """Tell whether a type derives from one of the standard, so that all that it inherits is known."""
         return self.lineage(found)[-1].spot is None
@@ -144,6 +183,13 @@ class Types:
             close = nearest(name.rpartition(".")[2], list(short))
             hint = f"; did you mean '{short[close.split(chr(39))[1]]}'?" if close else ""
         return f"there is no {KINDS[kind]} '{name}'{hint}"
+
+
+def _is_unset(definition: Any) -> bool:
+    """Tell whether an input of an operation is required and has neither a value nor a default."""
+    if not isinstance(definition, dict) or "value" in definition or "default" in definition:
+        return False
+    return definition.get("required", True) is not False
 
 
 @dataclass
@@ -209,14 +255,15 @@ def _read(
     above = (*above, root.document.path)
     files.append(root.document.path)
     shapes = list(check_shape(root))
-    faults += [Fault(str(root.document.path), line, f"the key << {_NO_MERGE}") for line in root.document.merges]
+    faults += [Fault(str(root.document.path), line, f"the key << {_NO_MERGE}", OPERA) for line in root.document.merges]
     faults += [*_header(root), *(shape.fault for shape in shapes)]
     is_whole = not any(shape.is_fatal for shape in shapes)
     _add_types(root, own, faults)
     for spot in root.below("imports") if is_whole else ():
         imported = _resolve(spot, folder, faults)
         if imported in above:
-            faults.append(spot.fault(f"'{imported.name}' imports this file in turn, which tosca-parser does not end"))
+            sentence = f"'{imported.name}' imports this file in turn, which tosca-parser does not end"
+            faults.append(spot.fault(sentence, tools=_NO_CYCLES))
         if imported in files:
             continue
         document = _imported(spot, imported, faults) if imported else None
@@ -244,9 +291,12 @@ def _add_types(root: Spot, own: dict[tuple[str, str], Type], faults: list[Fault]
             if other and other.spot and other.spot.document.path != spot.document.path:
                 where = other.spot.document.locate(other.spot.location)
                 faults.append(spot.fault(f"the {KINDS[kind]} '{spot.name}' is defined in {where} already"))
-            elif spot.name.startswith("tosca."):
-                faults.append(spot.fault("names that start with 'tosca.' belong to the standard"))
+            elif (kind, spot.name) in _standard():
+                faults.append(spot.fault(f"the {KINDS[kind]} '{spot.name}' is one of the standard's"))
             else:
+                if spot.name.startswith("tosca."):
+                    sentence = "names that start with 'tosca.' belong to the standard"
+                    faults.append(spot.fault(sentence, tools=PORTABLE))
                 own[kind, spot.name] = Type(spot.name, kind, spot.value if _is_map(spot) else {}, spot)
 
 
@@ -273,7 +323,8 @@ def _resolve(spot: Spot, folder: Path, faults: list[Fault]) -> Path | None:
 
 def inside(beside: Path, name: str, folder: Path) -> tuple[Path, str | None]:
     """Return the path of the file ``name``, without ``..``, and what forbids an orchestrator to take it, or None."""
-    path = beside / name
+    # In a CSAR, an absolute path begins at its root: xOpera resolves it below the blueprint's folder.
+    path = folder / name.lstrip("/") if name.startswith("/") else beside / name
     if "://" in name:
         return path, "is an address, and xOpera takes files from the blueprint's folder only"
     parts: list[str] = []

@@ -8,16 +8,17 @@ from typing import Any
 
 import yaml
 
+from modak.blueprint.profiles import OPERA
 from modak.blueprint.spot import Fault, Spot
 from modak.documents.faults import shown
 from modak.util.text import nearest
 
 _DATA = Path(__file__).parent / "data" / "shapes.yaml"
-_REFUSED = "no: "
 _HINTS = dict.fromkeys(
     ("interface", "interface_definition"), ": operations stand below the key 'operations', which xOpera wants"
 )
 """What is said of an unknown key, where one is often written in another version of TOSCA."""
+_DIRECTIVES = ("select", "selectable", "substitute", "substitutable")
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,35 @@ class Misshapen:
     is_fatal: bool = False
 
 
+@dataclass(frozen=True)
+class _Key:
+    """What stands below a key of a part."""
+
+    shape: str
+    """Empty where nothing may stand."""
+    is_required: bool = False
+    required_by: tuple[str, ...] = ()
+    """The tools that require it where TOSCA does not."""
+    rejected_by: tuple[str, ...] = ()
+    reason: str = ""
+
+    @classmethod
+    def read(cls, name: str, text: str) -> "tuple[str, _Key]":
+        """Return the name of a key and the rest, from what data/shapes.yaml has of it."""
+        bare, mark, tools = name.partition("!")
+        shape, _, rejection = text.partition("; not ")
+        rejecting, _, reason = rejection.partition(": ")
+        return bare, cls(shape.strip(), bool(mark), _names(tools), _names(rejecting), reason)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
 @cache
-def _shapes() -> Mapping[str, Mapping[str, str]]:
+def _shapes() -> Mapping[str, Mapping[str, _Key]]:
     loaded: dict[str, dict[str, str]] = yaml.safe_load(_DATA.read_text())
-    return loaded
+    return {part: dict(_Key.read(name, text) for name, text in keys.items()) for part, keys in loaded.items()}
 
 
 def check_shape(spot: Spot, shape: str = "document") -> Iterator[Misshapen]:
@@ -53,6 +79,8 @@ def check_shape(spot: Spot, shape: str = "document") -> Iterator[Misshapen]:
             yield Misshapen(spot.fault(f"must be a mapping with a single name, not {shown(spot.value)}"), True)
         else:
             yield from _items(spot, dict, shape.removeprefix("one "), "a mapping")
+    elif shape == "directives":
+        yield from _directives(spot)
     elif shape in _SIMPLE:
         is_right, words = _SIMPLE[shape]
         if not is_right(spot.value):
@@ -70,25 +98,38 @@ def _items(spot: Spot, kind: type, shape: str, words: str) -> Iterator[Misshapen
 
 
 def _part(spot: Spot, shape: str) -> Iterator[Misshapen]:
-    keys = {key.removesuffix("!"): value for key, value in _shapes()[shape].items()}
-    required = [key.removesuffix("!") for key in _shapes()[shape] if key.endswith("!")]
+    keys = _shapes()[shape]
+    required = [name for name, key in keys.items() if key.is_required]
     if not isinstance(spot.value, dict):
         words = f" with the key '{required[0]}'" if required else ""
         yield Misshapen(spot.fault(f"must be a mapping{words}, not {shown(spot.value)}"), True)
         return
     meant = {hint.split("'")[1] for key in spot.value if key not in keys and (hint := nearest(str(key), list(keys)))}
-    for key in required:
-        if key not in spot.value and key not in meant:
-            yield Misshapen(spot.fault(f"the key '{key}' is missing"))
+    for name in required:
+        if name not in spot.value and name not in meant:
+            yield Misshapen(spot.fault(f"the key '{name}' is missing", tools=keys[name].required_by))
     for item in spot.items():
-        value = keys.get(item.name)
-        if value is None:
+        key = keys.get(item.name)
+        if key is None:
             hint = nearest(item.name, list(keys)) or _HINTS.get(shape, "")
             yield Misshapen(item.fault(f"unknown key{hint}"))
-        elif value.startswith(_REFUSED):
-            yield Misshapen(item.fault(f"leave '{item.name}' out: {value.removeprefix(_REFUSED)}"))
-        else:
-            yield from check_shape(item, value)
+            continue
+        if key.rejected_by:
+            yield Misshapen(item.fault(f"leave '{item.name}' out: {key.reason}", tools=key.rejected_by))
+        if key.shape:
+            yield from check_shape(item, key.shape)
+
+
+def _directives(spot: Spot) -> Iterator[Misshapen]:
+    if not isinstance(spot.value, list):
+        yield Misshapen(spot.fault(f"must be a list, not {shown(spot.value)}"), True)
+        return
+    if spot.value:
+        yield Misshapen(spot.fault("leave 'directives' out: xOpera takes none", tools=OPERA))
+    for item in spot.items():
+        if item.value not in _DIRECTIVES:
+            hint = nearest(str(item.value), _DIRECTIVES)
+            yield Misshapen(item.fault(f"must be one of {', '.join(_DIRECTIVES)}, not {shown(item.value)}{hint}"))
 
 
 def _is_range(value: Any) -> bool:

@@ -16,6 +16,8 @@ class Fault:
     line: int
     text: str
     """The dotted place in the blueprint and one sentence."""
+    tools: tuple[str, ...] = ()
+    """The tools that reject it where TOSCA does not; see modak.blueprint.profiles."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.text}"
@@ -69,8 +71,8 @@ class Spot:
         if spot:
             yield from spot.items()
 
-    def fault(self, sentence: str, key: int | str | None = None) -> Fault:
-        """Return a fault here, at the line of ``key`` where it is given."""
+    def fault(self, sentence: str, key: int | str | None = None, *, tools: tuple[str, ...] = ()) -> Fault:
+        """Return a fault here, at the line of ``key`` where it is given; ``tools`` reject it where TOSCA does not."""
         location = self.location if key is None else (*self.location, key)
         file, _, line = self.document.locate(location).rpartition(":")
-        return Fault(file, int(line), f"{self.place}: {sentence}" if self.place else sentence)
+        return Fault(file, int(line), f"{self.place}: {sentence}" if self.place else sentence, tools)

@@ -3,6 +3,7 @@
 from collections.abc import Generator, Iterator
 
 from modak.blueprint.operations import check_calls, check_declared
+from modak.blueprint.profiles import PUCCINI
 from modak.blueprint.references import Scope, calls_in
 from modak.blueprint.service import Service, Type
 from modak.blueprint.spot import Fault, Spot
@@ -14,6 +15,7 @@ from modak.blueprint.values import (
     is_version,
     limit_fault,
     primitive_of,
+    type_name,
 )
 from modak.documents.faults import shown
 from modak.util.text import nearest
@@ -32,6 +34,9 @@ def check_types(service: Service) -> Iterator[Fault]:
             yield from _interface(service, interface, Scope(service, own=found))
         yield from _version(found.spot)
         yield from _requirements(service, found.spot)
+        yield from _capabilities(service, found.spot)
+        yield from _named_types(service, found.spot)
+        yield from _redefinitions(service, found, found.spot)
 
 
 def _parent(service: Service, found: Type, spot: Spot) -> Iterator[Fault]:
@@ -49,7 +54,8 @@ def _parent(service: Service, found: Type, spot: Spot) -> Iterator[Fault]:
 def _version(spot: Spot) -> Iterator[Fault]:
     version = spot.get("version")
     if version is not None and not (isinstance(version.value, str) and is_version(version.value)):
-        yield version.fault(f"must be a version in quotes, such as '1.0', not {shown(version.value)}")
+        tools = ("opera", "puccini") if is_version(version.value) else ()
+        yield version.fault(f"must be a version in quotes, such as '1.0', not {shown(version.value)}", tools=tools)
 
 
 def _interface(service: Service, interface: Spot, scope: Scope) -> Iterator[Fault]:
@@ -74,6 +80,49 @@ def _requirements(service: Service, spot: Spot) -> Iterator[Fault]:
                 named = requirement.get(key)
                 if named and service.types.find(kind, named.value) is None:
                     yield named.fault(service.types.unknown(kind, named.value))
+
+
+def _capabilities(service: Service, spot: Spot) -> Iterator[Fault]:
+    for capability in spot.below("capabilities"):
+        kind = capability.get("type") if isinstance(capability.value, dict) else capability
+        if kind is not None and service.types.find("capability_types", kind.value) is None:
+            yield kind.fault(service.types.unknown("capability_types", kind.value))
+        yield from _listed(service, capability, "valid_source_types", ("node_types",))
+
+
+_LISTS = {
+    ("relationship_types", "valid_target_types"): ("capability_types",),
+    ("capability_types", "valid_source_types"): ("node_types",),
+    ("group_types", "members"): ("node_types", "group_types"),
+    ("policy_types", "targets"): ("node_types", "group_types"),
+}
+"""Lists of names in a definition of a type, and the kinds of types that they name."""
+
+
+def _named_types(service: Service, spot: Spot) -> Iterator[Fault]:
+    for (section, key), kinds in _LISTS.items():
+        if spot.location[0] == section:
+            yield from _listed(service, spot, key, kinds)
+
+
+def _listed(service: Service, spot: Spot, key: str, kinds: tuple[str, ...]) -> Iterator[Fault]:
+    for name in spot.below(key):
+        if not any(service.types.find(kind, name.value) for kind in kinds):
+            yield name.fault(service.types.unknown(kinds[0], name.value))
+
+
+def _redefinitions(service: Service, found: Type, spot: Spot) -> Iterator[Fault]:
+    """Check that a property declared again keeps its type, or gets one that derives from it."""
+    types = service.types
+    parent = types.find(found.kind, found.definition.get("derived_from"))
+    for section in ("properties", "attributes"):
+        inherited = types.collected(parent, section)
+        for definition in spot.below(section):
+            old, new = type_name(inherited.get(definition.name)), type_name(definition.value)
+            base = primitive_of(new, types)
+            if old and new and old != new and base != old and not types.derives("data_types", new, old):
+                sentence = f"{parent.name if parent else ''} declares it with the type {old}, which {new} is not"
+                yield definition.fault(sentence, "type" if "type" in definition.value else None)
 
 
 def check_type_name(service: Service, spot: Spot, kind: str) -> Generator[Fault, None, Type | None]:
@@ -111,7 +160,7 @@ def _schema(service: Service, spot: Spot) -> Iterator[Fault]:
     for clause in spot.below("constraints"):
         yield from _clause(clause, primitive_of(kind.value, service.types) or kind.value)
     if kind.value == "map" and spot.get("entry_schema") is None:
-        yield spot.fault("the key 'entry_schema' is missing, which Puccini wants")
+        yield spot.fault("the key 'entry_schema' is missing, which Puccini wants", tools=PUCCINI)
     for key in ("entry_schema", "key_schema"):
         if inner := spot.get(key):
             if isinstance(inner.value, str):

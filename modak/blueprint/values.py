@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from modak.blueprint.profiles import OPERA, TOSCA_PARSER
 from modak.blueprint.scalars import UNITS, amount
 from modak.blueprint.service import Types
 from modak.blueprint.spot import Fault, Spot
@@ -16,6 +17,10 @@ FUNCTIONS = ("get_input", "get_property", "get_attribute", "get_artifact", "conc
 _VERSION = re.compile(r"\d+\.\d+(\.\d+(\.\w+(-\d+)?)?)?")
 OfFunction = Callable[[Spot, str], Iterator[Fault]]
 """Checks a function call that stands for a value of the named type."""
+
+
+OTHER_FUNCTIONS = ("get_nodes_of_type", "get_operation_output")
+"""Functions of TOSCA 1.3 that xOpera gives out as they are, as a mapping."""
 
 
 def is_function(value: Any) -> bool:
@@ -74,11 +79,15 @@ def check_value(
         if of_function is None:
             yield spot.fault("no function may stand here")
         elif depth > 1:
-            yield spot.fault("xOpera evaluates functions in a property or one level below it, but not here")
+            sentence = "xOpera evaluates functions in a property or one level below it, but not here"
+            yield spot.fault(sentence, tools=OPERA)
+            yield from of_function(spot, "")
         elif depth and isinstance(definition, dict) and definition.get("constraints"):
             yield spot.fault(
-                "tosca-parser takes no function here, where the type has a constraint: give an input above"
+                "tosca-parser takes no function here, where the type has a constraint: give an input above",
+                tools=TOSCA_PARSER,
             )
+            yield from of_function(spot, "")
         else:
             yield from of_function(spot, "" if depth else wanted)
         return
@@ -87,7 +96,7 @@ def check_value(
         return
     faults = list(_typed(spot, wanted, definition, types, of_function, depth))
     yield from faults
-    if not faults and isinstance(definition, dict):
+    if all(fault.tools for fault in faults) and isinstance(definition, dict):
         base = primitive_of(wanted, types) or wanted
         yield from check_constraints(spot, definition.get("constraints") or [], base)
 
@@ -101,7 +110,8 @@ def _typed(
         if wanted in ("string", "timestamp") and isinstance(value, str) and spot.is_date:
             yield spot.fault(f"{value} is a date to YAML: write it in quotes")
         elif not is_right(value):
-            yield spot.fault(f"must be {words}, not {shown(value)}{_remedy(wanted, value)}")
+            tools = ("tosca-parser", "puccini") if wanted == "float" and _is_number(value) else ()
+            yield spot.fault(f"must be {words}, not {shown(value)}{_remedy(wanted, value)}", tools=tools)
     elif wanted in UNITS:
         if amount(value, wanted) is None:
             yield spot.fault(f"must be an amount with one of the units {', '.join(UNITS[wanted])}, not {shown(value)}")

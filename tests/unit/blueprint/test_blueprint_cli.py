@@ -20,7 +20,7 @@ def test_validate_says_that_there_is_no_fault(base: Path, capsys: pytest.Capture
     assert capsys.readouterr().out == f"{base}: no fault found\n"
 
 
-def test_validate_tells_what_is_no_fault(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate_reports_what_other_tools_reject_on_request(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = base.read_text()
     for old, new in [
         ("        - host: cluster\n", ""),
@@ -30,9 +30,14 @@ def test_validate_tells_what_is_no_fault(base: Path, capsys: pytest.CaptureFixtu
         text = text.replace(old, new, 1)
     base.write_text(text)
     assert run("validate", str(base)) == 0
-    told = capsys.readouterr()
-    assert told.err.endswith(".host: Puccini does not find the host behind 'other_target': put 'host' first\n")
-    assert told.out == f"{base}: no fault found\n"
+    assert capsys.readouterr() == (f"{base}: no fault found\n", "")
+    assert run("validate", str(base), "--portability") == 0
+    said = capsys.readouterr()
+    words = ".host: Puccini does not find the host behind 'other_target': put 'host' first"
+    assert said.err.endswith(f"{words} [not portable: puccini]\n")
+    assert said.out == f"{base}: no fault found\n"
+    assert run("validate", str(base), "--for", "puccini") == 2
+    assert capsys.readouterr().err.endswith(f"{words}\n")
 
 
 def test_validate_tells_all_faults(base: Path, capsys: pytest.CaptureFixture[str]) -> None:

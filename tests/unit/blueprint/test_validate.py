@@ -22,7 +22,7 @@ MARK = "# here"
 def told(path: Path, **inputs: Any) -> list[str]:
     """Return what is said of a blueprint."""
     try:
-        return [str(fault) for fault in validate(path, inputs or None)]
+        return [str(fault) for fault in validate(path, inputs or None, "all")]
     except InputError as error:
         return str(error).splitlines()
 
