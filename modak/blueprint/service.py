@@ -40,11 +40,20 @@ _PREFIXES = {
 }
 _NORMATIVE = Path(__file__).parent / "data" / "normative.yaml"
 _UNKNOWN_TO_OPERA = frozenset(
-    ("tosca.nodes.network.FloatingIP", "tosca.policies.Monitoring", "tosca.policies.Reservation")
-    + ("tosca.nodes.BlockStorage", "tosca.nodes.ObjectStorage", "tosca.nodes.Container.Application.Docker")
-    + ("tosca.artifacts.Deployment.Image.Container.Docker", "tosca.capabilities.Container.Docker")
-    + ("tosca.artifacts.template.Jinja2", "tosca.artifacts.template.Twig")
-    + ("tosca.artifacts.Deployment.Image.VM.ISO", "tosca.artifacts.Deployment.Image.VM.QCOW2")
+    {
+        "tosca.nodes.network.FloatingIP",
+        "tosca.policies.Monitoring",
+        "tosca.policies.Reservation",
+        "tosca.nodes.BlockStorage",
+        "tosca.nodes.ObjectStorage",
+        "tosca.nodes.Container.Application.Docker",
+        "tosca.artifacts.Deployment.Image.Container.Docker",
+        "tosca.capabilities.Container.Docker",
+        "tosca.artifacts.template.Jinja2",
+        "tosca.artifacts.template.Twig",
+        "tosca.artifacts.Deployment.Image.VM.ISO",
+        "tosca.artifacts.Deployment.Image.VM.QCOW2",
+    }
 )
 """Types that tosca-parser 2.15.0 has and opera-tosca-parser 0.2.2 has not (its stdlib/v_1_3.yaml)."""
 

@@ -197,6 +197,10 @@ class Levers:
             if lever.default and defaults.setdefault(lever.group, lever.name) != lever.name:
                 first = defaults[lever.group]
                 faults.append(f"{path}: the levers '{first}' and '{lever.name}' are both default of '{lever.group}'")
+            if lever.launch is not None and lever.name not in _launched():
+                faults.append(
+                    f"{path}: the lever '{lever.name}' has 'launch', and modak/launch has no lever of this name"
+                )
             if lever.launcher is not None:
                 launcher = _launcher_path(lever.launcher, path.parent)
                 if launcher is None:
@@ -206,6 +210,14 @@ class Levers:
                     self.launchers[lever.launcher] = launcher
         if faults:
             raise InputError("\n".join(faults))
+
+
+@cache
+def _launched() -> frozenset[str]:
+    """Return the names of the levers that work inside an application's interpreter."""
+    from modak.launch.lever import all_levers
+
+    return frozenset(lever.name for lever in all_levers())
 
 
 def _launcher_path(name: str, folder: Path) -> Path | None:

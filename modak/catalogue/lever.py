@@ -65,6 +65,9 @@ class Lever(Model):
     """Soname for LD_PRELOAD."""
     launcher: FileName | None = None
     """A file of the catalogue's launchers folder that starts the script."""
+    launch: Literal["live", "start"] | None = None
+    """Switched on by ``modak/launch`` inside the application's Python interpreter, which has a lever of this name:
+    ``live`` ones can be tried while the program runs, the others are on from the start."""
     threads: Positive | None = None
     """Threads per rank."""
 

@@ -196,7 +196,13 @@ def _workload(job: JobBody, features: Mapping[str, Any]) -> dict[str, Any]:
 
 def _request(job: JobBody, catalogue: Catalogue, contained: bool) -> dict[str, Any]:
     """Return the request: containers where an image is meant, and the levers that the document switches."""
-    request: dict[str, Any] = {"runtimes": list(RUNTIMES) if contained else ["native"]}
+    # The answer is a script alone: nothing can travel with it.
+    inside = [lever.name for lever in catalogue.levers.values() if lever.launch is not None]
+    request: dict[str, Any] = {
+        "runtimes": list(RUNTIMES) if contained else ["native"],
+        "trials": "none",
+        "forbid_levers": inside,
+    }
     training = job.optimisation.training if job.optimisation else None
     required: list[str] = []
     if training and training.keras and training.keras.backend:
@@ -215,7 +221,7 @@ def _request(job: JobBody, catalogue: Catalogue, contained: bool) -> dict[str, A
     if xla is True:
         required.append(levers[0])
     if xla is False:
-        request["forbid_levers"] = levers
+        request["forbid_levers"] = [*inside, *levers]
     least = job.application.minimal_efficiency
     if least is not None and stated_efficiency(job) is None:
         request |= {"objective": "efficiency", "minimal_efficiency": least}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from modak.errors import InputError
+from modak.jobs import launching
 from modak.jobs.job import PLAN, SCRIPT, SECRETS, WORK, inner_path
 from modak.model.plan import Plan, Source
 
@@ -74,13 +75,13 @@ def source_uploads(plan: Plan, sources: Sequence[LocalSource]) -> list[Upload]:
         if actual != source.sha256:
             raise InputError(f"the file {file} has changed since the plan was made: make the plan again")
         uploads.append(Upload(f"{WORK}/{path}", file, source.executable))
-    return uploads + _launcher(plan)
+    return uploads + _launcher(plan) + _launch(plan)
 
 
 def paths_of(plan: Plan) -> list[str]:
     """Return where the Plan's own files lie, below the job's folder."""
     paths = [f"{WORK}/{inner_path(source.path, _KEY)}" for source in plan.sources]
-    return paths + [upload.path for upload in _launcher(plan)]
+    return paths + [upload.path for upload in _launcher(plan) + _launch(plan)]
 
 
 def plan_upload(plan: Plan) -> Upload:
@@ -155,6 +156,13 @@ def _cksum(data: bytes) -> int:
         length >>= 8
     mirrored = zlib.crc32((data + size).translate(_REVERSED), 0xFFFFFFFF)
     return int(f"{mirrored:032b}"[::-1], 2)
+
+
+def _launch(plan: Plan) -> list[Upload]:
+    """Return what works inside the application's interpreter."""
+    if plan.launch is None:
+        return []
+    return [Upload(path, content) for path, content in launching.files(plan).items()]
 
 
 def _launcher(plan: Plan) -> list[Upload]:

@@ -3,6 +3,7 @@
 import posixpath
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from jinja2 import StrictUndefined, TemplateError, meta
@@ -10,7 +11,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from modak import shell
 from modak.errors import InputError
-from modak.jobs import ranks
+from modak.jobs import launching, ranks
 from modak.jobs.results import declared_outputs
 from modak.model.plan import Plan
 from modak.schedulers.base import JobSpec, Scheduler
@@ -167,13 +168,20 @@ def _scratch(plan: Plan, spec: JobSpec) -> dict[str, object]:
 def _in_image(plan: Plan, directory: str) -> list[str]:
     """Return the application's command line as it runs in the chosen image; the plain one where there is none."""
     if plan.chosen.runtime == "native":
-        return plan.chosen.argv
+        return launching.launched(plan, plan.chosen.argv, directory)
     from modak.runtimes.place import folder
     from modak.runtimes.run import wrap
 
     workspace = posixpath.dirname(posixpath.dirname(directory))
     work = None if plan.job.scratch is None else _STAND_IN + plan.tag()
-    return wrap(plan, plan.chosen.argv, directory=directory, images=folder(plan.target, workspace), work=work)
+    return wrap(
+        plan,
+        plan.chosen.argv,
+        directory=directory,
+        images=folder(plan.target, workspace),
+        work=work,
+        starter=partial(launching.starter, plan),
+    )
 
 
 def fill(template: str, values: Mapping[str, object]) -> str:

@@ -1,5 +1,6 @@
 """The launcher as files that travel: ``sitecustomize.py``, and this package beside it."""
 
+import io
 import os
 import zipfile
 from pathlib import Path
@@ -31,7 +32,14 @@ def write_folder(folder: str) -> None:
 def write_archive(path: str) -> None:
     """Write an archive that Python can import from; the same bytes for the same files."""
     temporary = path + ".new"
-    with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in files().items():
-            archive.writestr(zipfile.ZipInfo(name, _DATE), content, zipfile.ZIP_DEFLATED)
+    Path(temporary).write_bytes(archive())
     os.replace(temporary, path)
+
+
+def archive() -> bytes:
+    """Return such an archive."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as made:
+        for name, content in files().items():
+            made.writestr(zipfile.ZipInfo(name, _DATE), content, zipfile.ZIP_DEFLATED)
+    return buffer.getvalue()

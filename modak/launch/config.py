@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional
 
@@ -42,6 +43,8 @@ class Trials:
     tolerance: Optional[float] = None
     """Largest relative difference of outputs; by number format when None."""
     expected: Dict[str, Expected] = field(default_factory=dict)
+    claim: Optional[str] = None
+    """File that the one process makes which tries levers, where several would, as the tasks of an array do."""
 
 
 @dataclass
@@ -57,10 +60,15 @@ class Config:
     trials: Trials = field(default_factory=Trials)
     cache: Optional[str] = None
     """Folder that keeps compiled code from one run to the next."""
+    earlier: List[str] = field(default_factory=list)
+    """Folders, as patterns, in which earlier attempts of this job left their records."""
 
 
 def read(path: str) -> Config:
-    """Return the configuration in a file; ConfigError when it cannot be read or understood."""
+    """Return the configuration in a file; ConfigError when it cannot be read or understood.
+
+    Relative paths in it are relative to the file's folder.
+    """
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read(LARGEST + 1)
@@ -69,14 +77,23 @@ def read(path: str) -> Config:
     if len(text) > LARGEST:
         raise ConfigError("{}: is larger than {} bytes".format(path, LARGEST))
     try:
-        return parse(json.loads(text))
+        config = parse(json.loads(text))
     except (ValueError, RecursionError) as error:
         raise ConfigError("{}: {}".format(path, error)) from None
+    folder = os.path.dirname(os.path.abspath(path))
+    config.record, config.cache = _below(folder, config.record), _below(folder, config.cache)
+    config.earlier = [os.path.join(folder, pattern) for pattern in config.earlier]
+    config.trials.claim = _below(folder, config.trials.claim)
+    return config
+
+
+def _below(folder: str, path: Optional[str]) -> Optional[str]:
+    return os.path.join(folder, path) if path else path
 
 
 def parse(data: Any) -> Config:
     """Return the configuration that parsed JSON holds; ConfigError names the key that is wrong."""
-    _keys(data, "the file", ("version", "record", "levers", "settings", "trials", "cache"))
+    _keys(data, "the file", ("version", "record", "levers", "settings", "trials", "cache", "earlier"))
     if data.get("version") != VERSION:
         raise ConfigError("version: {!r} is not supported; {} is".format(data.get("version"), VERSION))
     settings = data.get("settings", {})
@@ -88,11 +105,12 @@ def parse(data: Any) -> Config:
         settings=settings,
         trials=_trials(data.get("trials", {})),
         cache=_text(data, "cache"),
+        earlier=_names(data, "earlier") or [],
     )
 
 
 def _trials(data: Any) -> Trials:
-    _keys(data, "trials", ("mode", "numerics", "candidates", "units", "share", "tolerance", "expected"))
+    _keys(data, "trials", ("mode", "numerics", "candidates", "units", "share", "tolerance", "expected", "claim"))
     units = data.get("units")
     if units is not None and (not isinstance(units, int) or isinstance(units, bool) or units < 1):
         raise ConfigError("trials.units: must be a whole number from 1")
@@ -107,6 +125,7 @@ def _trials(data: Any) -> Trials:
         share=_number(data, "share", 0.05, 1.0),
         tolerance=None if data.get("tolerance") is None else _number(data, "tolerance", 0.0, 1.0),
         expected={name: _expected(name, value) for name, value in expected.items()},
+        claim=_text(data, "claim"),
     )
 
 

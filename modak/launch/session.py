@@ -1,6 +1,7 @@
 """What all adapters of this process share."""
 
 import functools
+import glob
 import os
 import time
 from typing import Any, Callable, List, Optional
@@ -27,7 +28,9 @@ class Session:
         """Whether an optimizer has made a step."""
         self.evaluations = 0
         """Calls of modules in evaluation mode so far."""
-        self._crashed = record.unfinished(config.record)
+        folders = [config.record, *sorted(path for pattern in config.earlier for path in glob.glob(pattern))]
+        self._crashed = [name for folder in folders for name in record.unfinished(folder)]
+        self._claimed: Optional[bool] = None
         self._pid = os.getpid()
 
     def disable(self) -> None:
@@ -45,7 +48,20 @@ class Session:
     @property
     def tries(self) -> bool:
         """Tell whether live trials may be made; ranks would have to switch at the same unit, which is not supported."""
-        return self.active and self.config.trials.mode == "live" and self.ranks == 1
+        return self.active and self.config.trials.mode == "live" and self.ranks == 1 and self._claim()
+
+    def _claim(self) -> bool:
+        """Tell whether this is the process that tries, where one of several does: the first that asks."""
+        path = self.config.trials.claim
+        if path is None:
+            return True
+        if self._claimed is None:
+            try:
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+                self._claimed = True
+            except OSError:  # made by another one; or the disk is full, and then nothing is tried
+                self._claimed = False
+        return self._claimed
 
     @property
     def tries_or_chosen(self) -> bool:

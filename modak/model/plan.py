@@ -100,6 +100,21 @@ class Candidate(Model):
     """None for one rank, for ranks that do not use MPI, and for a program that starts its ranks itself."""
 
 
+class Launch(Model):
+    """What works inside the application's Python interpreter; see docs/launch.md."""
+
+    levers: list[Name] = []
+    """The chosen candidate's levers that are switched on there, from the start."""
+    trials: Literal["none", "live"] = "none"
+    """``live``: the candidates are tried while the program runs."""
+    numerics: Literal["exact", "relaxed"] = "exact"
+    """Whether levers that change results may be tried."""
+    candidates: list[Name] = []
+    """Levers to try, in their order."""
+    units: Positive | None = None
+    """Units of work in the whole program, as far as the workload tells what the launcher counts."""
+
+
 class Gain(Model):
     """Time of the default over time of a candidate: above 1 is faster."""
 
@@ -198,6 +213,8 @@ class Plan(Model):
     prediction: Prediction
     default: Line
     """Name of the candidate that would run without modak."""
+    launch: Launch | None = None
+    """What travels into the application's interpreter; None for a program that is left to itself."""
     gain: Gain | None = None
     reason: Text
     """One sentence: why the chosen one."""
@@ -235,6 +252,9 @@ class Plan(Model):
             del what["application"]["secret_environment"]
         if self.secrets:
             what["secrets"] = dict(self.secrets)
+        # Trials of exact levers leave the results as they are: that job is the same with and without them.
+        if self.launch is not None and self.launch.trials != "none" and self.launch.numerics == "relaxed":
+            what["trials"] = "relaxed"
         return sha256_of(what)
 
     def tag(self) -> str:

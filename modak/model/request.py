@@ -57,6 +57,9 @@ class Request(Model):
     configuration: ExactConfiguration | None = None
     """The one configuration to run, for a measurement of just that: the Plan holds exactly this, with the nodes, ranks
     and threads of ``job``, or is refused with the reason."""
+    trials: Literal["none", "live"] = "live"
+    """``live``: levers that ``numerics`` permits are tried while the program runs, in Python programs of PyTorch and
+    ONNX Runtime; what was tried is in the job's result. ``none``: the program runs as the Plan starts it."""
     catalogue: list[Line] = []
     """Folders, or https:// addresses of single files, with levers, images and hardware that add to the catalogue or
     replace entries of the same name; a later one wins."""

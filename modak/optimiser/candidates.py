@@ -10,7 +10,7 @@ from modak.catalogue.lever import Lever
 from modak.errors import InfeasibleError, InputError
 from modak.model.deployment import Deployment
 from modak.model.plan import Rejected
-from modak.optimiser.conditions import unmet
+from modak.optimiser.conditions import no_launch, unmet
 from modak.optimiser.options import LeverSet, Option, Place
 from modak.util.text import nearest
 
@@ -84,6 +84,8 @@ class Enumerator:
             return reason
         if self.place.image is not None and lever.compiler and lever.compiler not in self.place.image.compilers:
             return f"it switches on {lever.compiler}, which the image {self.place.image.name} does not have"
+        if lever.launch is not None and (reason := no_launch(self.place)):
+            return reason
         if lever.launcher is not None and self.deployment.application.script is None:
             return "it starts a Python script, and the application is an executable"
         for variable, value in self._variables(lever).items():

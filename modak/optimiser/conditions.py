@@ -9,6 +9,9 @@ from modak.catalogue.lever import When
 from modak.model.base import specifier_set
 from modak.optimiser.options import Place
 
+LAUNCH_PYTHON = ">=3.8"
+"""Versions of Python that ``modak/launch`` works in."""
+
 
 @lru_cache(maxsize=4096)
 def satisfies(version: str, specifier: str) -> bool:
@@ -19,6 +22,14 @@ def satisfies(version: str, specifier: str) -> bool:
 def unmet(when: When, place: Place) -> str | None:
     """Return why ``when`` does not hold, levers and compiler apart; None when it does."""
     return _application(when, place) or _packages(when, place) or _system(when, place) or _device(when, place)
+
+
+def no_launch(place: Place) -> str | None:
+    """Return why nothing can be switched on inside the application's interpreter at ``place``; None when it can."""
+    version = place.version_of("python")
+    if version is not None and not satisfies(version, LAUNCH_PYTHON):
+        return f"it works inside Python {LAUNCH_PYTHON}, and {place.what} is Python {version}"
+    return None
 
 
 def _application(when: When, place: Place) -> str | None:

@@ -29,6 +29,7 @@ from modak.optimiser.candidates import Choice, Enumerator, check_names
 from modak.optimiser.decision import Decision, decide
 from modak.optimiser.evidence import Evidence
 from modak.optimiser.knowledge import Knowledge
+from modak.optimiser.launching import launch_of
 from modak.optimiser.modelled import Modelled, usable_model
 from modak.optimiser.options import Option, Place
 from modak.optimiser.places import Places, places_of
@@ -64,6 +65,7 @@ def make_plan(
     outcome = _decided(deployment, facts, catalogue, measurements, model, unavailable or {})
     decision = outcome.decision
     builder = _Builder(deployment, outcome.places, sources, catalogue, outcome.resources, facts)
+    place = outcome.places.by_option()[decision.chosen.with_levers(())]
     return Plan(
         created=now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         name=deployment.job.name or deployment.application.name,
@@ -77,6 +79,7 @@ def make_plan(
         chosen=builder.candidate(decision.chosen),
         prediction=decision.predictions[decision.chosen],
         default=outcome.choice.default.name,
+        launch=launch_of(deployment, place, decision.chosen.levers, outcome.resources, catalogue),
         gain=decision.gain,
         reason="; ".join([decision.reason, *outcome.remarks]),
         alternatives=[

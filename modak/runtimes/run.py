@@ -37,13 +37,15 @@ def wrap(
     image: str | None = None,
     passed: Sequence[str] = (),
     work: str | None = None,
+    starter: Callable[[str], Sequence[str]] = lambda directory: (),
 ) -> list[str]:
     """Return ``argv`` as it runs on one rank inside the chosen image, unchanged when the runtime is native.
 
     ``directory`` is the job's folder and ``images`` the image folder, both absolute on the target; ``image`` is what
     the runtime is given where it is not the file that the image folder keeps, ``passed`` are more variables that go
-    inside, and ``work`` is the working directory where it is not ``work`` in the job's folder. What the job script
-    exports for the Plan, the scheduler and MPI passes in by name; everything else of the host stays outside.
+    inside, and ``work`` is the working directory where it is not ``work`` in the job's folder. ``starter`` returns the
+    words that start ``argv`` inside, for the job's folder as it is seen there. What the job script exports for the
+    Plan, the scheduler and MPI passes in by name; everything else of the host stays outside.
     The preloaded libraries are the image's, so the job script must not set LD_PRELOAD for a container.
     """
     chosen = plan.chosen
@@ -62,7 +64,8 @@ def wrap(
     binds = [directory, *([] if work is None else [work]), *plan.target.binds]
     for path in binds:
         _check_bind(path, chosen.runtime)
-    command = _RUNTIMES[chosen.runtime](plan, image, binds, work)
+    inside = CHARLIECLOUD_MOUNT if chosen.runtime == "charliecloud" else directory
+    command = [*_RUNTIMES[chosen.runtime](plan, image, binds, work), *starter(inside)]
     checks = [str(len(argv)), _accelerator(plan)]
     return [*_enter(chosen.runtime, names), *checks, *command, *argv]
 

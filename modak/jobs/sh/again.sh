@@ -56,6 +56,11 @@ put_aside() { # DIR ID,ID...
     [ ! -f "$file" ] || mv -f "$file" "$old/${file##*/}" || fail "$file cannot be moved to $1/attempts/$number"
   done
   if [ ! -e "$old/work" ]; then mv ../work "$old/work" || fail "$1/work cannot be moved to $1/attempts/$number"; fi
+  # The launcher reads there what was being tried when this attempt ended.
+  if [ -d ../launch/record ] && [ ! -e "$old/record" ]; then
+    mv ../launch/record "$old/record" || fail "$1/launch/record cannot be moved to $1/attempts/$number"
+  fi
+  rm -f ../launch/trials
   mkdir -p ../work || fail "the folder $1/work cannot be created"
   while IFS= read -r path; do
     [ -f "$old/$path" ] && [ ! -h "$old/$path" ] && [ ! -e "../$path" ] || continue

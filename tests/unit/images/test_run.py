@@ -3,13 +3,15 @@
 import os
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 from modak.errors import InputError
-from modak.model.plan import Plan
+from modak.jobs import launching
+from modak.model.plan import Launch, Plan
 from modak.runtimes.run import environment_pattern, wrap
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
@@ -231,3 +233,26 @@ def test_what_a_node_lacks_is_one_sentence_before_anything_starts(tmp_path: Path
     if not Path("/dev/kfd").exists():
         code, said = entered("amd", str(runtime), there, "image", "echo", "x")
         assert (code, "this node has no such device: /dev/kfd is not there" in said) == (122, True)
+
+
+@pytest.mark.parametrize(("runtime", "inside"), [("apptainer", "/jobs/one"), ("charliecloud", "/mnt/0")])
+def test_the_launcher_starts_the_program_inside(
+    runtime: str, inside: str, make_plan: Callable[..., Plan], tmp_path: Path
+) -> None:
+    plan = make_plan({"runtime": runtime}).model_copy(update={"launch": Launch(trials="live")})
+    starter = partial(launching.starter, plan)
+    line = wrap(plan, ARGV, directory="/jobs/one", images="/images", starter=starter)
+    words = line[-len(ARGV) - 6 : -len(ARGV)]
+    assert line[6] == str(len(ARGV))  # the program itself is looked for in the image
+    assert words == [
+        "sh",
+        "-c",
+        words[2],
+        "modak-launch",
+        f"{inside}/launch/modak_launch.zip",
+        f"{inside}/launch/config.json",
+    ]
+    shown = [*words, "sh", "-c", 'printf "%s\\n" "$PYTHONPATH" "$MODAK_LAUNCH" "$@"', "sh", "a b"]
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": "/own"}
+    done = subprocess.run(shown, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [f"{words[4]}:/own", words[5], "a b"]

@@ -1,0 +1,73 @@
+"""The launcher in a job: what travels for it, and how the program is started with it.
+
+It lies in a folder of its own in the job's folder, beside the working directory. The program is started by a shell that
+puts it at the head of PYTHONPATH where the program runs: after modules and ``pre_execution``, and inside a container,
+whose own PYTHONPATH stays behind it.
+"""
+
+import json
+import posixpath
+from collections.abc import Sequence
+
+from modak.errors import InputError
+from modak.launch import bundle
+from modak.launch.config import VARIABLE, VERSION
+from modak.model.plan import Launch, Plan
+
+FOLDER = "launch"
+BUNDLE = f"{FOLDER}/modak_launch.zip"
+CONFIG = f"{FOLDER}/config.json"
+RECORD = f"{FOLDER}/record"
+"""Folder in which each process of the job writes its record."""
+_START = f'''PYTHONPATH=$1${{PYTHONPATH:+:$PYTHONPATH}} {VARIABLE}=$2
+export PYTHONPATH {VARIABLE}
+shift 2
+exec "$@"'''
+
+_NOT_STARTED = '''echo "modak: the launcher is not used: the folder of the job has a colon in its name" >&2
+exec "$@"'''
+
+
+def files(plan: Plan) -> dict[str, bytes]:
+    """Return what travels, by its path below the job's folder; nothing for a program that is left to itself."""
+    if plan.launch is None:
+        return {}
+    return {BUNDLE: bundle.archive(), CONFIG: _config(plan.launch, array=plan.job.array is not None).encode()}
+
+
+def starter(plan: Plan, directory: str) -> list[str]:
+    """Return the words that start the program with the launcher, to stand before its own; none where it has none.
+
+    ``directory`` is the job's folder where the program sees it.
+    """
+    if plan.launch is None:
+        return []
+    if ":" in directory:
+        if plan.launch.levers:
+            raise InputError(f"target.workspace: '{directory}' holds a colon, and PYTHONPATH cannot name such a folder")
+        return ["sh", "-c", _NOT_STARTED, "modak-launch"]
+    return ["sh", "-c", _START, "modak-launch", *(posixpath.join(directory, name) for name in (BUNDLE, CONFIG))]
+
+
+def launched(plan: Plan, argv: Sequence[str], directory: str) -> list[str]:
+    """Return the program's command line with the launcher, outside of containers."""
+    return [*starter(plan, directory), *argv]
+
+
+def _config(launch: Launch, *, array: bool) -> str:
+    """Return the launcher's configuration; its paths are relative to the file, so that it holds in a container too."""
+    trials = {
+        "mode": launch.trials,
+        "numerics": launch.numerics,
+        "candidates": launch.candidates,
+        "units": launch.units,
+        "claim": "trials" if array else None,
+    }
+    config = {
+        "version": VERSION,
+        "record": posixpath.basename(RECORD),
+        "earlier": ["../attempts/*/record"],
+        "levers": launch.levers,
+        "trials": {key: value for key, value in trials.items() if value is not None},
+    }
+    return json.dumps(config, indent=2, sort_keys=True) + "\n"

@@ -1,0 +1,56 @@
+"""What travels into the application's interpreter: levers that are on there, and levers to try while it runs."""
+
+from modak.catalogue.catalogue import Catalogue
+from modak.model.deployment import Deployment
+from modak.model.plan import Launch, Resources
+from modak.optimiser.candidates import Enumerator
+from modak.optimiser.conditions import no_launch
+from modak.optimiser.options import LeverSet, Place
+
+FRAMEWORKS = frozenset({"pytorch", "onnxruntime"})
+"""Those in whose programs levers can be tried live."""
+_COUNTED = frozenset({"step", "batch", "call"})
+"""Units of a workload that are what the launcher counts."""
+
+
+def launch_of(
+    deployment: Deployment, place: Place, levers: LeverSet, resources: Resources, catalogue: Catalogue
+) -> Launch | None:
+    """Return what the launcher is told; None where it has nothing to do, and then it does not travel.
+
+    Nothing is tried where the request names the one configuration to run, where a lever that could be tried is on
+    already, and where several ranks would have to switch at the same unit.
+    """
+    chosen = [catalogue.levers[name] for name in levers]
+    on = [lever.name for lever in chosen if lever.launch is not None]
+    request, workload = deployment.request, deployment.application.workload
+    tries = (
+        request.trials == "live"
+        and request.configuration is None
+        and deployment.application.type in ("ai_training", "ai_inference")
+        and place.framework in FRAMEWORKS
+        and resources.ranks == 1
+        and not any(lever.launch == "live" for lever in chosen)
+        and no_launch(place) is None
+    )
+    candidates = _candidates(deployment, place, levers, catalogue) if tries else []
+    if not candidates and not on:
+        return None
+    return Launch(
+        levers=on,
+        trials="live" if candidates else "none",
+        numerics=request.numerics,
+        candidates=candidates,
+        units=workload.units if workload.unit in _COUNTED and workload.units > 1 else None,
+    )
+
+
+def _candidates(deployment: Deployment, place: Place, levers: LeverSet, catalogue: Catalogue) -> list[str]:
+    """Return the levers that may be tried, those that a chosen one excludes left out."""
+    faults = Enumerator(catalogue, deployment, place).faults
+    taken = {catalogue.levers[name].group for name in levers}
+    return [
+        lever.name
+        for lever in catalogue.levers.values()
+        if lever.launch == "live" and lever.name not in faults and lever.group not in taken
+    ]

@@ -1,0 +1,118 @@
+"""Jobs with the launcher: real processes of unchanged programs on this machine."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jobplans import Local, plan, source
+from modak.errors import InputError
+from modak.jobs import launching
+from modak.jobs.control import Jobs
+from modak.jobs.files import paths_of
+from modak.model.job import JobResult
+from modak.model.plan import Launch, Plan
+
+SEEN = """import json, os, sys
+session = getattr(sys.modules.get("modak_launch.session"), "current", lambda: None)()
+print(json.dumps({"launcher": session is not None, "argv": sys.argv, "path": sys.path}))
+"""
+Run = Callable[..., tuple[Plan, JobResult, str]]
+
+
+@pytest.fixture
+def run(jobs: Jobs, tmp_path: Path) -> Run:
+    """Return the function that runs a program with the launcher and returns its Plan, its end and its output."""
+
+    def carry_out(text: str, *, launch: Launch | None = None, **rest: object) -> tuple[Plan, JobResult, str]:
+        file = tmp_path / "program.py"
+        file.write_text(text)
+        items: tuple[Local, ...] = (source("program.py", file),)
+        made = plan([sys.executable, "program.py", "a b"], tmp_path / "space", sources=items, **rest)  # type: ignore[arg-type]
+        made = made.model_copy(update={"launch": launch or Launch(trials="live", candidates=["pytorch-compile"])})
+        present = jobs.present(made, items)
+        (result,) = jobs.wait([present])
+        logs = sorted(Path(result.directory).glob("output.log*"))
+        return made, result, "".join(log.read_text() for log in logs)
+
+    return carry_out
+
+
+def test_an_unchanged_program_runs_with_the_launcher(run: Run) -> None:
+    made, result, output = run(SEEN)
+    seen = json.loads(output)
+    assert result.state == "completed"
+    assert seen["launcher"] and seen["argv"] == ["program.py", "a b"]
+    assert seen["path"][1] == f"{result.directory}/{launching.BUNDLE}"
+    config = json.loads(Path(result.directory, launching.CONFIG).read_text())
+    assert config["trials"] == {"mode": "live", "numerics": "exact", "candidates": ["pytorch-compile"]}
+    assert set(launching.files(made)) <= set(paths_of(made))
+
+
+def test_an_exit_code_is_the_programs_own(run: Run) -> None:
+    _, result, _ = run("import sys; sys.exit(3)")
+    assert (result.state, result.exit_code) == ("failed", 3)
+
+
+def test_the_programs_own_path_and_sitecustomize_stay(run: Run, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "sitecustomize.py").write_text("import builtins; builtins.OWN = True\n")
+    text = f"{SEEN}assert OWN"
+    _, result, output = run(text, environment={"PYTHONPATH": str(own)})
+    assert result.state == "completed", output
+    seen = json.loads(output)
+    assert seen["launcher"] and str(own) in seen["path"]
+
+
+@pytest.mark.parametrize("damage", ["config.json", "modak_launch.zip"])
+def test_a_launcher_that_cannot_start_leaves_the_program_alone(run: Run, damage: str) -> None:
+    break_it = f"echo broken >../launch/{damage}"
+    _, result, output = run(SEEN, job={"pre_execution": break_it})
+    assert result.state == "completed"
+    assert '"launcher": false' in output
+
+
+def test_a_program_is_left_to_itself_without_a_launcher(tmp_path: Path) -> None:
+    made = plan(["python3", "x.py"], tmp_path)
+    assert launching.files(made) == {} and launching.launched(made, ["python3", "x.py"], "/d") == ["python3", "x.py"]
+
+
+def test_a_folder_that_pythonpath_cannot_name(tmp_path: Path) -> None:
+    made = plan(["python3"], tmp_path).model_copy(update={"launch": Launch(trials="live")})
+    assert "echo" in launching.launched(made, ["python3"], "/a:b")[2]
+    with pytest.raises(InputError, match="holds a colon"):
+        on = made.model_copy(update={"launch": Launch(levers=["pytorch-compile"])})
+        launching.launched(on, ["python3"], "/a:b")
+
+
+def test_one_task_of_an_array_tries(tmp_path: Path) -> None:
+    made = plan(["python3"], tmp_path, job={"array": "1-3"}).model_copy(update={"launch": Launch(trials="live")})
+    for path, content in launching.files(made).items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_bytes(content)
+    text = "from modak_launch import session; print(session.current().tries, session.current().tries)"
+    line = launching.launched(made, [sys.executable, "-c", text], str(tmp_path))
+    tasks = [subprocess.run(line, capture_output=True, text=True, check=True).stdout for _ in range(3)]
+    assert tasks == ["True True\n", "False False\n", "False False\n"]
+
+
+def test_what_an_earlier_attempt_tried_last_is_not_tried_again(run: Run) -> None:
+    text = """import sys
+from pathlib import Path
+from modak_launch import session
+now = session.current()
+print(now._crashed, flush=True)
+if not now._crashed:
+    now.record.add("trying", of="x", lever="pytorch-compile", variant="x")
+    import os
+    os._exit(9)
+"""
+    _, first, output = run(text)
+    assert (first.exit_code, output) == (9, "[]\n")
+    _, second, output = run(text)
+    assert (second.state, second.attempt, output) == ("completed", 2, "['pytorch-compile']\n")
+    assert not list(Path(second.directory, "launch", "record").glob("*"))

@@ -1,0 +1,113 @@
+"""Which programs get the launcher, and what it is told to try in them."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from modak.catalogue import load_catalogue
+from modak.launch.lever import all_levers
+from modak.model.plan import Launch
+from modak.optimiser import make_plan
+from modak.performance.records import Table
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+PYTORCH = {
+    "deployment.application.framework": {"name": "pytorch"},
+    "deployment.application.type": "ai_inference",
+    "deployment.application.workload": {"model": "resnet50", "unit": "call", "units": 100},
+    "facts.packages": {"torch": "2.13.0", "python": "3.11.2"},
+}
+EXACT = ["pytorch-channels-last", "pytorch-one-thread", "pytorch-compile-frozen", "pytorch-compile"]
+
+
+@pytest.fixture
+def launch(changed):
+    """Return the function that makes the Plan of a PyTorch program with changes and returns its launcher."""
+
+    def make(change=None, base="digits"):
+        deployment, facts = changed(base, {**(PYTORCH if base == "digits" else {}), **(change or {})})
+        return make_plan(deployment, facts, [], now=NOW, measurements=Table([])).launch
+
+    return make
+
+
+def test_exact_levers_alone_are_tried_where_the_request_asks_for_exact_numerics(launch):
+    exact = launch({"deployment.request.numerics": "exact"})
+    assert exact == Launch(trials="live", numerics="exact", candidates=EXACT, units=100)
+
+
+def test_relaxed_numerics_permit_other_number_formats(launch):
+    relaxed = launch()
+    assert relaxed.numerics == "relaxed"
+    assert relaxed.candidates[:3] == ["pytorch-bf16-weights", "pytorch-channels-last", "pytorch-autocast-bf16"]
+
+
+def test_onnxruntime_programs_have_their_own_levers(launch):
+    change = {
+        "deployment.application.framework": {"name": "onnxruntime"},
+        "facts.packages": {"onnxruntime": "1.22.0"},
+        "deployment.request.forbid_levers": ["onnxruntime-parallel"],
+    }
+    tried = launch(change).candidates
+    assert "onnxruntime-graph-all" in tried and "onnxruntime-parallel" not in tried
+    assert not any(name.startswith("pytorch") for name in tried)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"deployment.request.trials": "none"},
+        {"deployment.request.configuration": {"levers": []}},
+        {"deployment.job.ranks": 2},
+        {"facts.packages": {"torch": "2.13.0", "python": "3.7.9"}},
+        {"facts.packages": {"torch": "1.4.0"}},
+        {"deployment.application.type": "hpc"},
+        {"deployment.application.framework": {"name": "keras"}, "facts.packages": {"keras": "3.0", "jax": "0.5"}},
+    ],
+    ids=str,
+)
+def test_other_programs_are_left_to_themselves(change, launch):
+    assert launch(change) is None
+
+
+def test_a_program_without_a_framework_is_left_to_itself(launch):
+    assert launch(base="cluster") is None
+
+
+def test_a_required_lever_is_on_from_the_start_and_nothing_is_tried(launch):
+    found = launch({"deployment.request.require_levers": ["pytorch-channels-last"]})
+    assert found == Launch(levers=["pytorch-channels-last"], numerics="relaxed", units=100)
+
+
+def test_units_that_the_launcher_does_not_count_are_not_told(launch):
+    assert launch({"deployment.application.workload": {"model": "resnet50", "unit": "epoch", "units": 3}}).units is None
+
+
+def test_trials_make_another_job_only_where_they_may_change_results(changed):
+    def tag(change):
+        return make_plan(*changed("digits", {**PYTORCH, **change}), [], now=NOW, measurements=Table([])).tag()
+
+    exact, relaxed = ({"deployment.request.numerics": numerics} for numerics in ("exact", "relaxed"))
+    none = {"deployment.request.trials": "none"}
+    assert tag(exact) == tag({**exact, **none}) == tag({**relaxed, **none})
+    assert tag(relaxed) != tag(exact)
+
+
+def test_the_catalogue_and_the_launcher_agree():
+    table = {lever.name: lever for lever in all_levers()}
+    levers = [lever for lever in load_catalogue().levers.values() if lever.launch is not None]
+    assert {lever.name for lever in levers} == {
+        name for name, lever in table.items() if lever.framework in ("pytorch", "onnxruntime")
+    }
+    for lever in levers:
+        other = table[lever.name]
+        assert (lever.numerics, lever.launch) == (other.numerics, "live" if other.live else "start"), lever.name
+        assert list(lever.when.packages.values()) == [other.versions], lever.name
+    order = [table[lever.name] for lever in levers]
+    assert order == sorted(order, key=lambda one: (one.framework != "pytorch", one.expensive, one.order, one.name))
+    for lever in levers:
+        for other in levers:
+            if lever.name != other.name and lever.when.framework == other.when.framework:
+                apart = table[lever.name].excludes(table[other.name])
+                assert not apart or lever.group == other.group, f"{lever.name} and {other.name}"
