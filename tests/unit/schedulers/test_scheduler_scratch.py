@@ -75,7 +75,7 @@ def test_links_and_empty_folders_come_back_too(on_scratch: Callable[..., Path], 
     (model / "was").symlink_to("old")
     assert run(folder, shell) == 0
     assert (model / "empty" / "inner").is_dir() and not list((model / "empty" / "inner").iterdir())
-    links = {path.name: os.readlink(path) for path in model.iterdir() if path.is_symlink()}
+    links = {path.name: str(path.readlink()) for path in model.iterdir() if path.is_symlink()}
     # One that led into the scratch folder, which is gone, leads to the same file in the job's folder.
     assert links == {
         "latest": "old", "here": str(model / "old"), "away": "/", "none": "a\nb", "to": "empty", "changed": "again"
