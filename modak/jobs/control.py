@@ -294,6 +294,6 @@ def _is_over(job: Job, records: Records) -> bool:
     """Return whether a lost job may be run again without a word from the user.
 
     Not where it has begun, or its records are damaged: it may have done its work, or still do it. A plain machine's
-    processes are an exception, since they are known to have ended.
+    processes are an exception, since they are known to have ended; ``sh/again.sh`` refuses those that a restart ended.
     """
     return not records.emptied and (job.scheduler.ends_are_certain or not records.begun)

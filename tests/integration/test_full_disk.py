@@ -75,7 +75,11 @@ def test_at_the_submission(disk: Path, tmp_path: Path, pages: int) -> None:
 @pytest.mark.parametrize("end", ["exit 0", "exit 3", "kill -TERM 0; sleep 5"])
 def test_while_the_job_runs(disk: Path, tmp_path: Path, end: str) -> None:
     trace = tmp_path / "runs"
-    deployed = plan(["sh", "-c", f"echo run >>{trace}; sleep 1; head -c 100000 /dev/zero; {end}"], disk / "space")
+    deployed = plan(
+        ["sh", "-c", f"echo run >>{trace}; sleep 1; head -c 100000 /dev/zero; {end}"],
+        disk / "space",
+        job={"retry": False},
+    )
     states = {"exit 0": "completed", "exit 3": "failed"}
     for _ in range(2):
         transport = Filling(disk, 0, "job=$((job + 1))")  # a poll

@@ -54,7 +54,7 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         },
         "target": {"name": "here", "node": {"cores": 4, "memory": "2G"}, "polling": {"first": 0.5}},
         "request": {"numerics": "relaxed", "forbid_levers": ["malloc-hugepages"]},
-        "job": {"wall_time": 5400, "ranks": 2, "cores_per_rank": 2, "begin": "2026-11-20T10:00:00", "exclusive": True},
+        "job": {"wall_time": 5400, "ranks": 2, "cores_per_rank": 2, "join_output": False},
     },
 }
 

@@ -30,11 +30,15 @@ end_leftover() { # DIR
 }
 
 # A plain machine whose files another one shares knows nothing of the processes there: only a recorded end is certain.
+# After a restart it knows that the job's processes are gone, but the record of their end may have been lost with them.
 seen_here() { # DIR
-  [ -f pid ] && [ -f start ] && [ ! -f exit ] || return 0
+  [ -f start ] && [ ! -f exit ] && grep -q '^boot=' start || return 0
   host=$(sed -n 's/^host=//p' start)
   [ "$host" = "$(uname -n)" ] || fail "the job was started on $host and has not written down its end; this is $(uname -n)," \
     "which cannot tell whether it still runs: deploy on $host, or remove $1 once it does not run any more"
+  boot=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null)
+  [ "$(sed -n 's/^boot=//p' start)" = "$boot" ] || fail "the job was lost when $host was restarted, and it may have completed" \
+    "before: look at $1/work, and deploy with force=true to run it again"
 }
 
 put_aside() { # DIR ID,ID...
