@@ -17,6 +17,7 @@ from modak.documents import LocalSource, find_sources, load_deployment
 from modak.errors import InputError
 from modak.model.base import Model
 from modak.model.deployment import Deployment
+from modak.model.target import Target
 
 JOB, TARGET = "job", "target"
 """Names of the node templates of the job and its host; other targets are ``target_2`` and so on."""
@@ -81,10 +82,7 @@ def compose(deployment: Deployment, artifacts: Sequence[str] = ()) -> dict[str, 
         "imports": [f"{library.FOLDER}/{library.NAME}"],
         "topology_template": {
             "node_templates": {
-                **{
-                    name: {"type": OF_TARGET_TYPE[target.type], "properties": properties_of(target, "type")}
-                    for name, target in {TARGET: deployment.target, **others}.items()
-                },
+                **{name: _target(target) for name, target in {TARGET: deployment.target, **others}.items()},
                 JOB: template | {"requirements": requirements},
             },
             "outputs": {
@@ -92,6 +90,13 @@ def compose(deployment: Deployment, artifacts: Sequence[str] = ()) -> dict[str, 
             },
         },
     }
+
+
+def _target(target: Target) -> dict[str, Any]:
+    """Return a target's node template; a scheduler of another distribution has no node type of its own."""
+    if target.type in OF_TARGET_TYPE:
+        return {"type": OF_TARGET_TYPE[target.type], "properties": properties_of(target, "type")}
+    return {"type": "modak.nodes.Target", "properties": properties_of(target)}
 
 
 def _artifact(path: str) -> dict[str, str]:
@@ -128,6 +133,8 @@ def write_blueprint(document: Path, folder: Path) -> Path:
     try:
         folder.mkdir(parents=True)
         shutil.copytree(library.folder(), folder / library.FOLDER)
+        if any(target.type not in OF_TARGET_TYPE for target in deployment.targets):
+            library.write(folder / library.FOLDER)  # the type's permitted values have the scheduler then
         _copy(sources, names, folder)
         blueprint = folder / f"{application.name}.yaml"
         blueprint.write_text(text)

@@ -15,7 +15,7 @@ from annotated_types import Ge, Gt, Le, Lt, MinLen
 from pydantic import BaseModel, BeforeValidator, StringConstraints
 from pydantic.fields import FieldInfo
 
-from modak.model.base import Model, parse_duration, parse_memory
+from modak.model.base import Model, Registered, parse_duration, parse_memory
 
 PREFIX = "modak.datatypes."
 ModelType = type[Model]
@@ -70,6 +70,8 @@ def _primitive(annotation: Any, metadata: list[Any]) -> Schema:
     for item in _flat(metadata):
         if isinstance(item, BeforeValidator) and item.func in _UNITS:
             return Schema(_UNITS[item.func])
+        if isinstance(item, Registered):
+            constraints.append(("valid_values", item.names()))
         if isinstance(item, StringConstraints) and item.pattern is not None:
             constraints.append(("pattern", str(item.pattern)))
         for kind, keyword in ((Gt, "greater_than"), (Ge, "greater_or_equal"), (Lt, "less_than"), (Le, "less_or_equal")):

@@ -22,6 +22,7 @@ from modak.model.base import Model
 from modak.model.descriptions import describe
 from modak.model.request import JobOptions, Request
 from modak.model.target import Target
+from modak.util.files import write_atomically
 
 NAME = "modak.yaml"
 """The file that a blueprint imports, below the library's folder."""
@@ -170,6 +171,7 @@ def manager_inputs() -> dict[str, Any]:
 PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "data types": data_types,
     "properties of an application": application_properties,
+    "type of a target": lambda: {"type": node_property("type", Target.model_fields["type"])},
     "properties of a target": target_properties,
     "inputs from an application": application_inputs,
     "inputs from a target": target_inputs,
@@ -208,6 +210,15 @@ def outdated(library: Path) -> Iterator[tuple[Path, str]]:
             yield path, right
 
 
+def write(library: Path) -> list[Path]:
+    """Write the generated parts of a library that are out of date, and return the files."""
+    changed = []
+    for path, text in outdated(library):
+        write_atomically(path, text)
+        changed.append(path)
+    return changed
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Write the generated parts, or with ``--check`` name the files that are out of date."""
     parser = argparse.ArgumentParser(prog="python -m modak.blueprint.library", description=__doc__.splitlines()[0])
@@ -215,14 +226,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; fail when something is out of date")
     options = parser.parse_args(arguments)
     try:
-        wrong = list(outdated(options.folder))
+        wrong = [path for path, _ in outdated(options.folder)] if options.check else write(options.folder)
     except ModakError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    for path, right in wrong:
+    for path in wrong:
         print(f"{path}: {'out of date' if options.check else 'written'}")
-        if not options.check:
-            path.write_text(right)
     return int(bool(wrong) and options.check)
 
 

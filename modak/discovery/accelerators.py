@@ -1,4 +1,4 @@
-"""GPUs as nvidia-smi and rocm-smi tell them, and as Slurm's generic resources do."""
+"""GPUs as nvidia-smi and rocm-smi tell them."""
 
 import json
 import re
@@ -13,11 +13,6 @@ from modak.numbers import digits
 
 _MOST = 2**31 - 1
 Vendor = Literal["nvidia", "amd", "intel"]
-_MADE_BY: tuple[tuple[Vendor, str], ...] = (
-    ("amd", r"^(amd|mi\d|gfx|vega|radeon|instinct|navi)"),
-    ("intel", r"^(intel|pvc|xe|arc|max\d|ponte)"),
-)
-"""Names by which sites call GPUs in Slurm; all others are NVIDIA's."""
 
 
 def parse_nvidia(text: str) -> list[Accelerator]:
@@ -54,23 +49,6 @@ def parse_rocm(text: str) -> list[Accelerator]:
             name = fields.get("card series") or fields.get("card model") or "AMD GPU"
             found.append((_in_brackets(name), memory, driver))
     return _grouped(found, "amd")
-
-
-def parse_gres(text: str) -> list[Accelerator]:
-    """Return the GPUs of a node in Slurm's words, such as ``gpu:a100:4(S:0-1),mps:400``; ``gpu`` where untyped."""
-    found: Counter[str] = Counter()
-    for item in re.sub(r"\([^)]*\)", "", text).split(","):
-        words = item.strip().split(":")
-        if words[0] == "gpu" and (count := digits(words[-1], _MOST)) is not None:
-            found[words[1] if len(words) > 2 else "gpu"] += count
-    return [
-        Accelerator(model=model, count=count, vendor=vendor_of(model)) for model, count in found.items() if count > 0
-    ]
-
-
-def vendor_of(model: str) -> Vendor:
-    """Return who makes the GPU that a site calls ``model``."""
-    return next((vendor for vendor, pattern in _MADE_BY if re.search(pattern, model.lower())), "nvidia")
 
 
 def _grouped(found: Iterable[tuple[str, int | None, str | None]], vendor: Vendor) -> list[Accelerator]:

@@ -6,6 +6,7 @@ from typing import Any
 import yaml
 
 from modak.model.target import Accelerator, Facts, Partition, Target
+from modak.schedulers import registry
 
 
 def target_of(facts: Facts, address: Target, name: str | None = None) -> Target:
@@ -38,11 +39,10 @@ def describe(target: Target) -> str:
 
 
 def gpu_spelling(facts: Facts) -> str | None:
-    """Return how a job asks for GPUs where it must name their kind: Slurm with typed GPUs of one kind alone."""
-    kinds = {gpu.model for gpu in _gpus(facts.partitions)}
-    if facts.scheduler != "slurm" or len(kinds) != 1 or kinds == {"gpu"}:
+    """Return how a job asks for GPUs where it must name their kind; None where the usual request will do."""
+    if facts.scheduler is None:
         return None
-    return f"gres=gpu:{kinds.pop()}:{{count}}"
+    return registry.get(facts.scheduler).gpu_spelling([gpu.model for gpu in _gpus(facts.partitions)])
 
 
 def _gpus(partitions: list[Partition]) -> list[Accelerator]:

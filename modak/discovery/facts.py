@@ -5,11 +5,8 @@ from collections.abc import Collection
 from pydantic import ValidationError
 
 from modak.discovery.filesystems import parse_file_systems
-from modak.discovery.gridengine import parse_qhost
 from modak.discovery.hardware import parse_node
-from modak.discovery.pbs import parse_nodes, parse_queues
 from modak.discovery.probe import Answer, split
-from modak.discovery.slurm import parse_sinfo
 from modak.discovery.software import (
     parse_glibc,
     parse_libraries,
@@ -21,21 +18,13 @@ from modak.discovery.software import (
 from modak.errors import TargetError
 from modak.model.target import Facts, Node, Partition, Target
 from modak.reported import host_name
-from modak.schedulers.detect import Recognised, recognise
+from modak.schedulers import registry
+from modak.schedulers.base import Recognised
+from modak.schedulers.detect import recognised
 from modak.schedulers.states import words
 from modak.terminal import excerpt
 from modak.transport.base import Completed
 
-_QUERIES = {
-    "slurm": ("sinfo",),
-    "torque": ("nodes", "queues", "server"),
-    "openpbs": ("nodes", "queues", "server"),
-    "gridengine": ("qhost",),
-}
-
-_NO_CLUSTER = "Could not establish a configuration source"
-"""Said by Slurm's commands on a machine that belongs to no cluster."""
-_PREFIXES = ("sinfo: error:", "sinfo: fatal:", "slurm_load_partitions:", "pbsnodes:", "qstat:")
 _TIMED_OUT = 124
 
 
@@ -58,7 +47,7 @@ def parse_probe(text: str, target: Target | None, *, libraries: Collection[str] 
 def _facts(answer: Answer, target: Target | None, libraries: Collection[str] | None) -> Facts:
     host, own = answer.line("host"), parse_node(answer)
     scheduler = _scheduler(answer, target)
-    partitions = _partitions(answer, own, scheduler)
+    partitions = registry.get(scheduler.name).partitions(answer, own) if scheduler else []
     return Facts(
         hostname=None if host is None else host_name(host),
         scheduler=scheduler.name if scheduler else None,
@@ -78,29 +67,32 @@ def _facts(answer: Answer, target: Target | None, libraries: Collection[str] | N
 
 
 def _scheduler(answer: Answer, target: Target | None) -> Recognised | None:
-    """Return the scheduler that answered; one of another type than the target's is not asked for an answer."""
+    """Return the scheduler that answered; one of another type than the target's is not asked for an answer.
+
+    Where none is expected, one that has commands there and belongs to no cluster does not count.
+    """
     if target is not None and target.type == "machine":
         return None
-    expected = target.type if target else ""
-    found = recognise(answer["sbatch"], answer["qsub"], answer["qsub-help"], expected=expected)
-    if found is None or (target is not None and target.type != found.name and not found.wrapped):
-        return found
-    for query in _QUERIES[found.name]:
+    for found in recognised(answer, expected=target.type if target else ""):
+        if target is not None and target.type != found.name and not found.wrapped:
+            return found
+        if _answers(found.name, answer, expected=target is not None):
+            return found
+    return None
+
+
+def _answers(name: str, answer: Answer, *, expected: bool) -> bool:
+    """Return whether the scheduler has a cluster; TargetError where its commands do not answer."""
+    scheduler = registry.get(name)
+    for query in scheduler.queries:
         if code := answer.codes.get(query, 0):
             text = answer[query]
-            if target is None and _NO_CLUSTER in text:
-                return None
-            said = "no answer in time" if code == _TIMED_OUT else words(Completed(code, text, ""), _PREFIXES)
-            raise TargetError(f"{found.name} does not answer on {answer.line('host')}: {said}")
-    return found
-
-
-def _partitions(answer: Answer, host: Node, scheduler: Recognised | None) -> list[Partition]:
-    if answer["qhost"] and scheduler is not None and scheduler.name == "gridengine":
-        return parse_qhost(answer["qhost"])
-    if answer["sinfo"]:
-        return parse_sinfo(answer["sinfo"], set(answer["here"].split()), host)
-    return parse_queues(answer["queues"], answer["server"], parse_nodes(answer["nodes"]))
+            if not expected and scheduler.no_cluster and scheduler.no_cluster in text:
+                return False
+            reason = words(Completed(code, text, ""), scheduler.query_prefixes)
+            reason = "no answer in time" if code == _TIMED_OUT else reason
+            raise TargetError(f"{name} does not answer on {answer.line('host')}: {reason}")
+    return True
 
 
 def _node(host: Node, partitions: list[Partition]) -> Node:

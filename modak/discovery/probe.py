@@ -8,6 +8,7 @@ from modak.model.application import Application
 from modak.model.target import Target
 from modak.numbers import digits
 from modak.reported import plain
+from modak.schedulers.detect import probe_script as scheduler_script
 from modak.schedulers.steps import reach
 from modak.shell import join
 from modak.util.scripts import script_text
@@ -32,7 +33,8 @@ def probe_script(
         told = _NO_PYTHON
     workspace = (target or Target(name="unknown")).workspace
     arguments = join([kind, told, default_python or "", workspace])
-    return f"set -- {arguments}\n{reach()}{script_text(__package__, 'sh', 'probe.sh')}"
+    functions = reach() + scheduler_script(kind)
+    return f"set -- {arguments}\n{functions}{script_text(__package__, 'sh', 'probe.sh')}"
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from modak.dsl.imagebuild import FOLDER, BuiltImage
 from modak.dsl.model import Build
 from modak.errors import InputError
 from modak.jobs.script import environment_words, fill, optional_word, portable, word
-from modak.model.base import SchedulerName
 from modak.model.plan import Plan, Resources, sha256_of
 from modak.model.reference import Reference, parse
 from modak.model.request import JobOptions
@@ -18,14 +17,6 @@ from modak.schedulers.process import GRACE
 from modak.schedulers.registry import get
 from modak.shell import join
 
-START: dict[SchedulerName, str] = {
-    "slurm": "${SLURM_SUBMIT_DIR:-$PWD}",
-    "torque": "${PBS_O_WORKDIR:-$PWD}",
-    "openpbs": "${PBS_O_WORKDIR:-$PWD}",
-    "gridengine": "${SGE_O_WORKDIR:-$PWD}",
-    "process": "$PWD",
-}
-"""Where the job was submitted from."""
 _PARALLELISM = "{{BUILD_PARALLELISM}}"
 _ARCHIVES = {
     ".tar.gz": "tar -xzf",
@@ -129,7 +120,7 @@ def build_here(build: Build, name: str) -> str:
         {
             "name": name,
             "tag": f"modak-{sha256_of([build.src, _command(build), None])[:16]}",
-            "start": START["process"],
+            "start": "$PWD",
             "modules": [],
             "directives": [],
             "image": None,
@@ -190,7 +181,7 @@ def _common(plan: Plan, spec: JobSpec, scheduler: Scheduler) -> dict[str, object
     return {
         "name": spec.name,
         "tag": spec.tag,
-        "start": START[scheduler.name],
+        "start": scheduler.submit_folder,
         "modules": [word(name) for name in [*spec.target.modules, *spec.options.modules]],
     }
 

@@ -17,12 +17,12 @@ from modak.images.registry import is_loopback
 from modak.images.wheels import CONFIGURATION, fetch
 from modak.jobs.control import Jobs, Present
 from modak.model.application import Application
-from modak.model.base import RuntimeName, SchedulerName
+from modak.model.base import RuntimeName
 from modak.model.job import JobResult
 from modak.model.plan import Candidate, Image, Plan, Prediction, Source, Versions, sha256_of
 from modak.model.reference import parse
 from modak.model.request import JobOptions, Request
-from modak.model.target import Facts, Target
+from modak.model.target import Facts, Target, usual_scheduler
 from modak.runtimes.capabilities import check_source
 
 COMPRESSIONS: Mapping[str, str] = {
@@ -217,12 +217,11 @@ def reserved(options: JobOptions, name: str) -> JobOptions:
 
 
 def _plan(definition: Definition, target: Target, words: list[str], sources: list[Source], options: JobOptions) -> Plan:
-    scheduler: SchedulerName = "process" if target.type == "machine" else target.type
     name = f"image-{definition.entry.name}"[:63].rstrip(".-_")
     return Plan(
         created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         name=name,
-        scheduler=scheduler,
+        scheduler=usual_scheduler(target.type),
         application=Application(name=name, type="hpc", executable=words[0], arguments=words[1:]),
         target=target,
         request=Request(),

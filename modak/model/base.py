@@ -5,7 +5,19 @@ from typing import Annotated, Any, Literal
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    StringConstraints,
+)
+from pydantic_core import PydanticKnownError, core_schema
+
+from modak.extensions import SCHEDULERS, Registry
 
 
 class Model(BaseModel):
@@ -166,7 +178,46 @@ Positive = Annotated[int, Field(gt=0), AfterValidator(_check_size)]
 NonNegative = Annotated[int, Field(ge=0), AfterValidator(_check_size)]
 
 RuntimeName = Literal["native", "apptainer", "singularity", "podman", "docker", "charliecloud"]
-SchedulerName = Literal["process", "slurm", "torque", "openpbs", "gridengine"]
+
+
+class Registered:
+    """Annotation of a text that names an extension: built in, or of another distribution; see modak.extensions."""
+
+    def __init__(self, registry: Registry, *, also: str = "", without: str = "") -> None:
+        """``also`` is permitted besides the registered names, ``without`` is not."""
+        self._registry = registry
+        self._also = also
+        self._without = without
+
+    def names(self) -> list[str]:
+        """Return all names that are permitted at present."""
+        own = [self._also] if self._also else []
+        return own + [name for name in self._registry.names() if name != self._without]
+
+    def check(self, value: Any) -> str:
+        """Return a name that is permitted; the error for any other is the one of a ``Literal``."""
+        if isinstance(value, str) and value and (value == self._also or self._is_registered(value)):
+            return value
+        *others, last = (f"'{name}'" for name in self.names())
+        raise PydanticKnownError("literal_error", {"expected": f"{', '.join(others)} or {last}"})
+
+    def _is_registered(self, name: str) -> bool:
+        return name != self._without and name in self._registry
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        """See pydantic: the names are looked up when a value is checked, not when the model is made."""
+        return core_schema.no_info_plain_validator_function(
+            self.check, serialization=core_schema.to_string_ser_schema()
+        )
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """See pydantic."""
+        return {"enum": self.names(), "type": "string"}
+
+
+SchedulerName = Annotated[str, Registered(SCHEDULERS)]
 
 
 def specifier_set(text: str) -> SpecifierSet:

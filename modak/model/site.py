@@ -4,12 +4,24 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
-from modak.model.base import DeferredModel, Duration, Line, Memory, Name, Positive, RuntimeName, Text, VersionText
+from modak.extensions import SCHEDULERS
+from modak.model.base import (
+    DeferredModel,
+    Duration,
+    Line,
+    Memory,
+    Name,
+    Positive,
+    Registered,
+    RuntimeName,
+    Text,
+    VersionText,
+)
 from modak.model.image import MpiLibrary
 
 StorageClass = Literal["default-common", "default-high", "default-ssd", "default-ultra_high"]
 StorageUrl = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9+.-]*://[^\x00-\x20]*$")]
-SiteScheduler = Literal["slurm", "torque", "openpbs", "none"]
+SiteScheduler = Annotated[str, Registered(SCHEDULERS, also="none", without="process")]
 
 
 class Storage(DeferredModel):

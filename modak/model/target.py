@@ -1,9 +1,10 @@
 """Where it is to be run: the target as described, and the facts found on it."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from modak.extensions import SCHEDULERS
 from modak.model.base import (
     Duration,
     HostName,
@@ -13,13 +14,21 @@ from modak.model.base import (
     Name,
     NonNegative,
     Positive,
+    Registered,
     RuntimeName,
+    SchedulerName,
     UserName,
     VersionText,
 )
 from modak.model.image import MpiLibrary
 
-TargetType = Literal["machine", "slurm", "torque", "openpbs", "gridengine"]
+ClusterType = Annotated[str, Registered(SCHEDULERS, without="process")]
+TargetType = Annotated[str, Registered(SCHEDULERS, also="machine", without="process")]
+
+
+def usual_scheduler(target: TargetType) -> SchedulerName:
+    """Return the scheduler of a target of this type, unless another one stands in for it there."""
+    return "process" if target == "machine" else target
 
 
 class Polling(Model):
@@ -153,7 +162,7 @@ class Facts(Model):
 
     hostname: Line | None = None
     """Name of the host that answered (a login node for a cluster)."""
-    scheduler: Literal["slurm", "torque", "openpbs", "gridengine"] | None = None
+    scheduler: ClusterType | None = None
     scheduler_version: Line | None = None
     wrapped: bool = False
     """Slurm's wrappers stand in for Torque's commands."""

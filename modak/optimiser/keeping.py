@@ -7,7 +7,8 @@ known to be modak's own, the digest of its image.
 
 from modak.model.base import SchedulerName
 from modak.model.plan import Candidate, Plan
-from modak.model.target import TargetType
+from modak.model.target import TargetType, usual_scheduler
+from modak.schedulers import registry
 
 
 def keep(new: Plan, old: Plan, *, own: bool = True) -> Plan:
@@ -44,8 +45,8 @@ def _same_question(new: Plan, old: Plan) -> bool:
 
 
 def _may_be(scheduler: SchedulerName, target: TargetType) -> bool:
-    """Return whether a target of this type can have this scheduler; Slurm's wrappers may stand in for Torque."""
-    return scheduler == ("process" if target == "machine" else target) or (target, scheduler) == ("torque", "slurm")
+    """Return whether a target of this type can have this scheduler, or one that stands in for it."""
+    return scheduler == usual_scheduler(target) or target in registry.get(scheduler).stands_in_for
 
 
 def _is_choice(chosen: Candidate, candidate: Candidate, *, own: bool) -> bool:

@@ -6,7 +6,8 @@ from typing import Literal
 from modak.model.deployment import Deployment
 from modak.model.image import ImageEntry, MpiFamily
 from modak.model.plan import RankStart
-from modak.model.target import Facts
+from modak.model.target import Facts, usual_scheduler
+from modak.schedulers import registry
 
 Kind = Literal["mpich", "openmpi"]
 KINDS: Mapping[MpiFamily, Kind] = {"mpich": "mpich", "mvapich": "mpich", "intelmpi": "mpich", "openmpi": "openmpi"}
@@ -28,7 +29,7 @@ def rank_start(deployment: Deployment, facts: Facts, entry: ImageEntry | None, r
         return None
     family = _family(deployment, facts, entry)
     required = job.mpi is not None or deployment.application.type == "hpc"
-    srun = facts.scheduler == "slurm" or target.type == "slurm"
+    srun = registry.get(facts.scheduler or usual_scheduler(target.type)).rank_launcher == "srun"
     if not srun or job.mpi_launcher not in (None, "srun"):
         return RankStart(family=family, required=required)
     offered = facts.mpi_types

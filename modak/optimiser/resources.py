@@ -28,7 +28,7 @@ def scheduler_of(deployment: Deployment, facts: Facts) -> SchedulerName:
         return "process"
     if facts.hostname is None or facts.scheduler == wanted:
         return wanted
-    if facts.scheduler == "slurm" and facts.wrapped:
+    if facts.wrapped and facts.scheduler is not None:
         return facts.scheduler
     found = f"{facts.scheduler} was found" if facts.scheduler else "no scheduler's commands were found"
     raise TargetError(

@@ -4,13 +4,13 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from modak.model.base import SchedulerName
 from modak.model.job import JobState
 from modak.model.plan import RankStart, Resources
 from modak.model.request import JobOptions
-from modak.model.target import Target
+from modak.model.target import Node, Partition, Target
 from modak.transport.base import Completed
 
 NO_FOLDER = 97
@@ -60,8 +60,26 @@ class QueueState:
     """Whether the job stays in the queue, until it is cancelled, although ``state`` is an end."""
 
 
+class Parts(Protocol):
+    """What a target printed for ``Scheduler.probe``: the text of a part by its name, empty where absent."""
+
+    def __getitem__(self, name: str, /) -> str: ...
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """A scheduler and its version; ``wrapped`` where another scheduler's commands are this one's wrappers."""
+
+    name: str
+    version: str | None
+    wrapped: bool = False
+
+
 class Scheduler(ABC):
-    """Directives, commands and the parsing of their output. No method does I/O; none keeps state."""
+    """Directives, commands and the parsing of their output. No method does I/O; none keeps state.
+
+    A scheduler is one package: a subclass, registered by its name in the entry point group ``modak.schedulers``.
+    """
 
     name: ClassVar[SchedulerName]
     id_variable: ClassVar[str] = ""
@@ -91,6 +109,41 @@ class Scheduler(ABC):
     """What its commands say when nobody answers them, as a regular expression."""
     own_words: ClassVar[str] = r"^(qdel|qselect|qstat|qsub|pbsnodes|sbatch|scancel|scontrol|squeue): "
     """How a line of a command's own begins, as a regular expression: one that was killed has written none."""
+
+    submit_folder: ClassVar[str] = "$PWD"
+    """Shell expression, within a job, for the folder that it was submitted from."""
+    rank_launcher: ClassVar[str] = "mpirun"
+    """What starts the ranks of an MPI program where the user does not say."""
+    stands_in_for: ClassVar[frozenset[str]] = frozenset()
+    """Schedulers whose commands it has wrappers for: a target of such a type may have this one."""
+    own_commands: ClassVar[bool] = True
+    """Whether no other scheduler has wrappers of its commands: where it is expected and answers, it is that one."""
+    queries: ClassVar[Sequence[str]] = ()
+    """Parts of ``probe`` that its commands print; where one fails the scheduler does not answer."""
+    query_prefixes: ClassVar[tuple[str, ...]] = ()
+    """How the error messages of those commands begin."""
+    no_cluster: ClassVar[str] = ""
+    """What its commands say on a machine that has them but belongs to no cluster; empty where nothing is said."""
+
+    def probe(self) -> Sequence[str]:
+        """Return the parts of the POSIX shell script that looks for this scheduler; equal parts run once.
+
+        ``$kind`` is the name of the expected scheduler, or ``any``. modak/discovery/sh/probe.sh has the functions:
+        ``ask NAME COMMAND ...`` prints a part, ``query`` its exit code too, ``have COMMAND`` looks for a command.
+        """
+        return ()
+
+    def recognise(self, parts: Parts) -> Recognised | None:
+        """Return the scheduler and its version where ``probe`` has found it, None otherwise."""
+        return None
+
+    def partitions(self, parts: Parts, host: Node) -> list[Partition]:
+        """Return the partitions or queues that ``probe`` has found; ``host`` is the machine that answered."""
+        return []
+
+    def gpu_spelling(self, models: Sequence[str]) -> str | None:
+        """Return ``target.gpu_spelling`` for a site whose partitions have GPUs of these ``models``; None: the usual."""
+        return None
 
     def is_silent(self, done: Completed) -> bool:
         """Return whether a command was not there, was not answered, or was killed before it could say anything.

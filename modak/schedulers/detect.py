@@ -1,46 +1,44 @@
-"""Which scheduler answers on a login node, told from what its commands say of themselves."""
+"""Which scheduler answers on a login node, by what its commands say of themselves, and how they are asked."""
 
-import re
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator
 
-_GRID_ENGINE = re.compile(r"^(?:[A-Z]{2,3}/)?[A-Z]?GE +([0-9][\w.]*)", re.MULTILINE | re.ASCII)
-"""The first line of ``qsub -help``: SGE 8.1.9, UGE 8.6.18, GE 6.2u5, OGS/GE 2011.11, AGE 2023.1.1."""
-
-
-@dataclass(frozen=True)
-class Recognised:
-    """A scheduler and its version; ``wrapped`` where Torque's commands are Slurm's wrappers."""
-
-    name: Literal["slurm", "torque", "openpbs", "gridengine"]
-    version: str | None
-    wrapped: bool = False
+from modak.extensions import SCHEDULERS
+from modak.schedulers import registry
+from modak.schedulers.base import Parts, Recognised, Scheduler
+from modak.util.scripts import script_text
 
 
-def recognise(sbatch: str = "", qsub: str = "", qsub_help: str = "", *, expected: str = "") -> Recognised | None:
-    """Return the scheduler that ``sbatch --version`` and ``qsub --version`` come from; None where both say nothing.
+def probe_script(kind: str) -> str:
+    """Return the shell function ``probe_schedulers``; ``kind`` is the expected scheduler, ``machine`` for none, or any.
 
-    ``qsub_help`` is what ``qsub -help`` prints: Grid Engine has no ``--version`` and begins its help with its name.
-    Each text is all that the command printed, on both streams; empty where there is no such command. Slurm comes first,
-    because its wrappers for Torque's commands are no Torque: they are driven as Slurm; but there are none of Grid
-    Engine's, so where that is ``expected`` and answers, an sbatch beside it does not count.
+    Of other distributions' schedulers only an expected one takes part, all of them for ``any``.
     """
-    if expected == "gridengine" and (match := _GRID_ENGINE.search(qsub_help)):
-        return Recognised("gridengine", match[1])
-    if found := re.search(r"^slurm\S* +(\d+\.\d+\S*)", sbatch, re.MULTILINE):
-        return Recognised("slurm", found[1], wrapped=_is_wrapper(qsub))
-    if re.search(r"^sbatch: (error|fatal):", sbatch, re.MULTILINE):
-        return Recognised("slurm", None, wrapped=_is_wrapper(qsub))
-    if found := re.search(r"^pbs_version *= *(\S+)", qsub, re.MULTILINE):
-        return Recognised("openpbs", found[1])
-    if found := re.search(r"^Version: *(\d\S*)", qsub, re.MULTILINE):
-        return Recognised("torque", found[1])
-    if found := _GRID_ENGINE.search(qsub_help):
-        return Recognised("gridengine", found[1])
-    if _is_wrapper(qsub):
-        return Recognised("slurm", None, wrapped=True)
-    return None
+    asked = [] if kind == "machine" else SCHEDULERS.names() if kind == "any" else [kind]
+    parts = [script_text(__package__, "sh", "probe_commands.sh")] if asked else []
+    parts += [part for name in asked for part in registry.get(name).probe()]
+    return "probe_schedulers() {\n" + "".join(dict.fromkeys(parts)) + ":\n}\n"
 
 
-def _is_wrapper(qsub: str) -> bool:
-    return "[-a start_time]" in qsub and "[-P wckey]" in qsub
+def recognise(parts: Parts, *, expected: str = "") -> Recognised | None:
+    """Return the scheduler that has answered; None where none has."""
+    return next(recognised(parts, expected=expected), None)
+
+
+def recognised(parts: Parts, *, expected: str = "") -> Iterator[Recognised]:
+    """Yield the schedulers whose commands have answered, the one that counts first.
+
+    The order of the built-in ones matters: Slurm's wrappers for Torque's commands are no Torque, they are driven as
+    Slurm. But nobody has wrappers of Grid Engine's: where that is ``expected`` and answers, an sbatch beside it does
+    not count.
+    """
+    for scheduler in _ordered(expected):
+        if (answer := scheduler.recognise(parts)) is not None:
+            yield answer
+
+
+def _ordered(expected: str) -> Iterator[Scheduler]:
+    first = registry.get(expected) if expected else None
+    if first is not None and first.own_commands:
+        yield first
+    for name in SCHEDULERS.builtin if expected else SCHEDULERS.names():
+        yield registry.get(name)

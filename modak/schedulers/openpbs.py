@@ -40,6 +40,7 @@ class OpenPBS(PBS):
 
     name: ClassVar[SchedulerName] = "openpbs"
     task_variable = "PBS_ARRAY_INDEX"
+    _version_line = r"^pbs_version *= *(\S+)"
     _words = "OpenPBS"
 
     def reads_environment(self, job: JobSpec) -> bool:

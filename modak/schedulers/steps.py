@@ -6,19 +6,15 @@ from modak import shell
 from modak.util.scripts import script_text
 
 
-def step(name: str, arguments: Sequence[str], *, after: str = "", program: str = "") -> str:
-    """Return the command that runs ``sh/<name>.sh`` with ``arguments``; ``sh/<after>.sh`` goes before it.
+def step(package: str, name: str, arguments: Sequence[str], *, after: str = "", program: str = "") -> str:
+    """Return the command that runs ``sh/<name>.sh`` of ``package`` with ``arguments``; ``sh/<after>.sh`` goes before.
 
     It is to find the scheduler's ``program`` on the path; see ``reach``.
     """
-    before = (reach(program) if program else "") + (_text(after) if after else "")
-    return f"set -- {shell.join(arguments)}\n{before}{_text(name)}"
+    before = (reach(program) if program else "") + (script_text(package, "sh", f"{after}.sh") if after else "")
+    return f"set -- {shell.join(arguments)}\n{before}{script_text(package, 'sh', f'{name}.sh')}"
 
 
 def reach(program: str = "") -> str:
     """Return the lines after which ``program`` is on the path if a login would have it; without one the function."""
-    return _text("reach") + (f"reach {program}\n" if program else "")
-
-
-def _text(name: str) -> str:
-    return script_text(__package__, "sh", f"{name}.sh")
+    return script_text(__package__, "sh", "reach.sh") + (f"reach {program}\n" if program else "")

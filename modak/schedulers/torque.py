@@ -40,6 +40,7 @@ class Torque(PBS):
     # Without cpusets nothing confines an OpenMP program to the one core that it reserves, and Torque sets no variable.
     default_threads = 1
     script_is_shell = True
+    _version_line = r"^Version: *(\d\S*)"
     _words = "Torque"
     _reserves_evenly = True
 

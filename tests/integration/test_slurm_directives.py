@@ -4,6 +4,7 @@ import re
 import secrets
 import subprocess
 import time
+from collections import defaultdict
 from typing import Any
 
 import pytest
@@ -130,7 +131,7 @@ def test_ranks_get_the_environment_and_the_cores(real_slurm: Rig) -> None:
 
 
 def test_it_is_recognised(real_slurm: Rig) -> None:
-    found = recognise(real_slurm.ssh("sbatch --version"), "")
+    found = recognise(defaultdict(str, sbatch=real_slurm.ssh("sbatch --version")))
     assert found is not None
     assert found.name == "slurm"
     assert found.version

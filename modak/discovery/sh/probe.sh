@@ -112,7 +112,6 @@ ask_aside docker docker version --format '{{.Server.Version}}'
 ask_aside charliecloud ch-run --version
 ask_aside mpirun mpirun --version
 ask_aside mpichversion mpichversion
-case $1 in slurm | any) ask_aside srun srun --mpi=list ;; esac
 wait
 
 # --- scheduler ---------------------------------------------------------------------------------------------------
@@ -125,39 +124,9 @@ query() {
     printf '\n@@modak:code\n%s\n' $?
   fi
 }
-if [ "$1" != machine ]; then
-  have qsub || reach sbatch
-  ask sbatch sbatch --version
-  ask qsub qsub --version
-  ask qsub-help qsub -help
-fi
+# Made of what each scheduler's own package asks; see modak/schedulers/detect.py.
 kind=$1
-# Where there is sbatch, Torque's commands are Slurm's wrappers.
-case $kind in torque | openpbs) ! have sbatch || kind=slurm ;; esac
-case $kind in slurm | any)
-  query sinfo sinfo --noheader --exact --format='%P|%a|%l|%D|%t|%c|%m|%G|%f'
-  part here
-  # Partitions with a node that runs on this very host, as on a cluster of one machine.
-  if have sinfo; then
-    name=$(uname -n)
-    limited sinfo --noheader --format='%n|%R' </dev/null 2>/dev/null | while IFS='|' read -r node partition; do
-      if [ "${node%%.*}" = "${name%%.*}" ]; then printf '%s\n' "$partition"; fi
-    done
-  fi
-  ;;
-esac
-case $kind in gridengine | any)
-  if have qhost && have qconf && { [ "$kind" = gridengine ] || ! have sbatch; }; then query qhost qhost -q -xml; fi
-  ;;
-esac
-case $kind in torque | openpbs | any)
-  if have qsub && have pbsnodes && ! have sbatch; then
-    query nodes pbsnodes -a
-    query queues qstat -Q -f
-    query server qstat -B -f
-  fi
-  ;;
-esac
+[ "$kind" = machine ] || probe_schedulers
 
 # --- the application's Python ------------------------------------------------------------------------------------
 

@@ -7,16 +7,21 @@ from typing import ClassVar
 from modak import shell
 from modak.errors import InputError, JobError
 from modak.model.base import SchedulerName
+from modak.model.target import Node, Partition
 from modak.schedulers import options as opt
-from modak.schedulers.base import NO_FOLDER, JobSpec, QueueState, Scheduler
+from modak.schedulers.base import NO_FOLDER, JobSpec, Parts, QueueState, Recognised, Scheduler
+from modak.schedulers.gridengine.discovery import parse_qhost
 from modak.schedulers.gridengine.states import parse_answer
 from modak.schedulers.states import unreachable, words
 from modak.schedulers.steps import reach, step
 from modak.transport.base import Completed
+from modak.util.scripts import script_text
 from modak.util.units import mebibytes
 
 _LABEL = "Grid Engine"
 _FOLDER = r"/[A-Za-z0-9_./+@=~-]*"
+_VERSION = re.compile(r"^(?:[A-Z]{2,3}/)?[A-Z]?GE +([0-9][\w.]*)", re.MULTILINE | re.ASCII)
+"""The first line of ``qsub -help``: SGE 8.1.9, UGE 8.6.18, GE 6.2u5, OGS/GE 2011.11, AGE 2023.1.1."""
 _PREFIXES = ("Unable to run job:", "Unable to read script file because of error:", "error:")
 
 
@@ -37,6 +42,8 @@ class GridEngine(Scheduler):
     """
 
     name: ClassVar[SchedulerName] = "gridengine"
+    submit_folder = "${SGE_O_WORKDIR:-$PWD}"
+    queries = ("qhost",)
     id_variable = "JOB_ID"
     task_variable = "SGE_TASK_ID"
     end_signals = {"USR2": 12}
@@ -46,6 +53,19 @@ class GridEngine(Scheduler):
     )
 
     own_words = r"^(Unable to|error:)"
+
+    def probe(self) -> Sequence[str]:
+        """See ``Scheduler.probe``."""
+        return [script_text(__package__, "sh", "probe.sh")]
+
+    def recognise(self, parts: Parts) -> Recognised | None:
+        """See ``Scheduler.recognise``: Grid Engine has no ``--version`` and begins its help with its name."""
+        match = _VERSION.search(parts["qsub-help"])
+        return Recognised(self.name, match[1]) if match else None
+
+    def partitions(self, parts: Parts, host: Node) -> list[Partition]:
+        """See ``Scheduler.partitions``."""
+        return parse_qhost(parts["qhost"])
 
     def directives(self, job: JobSpec) -> list[str]:
         """See ``Scheduler.directives``."""
@@ -173,7 +193,7 @@ class GridEngine(Scheduler):
 
     def status_command(self, ids: Sequence[str]) -> str:
         """See ``Scheduler.status_command``: one qstat for all; qacct only for those that have left the queue."""
-        return step("gridengine_status", [_number(i) for i in ids], program="qstat")
+        return step(__package__, "gridengine_status", [_number(i) for i in ids], program="qstat")
 
     def parse_status(self, done: Completed, ids: Sequence[str]) -> dict[str, QueueState]:
         """See ``Scheduler.parse_status``."""
@@ -183,11 +203,11 @@ class GridEngine(Scheduler):
 
     def cancel_command(self, ids: Sequence[str]) -> str:
         """See ``Scheduler.cancel_command``."""
-        return step("gridengine_cancel", [_number(i) for i in ids], program="qdel")
+        return step(__package__, "gridengine_cancel", [_number(i) for i in ids], program="qdel")
 
     def find_command(self, tag: str, name: str) -> str:
         """See ``Scheduler.find_command``: of ended jobs qacct alone knows, and it reads the site's whole history."""
-        return step("gridengine_find", [opt.check_tag(tag)], program="qstat")
+        return step(__package__, "gridengine_find", [opt.check_tag(tag)], program="qstat")
 
     def parse_find(self, done: Completed, tag: str) -> list[str]:
         """See ``Scheduler.parse_find``."""

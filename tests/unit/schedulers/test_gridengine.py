@@ -1,14 +1,16 @@
 """Grid Engine: directives, and the answers of its commands as the real daemons gave them."""
 
+from collections import defaultdict
 from typing import Any
 
 import pytest
 import yaml
 
-from modak.discovery.gridengine import parse_qhost
 from modak.errors import InputError, JobError, TargetError
 from modak.schedulers import registry
-from modak.schedulers.detect import Recognised, recognise
+from modak.schedulers.base import Recognised
+from modak.schedulers.detect import recognise
+from modak.schedulers.gridengine.discovery import parse_qhost
 from modak.transport.base import Completed
 from modak.util.units import size_of
 from scheduler_parts import DATA, TAG, make
@@ -104,7 +106,7 @@ def test_end_signals_are_trapped_by_the_job_script() -> None:
     ],
 )
 def test_recognised_by_the_help_of_qsub(text: str, version: str) -> None:
-    assert recognise("", "", text) == Recognised("gridengine", version)
+    assert recognise(defaultdict(str, {"qsub-help": text})) == Recognised("gridengine", version)
 
 
 def test_queues_and_hosts() -> None:

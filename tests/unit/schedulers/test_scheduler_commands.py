@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 from modak.errors import InputError, JobError, ModakError, TargetError
 from modak.model.base import SchedulerName
 from modak.schedulers import registry
-from modak.schedulers.detect import Recognised, recognise
+from modak.schedulers.base import Recognised
+from modak.schedulers.detect import recognise
 from modak.schedulers.steps import reach
 from modak.transport.base import Completed
 from scheduler_parts import TAG, make, shells, table
@@ -119,4 +121,4 @@ def test_what_a_site_sets_for_sbatch_does_not_win_over_the_script() -> None:
     ],
 )
 def test_who_answers(sbatch: str, qsub: str, expected: Recognised | None) -> None:
-    assert recognise(sbatch, qsub) == expected
+    assert recognise(defaultdict(str, sbatch=sbatch, qsub=qsub)) == expected

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from modak.discovery.pbs import parse_nodes, parse_queues
 from modak.errors import ModakError
 from modak.jobs import folder
 from modak.model.base import SchedulerName
 from modak.schedulers import registry
+from modak.schedulers.pbs.discovery import parse_nodes, parse_queues
 from modak.transport.base import Completed
 from scheduler_parts import TAG, table
 

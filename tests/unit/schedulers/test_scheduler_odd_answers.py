@@ -7,7 +7,7 @@ import pytest
 from modak.errors import ModakError
 from modak.schedulers import options, registry
 from modak.schedulers.base import QueueState
-from modak.schedulers.slurm_states import from_row
+from modak.schedulers.slurm.states import from_row
 from modak.transport.base import Completed
 from modak.util.units import seconds_of
 from odd_answers import scheduler_answers, texts

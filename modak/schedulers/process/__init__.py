@@ -73,7 +73,9 @@ class Process(Scheduler):
     def submit_command(self, job: JobSpec) -> str:
         """See ``Scheduler.submit_command``: returns at once, and leaves nothing open that a connection waits for."""
         keep = "yes" if job.options.export_environment else "no"
-        return step("process_submit", [job.directory, job.script, opt.check_tag(job.tag), keep], after="process")
+        return step(
+            __package__, "process_submit", [job.directory, job.script, opt.check_tag(job.tag), keep], after="process"
+        )
 
     def parse_submit(self, done: Completed) -> str:
         """See ``Scheduler.parse_submit``."""
@@ -88,7 +90,7 @@ class Process(Scheduler):
 
     def status_command(self, ids: Sequence[str]) -> str:
         """See ``Scheduler.status_command``."""
-        return step("process_status", [_id(i) for i in ids], after="process")
+        return step(__package__, "process_status", [_id(i) for i in ids], after="process")
 
     def parse_status(self, done: Completed, ids: Sequence[str]) -> dict[str, QueueState]:
         """See ``Scheduler.parse_status``."""
@@ -100,11 +102,11 @@ class Process(Scheduler):
 
     def cancel_command(self, ids: Sequence[str]) -> str:
         """See ``Scheduler.cancel_command``: SIGTERM to the whole session, and SIGKILL to what is left after GRACE."""
-        return step("process_cancel", [str(GRACE), *(_id(i) for i in ids)], after="process")
+        return step(__package__, "process_cancel", [str(GRACE), *(_id(i) for i in ids)], after="process")
 
     def find_command(self, tag: str, name: str) -> str:
         """See ``Scheduler.find_command``: only processes that run can be found."""
-        return step("process_find", [opt.check_tag(tag)], after="process")
+        return step(__package__, "process_find", [opt.check_tag(tag)], after="process")
 
     def parse_find(self, done: Completed, tag: str) -> list[str]:
         """See ``Scheduler.parse_find``."""

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from modak import shell
 from modak.errors import InputError, JobError
 from modak.model.job import JobState
+from modak.model.target import Node, Partition
 from modak.schedulers import options as opt
-from modak.schedulers.base import NO_FOLDER, JobSpec, QueueState, Scheduler
+from modak.schedulers.base import NO_FOLDER, JobSpec, Parts, QueueState, Recognised, Scheduler
+from modak.schedulers.pbs.discovery import parse_nodes, parse_queues
 from modak.schedulers.states import of_array, unreachable, words
 from modak.schedulers.steps import reach, step
 from modak.transport.base import Completed
+from modak.util.scripts import script_text
 from modak.util.units import clock, seconds_of
 
 ID = r"\d{1,18}(\[\d{0,18}\])?(\.[A-Za-z0-9_.-]{1,255})?"
@@ -91,16 +94,35 @@ class PBS(Scheduler):
     """
 
     id_variable = "PBS_JOBID"
+    submit_folder = "${PBS_O_WORKDIR:-$PWD}"
+    own_commands = False
+    queries = ("nodes", "queues", "server")
+    query_prefixes = ("pbsnodes:", "qstat:")
     end_message = "^=>> PBS: job killed: "
     no_answer = (
         r"cannot connect to server|Cannot connect to specified server|Unable to communicate with|trqauthd|"
         r"Couldn't connect to cluster|Connection refused|Connection timed out|No route to host|pbs_iff|"
         r"Premature end of message|End of File"
     )
+    _version_line: str
+    """Regular expression for the line of ``qsub --version`` with the version."""
     _words: str
     """The scheduler's name in sentences."""
     _reserves_evenly = False
     """Whether a job whose nodes have different numbers of ranks reserves as much on each as on the fullest."""
+
+    def probe(self) -> Sequence[str]:
+        """See ``Scheduler.probe``: Slurm may stand in for Torque, so its part comes before."""
+        return [script_text("modak.schedulers.slurm", "sh", "probe.sh"), script_text(__package__, "sh", "probe.sh")]
+
+    def recognise(self, parts: Parts) -> Recognised | None:
+        """See ``Scheduler.recognise``: by ``qsub --version``."""
+        match = re.search(self._version_line, parts["qsub"], re.MULTILINE)
+        return Recognised(self.name, match[1]) if match else None
+
+    def partitions(self, parts: Parts, host: Node) -> list[Partition]:
+        """See ``Scheduler.partitions``."""
+        return parse_queues(parts["queues"], parts["server"], parse_nodes(parts["nodes"]))
 
     def directives(self, job: JobSpec) -> list[str]:
         """See ``Scheduler.directives``."""
@@ -241,7 +263,7 @@ class PBS(Scheduler):
         """See ``Scheduler.status_command``."""
         plain = [self._checked(i) for i in ids if "[]" not in i]
         arrays = [self._checked(i) for i in ids if "[]" in i]
-        return step(f"{self.name}_status", [str(len(plain)), *plain, *arrays], program="qstat")
+        return step(__package__, f"{self.name}_status", [str(len(plain)), *plain, *arrays], program="qstat")
 
     def parse_status(self, done: Completed, ids: Sequence[str]) -> dict[str, QueueState]:
         """See ``Scheduler.parse_status``."""
@@ -279,12 +301,12 @@ class PBS(Scheduler):
 
     def cancel_command(self, ids: Sequence[str]) -> str:
         """See ``Scheduler.cancel_command``."""
-        return step("pbs_cancel", [self._checked(i) for i in ids], program="qdel")
+        return step(__package__, "pbs_cancel", [self._checked(i) for i in ids], program="qdel")
 
     def find_command(self, tag: str, name: str) -> str:
         """See ``Scheduler.find_command``."""
         opt.checked(self._words, "job.name", name, opt.NAME)
-        return step(f"{self.name}_find", [opt.check_tag(tag), name], after="pbs_find", program="qselect")
+        return step(__package__, f"{self.name}_find", [opt.check_tag(tag), name], after="pbs_find", program="qselect")
 
     def parse_find(self, done: Completed, tag: str) -> list[str]:
         """See ``Scheduler.parse_find``."""

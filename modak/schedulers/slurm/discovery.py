@@ -1,13 +1,22 @@
-"""Partitions as sinfo tells them."""
+"""Partitions as sinfo tells them, and GPUs as generic resources do."""
 
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
-from modak.discovery.accelerators import parse_gres
 from modak.model.target import Accelerator, Node, Partition
 from modak.numbers import digits
 from modak.util.units import seconds_of
+
+_MOST = 2**31 - 1
+Vendor = Literal["nvidia", "amd", "intel"]
+_MADE_BY: tuple[tuple[Vendor, str], ...] = (
+    ("amd", r"^(amd|mi\d|gfx|vega|radeon|instinct|navi)"),
+    ("intel", r"^(intel|pvc|xe|arc|max\d|ponte)"),
+)
+"""Names by which sites call GPUs in Slurm; all others are NVIDIA's."""
 
 
 @dataclass(frozen=True)
@@ -95,3 +104,20 @@ def _named(features: Sequence[str]) -> str | None:
 
     names = [feature.lower().replace("-", "_") for feature in features]
     return max((name for name in names if name in TARGETS), key=lambda name: len(TARGETS[name].ancestors), default=None)
+
+
+def parse_gres(text: str) -> list[Accelerator]:
+    """Return the GPUs of a node in Slurm's words, such as ``gpu:a100:4(S:0-1),mps:400``; ``gpu`` where untyped."""
+    found: Counter[str] = Counter()
+    for item in re.sub(r"\([^)]*\)", "", text).split(","):
+        words = item.strip().split(":")
+        if words[0] == "gpu" and (count := digits(words[-1], _MOST)) is not None:
+            found[words[1] if len(words) > 2 else "gpu"] += count
+    return [
+        Accelerator(model=model, count=count, vendor=vendor_of(model)) for model, count in found.items() if count > 0
+    ]
+
+
+def vendor_of(model: str) -> Vendor:
+    """Return who makes the GPU that a site calls ``model``."""
+    return next((vendor for vendor, pattern in _MADE_BY if re.search(pattern, model.lower())), "nvidia")

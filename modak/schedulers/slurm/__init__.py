@@ -7,13 +7,16 @@ from typing import ClassVar
 from modak import shell
 from modak.errors import InputError, JobError
 from modak.model.base import SchedulerName
+from modak.model.target import Node, Partition
 from modak.numbers import digits
 from modak.schedulers import options as opt
-from modak.schedulers.base import NO_FOLDER, JobSpec, QueueState, Scheduler
-from modak.schedulers.slurm_states import from_accounting, from_record, from_row
+from modak.schedulers.base import NO_FOLDER, JobSpec, Parts, QueueState, Recognised, Scheduler
+from modak.schedulers.slurm.discovery import parse_sinfo
+from modak.schedulers.slurm.states import from_accounting, from_record, from_row
 from modak.schedulers.states import of_array, unreachable, words
 from modak.schedulers.steps import reach, step
 from modak.transport.base import Completed
+from modak.util.scripts import script_text
 from modak.util.units import clock, mebibytes
 
 _WORDS = "Slurm"
@@ -35,6 +38,12 @@ class Slurm(Scheduler):
     """
 
     name: ClassVar[SchedulerName] = "slurm"
+    submit_folder = "${SLURM_SUBMIT_DIR:-$PWD}"
+    rank_launcher = "srun"
+    stands_in_for = frozenset({"torque"})
+    queries = ("sinfo",)
+    query_prefixes = ("sinfo: error:", "sinfo: fatal:", "slurm_load_partitions:")
+    no_cluster = "Could not establish a configuration source"
     id_variable = "SLURM_JOB_ID"
     array_variable = "SLURM_ARRAY_JOB_ID"
     task_variable = "SLURM_ARRAY_TASK_ID"
@@ -44,6 +53,28 @@ class Slurm(Scheduler):
         r"Unexpected message received|Could not establish a configuration source|Unable to establish|"
         r"Protocol authentication error|Munge encode failed|Connection timed out|I/O error|backup controller"
     )
+
+    def probe(self) -> Sequence[str]:
+        """See ``Scheduler.probe``."""
+        return [script_text(__package__, "sh", "probe.sh")]
+
+    def recognise(self, parts: Parts) -> Recognised | None:
+        """See ``Scheduler.recognise``: by ``sbatch --version``, or by its wrapper for qsub alone."""
+        sbatch, wrapped = parts["sbatch"], "[-a start_time]" in parts["qsub"] and "[-P wckey]" in parts["qsub"]
+        if match := re.search(r"^slurm\S* +(\d+\.\d+\S*)", sbatch, re.MULTILINE):
+            return Recognised(self.name, match[1], wrapped)
+        if wrapped or re.search(r"^sbatch: (error|fatal):", sbatch, re.MULTILINE):
+            return Recognised(self.name, None, wrapped)
+        return None
+
+    def partitions(self, parts: Parts, host: Node) -> list[Partition]:
+        """See ``Scheduler.partitions``."""
+        return parse_sinfo(parts["sinfo"], set(parts["here"].split()), host)
+
+    def gpu_spelling(self, models: Sequence[str]) -> str | None:
+        """See ``Scheduler.gpu_spelling``: jobs must name the type of typed GPUs."""
+        kinds = set(models)
+        return f"gres=gpu:{kinds.pop()}:{{count}}" if len(kinds) == 1 and kinds != {"gpu"} else None
 
     def directives(self, job: JobSpec) -> list[str]:
         """See ``Scheduler.directives``."""
@@ -152,7 +183,7 @@ class Slurm(Scheduler):
 
     def status_command(self, ids: Sequence[str]) -> str:
         """See ``Scheduler.status_command``: one squeue for all, scontrol and sacct only for what has ended."""
-        return step("slurm_status", [",".join(_number(i) for i in ids), _ALIVE], program="squeue")
+        return step(__package__, "slurm_status", [",".join(_number(i) for i in ids), _ALIVE], program="squeue")
 
     def parse_status(self, done: Completed, ids: Sequence[str]) -> dict[str, QueueState]:
         """See ``Scheduler.parse_status``."""
@@ -179,7 +210,7 @@ class Slurm(Scheduler):
 
     def find_command(self, tag: str, name: str) -> str:
         """See ``Scheduler.find_command``."""
-        return step("slurm_find", [opt.check_tag(tag)], program="squeue")
+        return step(__package__, "slurm_find", [opt.check_tag(tag)], program="squeue")
 
     def parse_find(self, done: Completed, tag: str) -> list[str]:
         """See ``Scheduler.parse_find``."""

@@ -1,0 +1,115 @@
+"""What other distributions add to modak by entry points: schedulers and container runtimes.
+
+The built-in ones are registered in ``pyproject.toml`` in the same way, and stand in a table here as well: a checkout
+that is not installed has no entry points, and it takes several milliseconds to read the metadata of everything that is
+installed. So that is done only for a name that is not built in, and where all names are listed.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from modak.errors import InputError
+from modak.util.text import either
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
+_RESERVED = frozenset({"any", "machine", "native", "none"})
+"""Names that stand for something else where a scheduler or a runtime is named."""
+
+
+class Registry:
+    """Classes by name: the built-in ones, and those of an entry point group."""
+
+    def __init__(self, group: str, noun: str, builtin: Mapping[str, str]) -> None:
+        """``noun`` is what one of them is called; ``builtin`` gives each name its ``module:class``."""
+        self.group = group
+        self.noun = noun
+        self.builtin = builtin
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether there is one of that name."""
+        return isinstance(name, str) and (name in self.builtin or name in self.installed)
+
+    def names(self) -> list[str]:
+        """Return all names, the built-in ones first."""
+        return [*self.builtin, *sorted(self.installed)]
+
+    def load(self, name: str, base: type) -> Any:
+        """Return the class of that name, a subclass of ``base``; InputError names the distribution that is at fault."""
+        if name in self.builtin:
+            module, _, attribute = self.builtin[name].partition(":")
+            return getattr(import_module(module), attribute)
+        if name not in self.installed:
+            raise InputError(f"there is no {self.noun} '{name}'; use {either(self.names())}")
+        entry = self.installed[name]
+        fault = f"the distribution {_distribution(entry)} cannot provide the {self.noun} '{name}': {entry.value}: "
+        hint = "; update or uninstall it"
+        try:
+            found = entry.load()
+        except Exception as error:  # whatever the other distribution's module raises
+            raise InputError(f"{fault}{type(error).__name__}: {error}{hint}") from error
+        if not (isinstance(found, type) and issubclass(found, base)):
+            raise InputError(f"{fault}not a subclass of {base.__module__}.{base.__name__}{hint}")
+        if missing := sorted(getattr(found, "__abstractmethods__", ())):
+            raise InputError(f"{fault}it has no {', '.join(missing)}{hint}")
+        if getattr(found, "name", None) != name:
+            raise InputError(f"{fault}its name is {getattr(found, 'name', None)!r}{hint}")
+        return found
+
+    @cached_property
+    def installed(self) -> "Mapping[str, EntryPoint]":
+        """Entry points of other distributions; InputError where two of them, or one and modak, use the same name."""
+        from importlib.metadata import entry_points
+
+        return self._checked(entry_points(group=self.group))
+
+    def _checked(self, entries: "Iterable[EntryPoint]") -> "Mapping[str, EntryPoint]":
+        found: dict[str, EntryPoint] = {}
+        for entry in entries:
+            owner = _distribution(entry)
+            if owner == "modak":
+                continue  # of an installation that may be older than this code
+            what = f"the distribution {owner} registers the {self.noun} '{entry.name}'"
+            if not _NAME.fullmatch(entry.name) or entry.name in _RESERVED:
+                hint = f"a name has lower-case letters, digits and '_', and is not {either(sorted(_RESERVED))}"
+                raise InputError(f"{what}, which is not a valid name; {hint}")
+            if entry.name in self.builtin:
+                raise InputError(f"{what}, which is a name of modak's own; uninstall {owner}")
+            if entry.name in found:
+                other = _distribution(found[entry.name])
+                raise InputError(f"{what}, and so does {other}; uninstall one of them")
+            found[entry.name] = entry
+        return found
+
+
+def _distribution(entry: "EntryPoint") -> str:
+    return entry.dist.name if entry.dist is not None else entry.value
+
+
+SCHEDULERS = Registry(
+    "modak.schedulers",
+    "scheduler",
+    {
+        "process": "modak.schedulers.process:Process",
+        "slurm": "modak.schedulers.slurm:Slurm",
+        "torque": "modak.schedulers.torque:Torque",
+        "openpbs": "modak.schedulers.openpbs:OpenPBS",
+        "gridengine": "modak.schedulers.gridengine:GridEngine",
+    },
+)
+RUNTIMES = Registry(
+    "modak.runtimes",
+    "container runtime",
+    {
+        "apptainer": "modak.runtimes.apptainer:Apptainer",
+        "singularity": "modak.runtimes.apptainer:Singularity",
+        "podman": "modak.runtimes.oci:Podman",
+        "docker": "modak.runtimes.oci:Docker",
+        "charliecloud": "modak.runtimes.charliecloud:Charliecloud",
+    },
+)

@@ -1,0 +1,89 @@
+"""The scheduler ``shellqueue``: one job at a time, by the shell script ``sq``."""
+
+import re
+from collections.abc import Sequence
+
+from modak import shell
+from modak.errors import JobError, TargetError
+from modak.model.target import Node, Partition
+from modak.schedulers import options as opt
+from modak.schedulers.base import JobSpec, Parts, QueueState, Recognised, Scheduler
+from modak.transport.base import Completed
+from modak.util.scripts import script_text
+from modak.util.units import seconds_of
+
+_STATES = {"waiting": "queued", "running": "running", "cancelled": "cancelled"}
+
+
+class ShellQueue(Scheduler):
+    """A job's id is a number; the queue does not know its wall time, so the job script keeps it."""
+
+    name = "shellqueue"
+    id_variable = "SQ_JOB"
+    submit_folder = "${SQ_FOLDER:-$PWD}"
+    keeps_time = False
+    no_answer = "sq: no spool folder"
+    queries = ("shellqueue-queues",)
+    query_prefixes = ("sq:",)
+
+    def probe(self) -> Sequence[str]:
+        return [script_text(__package__, "sh", "probe.sh")]
+
+    def recognise(self, parts: Parts) -> Recognised | None:
+        match = re.search(r"^sq ([0-9.]+)$", parts["shellqueue"], re.MULTILINE)
+        return Recognised(self.name, match[1]) if match else None
+
+    def partitions(self, parts: Parts, host: Node) -> list[Partition]:
+        lines = (line.split() for line in parts["shellqueue-queues"].splitlines() if line.strip())
+        return [
+            Partition(name=name, default=True, nodes=1, maximum_wall_time=seconds_of(limit), node=host)
+            for name, limit in lines
+        ]
+
+    def directives(self, job: JobSpec) -> list[str]:
+        name = opt.check_name(job, "shellqueue")
+        if job.options.qos is not None:
+            raise opt.refused("shellqueue", "job.qos", "it has no qualities of service", "leave 'qos' out")
+        return [f"#SQ name={name}", f"#SQ tag={opt.check_tag(job.tag)}"]
+
+    def launch(self, job: JobSpec, argv: Sequence[str]) -> str:
+        return shell.join(argv)
+
+    def submit_command(self, job: JobSpec) -> str:
+        return shell.join(["sq", "submit", job.directory, job.script])
+
+    def parse_submit(self, done: Completed) -> str:
+        if self.is_silent(done):
+            raise TargetError("the shell queue does not answer")
+        if match := re.fullmatch(r"[0-9]{1,9}", done.stdout.strip()):
+            return match[0]
+        raise JobError(f"the shell queue refused the job: {done.stderr.strip()}")
+
+    def status_command(self, ids: Sequence[str]) -> str:
+        return shell.join(["sq", "status", *ids])
+
+    def parse_status(self, done: Completed, ids: Sequence[str]) -> dict[str, QueueState]:
+        if self.is_silent(done):
+            raise TargetError("the shell queue does not answer")
+        found = {}
+        for line in done.stdout.splitlines():
+            number, state, *code = line.split()
+            if state == "ended" and code[0].isdecimal():
+                found[number] = QueueState("failed" if int(code[0]) else "completed", exit_code=int(code[0]))
+            elif state in _STATES:
+                found[number] = QueueState(_STATES[state])
+        return {number: state for number, state in found.items() if number in ids}
+
+    def cancel_command(self, ids: Sequence[str]) -> str:
+        return shell.join(["sq", "cancel", *ids])
+
+    def find_command(self, tag: str, name: str) -> str:
+        return shell.join(["sq", "find", opt.check_tag(tag)])
+
+    def parse_find(self, done: Completed, tag: str) -> list[str]:
+        if done.returncode or self.is_silent(done):
+            raise TargetError("the shell queue does not answer")
+        return re.findall(r"^[0-9]{1,9}$", done.stdout, re.MULTILINE)
+
+    def check_command(self, job: JobSpec) -> str | None:
+        return None
