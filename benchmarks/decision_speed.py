@@ -22,10 +22,13 @@ from modak.model.image import ImageEntry
 from modak.model.measurement import Measurement
 from modak.model.target import Facts
 from modak.optimiser import make_plan
-from modak.performance.records import Measurements, Table, load_measurements, to_line
+from modak.performance.records import Measurements, Table, Together, load_measurements, to_line
+from modak.performance.sqlitefile import SqliteFile
 from modak.performance.store import Store
 
 TOP = Path(__file__).resolve().parent.parent
+MOST_IN_MEMORY = 1_000
+"""Records of one workload beyond which only a store is of use."""
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NODE = {"cores": 10, "memory": "125G", "microarchitecture": "broadwell", "cpu_model": "Intel(R) Xeon(R) CPU E5-2630 v4"}
 DEPLOYMENT = Deployment.model_validate(
@@ -73,7 +76,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--images", type=int, nargs="*", default=[10, 1_000, 100_000])
     parser.add_argument("--measurements", type=int, nargs="*", default=[100, 10_000, 100_000])
-    parser.add_argument("--jobs", type=int, nargs="*", default=[0, 100, 1_000], help="records of the very workload")
+    parser.add_argument("--jobs", type=int, nargs="*", default=[0, 1_000, 100_000], help="records of the very workload")
     parser.add_argument("--rounds", type=int, default=51)
     parser.add_argument("--processes", type=int, default=11, help="whole processes; 0 for none")
     return parser.parse_args()
@@ -118,8 +121,9 @@ def jobs_of(count: int) -> list[Measurement]:
     found = []
     for number in range(count):
         record = records[number % len(records)]
-        provenance = record.provenance.model_copy(update={"source": f"job {number}"})
-        found.append(record.model_copy(update={"provenance": provenance, "runs": record.runs[:1]}))
+        provenance = record.provenance.model_copy(update={"source": f"job {number} of digits on here"})
+        run = record.runs[number % len(record.runs)].model_copy(update={"block": None, "time": 1_700_000_000 + number})
+        found.append(record.model_copy(update={"provenance": provenance, "runs": [run]}))
     return found
 
 
@@ -161,9 +165,19 @@ def main() -> None:
             report(f"{count} measurements in SQLite", median(partial(decide, catalogue, store), args.rounds))
             store.close()
     for count in args.jobs:
-        table = Table([*shipped.all_records(), *jobs_of(count)])
-        job = partial(make_plan, MEASURED, THERE, [], now=NOW, catalogue=catalogue, measurements=table)
-        report(f"a measured job, {count} records more", median(job, args.rounds))
+        records = jobs_of(count)
+        job = partial(make_plan, MEASURED, THERE, [], now=NOW, catalogue=catalogue)
+        if count <= MOST_IN_MEMORY:
+            table = Table([*shipped.all_records(), *records])
+            report(f"a measured job, {count} records more", median(partial(job, measurements=table), args.rounds))
+        with tempfile.TemporaryDirectory() as folder:
+            address = f"sqlite:///{folder}/store.sqlite"
+            store = Store(address)
+            for start in range(0, count, 10_000):
+                store.add(records[start : start + 10_000])
+            store.close()
+            both = Together([shipped, SqliteFile(address)])
+            report(f"the same, {count} records in SQLite", median(partial(job, measurements=both), args.rounds))
     if args.processes:
         whole_processes(args.processes)
 

@@ -8,7 +8,17 @@ from typing import NamedTuple
 
 from modak.model.measurement import Configuration, Measurement, Ratio
 from modak.optimiser.options import LeverSet, Option, Place
-from modak.performance.matching import Phases, Work, comparable, differences, phases_of, processor_of, widening
+from modak.performance.matching import (
+    Phases,
+    Work,
+    comparable,
+    differences,
+    phases_of,
+    processor_of,
+    same_length,
+    widening,
+)
+from modak.performance.series import Folded, Known, record_in
 from modak.performance.statistics import (
     Interval,
     Moments,
@@ -32,13 +42,26 @@ class Sample:
     blocks: dict[int, float] = field(default_factory=dict)
     summaries: list[Moments] = field(default_factory=list)
     records: list[Measurement] = field(default_factory=list)
+    dates: set[str] = field(default_factory=set)
+    _single: list[float] = field(default_factory=list)
+    """Seconds of the runs that are in no series."""
+    _series: list[Moments] = field(default_factory=list)
     _moments: Moments | None = None
 
-    def add(self, record: Measurement, phases: Sequence[Phases]) -> None:
-        """Take the runs of ``record`` in, whose ``phases`` are scaled to the work at hand."""
+    def add(self, record: Measurement, phases: Sequence[Phases], series: Folded | None = None) -> None:
+        """Take the runs of ``record`` in, whose ``phases`` are scaled to the work at hand.
+
+        ``series`` is what stands for more runs than these, where their moments hold for the work at hand.
+        """
         self.records.append(record)
+        self.dates.add(record.provenance.date)
         self._moments = None
         self.phases += phases
+        if series is not None:
+            self.dates.add(series.first_date)
+            self._series.append(series.moments)
+            return
+        self._single += [p.total for p in phases]
         for run, scaled in zip(record.runs, phases, strict=True):
             if run.block is not None:
                 self.blocks[run.block] = scaled.total
@@ -49,7 +72,9 @@ class Sample:
     def moments(self) -> Moments:
         """Return the moments of the whole runs' seconds."""
         if self._moments is None:
-            self._moments = Moments.of_values([p.total for p in self.phases]) if self.phases else self.summaries[0]
+            single = [Moments.of_values(self._single)] if self._single else []
+            parts = [*single, *self._series]
+            self._moments = Moments.of_parts(parts) if self._series else parts[0] if parts else self.summaries[0]
         return self._moments
 
     def interval(self) -> Interval:
@@ -58,7 +83,8 @@ class Sample:
 
     def count(self) -> int | None:
         """Return the number of runs; None where it is not known."""
-        return len(self.phases) or next((r.summary.count for r in self.records if r.summary), None)
+        runs = len(self._single) + sum(moments.count for moments in self._series)
+        return runs or next((r.summary.count for r in self.records if r.summary), None)
 
 
 class Edge(NamedTuple):
@@ -125,26 +151,29 @@ class Table:
 class Evidence:
     """All that the measurements say about one work at the places where it can be done."""
 
-    def __init__(self, records: Iterable[Measurement | Ratio], work: Work, places: Sequence[Place]) -> None:
+    def __init__(self, records: Iterable[Known], work: Work, places: Sequence[Place]) -> None:
         self.work = work
         self.direct: dict[Option, Sample] = {}
         self.tables: dict[Setting, Table] = {}
         self._places = places
-        fitting = [record for record in records if comparable(record, work)]
-        self._exact = {_where(r.configuration) for r in fitting} & {_where_of(place) for place in places[:1]}
-        for record in fitting:
-            self._take(record)
+        fitting = [known for known in records if comparable(record_in(known), work)]
+        configurations = (record_in(known).configuration for known in fitting)
+        self._exact = {_where(c) for c in configurations} & {_where_of(place) for place in places[:1]}
+        for known in fitting:
+            self._take(known)
 
-    def _take(self, record: Measurement | Ratio) -> None:
+    def _take(self, known: Known) -> None:
+        record = record_in(known)
+        series = known if isinstance(known, Folded) and same_length(known.record, self.work) else None
         phases = [phases_of(r, record, self.work) for r in record.runs] if isinstance(record, Measurement) else []
         for place, shift in self._places_for(record):
             found = differences(record, self.work, _Packages(place)) | shift
             table = self.tables.setdefault(_setting(record, shift), Table(place_of(record)))
             option = place.option(tuple(record.configuration.levers))
             if isinstance(record, Measurement):
-                table.samples.setdefault(option, Sample(found)).add(record, phases)
+                table.samples.setdefault(option, Sample(found)).add(record, phases, series)
                 if not found:
-                    self.direct.setdefault(option, Sample(found)).add(record, phases)
+                    self.direct.setdefault(option, Sample(found)).add(record, phases, series)
             else:
                 self._take_ratio(record, table, option, found)
 

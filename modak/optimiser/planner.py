@@ -10,7 +10,7 @@ from modak.catalogue.catalogue import DATA, Catalogue, load_catalogue
 from modak.catalogue.names import accelerator_name
 from modak.errors import InfeasibleError
 from modak.model.deployment import Deployment
-from modak.model.measurement import Measurement, Ratio
+from modak.model.measurement import Ratio
 from modak.model.nodes import node_of, partition_of
 from modak.model.plan import (
     Candidate,
@@ -38,6 +38,7 @@ from modak.optimiser.resources import resources_of, scheduler_of
 from modak.optimiser.scale import Series, scale_of
 from modak.performance.matching import Work
 from modak.performance.records import Measurements, load_measurements
+from modak.performance.series import Known, record_in
 
 
 def make_plan(
@@ -125,7 +126,7 @@ def _decided(
     node = node_of(deployment, facts, partition)
     asked = resources_of(deployment, node, partition)
     workload = deployment.application.workload.model
-    records = measurements.of_workload(workload) if workload else []
+    records = [known for _, known in measurements.evidence_of(workload)] if workload else []
     fitted, unused = usable_model(model, measurements, catalogue)
 
     def alternatives(resources: Resources) -> _Alternatives:
@@ -165,7 +166,7 @@ class _Alternatives:
     evidence: Evidence
     choice: Choice
 
-    def series(self, records: Sequence[Measurement | Ratio]) -> Series:
+    def series(self, records: Sequence[Known]) -> Series:
         """Return the measurements of the base option at all layouts."""
         base = self.choice.base
         return Series(records, self.work, self.places.by_option()[base.with_levers(())], base.levers, self.resources)
@@ -201,7 +202,8 @@ def _last_if_many(rejected: Rejected) -> tuple[bool, str]:
     return (" other " in rejected.name, rejected.name)
 
 
-def _images_in(records: Sequence[Measurement | Ratio]) -> frozenset[str]:
+def _images_in(known: Sequence[Known]) -> frozenset[str]:
+    records = [record_in(one) for one in known]
     configurations = [record.configuration for record in records]
     configurations += [record.baseline for record in records if isinstance(record, Ratio)]
     return frozenset(c.image for c in configurations if c.image)

@@ -1,9 +1,7 @@
 """Predictions: seconds where they were measured here, ratios and orders of magnitude where it was elsewhere."""
 
 import statistics
-from collections.abc import Sequence
 
-from modak.model.measurement import Measurement
 from modak.model.plan import Basis, Gain, Prediction
 from modak.optimiser.candidates import Choice
 from modak.optimiser.evidence import Sample, place_of
@@ -66,7 +64,7 @@ def _foreign(sample: Sample, place: str, units: int, gain: Gain | None) -> Predi
 
 def _direct(sample: Sample, units: int, gain: Gain | None) -> Prediction:
     times = f" {sample.count()} times" if sample.count() else ""
-    evidence = f"measured{times} on {place_of(sample.records[0])}, {_dates(sample.records)}"
+    evidence = f"measured{times} on {place_of(sample.records[0])}, {_dates(sample)}"
     prediction = _prediction(sample.interval(), units, gain, "measurement", evidence)
     if not sample.phases or not all(p.told_apart for p in sample.phases):
         return prediction
@@ -96,8 +94,8 @@ def gain_of(ratio: Interval) -> Gain:
     return Gain(ratio=round(ratio.value, 4), low=round(ratio.low, 4), high=round(ratio.high, 4))
 
 
-def _dates(records: Sequence[Measurement]) -> str:
-    dates = sorted({record.provenance.date for record in records})
+def _dates(sample: Sample) -> str:
+    dates = sorted(sample.dates)
     return dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
 
 

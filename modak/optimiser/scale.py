@@ -13,6 +13,7 @@ from modak.optimiser.evidence import place_differences
 from modak.optimiser.options import LeverSet, Option, Place
 from modak.performance.matching import Work, differences
 from modak.performance.scaling import Point, ScaleModel, amdahl, fit_scale
+from modak.performance.series import Folded, Known
 from modak.performance.statistics import Interval
 
 _MOST_RANKS = 4096
@@ -39,16 +40,14 @@ class Series:
     the workload are counted, to be told, and not used.
     """
 
-    def __init__(
-        self, records: Sequence[Measurement | Ratio], work: Work, place: Place, levers: LeverSet, asked: Resources
-    ) -> None:
+    def __init__(self, records: Sequence[Known], work: Work, place: Place, levers: LeverSet, asked: Resources) -> None:
         self.option = place.option(levers)
         self.asked = asked
         self.work = work
-        measured = [record for record in records if isinstance(record, Measurement) and _is_same_work(record, work)]
-        own = [record for record in measured if _is_of(record, work, place, levers)]
-        self.points = [point for record in own for point in _points(record, work)]
-        self.unused = len(measured) - len(own)
+        measured = [known for known in records if not isinstance(known, Ratio) and _is_same_work(_of(known), work)]
+        own = [known for known in measured if _is_of(_of(known), work, place, levers)]
+        self.points = [point for known in own for point in _points(known, work)]
+        self.unused = sum(map(_number, measured)) - sum(map(_number, own))
         """Measurements of the same work that differ in more than layout and size."""
 
     def unused_note(self) -> str:
@@ -61,6 +60,14 @@ class Series:
             f"; {runs} with other levers, data, software, hardware, or in another image or runtime {are} not used, "
             "because more than the number of ranks differs"
         )
+
+
+def _of(known: Measurement | Folded) -> Measurement:
+    return known.record if isinstance(known, Folded) else known
+
+
+def _number(known: Measurement | Folded) -> int:
+    return known.moments.count if isinstance(known, Folded) else 1
 
 
 def _is_same_work(record: Measurement, work: Work) -> bool:
@@ -213,18 +220,16 @@ def _model(deployment: Deployment, series: Series) -> tuple[ScaleModel, Basis] |
     return (amdahl(share), "rule") if share is not None else None
 
 
-def _points(record: Measurement, work: Work) -> Iterator[Point]:
-    """Yield the record's time for the work's number of units."""
+def _points(known: Measurement | Folded, work: Work) -> Iterator[Point]:
+    """Yield the record's time for the work's number of units; of a series those of its newest runs."""
+    record = _of(known)
     ours, theirs = work.workload, record.workload
     totals = [run.total for run in record.runs if run.total is not None]
     if record.summary is not None:
         totals = [record.summary.mean]
-    if totals:
-        c = record.configuration
-        yield Point(
-            c.nodes,
-            c.ranks,
-            c.threads or 1,
-            statistics.median(totals) * ours.units / theirs.units,
-            float(theirs.samples or ours.samples or 1),
-        )
+    elif totals and not isinstance(known, Folded):
+        totals = [statistics.median(totals)]
+    c = record.configuration
+    for seconds in totals:
+        size = float(theirs.samples or ours.samples or 1)
+        yield Point(c.nodes, c.ranks, c.threads or 1, seconds * ours.units / theirs.units, size)

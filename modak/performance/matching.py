@@ -157,7 +157,21 @@ def phases_of(run: Run, record: Measurement, work: Work) -> Phases:
 
     Start and compilation do not grow with the samples; each unit does.
     """
-    ours, theirs = work.workload, record.workload
+    return _phases(run, record.workload, work.workload)
+
+
+def own_phases(run: Run, record: Measurement) -> Phases:
+    """Return the run with the units and samples that it had."""
+    return _phases(run, record.workload, record.workload)
+
+
+def same_length(record: Measurement, work: Work) -> bool:
+    """Tell whether the phases of a run are the same with the units and samples of ``work`` as with its own."""
+    theirs, ours = record.workload, work.workload
+    return theirs.units == ours.units and not _differ(theirs.samples, ours.samples)
+
+
+def _phases(run: Run, theirs: Workload, ours: Workload) -> Phases:
     if not run.later or run.first is None or run.start is None:
         total = run.total if run.total is not None else (run.first or 0.0) + sum(run.later)
         return Phases(0.0, 0.0, total / ours.units, total, False)

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -16,6 +16,7 @@ from modak.documents.faults import fault_lines
 from modak.errors import InputError
 from modak.model.measurement import Measurement, Ratio, Record
 from modak.performance.places import store_address
+from modak.performance.series import Known, key_of, parse
 
 _ADAPTER: TypeAdapter[Measurement | Ratio] = TypeAdapter(Record)
 _MOST_FAULTS = 20
@@ -34,6 +35,14 @@ class Measurements(Protocol):
         """Return what is known of the workload named ``model``, in a stable order."""
         ...
 
+    def evidence_of(self, model: str, known: Collection[str] = ()) -> Sequence[tuple[str, Known]]:
+        """Return what a decision needs to know of the workload named ``model``, each with its content, sorted by it.
+
+        Many records of one configuration may come as one series. Of the records of jobs those whose digests are
+        ``known`` are left out.
+        """
+        ...
+
     def all_records(self) -> Sequence[Measurement | Ratio]:
         """Return everything, in a stable order."""
         ...
@@ -45,10 +54,10 @@ class Table:
     def __init__(self, records: Iterable[Measurement | Ratio]) -> None:
         lines = sorted(((to_line(record), record) for record in records), key=lambda pair: pair[0])
         self.records = [record for _, record in lines]
-        self._by_model: dict[str, list[Measurement | Ratio]] = {}
+        self._by_model: dict[str, list[tuple[str, Measurement | Ratio]]] = {}
         digest = hashlib.sha256()
         for line, record in lines:
-            self._by_model.setdefault(str(record.workload.model), []).append(record)
+            self._by_model.setdefault(str(record.workload.model), []).append((line.rstrip("\n"), record))
             digest.update(line.encode())
         self._version = digest.hexdigest()
 
@@ -59,7 +68,12 @@ class Table:
 
     def of_workload(self, model: str) -> Sequence[Measurement | Ratio]:
         """Return what is known of the workload named ``model``, in a stable order."""
-        return self._by_model.get(model, [])
+        return [record for _, record in self._by_model.get(model, [])]
+
+    def evidence_of(self, model: str, known: Collection[str] = ()) -> Sequence[tuple[str, Known]]:
+        """See ``Measurements.evidence_of``; nothing is folded here."""
+        pairs = self._by_model.get(model, [])
+        return [pair for pair in pairs if digest_of(pair[0]) not in known] if known else pairs
 
     def all_records(self) -> Sequence[Measurement | Ratio]:
         """Return everything, in a stable order."""
@@ -124,15 +138,8 @@ def parse_rows(rows: Iterable[Sequence[Any]], name: str) -> list[tuple[int, Meas
 
     InputError names one that does not hold water.
     """
-    found = []
-    for number, document in sorted(rows, key=lambda row: str(row[1])):
-        try:
-            found.append((number, _ADAPTER.validate_json(document)))
-        except ValidationError as error:
-            fault = error.errors()[0]
-            place = ".".join(map(str, fault["loc"]))
-            raise InputError(f"measurement {number} of {name}: {place}: {fault['msg']}") from None
-    return found
+    ordered = sorted(rows, key=lambda row: str(row[1]))
+    return [(number, parse(document, f"measurement {number} of {name}")) for number, document in ordered]
 
 
 def version_of_sum(total: str) -> str:
@@ -162,9 +169,22 @@ class Together:
         """Return what is known of the workload named ``model``, in a stable order."""
         return _once(record for part in self._parts for record in part.of_workload(model))
 
+    def evidence_of(self, model: str, known: Collection[str] = ()) -> Sequence[tuple[str, Known]]:
+        """See ``Measurements.evidence_of``."""
+        found: dict[str, Known] = {}
+        for part in self._parts:
+            before = {digest_of(line) for line, one in found.items() if isinstance(one, Measurement) and key_of(one)}
+            found.update(part.evidence_of(model, {*known, *before}))
+        return sorted(found.items())
+
     def all_records(self) -> Sequence[Measurement | Ratio]:
         """Return everything, in a stable order."""
         return _once(record for part in self._parts for record in part.all_records())
+
+
+def digest_of(document: str) -> str:
+    """Return the SHA-256 by which a store knows the record that is this canonical JSON, without the line's end."""
+    return hashlib.sha256(f"{document}\n".encode()).hexdigest()
 
 
 def _once(records: Iterable[Measurement | Ratio]) -> list[Measurement | Ratio]:

@@ -4,7 +4,7 @@ A plan asks it for its version and one workload. To start SQLAlchemy for that wo
 """
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
@@ -12,6 +12,7 @@ from urllib.parse import quote
 from modak.errors import InputError
 from modak.model.measurement import Measurement, Ratio
 from modak.performance.records import parse_rows, version_of_sum
+from modak.performance.series import Known, read
 
 SCHEME = "sqlite:///"
 LAYOUT = "1"
@@ -37,6 +38,12 @@ class SqliteFile:
         """Return what is known of the workload named ``model``, in a stable order."""
         return self._records("SELECT id, document FROM modak_measurement WHERE workload = ?", model)
 
+    def evidence_of(self, model: str, known: Collection[str] = ()) -> Sequence[tuple[str, Known]]:
+        """See ``modak.performance.records.Measurements.evidence_of``."""
+        with self._connection() as connection:
+            connection.execute("BEGIN")  # several queries that must see the same moment
+            return read(lambda sql, values: connection.execute(sql, values).fetchall(), model, known, self.name)
+
     def all_records(self) -> Sequence[Measurement | Ratio]:
         """Return everything, in a stable order."""
         return self._records("SELECT id, document FROM modak_measurement")
@@ -45,9 +52,14 @@ class SqliteFile:
         return [record for _, record in parse_rows(self._ask(query, *values), self.name)]
 
     def _ask(self, query: str, *values: str) -> list[tuple[object, ...]]:
+        with self._connection() as connection:
+            return connection.execute(query, values).fetchall()
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
         try:
             with _opened(self._file) as connection:
-                return connection.execute(query, values).fetchall()
+                yield connection
         except sqlite3.Error as error:
             raise InputError(f"the measurement store {self.name}: {error}") from None
 

@@ -65,6 +65,16 @@ class Moments:
         return cls(len(logs), statistics.fmean(logs), variance(logs) if len(logs) > 1 else None)
 
     @classmethod
+    def of_parts(cls, parts: Sequence["Moments"]) -> "Moments":
+        """Return the moments of several samples as one."""
+        count = sum(part.count for part in parts)
+        mean = math.fsum(part.mean * part.count for part in parts) / count
+        squares = math.fsum(
+            (part.variance or 0.0) * (part.count - 1) + part.count * (part.mean - mean) ** 2 for part in parts
+        )
+        return cls(count, mean, squares / (count - 1) if count > 1 else None)
+
+    @classmethod
     def of_summary(cls, mean: float, deviation: float | None, count: int | None) -> "Moments":
         """Return the moments of a log-normal sample with this mean and standard deviation in seconds.
 

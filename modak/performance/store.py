@@ -1,20 +1,23 @@
 """The measurement store: a database, SQLite on this machine by default, PostgreSQL by its address for a team."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from modak.errors import InputError
 from modak.model.measurement import Measurement, Ratio
+from modak.performance import derived
 from modak.performance.matching import processor_of
 from modak.performance.places import default_path
 from modak.performance.records import parse_rows, to_line, version_of_sum
+from modak.performance.series import Known, read
 from modak.performance.sqlitefile import LAYOUT
 
 _MODULUS = 2**256
@@ -120,7 +123,7 @@ class Store:
                 raise InputError(f"the measurement store {path} cannot be made: {error.strerror}") from None
         url = f"sqlite:///{default_path()}" if url is None else url
         try:
-            self._engine = sa.create_engine(_with_driver(url))
+            self._engine = sa.create_engine(_with_driver(url), **_options(url))
             self.name = self._engine.url.render_as_string(hide_password=True)
         except (ArgumentError, NoSuchModuleError, ImportError) as error:
             shown = url.partition("://")[0]
@@ -163,6 +166,15 @@ class Store:
         """Return what is known of the workload named ``model``, in a stable order."""
         return [record for _, record in self.records(Filter(workload=model))]
 
+    def evidence_of(self, model: str, known: Collection[str] = ()) -> Sequence[tuple[str, Known]]:
+        """See ``modak.performance.records.Measurements.evidence_of``."""
+        with self._begin() as connection:
+            # Several queries that must see the same moment: SQLite begins by itself only before it writes, and
+            # PostgreSQL's default lets each statement see what was committed meanwhile.
+            sqlite = self._engine.dialect.name == "sqlite"
+            connection.exec_driver_sql("BEGIN" if sqlite else "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            return read(lambda sql, values: connection.execute(sa.text(sql), values).all(), model, known, self.name)
+
     def all_records(self) -> Sequence[Measurement | Ratio]:
         """Return everything, in a stable order."""
         return [record for _, record in self.records(Filter())]
@@ -197,15 +209,21 @@ class Store:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         with self._begin() as connection:
             self._lock(connection)
+            ready = derived.prepare(connection)
             known = set(_in_parts(connection, list(lines)))
             fresh = {digest: pair for digest, pair in lines.items() if digest not in known}
+            pairs: list[tuple[int, Measurement | Ratio]] = []
             for digest, (line, record) in fresh.items():
                 inserted = connection.execute(sa.insert(_measurement), _columns(record, digest, line, now))
                 key = inserted.inserted_primary_key
-                values = list(_values(record, key[0] if key else 0))
+                pairs.append((key[0] if key else 0, record))
+                values = list(_values(record, pairs[-1][0]))
                 if values:
                     connection.execute(sa.insert(_value), values)
-            self._shift(connection, sum(int(digest, 16) for digest in fresh))
+            total = self._shift(connection, sum(int(digest, 16) for digest in fresh))
+            if ready:
+                derived.extend(connection, pairs)
+                derived.mark(connection, total)
         return len(fresh), len(lines) - len(fresh)
 
     def forget(self, which: Filter) -> int:
@@ -213,6 +231,7 @@ class Store:
         c = _measurement.c
         with self._begin() as connection:
             self._lock(connection)
+            ready = derived.prepare(connection)
             rows = connection.execute(sa.select(c.id, c.digest).where(*which.clauses()))
             found = [(row.id, row.digest) for row in rows]
             if unknown := sorted(set(which.ids or []) - {number for number, _ in found}):
@@ -222,7 +241,10 @@ class Store:
                 ids = [number for number, _ in found[start : start + 500]]
                 connection.execute(sa.delete(_value).where(_value.c.measurement.in_(ids)))
                 connection.execute(sa.delete(_measurement).where(c.id.in_(ids)))
-            self._shift(connection, -sum(int(digest, 16) for _, digest in found))
+            total = self._shift(connection, -sum(int(digest, 16) for _, digest in found))
+            if ready:
+                derived.shrink(connection, [number for number, _ in found])
+                derived.mark(connection, total)
         return len(found)
 
     @staticmethod
@@ -231,10 +253,11 @@ class Store:
         connection.execute(sa.update(_state).where(_state.c.key == "layout").values(value=LAYOUT))
 
     @staticmethod
-    def _shift(connection: sa.Connection, amount: int) -> None:
+    def _shift(connection: sa.Connection, amount: int) -> str:
         total = int(str(connection.scalar(sa.select(_state.c.value).where(_state.c.key == "sum"))), 16)
         value = f"{(total + amount) % _MODULUS:x}"
         connection.execute(sa.update(_state).where(_state.c.key == "sum").values(value=value))
+        return value
 
 
 def _with_driver(url: str) -> str:
@@ -243,6 +266,11 @@ def _with_driver(url: str) -> str:
         if url.startswith(short):
             return "postgresql+psycopg://" + url.removeprefix(short)
     return url
+
+
+def _options(url: str) -> dict[str, Any]:
+    """A writer of SQLite waits 5 s for another by itself; to make the series of 100,000 records takes longer."""
+    return {"connect_args": {"timeout": 120}} if url.startswith("sqlite:") else {}
 
 
 def _first(error: BaseException) -> str:

@@ -31,6 +31,6 @@ class TestPostgresql(StoreContract):
         yield server
         engine = sa.create_engine(server.replace("postgresql://", "postgresql+psycopg://"))
         with engine.begin() as connection:
-            for table in ("modak_value", "modak_measurement", "modak_state"):
+            for table in ("modak_value", "modak_measurement", "modak_state", "modak_series", "modak_member"):
                 connection.exec_driver_sql(f"DROP TABLE IF EXISTS {table}")
         engine.dispose()

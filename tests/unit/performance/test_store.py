@@ -13,7 +13,7 @@ from modak.performance.cli import measurements
 from modak.performance.records import SHIPPED, available_measurements, load_measurements
 from modak.performance.sqlitefile import SqliteFile, can_read
 from modak.performance.store import Store
-from stores import StoreContract
+from stores import StoreContract, assert_same, jobs, series_of
 
 
 class TestSqlite(StoreContract):
@@ -34,6 +34,9 @@ class TestSqlite(StoreContract):
         assert reader.all_records() == store.all_records()
         assert reader.of_workload("alexnet") == store.of_workload("alexnet") != []
         assert reader.of_workload("x' OR '1'='1") == []
+        store.add(jobs(30))
+        assert reader.evidence_of("mnist-cnn") == store.evidence_of("mnist-cnn")
+        assert_same(series_of(reader), jobs(30))
 
     def test_the_reader_refuses_what_the_store_refuses(self, address):
         path = address.removeprefix("sqlite:///")
@@ -46,6 +49,34 @@ class TestSqlite(StoreContract):
             connection.execute("UPDATE modak_state SET value = '9' WHERE key = 'layout'")
         with pytest.raises(InputError, match="has layout 9, this modak knows 1"):
             SqliteFile(address)
+
+    def test_a_file_that_may_only_be_read_and_has_no_series_is_read_as_it_is(self, address):
+        path = Path(address.removeprefix("sqlite:///"))
+        Store(address).add(jobs(20))
+        with sqlite3.connect(path) as connection:
+            connection.executescript("DROP TABLE modak_member; DROP TABLE modak_series")
+            connection.execute("DELETE FROM modak_state WHERE key = 'series'")
+        before = path.read_bytes()
+        read_only = Store(f"sqlite:///file:{path}?mode=ro&uri=true")
+        for reader in (SqliteFile(address), read_only):
+            assert [one for _, one in reader.evidence_of("mnist-cnn")] == reader.of_workload("mnist-cnn")
+            assert len(reader.of_workload("mnist-cnn")) == 20
+        with pytest.raises(InputError, match="readonly database"):
+            read_only.add(jobs(1, first=20))
+        assert path.read_bytes() == before
+
+    def test_a_series_that_somebody_changed_is_refused(self, address):
+        path = address.removeprefix("sqlite:///")
+        Store(address).add(jobs(20))
+        with sqlite3.connect(path) as connection:
+            connection.execute("UPDATE modak_series SET document = replace(document, '\"total\": ', '\"total\": -')")
+        with pytest.raises(InputError, match=r"a series of .*: .*total"):
+            SqliteFile(address).evidence_of("mnist-cnn")
+        with sqlite3.connect(path) as connection:
+            connection.execute("UPDATE modak_series SET document = replace(document, '\"total\": -', '\"total\": ')")
+            connection.execute("UPDATE modak_series SET squares = -1")
+        with pytest.raises(InputError, match=r"a series of .* is not valid"):
+            SqliteFile(address).evidence_of("mnist-cnn")
 
     @pytest.mark.parametrize("content", [b"", b"no database at all, by no means"])
     def test_another_file_is_left_to_the_store(self, address, content):
