@@ -227,8 +227,7 @@ class Jobs:
             return None
         watch = Watch(self._transport, [job], patience=self._patience, reporter=Notices(self._reporter))
         (result,) = watch.settle()
-        records = prepared.place.records
-        if result.state == "lost" and (records.begun or records.emptied):
+        if result.state == "lost" and prepared.place.records.begun:
             return None  # it may have done its work: the user looks, and has it restarted
         return result if result.state in ENDS and result.state != "completed" else None
 
