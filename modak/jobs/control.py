@@ -7,7 +7,6 @@ from pathlib import Path
 from modak.errors import JobError, TargetError
 from modak.jobs import attempts, files, queue, staging, verdict
 from modak.jobs.files import LocalSource
-from modak.jobs.folder import Records
 from modak.jobs.job import PLAN, SCRIPT, SECRETS, Job, read_id, specification
 from modak.jobs.remote import ask
 from modak.jobs.results import FetchedResults, declared_outputs, fetch_results
@@ -228,8 +227,8 @@ class Jobs:
             return None
         watch = Watch(self._transport, [job], patience=self._patience, reporter=Notices(self._reporter))
         (result,) = watch.settle()
-        if result.state == "lost" and not _is_over(job, prepared.place.records):
-            return None
+        if result.state == "lost" and prepared.place.records.begun:
+            return None  # it may have done its work: the user looks, and has it restarted
         return result if result.state in ENDS and result.state != "completed" else None
 
     def _put_aside(self, prepared: Prepared, ended: JobResult, sources: Sequence[LocalSource]) -> None:
@@ -288,12 +287,3 @@ def _ids(scheduler: Scheduler, place: Place) -> list[str]:
     """Return the jobs that the folder or the scheduler tells of."""
     known = recorded(scheduler, place)
     return list(dict.fromkeys([*([known.id] if known else []), *(place.found or [])]))
-
-
-def _is_over(job: Job, records: Records) -> bool:
-    """Return whether a lost job may be run again without a word from the user.
-
-    Not where it has begun, or its records are damaged: it may have done its work, or still do it. A plain machine's
-    processes are an exception, since they are known to have ended; ``sh/again.sh`` refuses those that a restart ended.
-    """
-    return not records.emptied and (job.scheduler.ends_are_certain or not records.begun)

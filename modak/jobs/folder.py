@@ -38,6 +38,8 @@ class Records:
     exits: Mapping[int | None, ExitRecord] = field(default_factory=dict)
     emptied: bool = False
     """Whether there is a record of a start or an end whose content was lost."""
+    ran: bool = False
+    """Whether the application was started, by the record of its times."""
     messages: Mapping[int | None, str] = field(default_factory=dict)
     """What the scheduler wrote into the job's log when it ended it, one line for each task; see ``end_message``."""
     number: int = 1
@@ -53,7 +55,7 @@ class Records:
     @property
     def begun(self) -> bool:
         """Whether a job has begun or ended by its own word: then nothing is run again."""
-        return bool(self.starts or self.exits or self.emptied)
+        return bool(self.starts or self.exits or self.emptied or self.ran)
 
     @property
     def runner(self) -> str | None:
@@ -77,6 +79,7 @@ def parse(parts: Mapping[str, str]) -> Records:
         starts={task: record for task, record in starts.items() if record and not _is_past(record.job, past)},
         exits={task: record for task, record in exits.items() if record and not _is_past(record.job, past)},
         emptied=None in (*starts.values(), *exits.values()),
+        ran=bool(_by_task(parts, "run")),
         messages=_messages(parts.get("messages", "")),
         number=_number(number),
         past=frozenset(past),

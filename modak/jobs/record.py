@@ -20,6 +20,10 @@ STEPS = ("setup", "pre_execution", "outputs")
 """What can fail besides the application: what the job script does before it, the user's lines before it, and bringing
 outputs back from a scratch folder."""
 
+STARTED_BEFORE = 75
+"""Exit code of a job that finds the application started already, by another job of the same tag or an earlier run of
+its own, and so runs nothing: EX_TEMPFAIL of sysexits.h."""
+
 
 @dataclass(frozen=True)
 class ExitRecord:

@@ -66,7 +66,6 @@ def render(spec: JobSpec, plan: Plan, scheduler: Scheduler, template: str | None
         "host_variable": scheduler.host_variable,
         "wall_time": spec.options.wall_time,
         "keep_time": not scheduler.keeps_time,
-        "plain_machine": scheduler.ends_are_certain,
         "grace": GRACE,
         "submit_environment": scheduler.reads_environment(spec),
         "own_shell": spec.own_shell,

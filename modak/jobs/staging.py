@@ -113,7 +113,7 @@ def remove(transport: Transport, directory: str, tag: str, *, known: bool, wait:
     nothing is removed and False returned.
     """
     arguments = [directory, tag, token(), "yes" if known else "", str(ceil(wait))]
-    answer = call(transport, "remove", arguments, library=["lock"], limit=wait + STEP_LIMIT)
+    answer = call(transport, "remove", arguments, library=["lock", "leftover"], limit=wait + STEP_LIMIT)
     return answer.get("appeared") is None
 
 

@@ -101,7 +101,7 @@ class Submission:
         begun = self._patience.clock()
         stdin = encode("".join(f"{path}\n" for path in keep))
         following = _Next(f"again:{','.join(numbers)}", place.records.attempt)
-        while (outcome := self._step(following, library=["again"], stdin=stdin).text("outcome")) == "busy":
+        while (outcome := self._step(following, library=["leftover", "again"], stdin=stdin).text("outcome")) == "busy":
             if self._patience.clock() - begun > self._patience.submission:
                 raise TargetError(f"another run keeps the job's lock in {self._spec.directory}/state: try again later")
             self._patience.sleep(self._patience.pause)

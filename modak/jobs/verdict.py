@@ -6,7 +6,7 @@ from signal import Signals
 
 from modak.jobs.folder import Records
 from modak.jobs.job import Job
-from modak.jobs.record import ExitRecord, RecordedState
+from modak.jobs.record import STARTED_BEFORE, ExitRecord, RecordedState
 from modak.model.job import ENDS, JobResult, JobState
 from modak.schedulers import options
 from modak.schedulers.base import QueueState
@@ -178,7 +178,9 @@ def _record_decides(queue: QueueState, record: ExitRecord) -> bool:
     if queue.state == "completed":
         return record.state != "completed"
     if queue.state == "failed":
-        return record.state in ("timeout", "terminated") or (record.state == "completed" and not queue.exit_code)
+        # OpenPBS 23.06.06 starts a job again in spite of "-r n" when its server dies in the job's first second.
+        is_late = queue.exit_code in (None, 0, STARTED_BEFORE)
+        return record.state in ("timeout", "terminated") or (record.state == "completed" and is_late)
     return False
 
 

@@ -92,8 +92,6 @@ class Scheduler(ABC):
     """Variable that holds the scheduler's name for the node; empty where it is the node's own."""
     keeps_time: ClassVar[bool] = True
     """Whether the scheduler ends a job at its wall time; where it does not, the job script does."""
-    ends_are_certain: ClassVar[bool] = False
-    """Whether a job that it does not know has ended for certain, and was not just forgotten."""
     script_is_shell: ClassVar[bool] = False
     """Whether the scheduler is to start the script as the job's shell; see ``JobSpec.own_shell``."""
     default_threads: ClassVar[int | None] = None

@@ -7,47 +7,12 @@
 
 kept_attempts=5 # with their records and logs; what the application wrote is kept of the last one
 
-# A plain machine: what was left of the job when its script was killed. Its processes carry its folder's name.
-leftover() { # DIR
-  for file in $(grep -lsF -e "MODAK_DIRECTORY=$1" /proc/[0-9]*/environ 2>/dev/null); do
-    tr '\0' '\n' 2>/dev/null <"$file" | grep -Fqx -e "MODAK_DIRECTORY=$1" || continue
-    [ -n "$(find "${file%/environ}" -prune -user "$(id -u)" 2>/dev/null)" ] || continue
-    file=${file#/proc/}
-    printf '%s ' "${file%/environ}"
-  done
-}
-
-end_leftover() { # DIR
-  signal=TERM tries=0
-  while pids=$(leftover "$1") && [ -n "$pids" ]; do
-    [ "$tries" -lt 10 ] || signal=KILL
-    [ "$tries" -lt 15 ] || fail "the job has ended, but its process ${pids%% *} does not: no new attempt can be made"
-    # shellcheck disable=SC2086 # process ids
-    kill -s "$signal" $pids 2>/dev/null
-    tries=$((tries + 1))
-    sleep 1
-  done
-}
-
-# A plain machine whose files another one shares knows nothing of the processes there: only a recorded end is certain.
-# After a restart it knows that the job's processes are gone, but the record of their end may have been lost with them.
-seen_here() { # DIR
-  [ -f start ] && [ ! -f exit ] && grep -q '^boot=' start || return 0
-  host=$(sed -n 's/^host=//p' start)
-  [ "$host" = "$(uname -n)" ] || fail "the job was started on $host and has not written down its end; this is $(uname -n)," \
-    "which cannot tell whether it still runs: deploy on $host, or remove $1 once it does not run any more"
-  boot=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null)
-  [ "$(sed -n 's/^boot=//p' start)" = "$boot" ] || fail "the job was lost when $host was restarted, and it may have completed" \
-    "before: look at $1/work, and deploy with force=true to run it again"
-}
-
 put_aside() { # DIR ID,ID...
   if [ ! -s id ]; then # another run has done it, or the scheduler's answer was lost and the job's records tell of it
     begun "$1" || return 0
     printf 'modak-id %s\n' "${2%%,*}" >"id.$token" && durable "id.$token" && mv -f "id.$token" id && durable . ||
       fail "$1/state/id cannot be written"
   fi
-  seen_here "$1"
   end_leftover "$1"
   number=1
   [ ! -f attempt ] || read -r number <attempt || fail "$1/state/attempt cannot be read"

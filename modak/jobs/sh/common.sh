@@ -69,7 +69,8 @@ is_past() { # DIR RECORD: has a job of an attempt that was put aside written it?
 }
 
 begun() { # DIR: has a job begun or ended there, by its own word? An empty record is one whose content was lost.
-  for record in "$1"/state/start "$1"/state/start.* "$1"/state/exit "$1"/state/exit.* "$1"/state/reserved.exit*; do
+  for record in "$1"/state/start "$1"/state/start.* "$1"/state/run "$1"/state/run.* \
+    "$1"/state/exit "$1"/state/exit.* "$1"/state/reserved.exit*; do
     case $record in
     */reserved.*) ! has_text "$record" || is_past "$1" "$record" || return 0 ;;
     *) { [ ! -e "$record" ] && [ ! -h "$record" ]; } || is_past "$1" "$record" || return 0 ;;
@@ -81,7 +82,8 @@ begun() { # DIR: has a job begun or ended there, by its own word? An empty recor
 records() { # DIR: the job's records, as far as they are there
   ls "$1/state" >/dev/null 2>&1 # asking for the listing makes NFS look again
   for record in "$1"/state/tag "$1"/state/attempt "$1"/state/intent "$1"/state/id "$1"/state/refused \
-    "$1"/state/start "$1"/state/start.* "$1"/state/exit "$1"/state/exit.* "$1"/state/reserved.exit*; do
+    "$1"/state/start "$1"/state/start.* "$1"/state/run "$1"/state/run.* \
+    "$1"/state/exit "$1"/state/exit.* "$1"/state/reserved.exit*; do
     record_name=${record##*/}
     case $record_name in
     reserved.*) # an end that was written down, and then the power failed before it was put in place

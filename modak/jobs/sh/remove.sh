@@ -27,6 +27,7 @@ if [ -d "$dir" ]; then
     part end
     exit 0
   fi
+  end_leftover "$dir"
   # Renamed first: nobody takes a half-removed folder for a job.
   old=$dir.removed.$token
   mv "$dir" "$old" || fail "$dir cannot be removed"

@@ -29,7 +29,6 @@ class Process(Scheduler):
 
     name: ClassVar[SchedulerName] = "process"
     keeps_time = False
-    ends_are_certain = True
 
     def directives(self, job: JobSpec) -> list[str]:
         """See ``Scheduler.directives``: there are none, but what a plain machine has not is refused."""

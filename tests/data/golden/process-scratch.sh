@@ -152,7 +152,6 @@ modak_claim() {
   mv -f "$modak_state/reserved.start$modak_suffix" "$modak_state/$modak_own"
   modak_fill "$modak_own" "$(
     printf 'tag=%s\nstart=%s\njob=%s\nhost=%s\n' modak-0123456789abcdef "$modak_began" "$modak_job" "$modak_host"
-    printf 'boot=%s\n' "$(PATH=$modak_path cat /proc/sys/kernel/random/boot_id 2>/dev/null)"
     printf 'claim=%s' "$modak_own"
   )" && modak_durable "$modak_state/$modak_own" || return 2
   ln "$modak_state/$modak_own" "$modak_start" || ln -s "$modak_own" "$modak_start"
