@@ -11,8 +11,10 @@ from modak.documents import find_sources
 from modak.errors import InfeasibleError, InputError, OptionError, TargetError
 from modak.jobs.job import specification
 from modak.kept import Kept
+from modak.model.base import RuntimeName
 from modak.model.deployment import Deployment
 from modak.model.plan import Elsewhere, Plan, Source, Unplanned
+from modak.model.request import Request
 from modak.model.target import Facts, Target
 from modak.optimiser import choose_target, keep, make_plan
 from modak.optimiser.planner import inputs_of
@@ -50,8 +52,15 @@ def discover(
     """
     target = deployment.target
     default = None if default_python is None else _python3(default_python)
-    script = probe_script(target, deployment.application, default_python=default)
+    script = probe_script(
+        target, deployment.application, default_python=default, runtimes=_runtimes(deployment.request)
+    )
     return parse_probe(ask(transport, script, target.name), target, libraries=libraries)
+
+
+def _runtimes(request: Request) -> list[RuntimeName]:
+    exact = [request.configuration.runtime] if request.configuration else []
+    return [*(request.runtimes or []), *exact]
 
 
 def _python3(python: str) -> str:
