@@ -11,9 +11,10 @@ from modak.images.ensure import Images, Wish
 from modak.images.store import ImageStore, realise
 from modak.jobs.control import Jobs
 from modak.jobs.settings import Patience
+from modak.kept import keep_plan, kept_plan
 from modak.model.job import JobResult
 from modak.model.plan import Plan
-from modak.planning import keep_plan, kept_plan, plan_deployment, still_holds, with_image
+from modak.planning import plan_deployment, still_holds, with_image
 
 RECIPE = "version: 1\nrecipes: [{{entry: mine, packages: [python3-minimal], environment: {{GREETING: {}}}}}]\n"
 ENTRY = (
