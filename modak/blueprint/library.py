@@ -17,6 +17,7 @@ from modak.blueprint import sodalite_types as sodalite
 from modak.blueprint.fields import PREFIX, data_type_property, node_property, schema_of
 from modak.documents import read_document
 from modak.errors import InputError, ModakError
+from modak.extensions import RUNTIMES
 from modak.model.application import Application, Workload
 from modak.model.base import Model
 from modak.model.descriptions import describe
@@ -154,6 +155,19 @@ def target_inputs(of: str = "HOST") -> dict[str, Any]:
     return {"type": {"get_property": [of, "type"]}} | _inputs(target_properties(), of)
 
 
+def image_runtime() -> dict[str, Any]:
+    """Return the property with the container runtime that an image is for; ``native`` runs none."""
+    return {
+        "runtime": {
+            "type": "string",
+            "description": "The container runtime that it is for.",
+            "required": False,
+            "default": "apptainer",
+            "constraints": [{"valid_values": RUNTIMES.names()}],
+        }
+    }
+
+
 def job_attributes() -> dict[str, Any]:
     """Return the attributes of ``modak.nodes.Job``, for other types that stand for a job."""
     document = read_document(folder() / "types" / "applications.yaml")
@@ -171,6 +185,7 @@ def manager_inputs() -> dict[str, Any]:
 PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "data types": data_types,
     "properties of an application": application_properties,
+    "runtime of an image": image_runtime,
     "type of a target": lambda: {"type": node_property("type", Target.model_fields["type"])},
     "properties of a target": target_properties,
     "inputs from an application": application_inputs,

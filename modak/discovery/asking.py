@@ -29,7 +29,10 @@ def script_for(deployment: Deployment, default_python: str | None = None) -> str
     """
     target = deployment.target
     default = None if default_python is None or target.host is not None else _python3(default_python)
-    return probe_script(target, deployment.application, default_python=default)
+    request = deployment.request
+    exact = [request.configuration.runtime] if request.configuration else []
+    runtimes = [*(request.runtimes or []), *exact]
+    return probe_script(target, deployment.application, default_python=default, runtimes=runtimes)
 
 
 def _python3(python: str) -> str:

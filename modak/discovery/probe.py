@@ -1,13 +1,16 @@
 """The one question to a target and the parts of its answer."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from modak.errors import TargetError
+from modak.extensions import RUNTIMES
 from modak.model.application import Application
+from modak.model.base import RuntimeName
 from modak.model.target import Target
 from modak.numbers import digits
 from modak.reported import plain
+from modak.runtimes.registry import probe_script as runtime_script
 from modak.schedulers.detect import probe_script as scheduler_script
 from modak.schedulers.steps import reach
 from modak.shell import join
@@ -19,13 +22,18 @@ _NO_PYTHON = "-"
 
 
 def probe_script(
-    target: Target | None, application: Application | None = None, *, default_python: str | None = None
+    target: Target | None,
+    application: Application | None = None,
+    *,
+    default_python: str | None = None,
+    runtimes: Sequence[RuntimeName] = (),
 ) -> str:
     """Return the POSIX shell script that tells all that ``parse_probe`` wants to know, in one round trip.
 
     Without a ``target`` it finds out which scheduler there is. The application's Python is ``target.python``, else
     ``default_python``, else ``python3`` on the target's path; an application that has nothing to do with Python is
-    not asked for one.
+    not asked for one. It looks for the container runtimes of other distributions where the target or ``runtimes``
+    names them, or nothing is known of the target.
     """
     kind = target.type if target is not None else "any"
     told = (target.python if target is not None else None) or ""
@@ -33,7 +41,11 @@ def probe_script(
         told = _NO_PYTHON
     workspace = (target or Target(name="unknown")).workspace
     arguments = join([kind, told, default_python or "", workspace])
-    functions = reach() + scheduler_script(kind)
+    if target is None:
+        others: list[str] = RUNTIMES.names()
+    else:
+        others = [name for name in (*(target.runtimes or []), *runtimes) if name != "native"]
+    functions = reach() + scheduler_script(kind) + runtime_script(list(dict.fromkeys(others)))
     return f"set -- {arguments}\n{functions}{script_text(__package__, 'sh', 'probe.sh')}"
 
 

@@ -9,22 +9,7 @@ from packaging.version import Version
 from modak.discovery.probe import Answer
 from modak.model.base import RuntimeName
 from modak.model.image import MpiLibrary
-
-_PROGRAMS: dict[str, RuntimeName] = {
-    "apptainer": "apptainer",
-    "singularity": "singularity",
-    "podman": "podman",
-    "docker": "docker",
-    "charliecloud": "charliecloud",
-}
-_SAYS = {
-    "apptainer": r"^apptainer version (\S+)",
-    "singularity": r"^(?:singularity(?:-\w+)? version )?(\d\S*)",  # 2.x printed the bare number
-    "podman": r"^podman version (\S+)",
-    "docker": r"^(\d\S*)$",
-    "charliecloud": r"^(?:ch-run )?(\d\S*)",
-}
-"""How each program tells its version; Apptainer, which also comes as ``singularity``, says so itself."""
+from modak.runtimes import registry
 
 _MPI: dict[Literal["openmpi", "intelmpi", "mvapich", "mpich"], str] = {
     "openmpi": r"^mpi\w+ \(Open MPI\) (\d+(?:\.\d+)*)",
@@ -52,8 +37,8 @@ def parse_libraries(text: str, wanted: Collection[str] | None = None) -> list[st
 def parse_runtimes(answer: Answer) -> dict[RuntimeName, str]:
     """Return the container runtimes that answered, with their versions."""
     found: dict[RuntimeName, str] = {}
-    for part, name in _PROGRAMS.items():
-        said = re.search(_SAYS[part], answer[part].strip(), re.MULTILINE)
+    for name in registry.asked_for(answer.parts):
+        said = re.search(registry.get(name).version_line, answer[registry.part_of(name)].strip(), re.MULTILINE)
         if said and (version := _version(said[1])):
             found[name] = version
     return found

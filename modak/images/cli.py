@@ -5,11 +5,20 @@ from typing import Annotated, Literal
 
 import typer
 
+from modak.extensions import RUNTIMES
 from modak.model.base import RuntimeName
+from modak.util.text import either, nearest
 
 app = typer.Typer(
     help="Container images: look at them, define, build, pull, verify, push, tidy up.", no_args_is_help=True
 )
+
+
+def _runtime(name: str) -> str:
+    if name in RUNTIMES:
+        return name
+    raise typer.BadParameter(f"'{name}' is not {either(RUNTIMES.names())}{nearest(name, RUNTIMES.names())}")
+
 
 Name = Annotated[str, typer.Argument(metavar="IMAGE", help="A name of the catalogue, or a reference.")]
 Catalogue = Annotated[
@@ -25,7 +34,16 @@ Config = Annotated[
     Path | None, typer.Option("--ssh-config", metavar="FILE", help="SSH configuration in place of your own.")
 ]
 Images = Annotated[str | None, typer.Option("--images", metavar="FOLDER", help="Image folder on the target.")]
-Runtime = Annotated[RuntimeName, typer.Option("--runtime", "-r", help="Container runtime on the target.")]
+Runtime = Annotated[
+    RuntimeName,
+    typer.Option(
+        "--runtime",
+        "-r",
+        metavar="NAME",
+        parser=_runtime,
+        help=f"Container runtime on the target: {', '.join(RUNTIMES.builtin)}, or one that is installed.",
+    ),
+]
 Compression = Annotated[
     str | None, typer.Option("--compression", help="gzip, zstd, lz4 or none: size against the time to start.")
 ]

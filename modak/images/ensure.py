@@ -8,6 +8,7 @@ from pathlib import Path
 
 from modak.catalogue.recipe import Recipes
 from modak.errors import InputError, JobError, TargetError
+from modak.extensions import RUNTIMES
 from modak.images.build import COMPRESSIONS, make_build, run_build
 from modak.images.pin import definition_for
 from modak.images.registry import resolve
@@ -19,8 +20,9 @@ from modak.model.plan import Image
 from modak.model.reference import parse
 from modak.model.request import JobOptions
 from modak.model.target import Target
+from modak.runtimes import registry
 from modak.runtimes.place import argument, pin
-from modak.util.text import nearest
+from modak.util.text import either, nearest
 
 
 @dataclass(frozen=True)
@@ -42,14 +44,17 @@ class Wish:
     """Seconds to wait for a build."""
 
     def __post_init__(self) -> None:
-        """Refuse a compression that is not known."""
+        """Refuse a compression or a runtime that is not known."""
+        if self.runtime not in RUNTIMES:
+            known = f"; use {either(RUNTIMES.names())}"
+            raise InputError(f"runtime: '{self.runtime}' not found{nearest(self.runtime, RUNTIMES.names()) or known}")
         if self.compression not in (None, *COMPRESSIONS):
             raise InputError(f"compression '{self.compression}' is not known: it is one of {', '.join(COMPRESSIONS)}")
 
     @property
     def arguments(self) -> str:
         """Arguments for mksquashfs."""
-        return COMPRESSIONS[self.compression or ("zstd" if self.runtime == "apptainer" else "gzip")]
+        return COMPRESSIONS[self.compression or registry.get(self.runtime).compression]
 
 
 def check_name(name: str, catalogue: Mapping[str, ImageEntry]) -> None:
@@ -166,7 +171,7 @@ class Images:
                 self.target.model_copy(update={"images": self.store.images}),
                 Path(folder),
                 runtime=wish.runtime,
-                compression=wish.compression or ("zstd" if wish.runtime == "apptainer" else "gzip"),
+                compression=wish.compression or registry.get(wish.runtime).compression,
                 job=self.job,
                 wheels=not wish.network,
             )

@@ -18,8 +18,9 @@ from modak.model.plan import Image, Plan
 from modak.model.reference import Reference
 from modak.model.target import Target
 from modak.numbers import digits
+from modak.runtimes import registry
 from modak.runtimes.capabilities import check_source, fault_of_signature
-from modak.runtimes.place import SUFFIXES, argument, folder, pin
+from modak.runtimes.place import argument, folder, pin
 from modak.transport.base import Transport
 
 STALL = 300
@@ -63,7 +64,8 @@ class ImageStore:
 
     def has(self, path: str, runtime: RuntimeName) -> bool:
         """Tell whether the image that ``place.argument`` names ``path`` is there."""
-        kind = runtime if runtime in ("podman", "docker") else "image" if path.startswith(self.images) else "file"
+        file = "image" if path.startswith(self.images) else "file"
+        kind = runtime if registry.get(runtime).suffix is None else file
         return self._call("has", [kind, path]).text("has").strip() == "1"
 
     def remove(self, path: str, runtime: RuntimeName) -> bool:
@@ -88,7 +90,7 @@ class ImageStore:
         reference = pin(image)
         if reference.scheme in ("file", "build"):
             raise InputError(f"'{image.reference}' is in no registry, so it cannot be pulled")
-        if runtime not in SUFFIXES:
+        if registry.get(runtime).suffix is None:
             return self._pull_to_store(image, reference, runtime, login or login_for(reference.registry))
         path = argument(image, runtime, self.images)
         known = self.hold(path, holder)
@@ -117,7 +119,7 @@ class ImageStore:
             [
                 self.images,
                 file,
-                "ch-image" if runtime == "charliecloud" else runtime,
+                registry.get(runtime).pull_tool,
                 str(reference),
                 resolved.digest,
                 resolved.sif_sha256 or "",
@@ -183,11 +185,10 @@ class ImageStore:
         """
         if keys and (fault := fault_of_signature(runtime)):
             raise InputError(fault)
-        if runtime not in SUFFIXES:
+        if registry.get(runtime).suffix is None:
             return self._check_in_store(image, runtime)
         path = argument(image, runtime, self.images)
-        tool = runtime if runtime != "charliecloud" else "ch-run"
-        answer = self._call("check", [path, tool, *keys])
+        answer = self._call("check", [path, registry.get(runtime).check_tool, *keys])
         return answers.checked(image, path, answer, len(keys))
 
     def _check_in_store(self, image: Image, runtime: RuntimeName) -> Found:
@@ -202,12 +203,11 @@ class ImageStore:
 
         ``source`` is a SIF's path for an ``oras://`` reference, or a name in podman's or docker's store.
         """
-        if runtime == "charliecloud":
-            raise InputError("charliecloud cannot push its image files: push with apptainer or podman")
-        files = runtime in ("apptainer", "singularity")
-        if reference.scheme != ("oras" if files else "docker") or reference.digest is not None:
-            form = "oras://HOST/NAME:TAG" if files else "docker://HOST/NAME:TAG"
-            raise InputError(f"{runtime} cannot push to '{reference}': write {form}")
+        scheme = registry.get(runtime).push_scheme
+        if scheme is None:
+            raise InputError(f"{runtime} cannot push its image files: push with apptainer or podman")
+        if reference.scheme != scheme or reference.digest is not None:
+            raise InputError(f"{runtime} cannot push to '{reference}': write {scheme}://HOST/NAME:TAG")
         login = login or login_for(reference.registry)
         secret = f"{reference.registry}\n{login.user}\n{login.password}\n".encode() if login else b""
         loopback = "1" if is_loopback(reference.registry) else "0"
@@ -271,7 +271,7 @@ def realise(transport: Transport, plan: Plan, directory: str, *, limit: float | 
     scheme = pin(chosen.image).scheme
     if scheme not in ("file", "build"):
         found = store.pull(chosen.image, chosen.runtime, holder=directory)
-    elif scheme == "build" and chosen.runtime in SUFFIXES:
+    elif scheme == "build" and registry.get(chosen.runtime).suffix is not None:
         store.hold(argument(chosen.image, chosen.runtime, store.images), directory)
     checked = store.check(chosen.image, chosen.runtime, keys)
     if found is None:

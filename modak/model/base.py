@@ -1,7 +1,7 @@
 """The strict base of all models and the value types that they share."""
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
@@ -17,7 +17,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticKnownError, core_schema
 
-from modak.extensions import SCHEDULERS, Registry
+from modak.extensions import RUNTIMES, SCHEDULERS, Registry
 
 
 class Model(BaseModel):
@@ -177,8 +177,6 @@ Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Positive = Annotated[int, Field(gt=0), AfterValidator(_check_size)]
 NonNegative = Annotated[int, Field(ge=0), AfterValidator(_check_size)]
 
-RuntimeName = Literal["native", "apptainer", "singularity", "podman", "docker", "charliecloud"]
-
 
 class Registered:
     """Annotation of a text that names an extension: built in, or of another distribution; see modak.extensions."""
@@ -217,6 +215,7 @@ class Registered:
         return {"enum": self.names(), "type": "string"}
 
 
+RuntimeName = Annotated[str, Registered(RUNTIMES, also="native")]
 SchedulerName = Annotated[str, Registered(SCHEDULERS)]
 
 

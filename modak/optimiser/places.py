@@ -22,10 +22,10 @@ from modak.optimiser.images import fault_of, find
 from modak.optimiser.options import Option, Place, place_words
 from modak.optimiser.ranks import rank_start
 from modak.optimiser.runtimes import fault_of_ranks, fault_of_runtime
+from modak.runtimes.registry import by_preference
+from modak.runtimes.registry import preference as runtime_preference
 from modak.util.text import nearest
 
-CONTAINERS: tuple[RuntimeName, ...] = ("apptainer", "singularity", "charliecloud", "podman", "docker")
-"""In the order in which they are preferred where nothing else decides: those made for clusters first."""
 _MOST_TOLD = 50
 """Images of one framework that are rejected one by one; more are counted."""
 _MOST_USED = 100
@@ -219,7 +219,8 @@ class _Finder:
         if name is None or any(place.image is not None and place.image.name == name for place in places.feasible):
             return None
         reasons = [r.reason for r in places.rejected if name in r.name.partition(":")[2].split("+")]
-        reasons += [r.reason for r in places.rejected if r.name in CONTAINERS]
+        containers = {*self.facts.runtimes, *(self.deployment.request.runtimes or [])} - {"native"}
+        reasons += [r.reason for r in places.rejected if r.name in containers]
         why = reasons[0] if reasons else f"no container runtime was found on {self.deployment.target.name}"
         return f"the image {self.application.image}, which the application names, cannot be used: {why}"
 
@@ -271,7 +272,7 @@ class _Finder:
         asked = self.deployment.request.runtimes or []
         if self.exact is not None:
             asked = [self.exact.runtime]
-        for runtime in CONTAINERS if self.exact is None else [r for r in CONTAINERS if r in asked]:
+        for runtime in by_preference(asked if self.exact is not None else [*self.facts.runtimes, *asked]):
             if runtime in self.facts.runtimes:
                 if reason := self._not_permitted(runtime) or self._too_old(runtime):
                     places.rejected += [Rejected(name=runtime, reason=reason)] if engine is None else []
@@ -341,7 +342,7 @@ class _Finder:
         wanted = self.wanted is None or (image is not None and image.name == self.wanted.name)
         if image is None:
             return (not wanted, place.engine or "", 0)
-        return (not wanted, place.engine or "", 1, preference(image), CONTAINERS.index(place.runtime))
+        return (not wanted, place.engine or "", 1, preference(image), runtime_preference(place.runtime))
 
 
 def _version(entry: ImageEntry, framework: Framework) -> str | None:

@@ -8,11 +8,9 @@ from modak.model.plan import Image
 from modak.model.reference import Reference, parse
 from modak.model.target import Target
 from modak.reported import absolute_path
+from modak.runtimes import registry
 from modak.runtimes.capabilities import check_source
 from modak.transport.base import Transport
-
-SUFFIXES: dict[RuntimeName, str] = {"apptainer": ".sif", "singularity": ".sif", "charliecloud": ".sqfs"}
-"""How files end for the runtimes that run a file; podman and docker keep their own store."""
 
 
 def folder(target: Target, workspace: str) -> str:
@@ -58,11 +56,12 @@ def argument(image: Image, runtime: RuntimeName, images: str) -> str:
     assert reference.digest is not None  # noqa: S101 - pin() has seen to it
     check_source(runtime, reference)
     short = reference.digest.removeprefix("sha256:")[:16]
-    if runtime in ("podman", "docker"):
+    suffix = registry.get(runtime).suffix
+    if suffix is None:
         return _in_store(reference, short)
     if reference.scheme == "file":
         return reference.repository
-    return posixpath.join(images, f"{reference.slug}-{short}{SUFFIXES[runtime]}")
+    return posixpath.join(images, f"{reference.slug}-{short}{suffix}")
 
 
 def _in_store(reference: Reference, short: str) -> str:

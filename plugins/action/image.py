@@ -39,11 +39,7 @@ class ActionModule(JobAction):
         "target": {"type": "dict"},
         "job": {"type": "dict"},
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        "runtime": {
-            "type": "str",
-            "choices": ["apptainer", "singularity", "podman", "docker", "charliecloud"],
-            "default": "apptainer",
-        },
+        "runtime": {"type": "str", "default": "apptainer"},  # the library knows which there are
         "compression": {"type": "str", "choices": ["gzip", "zstd", "lz4", "none"]},
         "microarchitecture": {"type": "str"},
         "keys": {"type": "list", "elements": "path", "default": []},

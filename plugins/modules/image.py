@@ -53,9 +53,10 @@ options:
     choices: [present, absent]
     default: present
   runtime:
-    description: The container runtime that the image is for, where there is no plan.
+    description:
+      - The container runtime that the image is for, where there is no plan.
+      - V(apptainer), V(singularity), V(podman), V(docker), V(charliecloud), or one that another distribution adds.
     type: str
-    choices: [apptainer, singularity, podman, docker, charliecloud]
     default: apptainer
   compression:
     description:

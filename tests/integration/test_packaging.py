@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 import modak
+import plugins
 from rig import TOP
 from sites import TINY
 
@@ -109,6 +110,19 @@ def test_the_installed_command_tells_its_version_and_schema(installed: Installed
     assert modak.__version__ in installed.run("modak", "--version")
     schema = json.loads(installed.run("modak", "schema", "plan"))
     assert schema["properties"]["schema"]["const"] == "modak.plan/1"
+
+
+def test_extensions_are_found_once_they_are_installed_beside_it(installed: Installed) -> None:
+    names = {"target": "shellqueue", "request": "treerun"}
+    before = {kind: installed.run("modak", "schema", kind) for kind in names}
+    for name in names.values():
+        installed.run("pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", plugins.DATA / name)
+    after = {kind: installed.run("modak", "schema", kind) for kind in names}
+    installed.run("pip", "uninstall", "--quiet", "--yes", *(f"modak-{name}" for name in names.values()))
+    for kind, name in names.items():
+        assert f'"{name}"' not in before[kind]
+        assert f'"{name}"' in after[kind]
+        assert installed.run("modak", "schema", kind) == before[kind]
 
 
 @pytest.mark.parametrize("module", ["optimise", "batch_job", "batch_job_info"])

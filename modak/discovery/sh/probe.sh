@@ -104,12 +104,7 @@ part ldd
 if have ldd; then limited ldd --version </dev/null 2>&1; fi
 ask ldconfig ldconfig -p
 ask_aside nvidia-smi nvidia-smi --query-gpu=name,memory.total,driver_version --format=csv,noheader,nounits
-ask_aside apptainer apptainer --version
-ask_aside singularity singularity --version
-ask_aside podman podman --version
-# The command alone is of no use: its daemon must answer this user.
-ask_aside docker docker version --format '{{.Server.Version}}'
-ask_aside charliecloud ch-run --version
+probe_runtimes # see modak/runtimes/registry.py
 ask_aside mpirun mpirun --version
 ask_aside mpichversion mpichversion
 wait

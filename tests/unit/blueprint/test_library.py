@@ -11,6 +11,7 @@ from toscaparser.tosca_template import ToscaTemplate
 
 from modak.blueprint import library
 from modak.errors import InputError
+from modak.extensions import RUNTIMES
 from modak.model.application import Application, Framework, Workload
 from modak.model.request import JobOptions, Request
 from modak.model.target import Accelerator, Node, Partition, Polling, Target
@@ -72,9 +73,12 @@ def test_an_image_has_the_options_of_its_module() -> None:
     given = load("images.yaml")["node_types"]["modak.nodes.ContainerImage"]["properties"]
     elsewhere = {"plan", "name", "digest", "target", "state", "keys", "search_paths", "logs"}
     assert set(given) == set(options) - elsewhere | {"image", "remove", "results"}
-    for name in ("runtime", "compression"):
-        (constraint,) = given[name]["constraints"]
-        assert [value for value in constraint["valid_values"] if value] == options[name]["choices"]
+    (constraint,) = given["compression"]["constraints"]
+    assert [value for value in constraint["valid_values"] if value] == options["compression"]["choices"]
+    (constraint,) = given["runtime"]["constraints"]
+    assert constraint["valid_values"] == list(RUNTIMES.builtin)
+    described = " ".join(options["runtime"]["description"])
+    assert all(f"V({name})" in described for name in RUNTIMES.builtin)
 
 
 @pytest.mark.parametrize("kind", ["Machine", "SlurmCluster", "TorqueCluster", "PBSCluster"])

@@ -5,14 +5,16 @@ from datetime import UTC, datetime
 import pytest
 
 from modak.errors import InfeasibleError, InputError
+from modak.extensions import RUNTIMES
 from modak.model.base import RuntimeName
 from modak.model.deployment import Deployment
 from modak.model.plan import Image
 from modak.model.reference import parse
 from modak.model.target import Facts
 from modak.optimiser import make_plan
-from modak.runtimes.capabilities import SOURCES, kind_of
+from modak.runtimes.capabilities import kind_of
 from modak.runtimes.place import argument
+from modak.runtimes.registry import get
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 REFERENCES = {
@@ -20,7 +22,7 @@ REFERENCES = {
     "library": "library://example.org/a/b/c:1", "sif file": "/site/a.sif", "squashfs file": "/site/a.sqfs",
     "file": "/site/a", "build": "debian12-cpu",
 }  # fmt: skip
-PAIRS = [(runtime, kind) for runtime in SOURCES for kind in REFERENCES]
+PAIRS = [(runtime, kind) for runtime in RUNTIMES.builtin for kind in REFERENCES]
 
 
 def deployment(reference: str, *runtimes: str, **target: object) -> tuple[Deployment, Facts]:
@@ -37,7 +39,7 @@ def test_a_pair_is_planned_where_it_is_in_the_table_and_rejected_with_the_reason
     runtime: RuntimeName, kind: str
 ) -> None:
     reference = REFERENCES[kind]
-    able = kind in SOURCES[runtime]
+    able = kind in get(runtime).sources
     image = reference if "/" in reference else f"build://{reference}"
     assert kind_of(parse(image)) == kind
     if able:
@@ -54,10 +56,10 @@ def test_a_pair_is_planned_where_it_is_in_the_table_and_rejected_with_the_reason
 @pytest.mark.parametrize("kind", sorted(REFERENCES))
 def test_of_several_runtimes_one_that_can_is_the_default_and_the_others_are_rejected(kind: str) -> None:
     plan = make_plan(*deployment(REFERENCES[kind], "charliecloud", "podman", "apptainer"), [], now=NOW)
-    assert kind in SOURCES[plan.chosen.runtime]
+    assert kind in get(plan.chosen.runtime).sources
     ways = [plan.chosen, *(ranked.candidate for ranked in plan.alternatives)]
-    assert all(kind in SOURCES[way.runtime] for way in ways if way.runtime != "native")
-    unable = [name for name in ("charliecloud", "podman", "apptainer") if kind not in SOURCES[name]]
+    assert all(kind in get(way.runtime).sources for way in ways if way.runtime != "native")
+    unable = [name for name in ("charliecloud", "podman", "apptainer") if kind not in get(name).sources]
     rejected = {r.name.partition(":")[0]: r.reason for r in plan.rejected}
     assert all(f"{name} does not support" in rejected[name] for name in unable)
 

@@ -1,0 +1,25 @@
+"""The container runtime ``treerun``: an image file is a tar archive of programs, which come first on the path."""
+
+from collections.abc import Sequence
+
+from modak.errors import InputError
+from modak.model.plan import Plan
+from modak.runtimes.base import Need, Runtime, accelerator, inside, work_folder
+
+
+class TreeRun(Runtime):
+    """treerun 2.0 and newer."""
+
+    name = "treerun"
+    sources = ("file",)
+    version_command = ("treerun", "--version")
+    version_line = r"^treerun (\S+)"
+    variables = "unset"
+    suffix = ".tar"
+    needs = (Need("--bind", "2.0"),)
+
+    def command(self, plan: Plan, image: str, binds: Sequence[str], work: str | None) -> list[str]:
+        if accelerator(plan):
+            raise InputError("treerun does not show GPUs to an image: use apptainer for it")
+        variables = [f"--set={variable}" for variable in inside(plan)]
+        return ["treerun", *(f"--bind={path}" for path in binds), f"--cd={work or work_folder(binds[0])}", *variables, image]
