@@ -1,4 +1,4 @@
-"""The commands ``modak model fit|show|evaluate``: the evaluation decides with each model, so they belong here."""
+"""The commands ``modak model fit|show|evaluate|scale``: the evaluation decides with each model, so they belong here."""
 
 from pathlib import Path
 from typing import Annotated
@@ -49,3 +49,13 @@ def evaluate() -> None:
     from modak.performance.modelling import report
 
     typer.echo(report(fit_now().description), nl=False)
+
+
+@model.command()
+def scale(name: Annotated[str, typer.Argument(metavar="NAME", help="Of the workload.")]) -> None:
+    """Show how a workload scales: the laws, what was measured, and a table over ranks; seconds are of one unit."""
+    from modak.performance.records import available_measurements
+    from modak.performance.scaletable import scale_lines
+
+    for line in scale_lines(name, available_measurements()):
+        typer.echo(line)

@@ -16,8 +16,6 @@ from modak.performance.scaling import Point, ScaleModel, amdahl, fit_scale
 from modak.performance.series import Folded, Known
 from modak.performance.statistics import Interval
 
-_MOST_RANKS = 4096
-
 
 @dataclass(frozen=True)
 class Scale:
@@ -106,9 +104,9 @@ def scale_of(deployment: Deployment, series: Series) -> Scale | None:
     if objective == "efficiency" and least is None:
         raise InputError("request.objective: efficiency needs 'minimal_efficiency', the least that is to be kept")
     alone = deployment.application.type != "hpc" and asked.ranks == 1 and least is None
-    if asked.ranks * (asked.threads or 1) == 1 or alone:
-        return None
-    fitted = _model(deployment, series)
+    fitted = None if alone else _model(deployment, series)
+    if alone or asked.ranks * (asked.threads or 1) == 1:
+        return _one_rank(fitted, series)
     if fitted is None:
         return _unknown(objective, least, series)
     model, basis = fitted
@@ -138,6 +136,15 @@ def scale_of(deployment: Deployment, series: Series) -> Scale | None:
     return Scale(chosen, basis, words, None if basis == "rule" else model.interval(point), series.option)
 
 
+def _one_rank(fitted: tuple[ScaleModel, Basis] | None, series: Series) -> Scale | None:
+    """There is nothing to choose for one rank, but laws that were fitted to more of them tell how long it takes."""
+    if fitted is None or fitted[1] == "rule":
+        return None
+    model, basis = fitted
+    words = f"its seconds are predicted by {_law(model)}"
+    return Scale(series.asked, basis, words, model.interval(_point(series.asked, series.work)), series.option)
+
+
 def _unknown(objective: str, least: float | None, series: Series) -> Scale | None:
     """An efficiency that nobody can tell is no promise to make."""
     asked = series.asked
@@ -145,7 +152,7 @@ def _unknown(objective: str, least: float | None, series: Series) -> Scale | Non
         raise InfeasibleError(
             f"request.minimal_efficiency: {least:g} cannot be promised on {asked.ranks * (asked.threads or 1)} cores, "
             "for nothing is known of how the application scales: give workload.parallel_share, or import measurements "
-            f"of at least four runs in three layouts{series.unused_note()}"
+            f"of at least four layouts{series.unused_note()}"
         )
     if objective == "cost":
         words = f"the layout stays as asked for: nothing is known of how the application scales{series.unused_note()}"
@@ -183,19 +190,21 @@ def _ranks(chosen: Resources, asked: Resources) -> str:
 def _law(model: ScaleModel) -> str:
     if model.points == 0:
         return "Amdahl's law with the parallel share that the workload gives"
-    return f"the law {model.law}, fitted to {model.points} runs with an error of {model.error:.0%}"
+    law = f"the law {model.law}" if len(model.laws) == 1 else f"the mean of the laws {model.law}"
+    return f"{law}, fitted to {model.points} runs with an error of {model.error:.0%}"
 
 
 def _layouts(asked: Resources) -> Iterator[Resources]:
-    """Yield the layouts up to what is asked for, each on as few nodes as it takes.
+    """Yield the layouts up to what is asked for: on one node any number of ranks, on several full nodes.
 
-    Threads are halved as long as that goes; of very many ranks only whole nodes are looked at.
+    A scheduler reserves whole nodes, and ranks of which some nodes have fewer wait for the others. Threads are halved
+    as long as that goes.
     """
     per_node, threads = asked.ranks_per_node, {asked.threads}
     while (fewer := min(t or 1 for t in threads)) > 1:
         threads.add(fewer // 2)
-    numbers = range(1, asked.ranks + 1) if asked.ranks <= _MOST_RANKS else range(per_node, asked.ranks + 1, per_node)
-    for ranks in numbers:
+    several = range(2 * per_node, asked.ranks + 1, per_node)
+    for ranks in sorted({*range(1, min(per_node, asked.ranks) + 1), *several, asked.ranks}):
         nodes = math.ceil(ranks / per_node)
         layout = {"ranks": ranks, "nodes": nodes, "ranks_per_node": math.ceil(ranks / nodes)}
         for count in sorted(threads, key=lambda t: t or 1):

@@ -1,194 +1,190 @@
-"""How time changes with nodes, ranks and threads: several laws are fitted, and the one that foretells best is kept.
+"""How time changes with nodes, ranks and threads: the laws that foretell held-out layouts are averaged."""
 
-Every law is a sum of terms with coefficients that cannot be negative, so that it can be fitted exactly and neither
-predicts a time below zero nor divides by one less than itself. Errors are relative: a long run counts as much as a
-short one.
-"""
-
-import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from modak.performance.laws import LAWS, Point, fit, unknowns, value
 from modak.performance.statistics import Interval, t975
 
-
-@dataclass(frozen=True)
-class Point:
-    """One measured time, or a layout whose time is wanted."""
-
-    nodes: int
-    ranks: int
-    threads: int = 1
-    seconds: float = 0.0
-    size: float = 1.0
-    """Of the problem, in any unit that is the same for all points."""
-
-    @property
-    def workers(self) -> int:
-        """Ranks times threads."""
-        return self.ranks * self.threads
-
-
-Terms = Callable[[Point], tuple[float, ...]]
-
-
-def _amdahl(point: Point) -> tuple[float, ...]:
-    """A serial part and one that is shared out; the size does not matter to the serial one."""
-    return (point.size / point.workers, 1.0)
-
-
-def _gustafson(point: Point) -> tuple[float, ...]:
-    """The serial part grows with the size too, as it does when each worker brings its own share of the problem."""
-    return (point.size / point.workers, 1.0, point.size)
-
-
-def _usl(point: Point) -> tuple[float, ...]:
-    """The universal scalability law: contention, and coherence that makes many workers slower than few."""
-    n = point.workers
-    return (point.size / n, (n - 1) / n, float(n - 1))
-
-
-def _communication(point: Point) -> tuple[float, ...]:
-    """Messages in a tree of ranks, and between neighbouring nodes."""
-    surface = (point.size / point.ranks) ** (2 / 3) if point.ranks > 1 else 0.0
-    return (point.size / point.workers, 1.0, math.log2(point.ranks), surface)
-
-
-def _hybrid(point: Point) -> tuple[float, ...]:
-    """A part that only ranks share out, one that threads share out too, and messages in a tree of ranks."""
-    return (point.size / point.workers, point.size / point.ranks, 1.0, math.log2(point.ranks))
-
-
-LAWS: Mapping[str, Terms] = {
-    "Amdahl": _amdahl,
-    "Gustafson": _gustafson,
-    "USL": _usl,
-    "communication": _communication,
-    "hybrid": _hybrid,
-}
+__all__ = ["LAWS", "Fitted", "Point", "ScaleModel", "amdahl", "fit_scale"]
+SPARE = 2
+"""Layouts that must be there beyond the coefficients of a law."""
+_WORST = 0.3
+"""Relative error at held-out layouts from which on a law says nothing of a series."""
+_BESIDE = 1.5
+"""How many times the error of the best law another one may have, to be averaged with it."""
+_LEAST = 0.01
+"""Relative error that no prediction is without, so that of two laws that fit exactly neither gets all the weight."""
 
 
 @dataclass(frozen=True)
-class ScaleModel:
-    """A fitted law."""
+class Fitted:
+    """One law with its coefficients."""
 
     law: str
     coefficients: tuple[float, ...]
     error: float
-    """Root mean square of the relative error at points that were held out; NaN for a law that was given."""
-    points: int
-    most: int
-    """Workers at the largest measured point."""
+    """Root mean square of the relative error at layouts that were held out; NaN for a law that was given."""
+    weight: float = 1.0
 
     def seconds(self, point: Point) -> float:
         """Return the predicted seconds."""
-        return _dot(self.coefficients, LAWS[self.law](point))
+        return value(self.law, self.coefficients, point)
+
+
+@dataclass(frozen=True)
+class ScaleModel:
+    """Laws that were fitted to one series of runs, the one with the greatest weight first."""
+
+    laws: tuple[Fitted, ...]
+    points: int
+    """Runs that they were fitted to."""
+    layouts: int
+    most: int
+    """Workers at the largest measured point."""
+    least: int = 1
+    """Workers at the smallest one."""
+    several_nodes: bool = True
+    """Whether runs on more than one node are among them."""
+    measured: Mapping[tuple[int, int, int, float], float] = field(default_factory=dict)
+    """Median seconds of each measured layout: nodes, ranks, threads and size."""
+
+    @property
+    def law(self) -> str:
+        """Names of the laws."""
+        return " and ".join(fitted.law for fitted in self.laws)
+
+    @property
+    def coefficients(self) -> tuple[float, ...]:
+        """Those of the first law."""
+        return self.laws[0].coefficients
+
+    @property
+    def error(self) -> float:
+        """Relative error at layouts that were held out; NaN for a law that was given."""
+        return math.sqrt(sum(fitted.weight * fitted.error**2 for fitted in self.laws))
+
+    def seconds(self, point: Point) -> float:
+        """Return the predicted seconds: the mean of the laws."""
+        return sum(fitted.weight * fitted.seconds(point) for fitted in self.laws)
 
     def interval(self, point: Point) -> Interval:
-        """Return the predicted seconds; the interval grows with each doubling beyond what was measured."""
-        value = self.seconds(point)
-        if math.isnan(self.error):
-            return Interval(value, value / 2, value * 2)
-        beyond = max(0.0, math.log2(point.workers / self.most))
-        half = t975(self.points - len(self.coefficients)) * self.error * (1 + beyond)
-        return Interval(value, value * math.exp(-half), value * math.exp(half))
+        """Return the predicted seconds; the interval grows with each doubling or halving beyond what was measured.
+
+        It also grows by as much as the laws differ there, and where several nodes are asked about and one was measured.
+        """
+        mean = self.seconds(point)
+        if math.isnan(self.error) or mean <= 0:
+            return Interval(mean, mean / 2, mean * 2)
+        spread = sum(f.weight * math.log(max(f.seconds(point), 1e-300) / mean) ** 2 for f in self.laws)
+        beyond = max(0.0, math.log2(point.workers / self.most), math.log2(self.least / point.workers))
+        beyond += float(point.nodes > 1 and not self.several_nodes)
+        degrees = self.layouts - max(unknown_count(fitted) for fitted in self.laws)
+        half = min(t975(degrees) * math.hypot(self.error * (1 + beyond), math.sqrt(spread)), _MOST_WIDTH)
+        return Interval(mean, mean * math.exp(-half), mean * math.exp(half))
 
     def efficiency(self, point: Point) -> float:
-        """Return the parallel efficiency: time of one worker over workers times time of the point."""
+        """Return the parallel efficiency: time of one worker over workers times time of the point.
+
+        Where both were measured, it is the measured one.
+        """
         one = Point(nodes=1, ranks=1, threads=1, size=point.size)
+        times = [self.measured.get(_layout(p)) for p in (one, point)]
+        if times[0] is not None and times[1] is not None:
+            return times[0] / (point.workers * times[1])
         return self.seconds(one) / (point.workers * self.seconds(point))
+
+
+_MOST_WIDTH = 20.0
+"""Of the logarithm, so that no end of an interval is infinite."""
+
+
+def unknown_count(fitted: Fitted) -> int:
+    """Return how many coefficients of a law are at work."""
+    return max(1, sum(1 for coefficient in fitted.coefficients if coefficient))
 
 
 def amdahl(parallel: float) -> ScaleModel:
     """Return Amdahl's law for a share of the work that can be spread, from 0 to 1; its seconds are relative."""
-    return ScaleModel("Amdahl", (parallel, 1 - parallel), math.nan, 0, 1)
+    return ScaleModel((Fitted("Amdahl", (parallel, 1 - parallel), math.nan),), points=0, layouts=0, most=1)
 
 
 def fit_scale(points: Sequence[Point]) -> ScaleModel | None:
-    """Return the law that foretells held-out points best; None with fewer than four points or three layouts.
+    """Return the laws that foretell held-out layouts, averaged; None where none does.
 
-    Of laws whose errors hardly differ the one with fewer terms is taken.
+    A law needs two layouts more than it has coefficients, which are at least four. Runs of one layout count as one, by
+    their median, so that one that was disturbed does not bend the laws. A law is left out where its error is large, or
+    much larger than that of the best; and where one with fewer coefficients predicts the same.
     """
-    layouts = {(p.nodes, p.ranks, p.threads, p.size) for p in points}
-    if len(points) < 4 or len(layouts) < 3:
+    middle = _medians(points)
+    if len(middle) < 4:
         return None
-    best: ScaleModel | None = None
-    for law, terms in LAWS.items():
-        width = len(terms(points[0]))
-        if width >= len(layouts):
+    fitted: list[Fitted] = []
+    for law in LAWS:
+        count = unknowns(law, middle)
+        if count is None or count + SPARE > len(middle):
             continue
-        error = _held_out(points, terms)
-        coefficients = _fit(points, terms)
-        if coefficients is None or error is None:
-            continue
-        found = ScaleModel(law, coefficients, error, len(points), max(p.workers for p in points))
-        if best is None or error < 0.9 * best.error - 1e-9:
-            best = found
-    return best
+        error, coefficients = _held_out(law, middle), fit(law, middle)
+        if error is not None and coefficients is not None and error <= _WORST:
+            fitted.append(Fitted(law, coefficients, error))
+    if not fitted:
+        return None
+    best = min(one.error for one in fitted)
+    kept: list[Fitted] = []
+    for one in fitted:
+        near = one.error <= max(_BESIDE * best, _LEAST)
+        if near and not any(_is_same(one, other, middle) for other in kept):
+            kept.append(one)
+    shares = [1 / (one.error**2 + _LEAST**2) for one in kept]
+    weighted = [replace(one, weight=share / sum(shares)) for one, share in zip(kept, shares, strict=True)]
+    return ScaleModel(
+        laws=tuple(sorted(weighted, key=lambda one: -one.weight)),
+        points=len(points),
+        layouts=len(middle),
+        most=max(p.workers for p in middle),
+        least=min(p.workers for p in middle),
+        several_nodes=any(p.nodes > 1 for p in middle),
+        measured={_layout(p): p.seconds for p in middle},
+    )
 
 
-def _held_out(points: Sequence[Point], terms: Terms) -> float | None:
-    """Return the error at each layout in turn, predicted from all others."""
-    squares: list[float] = []
-    layouts = {(p.nodes, p.ranks, p.threads, p.size) for p in points}
-    for layout in sorted(layouts):
-        training = [p for p in points if (p.nodes, p.ranks, p.threads, p.size) != layout]
-        coefficients = _fit(training, terms)
+def _layout(point: Point) -> tuple[int, int, int, float]:
+    return (point.nodes, point.ranks, point.threads, point.size)
+
+
+def _medians(points: Sequence[Point]) -> list[Point]:
+    """Return one point for each layout, in a stable order."""
+    groups: dict[tuple[int, int, int, float], list[float]] = {}
+    for point in points:
+        groups.setdefault(_layout(point), []).append(point.seconds)
+    return [
+        Point(nodes, ranks, threads, statistics.median(groups[nodes, ranks, threads, size]), size)
+        for nodes, ranks, threads, size in sorted(groups)
+    ]
+
+
+def _is_same(one: Fitted, other: Fitted, points: Sequence[Point]) -> bool:
+    """Tell whether two laws predict the same, at what was measured and four times beyond."""
+    most = max(points, key=lambda point: point.workers)
+    far = Point(4 * most.nodes, 4 * most.ranks, most.threads, 0.0, most.size)
+    return all(math.isclose(one.seconds(p), other.seconds(p), rel_tol=1e-6) for p in [*points, far])
+
+
+def _held_out(law: str, points: Sequence[Point]) -> float | None:
+    """Return the error at each layout in turn, predicted from all others, and from those with fewer workers.
+
+    The second is what a law is asked for most: how the series goes on. One layout that no law foretells, as a disturbed
+    run is, does not decide which law is best: an error counts for no more than three times the median one.
+    """
+    errors: list[float] = []
+    fewer = [([other for other in points if other.workers < point.workers], point) for point in points]
+    others = [([other for other in points if other is not point], point) for point in points]
+    for training, point in [*others, *(pair for pair in fewer if len(pair[0]) >= len(points) - SPARE)]:
+        coefficients = fit(law, training)
         if coefficients is None:
             return None
-        for point in points:
-            if (point.nodes, point.ranks, point.threads, point.size) == layout:
-                squares.append((_dot(coefficients, terms(point)) / point.seconds - 1) ** 2)
-    return math.sqrt(sum(squares) / len(squares))
-
-
-def _fit(points: Sequence[Point], terms: Terms) -> tuple[float, ...] | None:
-    """Return the coefficients, none negative, with the least relative error.
-
-    With at most four terms every choice of those that are above zero can be tried.
-    """
-    rows = [tuple(value / p.seconds for value in terms(p)) for p in points]
-    width = len(rows[0])
-    best: tuple[float, tuple[float, ...]] | None = None
-    for count in range(1, width + 1):
-        for active in itertools.combinations(range(width), count):
-            solved = _solve([[row[i] for i in active] for row in rows])
-            if solved is None or min(solved) < 0:
-                continue
-            whole = [0.0] * width
-            for i, value in zip(active, solved, strict=True):
-                whole[i] = value
-            error = sum((_dot(whole, row) - 1) ** 2 for row in rows)
-            if best is None or error < best[0] * (1 - 1e-9):
-                best = (error, tuple(whole))
-    return best[1] if best else None
-
-
-def _solve(rows: Sequence[Sequence[float]]) -> list[float] | None:
-    """Return the least-squares solution of rows x = 1 by the normal equations; None when it is not determined."""
-    width = len(rows[0])
-    scale = [math.sqrt(sum(row[i] ** 2 for row in rows)) for i in range(width)]
-    if min(scale) == 0:
-        return None
-    scaled = [[value / s for value, s in zip(row, scale, strict=True)] for row in rows]
-    matrix = [[sum(row[i] * row[j] for row in scaled) for j in range(width)] for i in range(width)]
-    right = [sum(row[i] for row in scaled) for i in range(width)]
-    for i in range(width):
-        pivot = max(range(i, width), key=lambda r: abs(matrix[r][i]))
-        if abs(matrix[pivot][i]) < 1e-10:
-            return None
-        matrix[i], matrix[pivot], right[i], right[pivot] = matrix[pivot], matrix[i], right[pivot], right[i]
-        for r in range(i + 1, width):
-            factor = matrix[r][i] / matrix[i][i]
-            matrix[r] = [a - factor * b for a, b in zip(matrix[r], matrix[i], strict=True)]
-            right[r] -= factor * right[i]
-    solution = [0.0] * width
-    for i in reversed(range(width)):
-        rest = sum(matrix[i][j] * solution[j] for j in range(i + 1, width))
-        solution[i] = (right[i] - rest) / matrix[i][i]
-    return [value / s for value, s in zip(solution, scale, strict=True)]
-
-
-def _dot(a: Sequence[float], b: Sequence[float]) -> float:
-    return sum(x * y for x, y in zip(a, b, strict=True))
+        errors.append(abs(value(law, coefficients, point) / point.seconds - 1))
+    most = 3 * statistics.median(errors) + _LEAST
+    return math.sqrt(statistics.fmean(min(error, most) ** 2 for error in errors))

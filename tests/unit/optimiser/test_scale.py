@@ -158,8 +158,31 @@ def test_a_lever_that_is_required_has_a_law_of_its_own():
 
 def test_a_configuration_keeps_the_layout_that_was_asked_for():
     records = list(metis("100 / r + 2 * (r - 1) / r + 0.5 * (r - 1)", {}))
-    assert metis_plan({}, records, 64).chosen.resources.ranks == 14
+    assert metis_plan({}, records, 64).chosen.resources.ranks == 16
     plan = metis_plan({}, records, 64, request={"configuration": {"levers": []}})
     assert plan.chosen.resources.ranks == 64
     assert plan.prediction.seconds is not None
     assert plan.reason.startswith("it is the configuration that the request names; its seconds are predicted by")
+
+
+def test_one_rank_is_predicted_by_the_law_of_more():
+    records = list(metis("20 + 424 / r", {}, (2, 4, 8, 16, 32, 64)))
+    plan = metis_plan({}, records, ranks=1)
+    assert (plan.prediction.basis, plan.chosen.resources.ranks) == ("model", 1)
+    assert plan.prediction.seconds == pytest.approx(444, rel=1e-3)
+    assert plan.prediction.low <= plan.prediction.seconds <= plan.prediction.high
+    assert "its seconds are predicted by the law Amdahl, fitted to 6 runs" in plan.reason
+
+
+def test_one_rank_of_which_nothing_is_known_stays_without_seconds():
+    assert metis_plan({}, [], ranks=1).prediction.seconds is None
+
+
+def test_the_efficiency_that_was_measured_counts():
+    records = list(metis("20 + 424 / r", {}, (1, 2, 4, 8, 16, 32)))
+    (slow,) = metis("444 / 32 / 0.45", {}, (32,))
+    plan = metis_plan({}, [*records[:-1], slow], 32, request={"objective": "efficiency", "minimal_efficiency": 0.46})
+    assert plan.chosen.resources.ranks == 24  # not measured, and by the law above it
+    (fast,) = metis("444 / 32 / 0.47", {}, (32,))
+    plan = metis_plan({}, [*records[:-1], fast], 32, request={"objective": "efficiency", "minimal_efficiency": 0.46})
+    assert plan.chosen.resources.ranks == 32

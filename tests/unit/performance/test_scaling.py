@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modak.performance.scaling import LAWS, Point, ScaleModel, amdahl, fit_scale
+from modak.performance.laws import LAWS, Point, unknowns, value
+from modak.performance.scaling import amdahl, fit_scale
 
 RANKS = (1, 2, 4, 8, 16, 32, 64)
 
@@ -85,10 +86,83 @@ def test_whatever_was_measured_no_time_is_negative_or_nothing(values):
             point = Point(1, workers)
             assert model.seconds(point) >= 0
             assert math.isfinite(model.seconds(point))
-            assert min(model.coefficients) >= 0
+            interval = model.interval(point)
+            assert 0 <= interval.low <= interval.value <= interval.high < math.inf
 
 
 def test_every_law_has_a_time_for_one_worker():
     for law, terms in LAWS.items():
         width = len(terms(Point(1, 1)))
-        assert ScaleModel(law, (1.0,) * width, 0.1, 9, 8).seconds(Point(1, 1)) > 0
+        assert value(law, (1.0,) * width, Point(1, 1)) > 0
+
+
+def test_a_power_law_is_found_again():
+    model = fit_scale(points(lambda r, t, s: 100 * r**-0.7))
+    assert model.law == "power law"
+    assert model.seconds(Point(32, 256)) == pytest.approx(100 * 256**-0.7)
+
+
+def test_a_step_between_one_node_and_several_is_found_again():
+    model = fit_scale(points(lambda r, t, s: 10 + 90 / r + 6 * (r > 8)))
+    assert model.law == "network"
+    assert model.seconds(Point(1, 8)) == pytest.approx(10 + 90 / 8)
+    assert model.seconds(Point(2, 16)) == pytest.approx(16 + 90 / 16)
+
+
+def test_laws_that_foretell_alike_are_averaged():
+    model = fit_scale(points(lambda r, t, s: 3 + 90 / r**0.95, noise=0.04))
+    assert len(model.laws) > 1
+    assert sum(one.weight for one in model.laws) == pytest.approx(1)
+    told = [one.seconds(Point(16, 128)) for one in model.laws]
+    assert min(told) < model.seconds(Point(16, 128)) < max(told)
+    assert list(model.laws) == sorted(model.laws, key=lambda one: -one.weight)
+
+
+def test_the_interval_grows_beyond_what_was_measured_on_both_sides():
+    model = fit_scale(points(lambda r, t, s: 10 + 90 / r, noise=0.03, ranks=(4, 8, 16, 32, 64) * 2))
+    widths = [(i := model.interval(Point(math.ceil(r / 8), r))).high / i.low for r in (1, 2, 8, 128, 512)]
+    assert widths[0] > widths[1] > widths[2] < widths[3] < widths[4]
+
+
+def test_the_interval_grows_where_several_nodes_were_not_measured():
+    model = fit_scale(points(lambda r, t, s: 10 + 90 / r, noise=0.03, ranks=(1, 2, 3, 4, 5, 6, 7, 8)))
+    one, two = (model.interval(Point(nodes, 8)) for nodes in (1, 2))
+    assert two.value == one.value
+    assert two.high / two.low > one.high / one.low
+
+
+def test_a_law_needs_two_layouts_more_than_coefficients():
+    law = lambda r, t, s: 80 / (r * t) + 20 / r + 2 + math.log2(r)  # noqa: E731
+    for count in range(4, 8):
+        layouts = points(law, threads=(1, 2), ranks=(1, 2, 3, 4))[:count]
+        model = fit_scale(layouts)
+        assert model is None or all(unknowns(one.law, layouts) + 2 <= count for one in model.laws)
+
+
+def test_times_that_no_law_foretells_give_none():
+    assert fit_scale([Point(1, r, 1, 1.0 if place % 2 else 100.0) for place, r in enumerate(RANKS)]) is None
+
+
+@pytest.mark.parametrize("place", range(1, len(RANKS) - 1))
+@pytest.mark.parametrize("factor", [0.6, 1.8])
+def test_one_disturbed_layout_does_not_replace_a_tight_law(place, factor):
+    tight = points(lambda r, t, s: 10 + 90 / r)
+    disturbed = tight[place]
+    noisy = Point(disturbed.nodes, disturbed.ranks, 1, disturbed.seconds * factor)
+    model = fit_scale([*tight[:place], noisy, *tight[place + 1 :]])
+    assert "Amdahl" in [one.law for one in model.laws]
+    for point in tight[:place] + tight[place + 1 :]:
+        assert model.seconds(point) == pytest.approx(point.seconds, rel=0.1)
+
+
+def test_one_disturbed_run_among_repeats_changes_nothing():
+    tight = points(lambda r, t, s: 10 + 90 / r, ranks=RANKS * 3)
+    noisy = Point(tight[4].nodes, tight[4].ranks, 1, 3 * tight[4].seconds)
+    assert fit_scale([*tight[:4], noisy, *tight[5:]]).laws == fit_scale(tight).laws
+
+
+def test_the_efficiency_is_the_measured_one_where_there_is_one():
+    measured = points(lambda r, t, s: 10 + 90 / r, ranks=RANKS[:-1])
+    model = fit_scale([*measured, Point(8, 64, 1, 12.0)])
+    assert model.efficiency(Point(8, 64)) == pytest.approx(100 / (64 * 12))
+    assert model.efficiency(Point(1, 3)) == pytest.approx(100 / (3 * 40), rel=0.05)
