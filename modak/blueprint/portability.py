@@ -29,7 +29,9 @@ def _types_unknown(service: Service, spot: Spot) -> Iterator[Fault]:
         for kind in KINDS:
             found = service.types.find(kind, spot.value)
             if found is not None and found.unknown_to:
-                yield spot.fault(f"{' and '.join(found.unknown_to)} does not know '{found.name}'", tools=found.unknown_to)
+                yield spot.fault(
+                    f"{' and '.join(found.unknown_to)} does not know '{found.name}'", tools=found.unknown_to
+                )
     for inner in spot.items():
         if inner.name not in ("default", "value"):
             yield from _types_unknown(service, inner)

@@ -8,7 +8,14 @@ from modak.blueprint.references import Scope, calls_in
 from modak.blueprint.service import Service, Type
 from modak.blueprint.spot import Fault, Spot
 from modak.blueprint.typedefs import check_definition, check_type_name
-from modak.blueprint.values import OTHER_FUNCTIONS, check_properties, check_value, is_function, missing, misspelt_function
+from modak.blueprint.values import (
+    OTHER_FUNCTIONS,
+    check_properties,
+    check_value,
+    is_function,
+    missing,
+    misspelt_function,
+)
 from modak.documents.faults import nearest, shown
 
 
@@ -81,7 +88,7 @@ def _function_names(spot: Spot) -> Iterator[Fault]:
         yield told
     if isinstance(spot.value, dict) and len(spot.value) == 1 and next(iter(spot.value)) in OTHER_FUNCTIONS:
         name = next(iter(spot.value))
-        yield spot.fault(f"'{name}' is not supported by xOpera and Puccini", name, tools=("opera", "puccini"))
+        yield spot.fault(f"'{name}' is not supported by xOpera", name, tools=OPERA)
     for inner in spot.items():
         yield from _function_names(inner)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +39,14 @@ _PREFIXES = {
 }
 _NORMATIVE = Path(__file__).parent / "data" / "normative.yaml"
 _UNKNOWN_TO_OPERA = frozenset(
-    ("tosca.nodes.network.FloatingIP", "tosca.policies.Monitoring", "tosca.policies.Reservation")
-    + ("tosca.nodes.BlockStorage", "tosca.nodes.ObjectStorage", "tosca.nodes.Container.Application.Docker")
-    + ("tosca.artifacts.Deployment.Image.Container.Docker", "tosca.capabilities.Container.Docker")
-    + ("tosca.artifacts.template.Jinja2", "tosca.artifacts.template.Twig")
-    + ("tosca.artifacts.Deployment.Image.VM.ISO", "tosca.artifacts.Deployment.Image.VM.QCOW2")
-)
+    (
+        "tosca.artifacts.Deployment.Image.Container.Docker", "tosca.artifacts.Deployment.Image.VM.ISO",
+        "tosca.artifacts.Deployment.Image.VM.QCOW2", "tosca.artifacts.template.Jinja2",
+        "tosca.artifacts.template.Twig", "tosca.capabilities.Container.Docker", "tosca.nodes.BlockStorage",
+        "tosca.nodes.Container.Application.Docker", "tosca.nodes.ObjectStorage", "tosca.nodes.network.FloatingIP",
+        "tosca.policies.Monitoring", "tosca.policies.Reservation",
+    )
+)  # fmt: skip
 """Types that tosca-parser 2.15.0 has and opera-tosca-parser 0.2.2 has not (its stdlib/v_1_3.yaml)."""
 
 
@@ -89,6 +91,8 @@ class Types:
 
     def __init__(self, own: Mapping[tuple[str, str], Type]) -> None:
         self._types = {**_standard(), **own}
+        self._lineages: dict[tuple[str, str], list[Type]] = {}
+        self._collected: dict[tuple[str, str, str], Mapping[str, Any]] = {}
 
     def find(self, kind: str, name: Any) -> Type | None:
         """Return the type of this kind and name; None when there is none."""
@@ -105,11 +109,16 @@ class Types:
 
     def lineage(self, found: Type | None) -> list[Type]:
         """Return a type and those that it derives from, up to the root; it ends where a type would come twice."""
-        line: list[Type] = []
-        while found is not None and found not in line:
-            line.append(found)
-            found = self.find(found.kind, found.definition.get("derived_from"))
-        return line
+        if found is None:
+            return []
+        key = (found.kind, found.name)
+        if key not in self._lineages:
+            line: list[Type] = []
+            while found is not None and found not in line:
+                line.append(found)
+                found = self.find(found.kind, found.definition.get("derived_from"))
+            self._lineages[key] = line
+        return self._lineages[key]
 
     def derives(self, kind: str, name: Any, ancestor: Any) -> bool:
         """Tell whether the type ``name`` is ``ancestor`` or derives from it."""
@@ -117,6 +126,14 @@ class Types:
 
     def collected(self, found: Type | None, section: str) -> dict[str, Any]:
         """Return the definitions of a section, those inherited and those that override them."""
+        if found is None:
+            return {}
+        key = (found.kind, found.name, section)
+        if key not in self._collected:
+            self._collected[key] = self._merged(found, section)
+        return dict(self._collected[key])
+
+    def _merged(self, found: Type, section: str) -> dict[str, Any]:
         merged: dict[str, Any] = {}
         for ancestor in reversed(self.lineage(found)):
             definitions = ancestor.definition.get(section)
@@ -213,8 +230,12 @@ class Service:
         """The section topology_template."""
         return self.root.get("topology_template")
 
-    def templates(self) -> dict[str, Spot]:
+    def templates(self) -> Mapping[str, Spot]:
         """Return the node templates by name."""
+        return self._templates
+
+    @cached_property
+    def _templates(self) -> Mapping[str, Spot]:
         return {spot.name: spot for spot in self.root.below("topology_template", "node_templates")}
 
     def type_of(self, template: Spot | None) -> Type | None:

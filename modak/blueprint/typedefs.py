@@ -3,7 +3,7 @@
 from collections.abc import Generator, Iterator
 
 from modak.blueprint.operations import check_calls, check_declared
-from modak.blueprint.profiles import OPERA, PUCCINI
+from modak.blueprint.profiles import PUCCINI
 from modak.blueprint.references import Scope, calls_in
 from modak.blueprint.service import Service, Type
 from modak.blueprint.spot import Fault, Spot
@@ -158,7 +158,7 @@ def _schema(service: Service, spot: Spot) -> Iterator[Fault]:
         return
     for clause in spot.below("constraints"):
         yield from _clause(clause, primitive_of(kind.value, service.types) or kind.value)
-    if kind.value == "map" and spot.get("entry_schema") is None:
+    if kind.value in ("list", "map") and spot.get("entry_schema") is None:
         yield spot.fault("the key 'entry_schema' is missing, which Puccini wants", tools=PUCCINI)
     for key in ("entry_schema", "key_schema"):
         if inner := spot.get(key):

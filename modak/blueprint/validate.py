@@ -10,9 +10,9 @@ from modak.blueprint.nodes import check_templates
 from modak.blueprint.portability import check_portability
 from modak.blueprint.profiles import Profile, is_error
 from modak.blueprint.rules import check_rules
+from modak.blueprint.second import second_opinion
 from modak.blueprint.sections import check_structure, check_topology
 from modak.blueprint.service import load
-from modak.blueprint.second import second_opinion
 from modak.blueprint.sodalite_check import check_jobs
 from modak.blueprint.spot import Fault
 from modak.blueprint.typedefs import check_types

@@ -5,9 +5,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from modak.blueprint.profiles import OPERA, TOSCA_PARSER
 from modak.blueprint.scalars import UNITS, amount
 from modak.blueprint.service import Types
-from modak.blueprint.profiles import OPERA, TOSCA_PARSER
 from modak.blueprint.spot import Fault, Spot
 from modak.documents.faults import PATTERNS, nearest, shown
 
