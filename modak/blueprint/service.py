@@ -1,6 +1,7 @@
 """A blueprint with everything that it imports, and the types that it knows."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -37,6 +38,7 @@ _PREFIXES = {
     "tosca.policies.": "policy_types",
     "tosca.relationships.": "relationship_types",
 }
+_OLDER = Path(__file__).parent / "data" / "sodalite-older.yaml"
 _NORMATIVE = Path(__file__).parent / "data" / "normative.yaml"
 _UNKNOWN_TO_OPERA = frozenset(
     (
@@ -79,11 +81,21 @@ def _standard() -> Mapping[tuple[str, str], Type]:
     return found
 
 
-_RETIRED = ("sodalite.nodes.modak", "sodalite.nodes.modak.job")
 _NO_MERGE = "is a key like any other to xOpera: write the merged keys out"
 _NO_CYCLES = ("tosca-parser", "unfurl", "puccini")
 """The tools that do not end, or fail, where files import each other."""
 _OPERATIONS = ("create", "configure", "start", "stop", "delete")
+
+
+@cache
+def _older() -> Sequence[tuple[str, str]]:
+    entries: list[dict[str, str]] = yaml.safe_load(_OLDER.read_text())
+    return [(entry["types"], entry["instead"]) for entry in entries]
+
+
+def _instead_of(name: str) -> str | None:
+    """Return what to use instead of a node type of SODALITE's that is not supported; None for any other name."""
+    return next((instead for types, instead in _older() if re.fullmatch(types, name)), None)
 
 
 class Types:
@@ -190,9 +202,9 @@ class Types:
         """Return the sentence for a type that does not exist."""
         if not isinstance(name, str):
             return f"the {KINDS[kind]} must be a name, not {shown(name)}"
+        if kind == "node_types" and (instead := _instead_of(name)):
+            return f"the type '{name}' of SODALITE is not supported: {instead}"
         hint = nearest(name, self.names(kind))
-        if name in _RETIRED:
-            hint = ": its maps are a document of the JSON job model, for 'modak plan'"
         if not hint:
             # Long common prefixes hide what is near.
             short = {n.rpartition(".")[2].lower(): n for n in reversed(self.names(kind))}
