@@ -49,7 +49,7 @@ def translate(job: JobBody, sites: Sites, catalogue: Catalogue, *, origin: str) 
     scripts, used = scripts_for(site, names, features, storage_class)
     check_honoured(job, features, used)
     narrowed = permitted(catalogue, job, site)
-    application = _application(job, site, narrowed, features)
+    application = _application(job, site, narrowed, features, layout.ranks)
     options = options_of(job, site, layout, _name(job))
     if storage is not None:
         options["environment"]["STORAGE"] = path_of(storage)
@@ -167,10 +167,16 @@ def _with_binds(site: Site, binds: Sequence[str]) -> Site:
     return Site(target, site.facts, site.infrastructure, site.partition, site.partition_name, site.scripts)
 
 
-def _application(job: JobBody, site: Site, catalogue: Narrowed, features: Mapping[str, Any]) -> dict[str, Any]:
+def _application(
+    job: JobBody, site: Site, catalogue: Narrowed, features: Mapping[str, Any], ranks: int
+) -> dict[str, Any]:
     application, optimisation = job.application, job.optimisation
     argv = argv_of(
-        "application.executable", application.executable, "application.arguments", application.arguments or ""
+        "application.executable",
+        application.executable,
+        "application.arguments",
+        application.arguments or "",
+        ranks=ranks,
     )
     if application.app_type == "python" and argv[0].endswith(".py"):
         argv = ["python3", *argv]
