@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from modak.blueprint.library import RENAMED, application_properties, target_properties
+from modak.blueprint.preflight import rejections
 from modak.blueprint.references import host_of, requirements_of, target_of
 from modak.blueprint.service import Service
 from modak.blueprint.spot import Fault, Spot
@@ -19,6 +20,7 @@ from modak.documents.reading import Location
 from modak.errors import InputError
 from modak.model.application import Workload
 from modak.model.deployment import Deployment
+from modak.model.request import JobOptions
 from modak.model.target import Target
 
 JOB, TARGET = "modak.nodes.Job", "modak.nodes.Target"
@@ -73,7 +75,8 @@ class Resolver:
                     template = host_of(self.service, templates.get(node or ""))
                 return self._property(template, name) if template else _UNKNOWN
             case "get_artifact", [_, name, *_]:
-                artifact = (templates[node].value.get("artifacts") or {}).get(name) if node in templates else None
+                owner = templates.get(node or "")
+                artifact = (owner.value.get("artifacts") or {}).get(name) if owner else None
                 file = artifact.get("file") if isinstance(artifact, dict) else artifact
                 return PurePosixPath(file).name if isinstance(file, str) else _UNKNOWN
             case "concat", [*parts]:
@@ -127,7 +130,8 @@ def document_of(service: Service, inputs: Mapping[str, Any], template: Spot, tar
     known = ("type", *application_properties())
     application = {name: value for name, value in own.items() if name in known}
     names = {shown: field for field, shown in RENAMED.items()}
-    described = {names.get(k, k): v for k, v in where.items() if k in ("type", *target_properties())}
+    of_target = ("type", *target_properties())
+    described = {names.get(k, k): v for k, v in where.items() if k in of_target}
     if target != host_of(service, template):
         described["tosca_name"] = target.name
     return documents({**application, "tosca_name": template.name}, described, own.get("request"), own.get("job"))
@@ -141,11 +145,21 @@ def check_deployments(service: Service, inputs: Mapping[str, Any]) -> Iterator[F
             found = _checked(service, inputs, template, target)
             yield from found if isinstance(found, list) else ()
             if isinstance(found, Deployment):
+                if target is host:
+                    yield from _preflight(service, template, host, found)
                 if found.target.name in names:
                     yield requirement.fault(f"two targets have the name '{found.target.name}': give each its own")
                 names.add(found.target.name)
         if names and not template.value.get("properties", {}).get("input_folders"):
             yield from _files(service, document_of(service, inputs, template, host), template)
+
+
+def _preflight(service: Service, template: Spot, host: Spot, deployment: Deployment) -> Iterator[Fault]:
+    """Report what a Plan would reject; with other targets, one that cannot run the job is left out instead."""
+    if any(other_targets(service, template)):
+        deployment = deployment.model_copy(update={"job": JobOptions()})
+    for key, sentence in rejections(deployment):
+        yield _spot(template, host, tuple(key.split("."))).fault(sentence)
 
 
 def _checked(service: Service, inputs: Mapping[str, Any], template: Spot, target: Spot) -> Deployment | list[Fault]:

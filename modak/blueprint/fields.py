@@ -7,8 +7,9 @@ type or list that merely excludes line breaks, so that a function such as get_in
 
 import re
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
@@ -63,6 +64,12 @@ def schema_of(annotation: Any, metadata: Iterable[Any] = ()) -> Schema:
     if annotation in _PRIMITIVES:
         return _primitive(annotation, extra)
     raise TypeError(f"no TOSCA form for {annotation}")
+
+
+@cache
+def schemas_of(model: ModelType) -> Mapping[str, Schema]:
+    """Return the schemas of a model's fields."""
+    return {name: schema_of(field.annotation, field.metadata) for name, field in model.model_fields.items()}
 
 
 def _primitive(annotation: Any, metadata: list[Any]) -> Schema:

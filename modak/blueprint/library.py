@@ -7,7 +7,8 @@ FOLDER`` writes all of them anew; with ``--check`` it only says which are out of
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -96,12 +97,14 @@ def _unnamed(properties: dict[str, Any]) -> dict[str, Any]:
     return properties
 
 
-def application_properties() -> dict[str, Any]:
+@cache
+def application_properties() -> Mapping[str, Any]:
     """Return the properties that every application has: the application's own and those of its workload."""
     return _unnamed(_properties(Application, "type", "workload")) | _properties(Workload)
 
 
-def target_properties() -> dict[str, Any]:
+@cache
+def target_properties() -> Mapping[str, Any]:
     """Return the properties that every target has."""
     return _unnamed(_properties(Target, "type"))
 
@@ -137,7 +140,7 @@ def _collect(model: type[Model] | None, found: dict[str, Any], optional: bool) -
     }
 
 
-def _inputs(properties: dict[str, Any], of: str) -> dict[str, Any]:
+def _inputs(properties: Mapping[str, Any], of: str) -> dict[str, Any]:
     names = {shown: field for field, shown in RENAMED.items()}
     return {names.get(name, name): {"get_property": [of, name]} for name in properties}
 
@@ -182,7 +185,7 @@ def manager_inputs() -> dict[str, Any]:
     return {"public_address": {"get_attribute": ["HOST", "public_address"]}} | own | general
 
 
-PARTS: dict[str, Callable[[], dict[str, Any]]] = {
+PARTS: dict[str, Callable[[], Mapping[str, Any]]] = {
     "data types": data_types,
     "properties of an application": application_properties,
     "runtime of an image": image_runtime,

@@ -17,7 +17,7 @@ PORTABLE: tuple[Profile, ...] = ("all",)
 def is_error(tools: Iterable[str], profile: Profile) -> bool:
     """Tell whether a finding is an error for ``profile``.
 
-    ``tools`` are those that reject what is written; where there are none TOSCA 1.3 itself, or modak's types, forbid it.
+    ``tools`` are those that reject what is written; without any, TOSCA 1.3 itself or modak's types forbid it.
     """
     rejecting = tuple(tools)
     return not rejecting or profile == "all" or profile in rejecting

@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from modak.blueprint.profiles import OPERA, PORTABLE, PUCCINI
+from modak.blueprint.profiles import OPERA, PORTABLE, PUCCINI, UNFURL
 from modak.blueprint.service import Service, Type
 from modak.blueprint.spot import Fault, Spot
 from modak.blueprint.values import FUNCTIONS, PRIMITIVES, is_function, primitive_of, type_name
 from modak.documents.faults import shown
 from modak.util.text import nearest
 
+_NO_RELATIONSHIPS = ("tosca-parser", "unfurl", "puccini")
 _OF_EVERY_NODE = ("tosca_id", "tosca_name", "state")
 
 
@@ -55,7 +56,7 @@ class Scope:
             yield call.fault(f"there is no input '{name}'{nearest(name, list(inputs))}")
         elif inner:
             sentence = f"xOpera cannot look inside the input '{name}': leave out what follows its name"
-            yield call.fault(sentence, tools=OPERA)
+            yield call.fault(sentence, tools=OPERA + PUCCINI)
         elif wanted and isinstance(inputs[name], dict):
             given = type_name(inputs[name])
             is_known = given in PRIMITIVES or self.service.types.find("data_types", given)
@@ -98,13 +99,19 @@ class Scope:
         template, problem = self._template(call)
         if problem:
             yield call.fault(problem)
+        if self._is_relationship(template):
+            yield call.fault("xOpera alone takes values of relationship templates", tools=_NO_RELATIONSHIPS)
         holder = self.own if call.value[0] == "SELF" and self.own else self._type_of(template)
         if holder is not None and self.service.types.is_whole(holder):
             yield from self._of_type(call, function, wanted, holder, template)
 
+    @staticmethod
+    def _is_relationship(template: Spot | None) -> bool:
+        return template is not None and template.location[-2:-1] == ("relationship_templates",)
+
     def _type_of(self, template: Spot | None) -> Type | None:
         """Return the type of a node or relationship template."""
-        if template is not None and template.location[-2:-1] == ("relationship_templates",):
+        if template is not None and self._is_relationship(template):
             return self.service.types.find("relationship_types", template.value.get("type"))
         return self.service.type_of(template)
 
@@ -159,7 +166,7 @@ class Scope:
         _, requirement, name, *_ = call.value
         yield call.fault(
             f"'{requirement}' is a requirement, which Puccini does not follow; name the node template in its place",
-            tools=PUCCINI,
+            tools=PUCCINI if self.own is None else PUCCINI + UNFURL,
         )
         met = [r for r in requirements_of(template) if r.name == requirement] if template else []
         holder = self.service.type_of(self.service.templates().get(target_of(met[0]) or "")) if met else None

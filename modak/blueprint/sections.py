@@ -89,7 +89,7 @@ def _function_names(spot: Spot) -> Iterator[Fault]:
         yield told
     if isinstance(spot.value, dict) and len(spot.value) == 1 and next(iter(spot.value)) in OTHER_FUNCTIONS:
         name = next(iter(spot.value))
-        yield spot.fault(f"'{name}' is not supported by xOpera and Puccini", name, tools=("opera", "puccini"))
+        yield spot.fault(f"'{name}' is not supported by xOpera", name, tools=OPERA)
     for inner in spot.items():
         yield from _function_names(inner)
 

@@ -1,8 +1,9 @@
 """A blueprint with everything that it imports, and the types that it knows."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -38,23 +39,17 @@ _PREFIXES = {
     "tosca.policies.": "policy_types",
     "tosca.relationships.": "relationship_types",
 }
+_OLDER = Path(__file__).parent / "data" / "sodalite-older.yaml"
 _NORMATIVE = Path(__file__).parent / "data" / "normative.yaml"
 _UNKNOWN_TO_OPERA = frozenset(
-    {
-        "tosca.nodes.network.FloatingIP",
-        "tosca.policies.Monitoring",
-        "tosca.policies.Reservation",
-        "tosca.nodes.BlockStorage",
-        "tosca.nodes.ObjectStorage",
-        "tosca.nodes.Container.Application.Docker",
-        "tosca.artifacts.Deployment.Image.Container.Docker",
-        "tosca.capabilities.Container.Docker",
-        "tosca.artifacts.template.Jinja2",
-        "tosca.artifacts.template.Twig",
-        "tosca.artifacts.Deployment.Image.VM.ISO",
-        "tosca.artifacts.Deployment.Image.VM.QCOW2",
-    }
-)
+    (
+        "tosca.artifacts.Deployment.Image.Container.Docker", "tosca.artifacts.Deployment.Image.VM.ISO",
+        "tosca.artifacts.Deployment.Image.VM.QCOW2", "tosca.artifacts.template.Jinja2",
+        "tosca.artifacts.template.Twig", "tosca.capabilities.Container.Docker", "tosca.nodes.BlockStorage",
+        "tosca.nodes.Container.Application.Docker", "tosca.nodes.ObjectStorage", "tosca.nodes.network.FloatingIP",
+        "tosca.policies.Monitoring", "tosca.policies.Reservation",
+    )
+)  # fmt: skip
 """Types that tosca-parser 2.15.0 has and opera-tosca-parser 0.2.2 has not (its stdlib/v_1_3.yaml)."""
 
 
@@ -87,11 +82,21 @@ def _standard() -> Mapping[tuple[str, str], Type]:
     return found
 
 
-_RETIRED = ("sodalite.nodes.modak", "sodalite.nodes.modak.job")
 _NO_MERGE = "is a key like any other to xOpera: write the merged keys out"
 _NO_CYCLES = ("tosca-parser", "unfurl", "puccini")
 """The tools that do not end, or fail, where files import each other."""
 _OPERATIONS = ("create", "configure", "start", "stop", "delete")
+
+
+@cache
+def _older() -> Sequence[tuple[str, str]]:
+    entries: list[dict[str, str]] = yaml.safe_load(_OLDER.read_text())
+    return [(entry["types"], entry["instead"]) for entry in entries]
+
+
+def _instead_of(name: str) -> str | None:
+    """Return what to use instead of a node type of SODALITE's that is not supported; None for any other name."""
+    return next((instead for types, instead in _older() if re.fullmatch(types, name)), None)
 
 
 class Types:
@@ -99,6 +104,8 @@ class Types:
 
     def __init__(self, own: Mapping[tuple[str, str], Type]) -> None:
         self._types = {**_standard(), **own}
+        self._lineages: dict[tuple[str, str], list[Type]] = {}
+        self._collected: dict[tuple[str, str, str], Mapping[str, Any]] = {}
 
     def find(self, kind: str, name: Any) -> Type | None:
         """Return the type of this kind and name; None when there is none."""
@@ -115,11 +122,16 @@ class Types:
 
     def lineage(self, found: Type | None) -> list[Type]:
         """Return a type and those that it derives from, up to the root; it ends where a type would come twice."""
-        line: list[Type] = []
-        while found is not None and found not in line:
-            line.append(found)
-            found = self.find(found.kind, found.definition.get("derived_from"))
-        return line
+        if found is None:
+            return []
+        key = (found.kind, found.name)
+        if key not in self._lineages:
+            line: list[Type] = []
+            while found is not None and found not in line:
+                line.append(found)
+                found = self.find(found.kind, found.definition.get("derived_from"))
+            self._lineages[key] = line
+        return self._lineages[key]
 
     def derives(self, kind: str, name: Any, ancestor: Any) -> bool:
         """Tell whether the type ``name`` is ``ancestor`` or derives from it."""
@@ -127,6 +139,14 @@ class Types:
 
     def collected(self, found: Type | None, section: str) -> dict[str, Any]:
         """Return the definitions of a section, those inherited and those that override them."""
+        if found is None:
+            return {}
+        key = (found.kind, found.name, section)
+        if key not in self._collected:
+            self._collected[key] = self._merged(found, section)
+        return dict(self._collected[key])
+
+    def _merged(self, found: Type, section: str) -> dict[str, Any]:
         merged: dict[str, Any] = {}
         for ancestor in reversed(self.lineage(found)):
             definitions = ancestor.definition.get(section)
@@ -183,9 +203,9 @@ class Types:
         """Return the sentence for a type that does not exist."""
         if not isinstance(name, str):
             return f"the {KINDS[kind]} must be a name, not {shown(name)}"
+        if kind == "node_types" and (instead := _instead_of(name)):
+            return f"the type '{name}' of SODALITE is not supported: {instead}"
         hint = nearest(name, self.names(kind))
-        if name in _RETIRED:
-            hint = ": its maps are a document of the JSON job model, for 'modak plan'"
         if not hint:
             # Long common prefixes hide what is near.
             short = {n.rpartition(".")[2].lower(): n for n in reversed(self.names(kind))}
@@ -223,8 +243,12 @@ class Service:
         """The section topology_template."""
         return self.root.get("topology_template")
 
-    def templates(self) -> dict[str, Spot]:
+    def templates(self) -> Mapping[str, Spot]:
         """Return the node templates by name."""
+        return self._templates
+
+    @cached_property
+    def _templates(self) -> Mapping[str, Spot]:
         return {spot.name: spot for spot in self.root.below("topology_template", "node_templates")}
 
     def type_of(self, template: Spot | None) -> Type | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from modak.blueprint.profiles import OPERA
+from modak.blueprint.profiles import OPERA, UNFURL
 from modak.blueprint.spot import Fault, Spot
 from modak.documents.faults import shown
 from modak.util.text import nearest
@@ -125,7 +125,7 @@ def _directives(spot: Spot) -> Iterator[Misshapen]:
         yield Misshapen(spot.fault(f"must be a list, not {shown(spot.value)}"), True)
         return
     if spot.value:
-        yield Misshapen(spot.fault("leave 'directives' out: xOpera takes none", tools=OPERA))
+        yield Misshapen(spot.fault("leave 'directives' out: xOpera takes none", tools=OPERA + UNFURL))
     for item in spot.items():
         if item.value not in _DIRECTIVES:
             hint = nearest(str(item.value), _DIRECTIVES)

@@ -1,5 +1,6 @@
 """A value of a blueprint together with the place where it was written."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -45,6 +46,8 @@ class Spot:
     @property
     def is_date(self) -> bool:
         """Tell whether YAML takes what is written there for a date, which some tools do not make text again."""
+        if not isinstance(self.value, str) or not re.match(r"\d{4}-\d", self.value):
+            return False
         node = self.document.node(self.location)
         return node is not None and node.tag == "tag:yaml.org,2002:timestamp"
 

@@ -7,7 +7,7 @@ carry their unit.
 from collections.abc import Mapping
 from typing import Any
 
-from modak.blueprint.fields import Schema, schema_of
+from modak.blueprint.fields import Schema, schemas_of
 from modak.blueprint.library import RENAMED
 from modak.blueprint.scalars import UNITS, amount
 from modak.errors import InputError
@@ -83,7 +83,7 @@ def _document(model: type[Model], values: Mapping[str, Any], place: str) -> dict
         if field is None:
             document[name] = value  # the model refuses it, with the nearest valid key
             continue
-        schema = schema_of(field.annotation, field.metadata)
+        schema = schemas_of(model)[name]
         if _is_given(value, schema, field.is_required()):
             document[name] = value_of(value, schema, place + shown)
     return document

@@ -159,7 +159,7 @@ def _schema(service: Service, spot: Spot) -> Iterator[Fault]:
         return
     for clause in spot.below("constraints"):
         yield from _clause(clause, primitive_of(kind.value, service.types) or kind.value)
-    if kind.value == "map" and spot.get("entry_schema") is None:
+    if kind.value in ("list", "map") and spot.get("entry_schema") is None:
         yield spot.fault("the key 'entry_schema' is missing, which Puccini wants", tools=PUCCINI)
     for key in ("entry_schema", "key_schema"):
         if inner := spot.get(key):

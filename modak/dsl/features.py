@@ -31,11 +31,6 @@ def check_sections(job: JobBody) -> None:
             raise InputError(f"optimisation.{key}: app_type is {optimisation.app_type}, so this section has no meaning")
     if optimisation.app_type in ("ai_training", "hpc") and _section(optimisation) is None:
         raise InputError(f"optimisation: the key '{_KINDS[optimisation.app_type][1]}' is missing")
-    if optimisation.enable_autotuning:
-        raise InputError(
-            "optimisation.enable_autotuning: modak starts no other tuner "
-            f"('{optimisation.autotuning.tuner or 'none'}'): set it to false"
-        )
     if optimisation.training is not None:
         _check_frameworks(optimisation.training)
     if optimisation.hpc is not None:
@@ -82,8 +77,6 @@ def _check_accelerator(job: JobBody, optimisation: Optimisation) -> None:
     place = "optimisation.opt_build.acc_type"
     if accelerator == "fpga":
         raise InputError(f"{place}: modak knows no images for FPGAs: write nvidia, amd or nothing")
-    if accelerator is not None and not job.job_options.request_gpus:
-        raise InputError(f"{place}: it is {accelerator}, and job_options.request_gpus asks for none")
     offload = offload_of(job)
     if offload and offload.number_of_acc and offload.number_of_acc != (job.job_options.request_gpus or 0):
         kind = optimisation.hpc.config.parallelisation if optimisation.hpc else ""
@@ -91,6 +84,25 @@ def _check_accelerator(job: JobBody, optimisation: Optimisation) -> None:
             f"optimisation.app_type-hpc.parallelisation-{kind}.number_of_acc: it is {offload.number_of_acc}, and "
             f"job_options.request_gpus is {job.job_options.request_gpus or 0}"
         )
+
+
+def preferences_of(job: JobBody) -> list[str]:
+    """Return what the optimisation section prefers and the job does without, in sentences."""
+    optimisation = job.optimisation
+    if optimisation is None:
+        return []
+    found = []
+    accelerator = optimisation.opt_build.acc_type if optimisation.enable_opt_build else None
+    if accelerator is not None and not job.job_options.request_gpus:
+        found.append(
+            f"optimisation.opt_build.acc_type: {accelerator} is a preference: request_gpus asks for no GPU, "
+            "so none is reserved"
+        )
+    if optimisation.enable_autotuning:
+        tuner = optimisation.autotuning.tuner
+        named = f"the tuner '{tuner}' is not" if tuner else "no tuner is"
+        found.append(f"optimisation.enable_autotuning: {named} started: the job runs as it is decided here")
+    return found
 
 
 def offload_of(job: JobBody) -> Any:

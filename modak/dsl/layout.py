@@ -1,6 +1,7 @@
 """Nodes, ranks and cores: the document's limits, and what is used of them."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from modak.dsl.model import JobBody
@@ -17,10 +18,15 @@ class Layout:
     """Cores per rank."""
     threads: int | None
     """Threads per rank."""
+    notes: Sequence[str] = ()
+    """Where it is not what the document asks for, in sentences."""
 
 
-def layout_of(job: JobBody) -> Layout:
-    """Return the largest layout within the document's limits that keeps the efficiency asked for."""
+def layout_of(job: JobBody, cores_per_node: int | None = None) -> Layout:
+    """Return the largest layout within the document's limits that keeps the efficiency asked for.
+
+    Without ``node_count`` it has as many nodes as the ranks need; ``cores_per_node`` is None where nobody knows.
+    """
     options, application = job.job_options, job.application
     nodes = options.node_count or 1
     hpc = job.optimisation.hpc if job.optimisation else None
@@ -34,7 +40,10 @@ def layout_of(job: JobBody) -> Layout:
         raise InputError(
             f"application.threads: {threads} threads do not fit on job_options.core_count_per_process {cores}"
         )
+    if parallel and options.node_count is None:
+        nodes = _nodes(job, cores, cores_per_node)
     ranks = _ranks(job, nodes, cores) if parallel else 1
+    notes = _notes(job, nodes, ranks)
     if not parallel and nodes > 1:
         raise InputError(
             f"job_options.node_count: {nodes} nodes were asked for, and the application is one process: "
@@ -43,7 +52,31 @@ def layout_of(job: JobBody) -> Layout:
     ranks, kept = _efficient(job, ranks, threads)
     if kept != threads and options.core_count_per_process is None:
         cores = kept
-    return Layout(min(nodes, ranks), ranks, cores, kept)
+    return Layout(min(nodes, ranks), ranks, cores, kept, notes)
+
+
+def _nodes(job: JobBody, cores: int | None, cores_per_node: int | None) -> int:
+    """Return how many nodes the ranks need: as many as fit on one by process_count_per_node, or by its cores."""
+    options, wanted = job.job_options, job.application.mpi_ranks
+    if wanted is None:
+        return 1
+    if options.core_count is not None:
+        wanted = max(1, min(wanted, options.core_count // (cores or 1)))
+    fitting = None if cores_per_node is None else cores_per_node // (cores or 1)
+    per_node = options.process_count_per_node or fitting
+    return math.ceil(wanted / per_node) if per_node else 1
+
+
+def _notes(job: JobBody, nodes: int, ranks: int) -> list[str]:
+    wanted, options = job.application.mpi_ranks, job.job_options
+    if wanted is None or ranks >= wanted:
+        return []
+    limits = []
+    if options.process_count_per_node is not None:
+        limits.append(f"job_options.process_count_per_node {options.process_count_per_node} on {nodes} nodes")
+    if options.core_count is not None:
+        limits.append(f"job_options.core_count {options.core_count}")
+    return [f"application.mpi_ranks: {ranks} of {wanted} ranks are started, within {' and '.join(limits)}"]
 
 
 def _is_parallel(job: JobBody) -> bool:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from modak.model.base import Duration, Line, Memory, Model, Name, Positive, Specifier, Text
 from modak.model.site import StorageClass
@@ -17,6 +17,7 @@ class JobSection(Model):
 
     job_name: Name | None = None
     account: Line | None = None
+    qos: Line | None = None
     queue: Line | None = None
     partition: Line | None = None
     wall_time_limit: Duration | None = None
@@ -87,11 +88,16 @@ class TargetSection(Model):
         return self.job_scheduler_type or self.queue_type
 
 
+def _no_accelerator(value: Any) -> Any:
+    """Older documents write ``none`` where no accelerator is meant."""
+    return None if value == "none" else value
+
+
 class OptBuild(Model):
     """``opt_build``: what images are compiled for."""
 
     cpu_type: Literal["x86", "arm", "amd", "power"] | None = None
-    acc_type: Literal["nvidia", "amd", "fpga"] | None = None
+    acc_type: Annotated[Literal["nvidia", "amd", "fpga"] | None, BeforeValidator(_no_accelerator)] = None
 
 
 class Autotuning(Model):
@@ -242,6 +248,14 @@ class JobBody(Model):
     job_content: Text | None = None
     build_script: Text | None = None
     build_content: Text | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_optimisation(cls, data: Any) -> Any:
+        """An empty section means the same as none: clients write it where nothing is to be optimised."""
+        if isinstance(data, dict) and data.get("optimisation") == {}:
+            return {key: value for key, value in data.items() if key != "optimisation"}
+        return data
 
 
 class JobDocument(Model):

@@ -24,6 +24,7 @@ def options_of(job: JobBody, site: Site, layout: Layout, name: str) -> dict[str,
     found: dict[str, Any] = {
         "name": name,
         "account": o.account,
+        "qos": o.qos,
         "partition": _partition(job, site),
         "wall_time": o.wall_time_limit,
         "nodes": layout.nodes,

@@ -134,17 +134,15 @@ def _source_values(build: Build) -> tuple[dict[str, object], list[str]]:
     url, fragment = _source(build.src)
     git = url.endswith(".git") or url.startswith("git://")
     kind = next((end for end in _ARCHIVES if url.endswith(end)), None)
-    if not git and kind is None:
-        raise InputError(
-            f"application.build.src: '{build.src}' is neither a repository (.git) nor an archive "
-            f"({', '.join(_ARCHIVES)})"
-        )
+    single = not git and kind is None
     sha256, revision = _pin(url, fragment, git=git)
     folder = url.rstrip("/").rpartition("/")[2].removesuffix(".git").removesuffix(kind or "")
     if not re.fullmatch(_NAME, folder):
-        raise InputError(f"application.build.src: '{folder}' at the end of '{url}' is no name for a folder")
+        what = "file" if single else "folder"
+        raise InputError(f"application.build.src: '{folder}' at the end of '{url}' is no name for a {what}")
     values: dict[str, object] = {
         "git": git,
+        "single": single,
         "folder": word(folder),
         "url": word(url),
         "revision": optional_word(revision),
@@ -152,7 +150,7 @@ def _source_values(build: Build) -> tuple[dict[str, object], list[str]]:
         "protocols": word("=https" if url.startswith("https://") else "=http,https"),
         "unpack": "" if kind is None else _unpack(kind),
     }
-    return values, ["sh", "-e", "-c", f'cd "$1"\n{_command(build)}', "build", folder]
+    return values, ["sh", "-e", "-c", f'cd "$1"\n{_command(build)}', "build", "." if single else folder]
 
 
 def _build_options(job: JobOptions, cores: int | None) -> JobOptions:
@@ -218,7 +216,9 @@ def _launch(
 def _source(text: str) -> tuple[str, str]:
     url, _, fragment = text.partition("#")
     if not re.fullmatch(r"(https|http|git)://[A-Za-z0-9][^\s'\"\\<>`]*", url, re.ASCII):
-        raise InputError(f"application.build.src: '{text}' is no https:// address of a repository or an archive")
+        raise InputError(
+            f"application.build.src: '{text}' is no https:// address of a repository, an archive or a source file"
+        )
     if re.search(r"://[^/]*@", url):
         raise InputError("application.build.src: it holds a user or a password: leave them to git's own settings")
     return url, fragment

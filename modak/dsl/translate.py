@@ -8,9 +8,9 @@ from packaging.version import Version
 
 from modak.catalogue.catalogue import Catalogue
 from modak.documents import check
-from modak.dsl.features import check_honoured, check_sections, features_of, names_of
+from modak.dsl.features import check_honoured, check_sections, features_of, names_of, preferences_of
 from modak.dsl.images import Narrowed, mpi_image, permitted, reference_of
-from modak.dsl.layout import Layout, layout_of, stated_efficiency
+from modak.dsl.layout import layout_of, stated_efficiency
 from modak.dsl.model import JobBody
 from modak.dsl.options import copied, joined, options_of
 from modak.dsl.site import RUNTIMES, Site, Sites, any_site, path_of, scripts_for, site_of
@@ -39,16 +39,16 @@ class Translation:
 def translate(job: JobBody, sites: Sites, catalogue: Catalogue, *, origin: str) -> Translation:
     """Return the deployment of the document; InputError or InfeasibleError names the field that cannot be honoured."""
     check_sections(job)
-    layout = layout_of(job)
     features, names = features_of(job), names_of(job)
     site = _site(job, sites, catalogue)
+    layout = layout_of(job, _cores(site))
     storage_class = job.application.storage_class_pref
     storage = site.storage(storage_class)
     site = _with_binds(site, [*_binds(features), *([path_of(storage)] if storage else [])])
     scripts, used = scripts_for(site, names, features, storage_class)
     check_honoured(job, features, used)
     narrowed = permitted(catalogue, job, site)
-    application = _application(job, site, narrowed, features)
+    application = _application(job, site, narrowed, features, layout.ranks)
     options = options_of(job, site, layout, _name(job))
     if storage is not None:
         options["environment"]["STORAGE"] = path_of(storage)
@@ -65,8 +65,14 @@ def translate(job: JobBody, sites: Sites, catalogue: Catalogue, *, origin: str) 
     deployment = check(Deployment, data, origin=origin)
     _check_mpi(job, site, application)
     _, passed = copied(job.job_options.copy_environment_variable)
-    assumed = _assumed(site, layout, contained)
+    assumed = [*layout.notes, *preferences_of(job), *_assumed(site, contained)]
     return Translation(deployment, site.facts, narrowed, passed, site, assumed)
+
+
+def _cores(site: Site) -> int | None:
+    """Return the cores of a node that the site's description has for the job's partition."""
+    node = site.partition.node if site.partition else None
+    return None if node is None else node.ncpus * node.cpu.ncores
 
 
 def _name(job: JobBody) -> str:
@@ -78,18 +84,31 @@ def _site(job: JobBody, sites: Sites, catalogue: Catalogue) -> Site:
     if target.name is not None:
         site = site_of(sites, target.name, target.scheduler, options.partition or options.queue, ())
         _check_hardware(job, site)
-        return site
+        return site if site.partition is not None else _with_accelerators(site, _accelerators(job, catalogue))
     build = job.optimisation.opt_build if job.optimisation and job.optimisation.enable_opt_build else None
     family = FAMILIES[build.cpu_type] if build and build.cpu_type else None
+    accelerators = _accelerators(job, catalogue)
+    return any_site(target.scheduler, Node(microarchitecture=family, accelerators=accelerators), _stated_mpi(job), ())
+
+
+def _accelerators(job: JobBody, catalogue: Catalogue) -> list[Accelerator]:
+    """Return the accelerators that the job asks for, for nodes that nobody describes."""
+    gpus = job.job_options.request_gpus
+    if not gpus:
+        return []
+    build = job.optimisation.opt_build if job.optimisation and job.optimisation.enable_opt_build else None
     vendor = build.acc_type if build and build.acc_type in ("nvidia", "amd") else "nvidia"
     drivers = [i.driver for i in catalogue.images.values() if i.accelerator == vendor and i.driver]
-    gpus = options.request_gpus
-    accelerators = (
-        [Accelerator(model="any", count=gpus, vendor=vendor, driver=max(drivers, key=Version, default=None))]
-        if gpus
-        else []
-    )
-    return any_site(target.scheduler, Node(microarchitecture=family, accelerators=accelerators), _stated_mpi(job), ())
+    return [Accelerator(model="any", count=gpus, vendor=vendor, driver=max(drivers, key=Version, default=None))]
+
+
+def _with_accelerators(site: Site, accelerators: Sequence[Accelerator]) -> Site:
+    """Return a site without partitions whose nodes have what the job asks for, so that its container gets it."""
+    if not accelerators:
+        return site
+    node = (site.target.node or Node()).model_copy(update={"accelerators": list(accelerators)})
+    target = site.target.model_copy(update={"node": node})
+    return Site(target, site.facts, site.infrastructure, site.partition, site.partition_name, site.scripts)
 
 
 def _check_hardware(job: JobBody, site: Site) -> None:
@@ -147,10 +166,16 @@ def _with_binds(site: Site, binds: Sequence[str]) -> Site:
     return Site(target, site.facts, site.infrastructure, site.partition, site.partition_name, site.scripts)
 
 
-def _application(job: JobBody, site: Site, catalogue: Narrowed, features: Mapping[str, Any]) -> dict[str, Any]:
+def _application(
+    job: JobBody, site: Site, catalogue: Narrowed, features: Mapping[str, Any], ranks: int
+) -> dict[str, Any]:
     application, optimisation = job.application, job.optimisation
     argv = argv_of(
-        "application.executable", application.executable, "application.arguments", application.arguments or ""
+        "application.executable",
+        application.executable,
+        "application.arguments",
+        application.arguments or "",
+        ranks=ranks,
     )
     if application.app_type == "python" and argv[0].endswith(".py"):
         argv = ["python3", *argv]
@@ -228,7 +253,7 @@ def _request(job: JobBody, catalogue: Catalogue, contained: bool) -> dict[str, A
     return {**request, "require_levers": required}
 
 
-def _assumed(site: Site, layout: Layout, contained: bool) -> list[str]:
+def _assumed(site: Site, contained: bool) -> list[str]:
     if site.infrastructure is not None:
         return []
     found = ["no site is named: what the job asks for is taken to be there"]

@@ -1,4 +1,4 @@
-"""The document's command line: text in the shell's spelling, of which only quotes and variables have a meaning."""
+"""The document's command line: text in the shell's spelling; quotes, variables and redirections have their meaning."""
 
 import re
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ from modak import shell
 from modak.errors import InputError
 
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
+_REDIRECTION = re.compile(r"(?P<number>\d?)(?P<operator>>>|<|>)(?P<copy>&\d)?(?![<>&|])")
 _OPERATORS = ";&|<>()`\n*?"
 
 
@@ -18,16 +19,30 @@ class Variable:
     name: str
 
 
-Piece = str | Variable
+@dataclass(frozen=True)
+class Redirection:
+    """A redirection as the shell writes it; the word behind it is its file, unless it copies a descriptor."""
+
+    text: str
+
+    @property
+    def writes(self) -> bool:
+        """Tell whether a file is written."""
+        return ">" in self.text and "&" not in self.text
 
 
-def argv_of(place: str, text: str, more_place: str, more: str) -> list[str]:
+Piece = str | Variable | Redirection
+
+
+def argv_of(place: str, text: str, more_place: str, more: str, *, ranks: int = 1) -> list[str]:
     """Return the command line of two texts.
 
-    Where it names variables a shell inside the job puts in their values, and nothing else: what was quoted stays as it
-    is. InputError names the place of anything else that only a shell could do.
+    Where it names variables or redirections a shell inside the job carries them out, and nothing else: what was quoted
+    stays as it is. InputError names the place of anything else that only a shell could do, and of an output file that
+    several ranks would overwrite.
     """
     words = [*_words(place, text), *_words(more_place, more)]
+    _check_redirections(place if _redirections(_words(place, text)) else more_place, words, ranks)
     if not words or words[0] == [""]:
         raise InputError(f"{place}: there is no program in '{text}'")
     if all(isinstance(piece, str) for word in words for piece in word):
@@ -35,8 +50,26 @@ def argv_of(place: str, text: str, more_place: str, more: str) -> list[str]:
     return ["sh", "-c", f"exec {' '.join(_spelt(word) for word in words)}"]
 
 
+def _redirections(words: Sequence[Sequence[Piece]]) -> list[tuple[int, Redirection]]:
+    return [(i, piece) for i, word in enumerate(words) for piece in word if isinstance(piece, Redirection)]
+
+
+def _check_redirections(place: str, words: Sequence[Sequence[Piece]], ranks: int) -> None:
+    for index, redirection in _redirections(words):
+        follows = index + 1 < len(words) and not isinstance(words[index + 1][0], Redirection)
+        if "&" not in redirection.text and not follows:
+            raise InputError(f"{place}: no file stands behind '{redirection.text}'")
+        if redirection.writes and ranks > 1:
+            raise InputError(
+                f"{place}: with '{redirection.text}' each of the {ranks} ranks would overwrite one file: use "
+                "job_options.standard_output_file"
+            )
+
+
 def _spelt(word: Sequence[Piece]) -> str:
-    parts = (f'"${{{piece.name}}}"' if isinstance(piece, Variable) else shell.quote(piece) for piece in word if piece)
+    if isinstance(word[0], Redirection):
+        return word[0].text
+    parts = (f'"${{{p.name}}}"' if isinstance(p, Variable) else shell.quote(str(p)) for p in word if p)
     return "".join(parts) or "''"
 
 
@@ -54,10 +87,22 @@ def _words(place: str, text: str) -> list[list[Piece]]:
                 words.append(current)
             current, position = None, position + 1
             continue
+        if match := _redirection(text, position, current):
+            words += [[Redirection(match[0])]] if current is None else [current, [Redirection(match[0])]]
+            current, position = None, match.end()
+            continue
         current = [] if current is None else current
         pieces, position = _next(place, text, position)
         current += pieces or [""]
     return [*words, current] if current is not None else words
+
+
+def _redirection(text: str, position: int, current: Sequence[Piece] | None) -> re.Match[str] | None:
+    """Return the redirection at ``position``; a number before it belongs to it only where it begins a word."""
+    match = _REDIRECTION.match(text, position)
+    if match is None or current is None:
+        return match
+    return None if match["number"] or all(isinstance(piece, str) and piece.isdigit() for piece in current) else match
 
 
 def _next(place: str, text: str, position: int) -> tuple[list[Piece], int]:

@@ -3,6 +3,8 @@
 import json
 import secrets
 import subprocess
+from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,11 @@ import pytest
 import yaml
 
 from modak import cli
+from modak.dsl.answer import answer
+from modak.dsl.site import Sites, load_sites
 from rig import Rig
+
+DATA = Path(__file__).parents[1] / "data" / "dsl"
 
 SITE = {
     "version": 1,
@@ -76,3 +82,28 @@ def test_the_scripts_of_a_document_run_as_they_are(tmp_path: Path, archive: str,
     with pytest.raises(subprocess.CalledProcessError) as failed:
         real_slurm.ssh(f"cd {folder} && printf '#!/bin/sh\\nexit 3\\n' >solver/solve.sh && sbatch --wait job.sh")
     assert failed.value.returncode == 3
+
+
+SHAPES: list[dict[str, Any]] = yaml.safe_load((DATA / "shapes.yaml").read_text())
+
+
+@pytest.mark.parametrize("target", [{"job_scheduler_type": "slurm"}, {"name": "rig"}], ids=["any", "site"])
+def test_documents_of_all_shapes_run_as_they_are(tmp_path: Path, target: dict[str, str], real_slurm: Rig) -> None:
+    sites, folder = rig_sites(tmp_path), f"shapes-{secrets.token_hex(4)}"
+    real_slurm.ssh(f"mkdir {folder}")
+    for number, shape in enumerate(SHAPES):
+        body = {**shape["job"], "target": {**shape["job"].get("target", {}), **target}}
+        done = answer({"job": body}, sites=sites, now=datetime.now(UTC), origin=shape["name"])
+        real_slurm.ssh(f"mkdir {folder}/{number} && cat >{folder}/{number}/job.sh", done.job_script)
+    each = "(cd $d; sbatch -W -Q job.sh; echo $d $? >end) & done; wait; cat */end"
+    ends = real_slurm.ssh(f"cd {folder} && for d in *; do {each}")
+    assert sorted(ends.splitlines()) == sorted(f"{number} 0" for number in range(len(SHAPES)))
+    for number, shape in enumerate(SHAPES):
+        (output,) = (real_slurm.home / folder / str(number)).glob("*.out")
+        assert not Counter(shape["prints"]) - Counter(output.read_text().splitlines()), shape["name"]
+
+
+def rig_sites(folder: Path) -> Sites:
+    """Return the site of the rig."""
+    (folder / "sites.yaml").write_text(yaml.safe_dump(SITE))
+    return load_sites([folder / "sites.yaml"])

@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -17,6 +18,8 @@ from rig import Rig
 from sites import TINY
 from tosca_tools import NEEDS, make, unfurl, validate
 
+DATA = Path(__file__).parents[1] / "data" / "blueprints"
+CONSTRUCTS: list[dict[str, Any]] = yaml.safe_load((DATA / "constructs.yaml").read_text())
 TOOLS = ["tosca-parser", "opera", "unfurl", "puccini"]
 
 
@@ -36,6 +39,21 @@ def tool(request: pytest.FixtureRequest) -> str:
 def test_the_tool_accepts(tool: str, blueprint: Path) -> None:
     verdict = validate(tool, blueprint)
     assert verdict.accepted, verdict.text
+
+
+@pytest.mark.parametrize("case", CONSTRUCTS, ids=[case["name"] for case in CONSTRUCTS])
+def test_a_construct_is_rejected_by_the_tools_that_are_named(tool: str, case: dict[str, Any], tmp_path: Path) -> None:
+    """What modak says of other tools is what they do, so a newer release of one shows here."""
+    text = (DATA / "base.yaml").read_text()
+    for edit in case["edits"]:
+        text = text.replace(edit["replace"], edit["by"], 1)
+    shutil.copytree(BLUEPRINTS / "modak", tmp_path / "modak")
+    for name in ("train.py", "check.yml", "more/train.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("---\n- hosts: all\n")
+    (tmp_path / "b.yaml").write_text(text)
+    verdict = validate(tool, tmp_path / "b.yaml")
+    assert verdict.accepted == (tool not in case["rejected_by"]), verdict.text
 
 
 @pytest.mark.parametrize("tool", ["tosca-parser", "opera", "puccini"], indirect=True)

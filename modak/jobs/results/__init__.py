@@ -12,6 +12,7 @@ from modak.jobs.job import PLAN, WORK, Job, inner_path
 from modak.jobs.results.folder import ResultsFolder
 from modak.jobs.results.metrics import MAX_BYTES, parse_metrics
 from modak.jobs.results.transfer import Outcome, Transfer, local_path
+from modak.model.deployment import Deployment
 from modak.model.job import JobResult
 from modak.model.plan import Plan
 from modak.schedulers import options
@@ -37,7 +38,7 @@ class FetchedResults:
     changed: bool
 
 
-def declared_outputs(plan: Plan) -> dict[str, str]:
+def declared_outputs(plan: Plan | Deployment) -> dict[str, str]:
     """Return the outputs and the metrics file that the application is to write, with the key that says so.
 
     InputError for one that lies outside the working directory or has the name of a file of modak's own.

@@ -17,6 +17,7 @@ from modak.blueprint.validate import validate
 from modak.errors import InputError
 from modak.model.deployment import Deployment
 
+DATA = Path(__file__).parents[2] / "data" / "blueprints"
 BLUEPRINT = library.folder().parent / "sodalite-slurm.yaml"
 TEXT = BLUEPRINT.read_text()
 MANAGED = {"scheduler": "slurm", "public_address": "login.example.org", "username": "ann", "ssh-key": "/k", "port": 0}
@@ -192,3 +193,18 @@ def test_the_picture_shows_jobs_and_their_parts() -> None:
     assert "prepare-job" in text
     assert ":::job" in text
     assert ":::target" in text
+
+
+OLDER: dict[str, list[str]] = yaml.safe_load((DATA / "sodalite-older.yaml").read_text())
+
+
+@pytest.mark.parametrize(("instead", "name"), [(instead, name) for instead, names in OLDER.items() for name in names])
+def test_an_older_type_is_reported_once_with_what_to_use_instead(tmp_path: Path, instead: str, name: str) -> None:
+    blueprint = tmp_path / "b.yaml"
+    nodes = {"older": {"type": name}, "used": {"type": "tosca.nodes.Root", "requirements": [{"dependency": "older"}]}}
+    document = {"tosca_definitions_version": "tosca_simple_yaml_1_3", "topology_template": {"node_templates": nodes}}
+    blueprint.write_text(yaml.safe_dump(document))
+    (fault,) = validate(blueprint)
+    assert fault.text.startswith(f"node_templates.older.type: the type '{name}' of SODALITE is not supported: ")
+    assert instead in fault.text.partition("supported")[2]
+    assert "did you mean" not in fault.text

@@ -9,12 +9,14 @@ import pytest
 import yaml
 
 from modak.blueprint import library
-from modak.blueprint.validate import read_inputs, validate
+from modak.blueprint.profiles import Profile
+from modak.blueprint.validate import examine, read_inputs, validate
 from modak.errors import InputError
 
 DATA = Path(__file__).parents[2] / "data" / "blueprints"
 BASE = (DATA / "base.yaml").read_text()
 CASES: list[dict[str, Any]] = yaml.safe_load((DATA / "faulty.yaml").read_text())
+CONSTRUCTS: list[dict[str, Any]] = yaml.safe_load((DATA / "constructs.yaml").read_text())
 UNUSUAL: list[dict[str, Any]] = yaml.safe_load((DATA / "unusual.yaml").read_text())
 MARK = "# here"
 
@@ -40,6 +42,19 @@ def edited(case: dict[str, Any]) -> str:
 def test_what_is_unusual_is_no_fault(project: Path, case: dict[str, Any]) -> None:
     (project / "b.yaml").write_text(edited(case))
     assert told(project / "b.yaml") == []
+
+
+TOOLS: tuple[Profile, ...] = ("tosca-parser", "opera", "unfurl", "puccini")
+
+
+@pytest.mark.parametrize("case", CONSTRUCTS, ids=[case["name"] for case in CONSTRUCTS])
+def test_a_construct_is_an_error_only_for_the_tools_that_reject_it(project: Path, case: dict[str, Any]) -> None:
+    (project / "b.yaml").write_text(edited(case))
+    rejecting = [tool for tool in TOOLS if validate(project / "b.yaml", profile=tool)]
+    assert sorted(rejecting) == sorted([*case["rejected_by"], *case.get("strict", [])])
+    findings = examine(project / "b.yaml")
+    assert not set(findings.errors) & set(findings.notes)
+    assert all(note.tools for note in findings.notes)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "latin-1", "utf-16"])

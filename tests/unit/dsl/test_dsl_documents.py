@@ -5,7 +5,11 @@ import os
 import re
 import shutil
 import subprocess
+from functools import partial
+from hashlib import sha256
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -224,6 +228,32 @@ def test_it_is_built_once(folder: Path) -> None:
         assert (folder / "solver" / "made").read_text() == "hello\n3\n"
     assert done.stdout == f"it is built: {folder}/solver\n"
     assert sorted(path.name for path in folder.iterdir()) == ["build.sh", "solver", "upstream"]
+
+
+def test_one_source_file_is_built_in_the_folder_of_the_job(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    source = tmp_path_factory.mktemp("served") / "tool.sh.in"
+    source.write_text("#!/bin/sh\necho 42\n")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(source.parent)))
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        address = (
+            f"http://127.0.0.1:{server.server_port}/{source.name}#sha256={sha256(source.read_bytes()).hexdigest()}"
+        )
+        build = {"src": address, "build_command": "cp tool.sh.in tool; chmod +x tool"}
+        data = document("plain", {"target": {"job_scheduler_type": "none"}, "application/build": build})
+        (folder / "build.sh").write_text(answer(data, sites=Sites(), now=NOW).build_script or "")
+        for said in ("", "it is built: "):
+            done = subprocess.run(["sh", "build.sh"], cwd=folder, capture_output=True, text=True)
+            assert (done.returncode, done.stdout[: len(said)]) == (0, said), done.stderr
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    assert subprocess.run([folder / "tool"], capture_output=True, text=True).stdout == "42\n"
+    assert sorted(path.name for path in folder.glob("[!.]*")) == ["build.sh", "tool", "tool.sh.in"]
 
 
 def test_a_failed_build_leaves_nothing(folder: Path) -> None:

@@ -37,6 +37,7 @@ def test_field(scheduler: str | None, row: dict[str, Any]) -> None:
         assert str(refusal.value).startswith("job.json: ")
         return
     done = answered(data)
+    assert "says" not in row or row["says"] in done.assumed
     text = done.job_script + (done.build_script or "")
     lines = text.split("\n")
     missing = [part for part in _expected(row, "has", scheduler) or [] if part not in lines and part not in text]
