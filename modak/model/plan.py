@@ -23,8 +23,11 @@ from modak.model.image import Architecture, Digest, ImageAccelerator, MpiFamily
 from modak.model.request import JobOptions, Request
 from modak.model.target import Facts, Target
 
-Basis = Literal["measurement", "model", "rule", "none"]
-"""What a prediction rests on, best first; ``none`` means that no time can be told."""
+Basis = Literal["measurement", "trial", "model", "rule", "none"]
+"""What a prediction rests on, best first: whole runs, units that were tried while a job ran, the time model, a ratio
+from elsewhere; ``none`` means that no time can be told."""
+TIMED: frozenset[Basis] = frozenset({"measurement", "trial", "model"})
+"""Those whose seconds are meant as such."""
 
 
 class Source(Model):

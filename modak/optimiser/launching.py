@@ -2,10 +2,10 @@
 
 from modak.catalogue.catalogue import Catalogue
 from modak.model.deployment import Deployment
-from modak.model.plan import Launch, Resources
+from modak.model.plan import Launch, Prediction, Resources
 from modak.optimiser.candidates import Enumerator
 from modak.optimiser.conditions import no_launch
-from modak.optimiser.options import LeverSet, Place
+from modak.optimiser.options import LeverSet, Option, Place
 
 FRAMEWORKS = frozenset({"pytorch", "onnxruntime"})
 """Those in whose programs levers can be tried live."""
@@ -54,3 +54,21 @@ def _candidates(deployment: Deployment, place: Place, levers: LeverSet, catalogu
         for lever in catalogue.levers.values()
         if lever.launch == "live" and lever.name not in faults and lever.group not in taken
     ]
+
+
+def will_try(launch: Launch | None) -> list[str]:
+    """Return the clause of the reason that says what is tried."""
+    count = len(launch.candidates) if launch is not None else 0
+    if not count:
+        return []
+    return [f"{count} lever{'s' if count > 1 else ''} that may be faster will be tried while it runs"]
+
+
+def told(option: Option, prediction: Prediction, chosen: Option, launch: Launch | None) -> Prediction:
+    """Return the prediction with the word that an option of which nothing is known will be tried while the job runs."""
+    if prediction.basis != "none" or launch is None or option.with_levers(()) != chosen.with_levers(()):
+        return prediction
+    added = set(option.levers) - set(chosen.levers)
+    if not added or not added <= set(launch.candidates) or not set(chosen.levers) <= set(option.levers):
+        return prediction
+    return prediction.model_copy(update={"evidence": f"{prediction.evidence}; it will be tried while the job runs"})

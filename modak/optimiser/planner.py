@@ -12,6 +12,7 @@ from modak.errors import InfeasibleError
 from modak.model.deployment import Deployment
 from modak.model.measurement import Measurement, Ratio
 from modak.model.plan import (
+    TIMED,
     Candidate,
     Image,
     Plan,
@@ -28,7 +29,7 @@ from modak.optimiser.candidates import Choice, Enumerator, check_names
 from modak.optimiser.decision import Decision, decide
 from modak.optimiser.evidence import Evidence
 from modak.optimiser.knowledge import Knowledge
-from modak.optimiser.launching import launch_of
+from modak.optimiser.launching import launch_of, told, will_try
 from modak.optimiser.modelled import Modelled, usable_model
 from modak.optimiser.options import Option, Place
 from modak.optimiser.places import Places, places_of
@@ -65,6 +66,7 @@ def make_plan(
     decision = outcome.decision
     builder = _Builder(deployment, outcome.places, sources, catalogue, outcome.resources, facts)
     place = outcome.places.by_option()[decision.chosen.with_levers(())]
+    launch = launch_of(deployment, place, decision.chosen.levers, outcome.resources, catalogue)
     return Plan(
         created=now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         name=deployment.job.name or deployment.application.name,
@@ -78,11 +80,11 @@ def make_plan(
         chosen=builder.candidate(decision.chosen),
         prediction=decision.predictions[decision.chosen],
         default=outcome.choice.default.name,
-        launch=launch_of(deployment, place, decision.chosen.levers, outcome.resources, catalogue),
+        launch=launch,
         gain=decision.gain,
-        reason="; ".join([decision.reason, *outcome.remarks]),
+        reason="; ".join([decision.reason, *outcome.remarks, *will_try(launch)]),
         alternatives=[
-            Ranked(candidate=builder.candidate(option), prediction=prediction)
+            Ranked(candidate=builder.candidate(option), prediction=told(option, prediction, decision.chosen, launch))
             for option, prediction in decision.predictions.items()
             if option != decision.chosen
         ],
@@ -150,8 +152,8 @@ def _decided(
         _without(unavailable),
         _budget(deployment, decision, resources, node.price),
     ]
-    told = [remark for remark in remarks if remark is not None]
-    return _Outcome(found.places, choice, decision, resources, told, modelled.version if modelled else None)
+    clauses = [remark for remark in remarks if remark is not None]
+    return _Outcome(found.places, choice, decision, resources, clauses, modelled.version if modelled else None)
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,7 @@ def _without(unavailable: Mapping[str, str]) -> str | None:
 def _budget(deployment: Deployment, decision: Decision, resources: Resources, price: float | None) -> str | None:
     """Tell that nobody knows whether the budget is kept: no time is known, and the wall time may cost more."""
     budget, wall_time = deployment.request.budget, deployment.job.wall_time
-    known = decision.predictions[decision.chosen].basis in ("measurement", "model")
+    known = decision.predictions[decision.chosen].basis in TIMED
     if budget is None or known:
         return None
     if wall_time is not None and wall_time * resources.nodes / 3600 * (price or 1.0) <= budget:
