@@ -22,6 +22,8 @@ ENTRIES = 1000
 """Entries of a kind that are kept; the launcher writes at most 400."""
 TIMES = 100
 _TOLD = 20
+_FEWEST = 10
+"""Units from which their time is told while the job runs."""
 DEFAULT = "default"
 """The launcher's name for the program as it is."""
 T = TypeVar("T", bound=Model)
@@ -183,11 +185,27 @@ def _plain(value: object) -> Any:
     return (excerpt(value, 300) or "-") if isinstance(value, str) else value
 
 
+def progress(text: str, units: int | None) -> str | None:
+    """Return how far a job is, by the end of a record, as a clause; None where nothing is known yet.
+
+    ``units`` is how many there are in all, where that is known.
+    """
+    counted = next(iter(parse_tuning([text], 1).counted), None)
+    if counted is None or not counted.steady or counted.units < _FEWEST:
+        return None
+    total = f" of {units}" if units is not None and units >= counted.units else ""
+    words = f"{counted.units}{total} {_plural(counted.unit, counted.units)}, {1 / counted.steady:.3g} a second"
+    if not total or units is None:
+        return words
+    left = round((units - counted.units) * counted.steady)
+    return f"{words}, about {left // 3600}:{left // 60 % 60:02d}:{left % 60:02d} to go"
+
+
 def lines(tuning: Tuning) -> Iterator[str]:
     """Yield what was counted and tried, one line each, for people."""
     for counted in tuning.counted[:_TOLD]:
         steady = "" if counted.steady is None else f", {_duration(counted.steady)} each"
-        yield f"{counted.name}: {counted.units} {counted.unit}{'' if counted.units == 1 else 's'}{steady}"
+        yield f"{counted.name}: {counted.units} {_plural(counted.unit, counted.units)}{steady}"
     for trial in tuning.trials[:_TOLD]:
         yield f"tried {_trial_words(trial)}"
     for settled in tuning.settled[-_TOLD:]:
@@ -212,6 +230,10 @@ def _trial_words(trial: Trial) -> str:
 
 def _name(levers: Sequence[str]) -> str:
     return " + ".join(levers) or "the default"
+
+
+def _plural(noun: str, count: int) -> str:
+    return noun if count == 1 else f"{noun}{'es' if noun.endswith('ch') else 's'}"
 
 
 def _duration(seconds: float) -> str:

@@ -10,10 +10,13 @@ import yaml
 
 from jobplans import plan
 from modak.jobs.control import Jobs
-from modak.jobs.tuning import BYTES, FILES, lines, parse_tuning
+from modak.jobs.settings import Patience
+from modak.jobs.tuning import BYTES, FILES, lines, parse_tuning, progress
 from modak.model.job import JobResult, Tuning
 from modak.model.plan import Launch
 from modak.terminal import visible
+from modak.transport.local import LocalTransport
+from transports import Notes
 
 DATA = Path(__file__).parents[2] / "data" / "launch"
 ODD = yaml.safe_load((DATA / "odd_records.yaml").read_text())
@@ -120,6 +123,26 @@ def test_odd_entries_are_counted_and_left_out(case: dict[str, Any]) -> None:
     assert tuning.peak_memory == 1000000
     shown = "\n".join(lines(tuning))
     assert visible(shown) == shown
+
+
+def test_progress_is_told_while_the_job_runs(tmp_path: Path, hasty: Patience) -> None:
+    state = RECORD[6:7]
+    (tmp_path / "record").write_text(text(RECORD[:3] * 20 + state))
+    line = f"mkdir ../launch/record && cp {tmp_path}/record ../launch/record/host-1.jsonl && sleep 1"
+    made = plan(["sh", "-c", line], tmp_path / "space")
+    made = made.model_copy(update={"launch": Launch(trials="live", units=220)})
+    notes = Notes()
+    jobs = Jobs(LocalTransport(), patience=hasty, reporter=notes)
+    present = jobs.present(made)
+    jobs.wait([present])
+    told = [notice for notice in notes.notices if " calls" in notice]
+    assert told == [f"job {present.job.id}: 100 of 220 calls, 2 a second, about 0:01:00 to go"]
+
+
+def test_progress_of_odd_records() -> None:
+    assert progress("", 5) is None and progress("cut off}\n{", 5) is None
+    assert progress(text(RECORD[6:]), None) == "100 calls, 2 a second"
+    assert progress(text(RECORD[6:]), 50) == "100 calls, 2 a second"
 
 
 def test_the_process_that_did_the_work_is_told_of() -> None:
