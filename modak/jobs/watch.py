@@ -280,7 +280,7 @@ class Watch:
 
     def _tell_progress(self, watched: _Watched, text: str) -> None:
         """Tell how far a running job is, as the launcher has counted: once that is known, and then now and then."""
-        launch, now = watched.job.plan.launch, self._patience.clock()
+        launch, now = watched.job.plan.chosen.launch, self._patience.clock()
         if launch is None or not text or watched.end is not None:
             return
         if watched.progress is not None and now - watched.progress < self._patience.remind:

@@ -1,11 +1,10 @@
 """What travels into the application's interpreter: levers that are on there, and levers to try while it runs."""
 
-from modak.catalogue.catalogue import Catalogue
 from modak.model.deployment import Deployment
 from modak.model.plan import Launch, Prediction, Resources
 from modak.optimiser.candidates import Enumerator
 from modak.optimiser.conditions import no_launch
-from modak.optimiser.options import LeverSet, Option, Place
+from modak.optimiser.options import LeverSet, Option
 
 FRAMEWORKS = frozenset({"pytorch", "onnxruntime"})
 """Those in whose programs levers can be tried live."""
@@ -13,14 +12,13 @@ _COUNTED = frozenset({"step", "batch", "call"})
 """Units of a workload that are what the launcher counts."""
 
 
-def launch_of(
-    deployment: Deployment, place: Place, levers: LeverSet, resources: Resources, catalogue: Catalogue
-) -> Launch | None:
-    """Return what the launcher is told; None where it has nothing to do, and then it does not travel.
+def launch_of(deployment: Deployment, enumerator: Enumerator, levers: LeverSet, resources: Resources) -> Launch | None:
+    """Return what the launcher is told at the enumerator's place; None where it has nothing to do and does not travel.
 
     Nothing is tried where the request names the one configuration to run, where a lever that could be tried is on
     already, and where several ranks would have to switch at the same unit.
     """
+    catalogue, place = enumerator.catalogue, enumerator.place
     chosen = [catalogue.levers[name] for name in levers]
     on = [lever.name for lever in chosen if lever.launch is not None]
     request, workload = deployment.request, deployment.application.workload
@@ -33,7 +31,7 @@ def launch_of(
         and not any(lever.launch == "live" for lever in chosen)
         and no_launch(place) is None
     )
-    candidates = _candidates(deployment, place, levers, catalogue) if tries else []
+    candidates = _candidates(enumerator, levers) if tries else []
     if not candidates and not on:
         return None
     return Launch(
@@ -45,9 +43,9 @@ def launch_of(
     )
 
 
-def _candidates(deployment: Deployment, place: Place, levers: LeverSet, catalogue: Catalogue) -> list[str]:
+def _candidates(enumerator: Enumerator, levers: LeverSet) -> list[str]:
     """Return the levers that may be tried, those that a chosen one excludes left out."""
-    faults = Enumerator(catalogue, deployment, place).faults
+    catalogue, faults = enumerator.catalogue, enumerator.faults
     taken = {catalogue.levers[name].group for name in levers}
     return [
         lever.name

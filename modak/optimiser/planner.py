@@ -65,8 +65,7 @@ def make_plan(
     outcome = _decided(deployment, facts, catalogue, measurements, model, unavailable or {})
     decision = outcome.decision
     builder = _Builder(deployment, outcome.places, sources, catalogue, outcome.resources, facts)
-    place = outcome.places.by_option()[decision.chosen.with_levers(())]
-    launch = launch_of(deployment, place, decision.chosen.levers, outcome.resources, catalogue)
+    chosen = builder.candidate(decision.chosen)
     return Plan(
         created=now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         name=deployment.job.name or deployment.application.name,
@@ -77,14 +76,15 @@ def make_plan(
         job=deployment.job,
         facts=facts.lasting(),
         sources=list(sources),
-        chosen=builder.candidate(decision.chosen),
+        chosen=chosen,
         prediction=decision.predictions[decision.chosen],
         default=outcome.choice.default.name,
-        launch=launch,
         gain=decision.gain,
-        reason="; ".join([decision.reason, *outcome.remarks, *will_try(launch)]),
+        reason="; ".join([decision.reason, *outcome.remarks, *will_try(chosen.launch)]),
         alternatives=[
-            Ranked(candidate=builder.candidate(option), prediction=told(option, prediction, decision.chosen, launch))
+            Ranked(
+                candidate=builder.candidate(option), prediction=told(option, prediction, decision.chosen, chosen.launch)
+            )
             for option, prediction in decision.predictions.items()
             if option != decision.chosen
         ],
@@ -270,6 +270,7 @@ class _Builder:
         self.sources = sources
         self.catalogue = catalogue
         self.resources = resources
+        self._enumerators: dict[Option, Enumerator] = {}
 
     def candidate(self, option: Option) -> Candidate:
         """Return ``option`` with all that is needed to run it."""
@@ -290,10 +291,17 @@ class _Builder:
             preload=[lever.preload for lever in chosen if lever.preload],
             launcher=launcher,
             launcher_text=self._launcher_text(launcher),
+            launch=launch_of(self.deployment, self._enumerator(place), option.levers, self.resources),
             argv=[*self._argv(place, launcher), *(engine.arguments if engine else [])],
             resources=self._resources(next((lever.threads for lever in chosen if lever.threads), None)),
             rank_start=self._rank_start(place),
         )
+
+    def _enumerator(self, place: Place) -> Enumerator:
+        option = place.option(())
+        if option not in self._enumerators:
+            self._enumerators[option] = Enumerator(self.catalogue, self.deployment, place)
+        return self._enumerators[option]
 
     def _rank_start(self, place: Place) -> RankStart | None:
         start = rank_start(self.deployment, self.facts, place.image, self.resources.ranks)

@@ -44,8 +44,8 @@ def _head(plan: Plan) -> list[str]:
         lines += _labelled("sets", "  ".join(f"{k}={v}" for k, v in sorted(chosen.environment.items())))
     if chosen.preload:
         lines += _labelled("preloads", " ".join(chosen.preload))
-    if plan.launch is not None and plan.launch.candidates:
-        tried = ", ".join(plan.launch.candidates)
+    if plan.chosen.launch is not None and plan.chosen.launch.candidates:
+        tried = ", ".join(plan.chosen.launch.candidates)
         lines += _labelled("tries", f"while the program runs, losing at most 5% of its time on it: {tried}")
     return lines
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobplans import plan
+from jobplans import plan, with_launch
 from modak.jobs.control import Jobs
 from modak.jobs.settings import Patience
 from modak.model.plan import Launch, Plan
@@ -40,7 +40,7 @@ def launched(**job: object) -> Plan:
         polling=Polling(first=0.3, maximum=1.0),
         job=job,
     )
-    return made.model_copy(update={"launch": Launch(trials="live", candidates=["pytorch-compile"])})
+    return with_launch(made, Launch(trials="live", candidates=["pytorch-compile"]))
 
 
 def test_a_job_with_the_launcher(jobs: Jobs, tmp_path: Path) -> None:

@@ -109,12 +109,12 @@ def test_what_was_tried_on_another_object_is_not_recorded(records):
 def test_the_next_plan_chooses_the_fastest(records):
     before, table = plan(), Table(records([LAST, BOTH, WRONG]))
     after = plan(table)
-    assert before.chosen.name == "as-is" and before.launch.trials == "live"
+    assert before.chosen.name == "as-is" and before.chosen.launch.trials == "live"
     assert "will be tried while it runs" in before.reason
     possible = {ranked.candidate.name: ranked.prediction for ranked in before.alternatives}
     assert possible["pytorch-channels-last"].evidence.endswith("it will be tried while the job runs")
     assert after.chosen.name == "pytorch-channels-last+pytorch-autocast-bf16"
-    assert (after.launch.levers, after.launch.trials) == (after.chosen.levers, "none")
+    assert (after.chosen.launch.levers, after.chosen.launch.trials) == (after.chosen.levers, "none")
     assert after.prediction.basis == "trial"
     assert after.prediction.seconds == pytest.approx(8.0 + 100 * 0.25, rel=0.05)
     assert after.gain.ratio == pytest.approx(108 / 33, rel=0.05)
