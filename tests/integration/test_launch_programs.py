@@ -58,6 +58,39 @@ def test_the_training_example_is_counted_and_its_workers_are_not(tmp_path):
     assert [entry["variant"] for entry in of(done, "chosen")] == ["pytorch-fused-optimizer"]
 
 
+def test_levers_are_tried_in_the_training_example(tmp_path):
+    needs("torch")
+    script = EXAMPLES / "pytorch-training" / "train.py"
+    config = {**LIVE, "trials": {**LIVE["trials"], "candidates": ["pytorch-fused-optimizer"]}}
+    done = launch([sys.executable, str(script), "--epochs", "1", "--samples", "640", "--batch", "16"], tmp_path, config)
+    assert done.returncode == 0, done.stderr
+    assert not of(done, "no_trials")
+    (trial, *_) = of(done, "trial")
+    assert trial["variant"] == "pytorch-fused-optimizer" and len(trial["times"]) >= 3
+
+
+CLOSURE = """
+import torch
+weight = torch.nn.Parameter(torch.ones(4))
+optimizer = torch.optim.SGD([weight], lr=0.01)
+def closure():
+    optimizer.zero_grad()
+    loss = (weight**2).sum()
+    loss.backward()
+    return loss
+for step in range(5):
+    optimizer.step(closure)
+"""
+
+
+def test_an_optimizer_that_calls_a_closure_is_only_counted(script, tmp_path):
+    needs("torch")
+    done = launch(script(CLOSURE), tmp_path, LIVE)
+    assert done.returncode == 0, done.stderr
+    assert states(done)["training: SGD"]["units"] == 5
+    assert not of(done, "trying")
+
+
 def test_under_torchrun_the_ranks_are_counted_and_try_nothing(tmp_path):
     needs("torch")
     torchrun = shutil.which("torchrun", path=str(Path(sys.executable).parent))
