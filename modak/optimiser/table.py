@@ -127,7 +127,7 @@ def _aligned(rows: Sequence[tuple[str, str, str, str, str]]) -> list[str]:
         aligned = [cell.rjust(width) for cell, width in zip(cells[:3], widths[1:4], strict=True)]
         tail = "  ".join([*aligned, cells[3]])
         if len(name) > widths[0]:
-            lines += _wrapped(name.strip(), name[:2], "    ")
+            lines += _wrapped(name[2:], name[:2], "    ")
             name = ""
         lines.append(f"{name:<{widths[0]}}  {tail}".rstrip())
     return lines

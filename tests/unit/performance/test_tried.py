@@ -120,6 +120,8 @@ def test_the_next_plan_chooses_the_fastest(records):
     assert after.gain.ratio == pytest.approx(108 / 33, rel=0.05)
     assert "tried here while a job ran" in after.reason
     assert " trial" in render(after)
+    long = after.model_copy(update={"chosen": after.chosen.model_copy(update={"name": "+".join(["lever"] * 20)})})
+    assert "\n* lever+" in render(long)
     assert after.tag() != before.tag()
 
 
