@@ -8,9 +8,10 @@ from modak.errors import ModakError
 from modak.images.reference import parse
 from modak.jobs.results import declared_outputs
 from modak.model.deployment import Deployment
-from modak.model.nodes import node_of, partition_of, resources_of
+from modak.model.nodes import node_of, partition_of
 from modak.model.target import Facts
 from modak.optimiser.candidates import check_names
+from modak.optimiser.resources import resources_of
 
 _KEYED = re.compile(r"(?P<key>(?:application|target|request|job)(?:\.\w+)*):? (?P<sentence>.*)", re.DOTALL)
 

@@ -18,8 +18,8 @@ class PlaybookOptions(Model):
 
     force: bool = False
     """Plan again and run again although nothing has changed."""
-    record: bool = False
-    """Add what the completed job took to the user's measurements."""
+    record: bool | None = None
+    """Add what the completed job took to the user's measurements; what it has tried alone, where nothing is said."""
     wait: bool = True
     """Wait for the end of the job and fetch its results."""
     timeout_seconds: NonNegative = 0

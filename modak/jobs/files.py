@@ -160,7 +160,7 @@ def _cksum(data: bytes) -> int:
 
 def _launch(plan: Plan) -> list[Upload]:
     """Return what works inside the application's interpreter."""
-    if plan.launch is None:
+    if plan.chosen.launch is None:
         return []
     return [Upload(path, content) for path, content in launching.files(plan).items()]
 

@@ -30,9 +30,9 @@ exec "$@"'''
 
 def files(plan: Plan) -> dict[str, bytes]:
     """Return what travels, by its path below the job's folder; nothing for a program that is left to itself."""
-    if plan.launch is None:
+    if plan.chosen.launch is None:
         return {}
-    return {BUNDLE: bundle.archive(), CONFIG: _config(plan.launch, array=plan.job.array is not None).encode()}
+    return {BUNDLE: bundle.archive(), CONFIG: _config(plan.chosen.launch, array=plan.job.array is not None).encode()}
 
 
 def starter(plan: Plan, directory: str) -> list[str]:
@@ -40,10 +40,10 @@ def starter(plan: Plan, directory: str) -> list[str]:
 
     ``directory`` is the job's folder where the program sees it.
     """
-    if plan.launch is None:
+    if plan.chosen.launch is None:
         return []
     if ":" in directory:
-        if plan.launch.levers:
+        if plan.chosen.launch.levers:
             raise InputError(f"target.workspace: '{directory}' holds a colon, and PYTHONPATH cannot name such a folder")
         return ["sh", "-c", _NOT_STARTED, "modak-launch"]
     return ["sh", "-c", _START, "modak-launch", *(posixpath.join(directory, name) for name in (BUNDLE, CONFIG))]

@@ -12,6 +12,7 @@ from modak.jobs.queue import cancel
 from modak.jobs.record import ExitRecord
 from modak.jobs.remote import STEP_LIMIT, call
 from modak.jobs.settings import Patience, Reporter
+from modak.jobs.tuning import progress
 from modak.model.job import ENDS, JobResult
 from modak.schedulers.base import QueueState
 from modak.terminal import excerpt
@@ -40,6 +41,8 @@ class _Watched:
     tasks: dict[str, QueueState] = field(default_factory=dict)
     """What the queue said last of each task of an array."""
     end: QueueState | None = None
+    progress: float | None = None
+    """When its progress was told last."""
     superseded: float | None = None
     """When another run was seen to have put this attempt aside."""
 
@@ -209,6 +212,7 @@ class Watch:
             alive = queue is not None and queue.state not in ENDS
             watched.end = verdict.of_job(watched.job, None if alive else queue, watched.records, watched.tasks)
         self._follow(watched, parts.get("output", ""))
+        self._tell_progress(watched, parts.get("progress", ""))
         shown = watched.end or queue
         if shown is None or (watched.end is None and shown.state in ENDS):
             return
@@ -273,6 +277,17 @@ class Watch:
             watched.since = now
         watched.asks += 1
         return watched.asks >= asks and now - watched.since >= least
+
+    def _tell_progress(self, watched: _Watched, text: str) -> None:
+        """Tell how far a running job is, as the launcher has counted: once that is known, and then now and then."""
+        launch, now = watched.job.plan.chosen.launch, self._patience.clock()
+        if launch is None or not text or watched.end is not None:
+            return
+        if watched.progress is not None and now - watched.progress < self._patience.remind:
+            return
+        if (words := progress(text, launch.units)) is not None:
+            watched.progress = now
+            self._reporter.notice(f"job {watched.job.id}: {words}")
 
     def _follow(self, watched: _Watched, text: str) -> None:
         if not watched.offset or not text:

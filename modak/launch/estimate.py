@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections import deque
-from typing import Deque, Optional
+from typing import Deque, List, Optional
 
 FEWEST = 3
 MOST = 30
@@ -34,6 +34,11 @@ class Estimate:
             return
         self._times.append(seconds)
         self.count += 1
+
+    @property
+    def times(self) -> List[float]:
+        """Return the times of the last units."""
+        return list(self._times)
 
     @property
     def median(self) -> float:

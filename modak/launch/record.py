@@ -28,7 +28,9 @@ class Record:
 
     def __init__(self, folder: Optional[str] = None) -> None:
         self._folder = folder
-        self._name = "{}-{}{}".format(_safe(socket.gethostname()), os.getpid(), SUFFIX)
+        # In containers with PID namespaces of their own, several processes of a host have the same number.
+        token = os.urandom(4).hex()
+        self._name = "{}-{}-{}{}".format(_safe(socket.gethostname()), token, os.getpid(), SUFFIX)
         self._events: List[str] = []
         self._states: Dict[str, Dict[str, Any]] = {}
         self._left_out = 0
@@ -128,11 +130,11 @@ def unfinished(folder: Optional[str]) -> List[str]:
 
 def _runs(file: str) -> bool:
     """Tell whether the process that writes a record is on this machine and still there."""
-    host, _, pid = file[: -len(SUFFIX)].rpartition("-")
-    if host != _safe(socket.gethostname()) or not pid.isdigit():
+    parts = file[: -len(SUFFIX)].rsplit("-", 2)
+    if len(parts) < 3 or parts[0] != _safe(socket.gethostname()) or not parts[2].isdigit():
         return False
     try:
-        os.kill(int(pid), 0)
+        os.kill(int(parts[2]), 0)
     except (ProcessLookupError, OverflowError):
         return False
     except OSError:  # another user's

@@ -80,6 +80,8 @@ class Search:
         self._phase = "baseline"
         self._current = DEFAULT
         self._turn = False
+        self._against = (DEFAULT.name, self._rival)
+        """What the variant is measured against: its name and its times."""
         self._fixed = False
         self._one_time = 0.0
         self._difference: Optional[float] = None
@@ -176,7 +178,7 @@ class Search:
         """Give up the variant that was being tried or that was in use."""
         if self._phase in ("check", "measure") and not self._fixed:
             self._record.fallback(self._current.name, reason)
-            self._finish(reason)
+            self._finish(reason, failed=True)
             return
         if self.current != DEFAULT:
             self._record.fallback(self.current.name, reason)
@@ -226,6 +228,7 @@ class Search:
         self._estimates[variant.name] = Estimate(skip=0 if self._checks else 1)
         if self._checks:
             self._rival = Estimate()
+        self._against = (self.best.name, self._rival)
         self._turn = False
         self._record.add("trying", of=self._name, lever=lever.name, variant=variant.name)
         self._phase = "check" if self._checks else "measure"
@@ -264,13 +267,17 @@ class Search:
         if seconds > BEATEN * default and not self.ledger.affordable(seconds - default):
             self._finish("slower in its first unit: {:.3g} s against {:.3g} s".format(seconds, default))
 
-    def _finish(self, result: str) -> None:
+    def _finish(self, result: str, failed: bool = False) -> None:
+        """Note how a trial ended; ``failed`` is whether its results, or what it did, make it unusable."""
         estimate = self._estimates[self._current.name]
         values: Dict[str, Any] = {"of": self._name, "variant": self._current.name, "result": result}
-        values["kept"] = self._current == self.best
+        values.update(kept=self._current == self.best, failed=failed)
         if estimate.count:
+            values.update(times=estimate.times, rival=self._against[0], rival_times=self._against[1].times)
             values.update(units=estimate.count, seconds=estimate.median, noise=estimate.noise)
-            values["gain"] = self._default / estimate.median
+            name, rival = self._against
+            default = rival.median if name == DEFAULT.name and rival.count else self._default
+            values["gain"] = default / estimate.median
         values.update(default=self._default, one_time=self._one_time, difference=self._difference)
         self._record.add("trial", lost=self.ledger.lost, **values)
         if not self._rival.count:
@@ -301,12 +308,14 @@ class Search:
             return
         first = self._estimates["first default"].median
         drift = {"default_first": first, "default_again": again.median, "best": rival.median}
-        self._record.add("drift", of=self._name, drift=again.median / first, **drift)
+        times = {"variant": self.best.name, "times": rival.times, "rival": DEFAULT.name, "rival_times": again.times}
+        kept = rival.beats(again)
+        self._record.add("drift", of=self._name, drift=again.median / first, kept=kept, **drift, **times)
         self.ledger.default = again.median
         self._estimates[self.best.name] = rival
         self._drift_known = True
         self._reason = "fastest of all that was tried"
-        if not rival.beats(again):
+        if not kept:
             self.best, self._rival = DEFAULT, again
             self._reason = "the default, measured again, is as fast"
         self._phase = "choose"

@@ -134,6 +134,8 @@ class Measurement(Model):
     """Versions by normalised package name."""
     hardware: Hardware
     configuration: Configuration
+    kind: Literal["trial"] | None = None
+    """``trial``: units of work of a job that tried several configurations while it ran; whole runs when absent."""
     runs: list[Run] = []
     summary: Summary | None = None
     provenance: Provenance

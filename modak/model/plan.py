@@ -23,8 +23,11 @@ from modak.model.image import Architecture, Digest, ImageAccelerator, MpiFamily
 from modak.model.request import JobOptions, Request
 from modak.model.target import Facts, Target
 
-Basis = Literal["measurement", "model", "rule", "none"]
-"""What a prediction rests on, best first; ``none`` means that no time can be told."""
+Basis = Literal["measurement", "trial", "model", "rule", "none"]
+"""What a prediction rests on, best first: whole runs, units that were tried while a job ran, the time model, a ratio
+from elsewhere; ``none`` means that no time can be told."""
+TIMED: frozenset[Basis] = frozenset({"measurement", "trial", "model"})
+"""Those whose seconds are meant as such."""
 
 
 class Source(Model):
@@ -76,6 +79,21 @@ class RankStart(Model):
     """What ``srun --mpi`` is given for either kind of library; empty where ``target.mpi_type`` says it."""
 
 
+class Launch(Model):
+    """What works inside the application's Python interpreter; see docs/launch.md."""
+
+    levers: list[Name] = []
+    """The chosen candidate's levers that are switched on there, from the start."""
+    trials: Literal["none", "live"] = "none"
+    """``live``: the candidates are tried while the program runs."""
+    numerics: Literal["exact", "relaxed"] = "exact"
+    """Whether levers that change results may be tried."""
+    candidates: list[Name] = []
+    """Levers to try, in their order."""
+    units: Positive | None = None
+    """Units of work in the whole program, as far as the workload tells what the launcher counts."""
+
+
 class Candidate(Model):
     """One way to run the application."""
 
@@ -93,26 +111,13 @@ class Candidate(Model):
     """File name, below ``launchers/`` in the working directory, of a wrapper that starts the script."""
     launcher_text: Text | None = None
     """The wrapper's content, where a site's catalogue brought it; modak has the others."""
+    launch: Launch | None = None
+    """What travels into the application's interpreter; None for a program that is left to itself."""
     argv: list[Text] = []
     """The final command line, relative to the working directory."""
     resources: Resources = Resources()
     rank_start: RankStart | None = None
     """None for one rank, for ranks that do not use MPI, and for a program that starts its ranks itself."""
-
-
-class Launch(Model):
-    """What works inside the application's Python interpreter; see docs/launch.md."""
-
-    levers: list[Name] = []
-    """The chosen candidate's levers that are switched on there, from the start."""
-    trials: Literal["none", "live"] = "none"
-    """``live``: the candidates are tried while the program runs."""
-    numerics: Literal["exact", "relaxed"] = "exact"
-    """Whether levers that change results may be tried."""
-    candidates: list[Name] = []
-    """Levers to try, in their order."""
-    units: Positive | None = None
-    """Units of work in the whole program, as far as the workload tells what the launcher counts."""
 
 
 class Gain(Model):
@@ -213,8 +218,6 @@ class Plan(Model):
     prediction: Prediction
     default: Line
     """Name of the candidate that would run without modak."""
-    launch: Launch | None = None
-    """What travels into the application's interpreter; None for a program that is left to itself."""
     gain: Gain | None = None
     reason: Text
     """One sentence: why the chosen one."""
@@ -244,8 +247,9 @@ class Plan(Model):
             ),
             "job": self.job.model_dump(mode="json", exclude={"retry"}),
             "sources": [s.model_dump(mode="json") for s in self.sources],
-            # How ranks are started follows from the rest and from what the target has installed.
-            "chosen": self.chosen.model_dump(mode="json", exclude={"rank_start"}),
+            # How ranks are started follows from the rest and from what the target has installed; of the launcher the
+            # levers that are on stand in the candidate's own.
+            "chosen": self.chosen.model_dump(mode="json", exclude={"rank_start", "launch"}),
         }
         # Left out where there is none, so that a job without secrets keeps the fingerprint that it had before them.
         if not self.application.secret_environment:
@@ -253,7 +257,8 @@ class Plan(Model):
         if self.secrets:
             what["secrets"] = dict(self.secrets)
         # Trials of exact levers leave the results as they are: that job is the same with and without them.
-        if self.launch is not None and self.launch.trials != "none" and self.launch.numerics == "relaxed":
+        launch = self.chosen.launch
+        if launch is not None and launch.trials != "none" and launch.numerics == "relaxed":
             what["trials"] = "relaxed"
         return sha256_of(what)
 

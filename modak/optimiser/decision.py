@@ -1,10 +1,11 @@
 """The decision: measured beats model beats rule, and the default stays where nothing is known to be faster."""
 
 from dataclasses import dataclass
+from typing import get_args
 
 from modak.errors import InfeasibleError
 from modak.model.deployment import Deployment
-from modak.model.plan import Basis, Gain, Prediction, Rejected
+from modak.model.plan import TIMED, Basis, Gain, Prediction, Rejected
 from modak.optimiser.candidates import Choice
 from modak.optimiser.knowledge import Comparison, Knowledge
 from modak.optimiser.options import Option
@@ -12,9 +13,10 @@ from modak.optimiser.prediction import predict
 from modak.performance.statistics import Interval
 from modak.util.text import plural
 
-_RANK = {"measurement": 0, "model": 1, "rule": 2, "none": 3}
+_RANK = {basis: rank for rank, basis in enumerate(get_args(Basis))}
 _WORDS: dict[Basis, str] = {
     "measurement": "measured here",
+    "trial": "tried here while a job ran",
     "model": "by the model",
     "rule": "carried over from other conditions",
 }
@@ -72,7 +74,7 @@ def _fastest(predictions: dict[Option, Prediction], rejected: list[Rejected]) ->
 def _over_limit(prediction: Prediction, deployment: Deployment, nodes: int, price: float | None) -> str | None:
     """Limits are checked only against predictions that are meant as seconds."""
     seconds, job = prediction.seconds, deployment.job
-    if seconds is None or prediction.basis not in ("measurement", "model"):
+    if seconds is None or prediction.basis not in TIMED:
         return None
     if job.wall_time is not None and seconds > job.wall_time:
         return f"it is predicted to take {seconds:.4g} s, over the wall time of {job.wall_time} s"

@@ -77,6 +77,10 @@ class Sample:
             self._moments = Moments.of_parts(parts) if self._series else parts[0] if parts else self.summaries[0]
         return self._moments
 
+    def tried(self) -> bool:
+        """Tell whether all of it was tried while jobs ran."""
+        return all(isinstance(record, Measurement) and record.kind == "trial" for record in self.records)
+
     def interval(self) -> Interval:
         """Return the seconds of the whole run with the interval of one more."""
         return prediction_interval(self.moments())
@@ -101,6 +105,8 @@ class Comparison(NamedTuple):
     differences: frozenset[str]
     place: str
     """Hardware that it was measured on, in words."""
+    tried: bool = False
+    """Whether one of them was only tried while jobs ran."""
 
     @property
     def direct(self) -> bool:
@@ -220,7 +226,7 @@ class Evidence:
         """Return time of ``one`` over time of ``other``, from the conditions most like those at hand."""
         if one in self.direct and other in self.direct:
             a, b = self.direct[one], self.direct[other]
-            return Comparison(_ratio(a, b), frozenset(), place_of(b.records[0]))
+            return Comparison(_ratio(a, b), frozenset(), place_of(b.records[0]), a.tried() or b.tried())
         best: tuple[float, Setting, Comparison] | None = None
         for setting, table in self.tables.items():
             edge = table.compare(one, other)

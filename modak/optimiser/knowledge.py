@@ -42,7 +42,8 @@ class Knowledge:
     def _compare(self, one: Option, other: Option) -> Comparison | None:
         measured = self.evidence.compare(one, other)
         if measured is not None and measured.direct:
-            return Comparison(measured.ratio, "measurement", f"measured on {measured.place}")
+            basis: Basis = "trial" if measured.tried else "measurement"
+            return Comparison(measured.ratio, basis, f"{'tried' if measured.tried else 'measured'} on {measured.place}")
         modelled = self.modelled.ratio(one, other) if self.modelled else None
         if modelled is not None and (measured is None or _width(modelled) <= _width(measured.ratio)):
             return Comparison(modelled, "model", "predicted by the time model")

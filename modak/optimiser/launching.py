@@ -1,11 +1,10 @@
 """What travels into the application's interpreter: levers that are on there, and levers to try while it runs."""
 
-from modak.catalogue.catalogue import Catalogue
 from modak.model.deployment import Deployment
-from modak.model.plan import Launch, Resources
+from modak.model.plan import Launch, Prediction, Resources
 from modak.optimiser.candidates import Enumerator
 from modak.optimiser.conditions import no_launch
-from modak.optimiser.options import LeverSet, Place
+from modak.optimiser.options import LeverSet, Option
 
 FRAMEWORKS = frozenset({"pytorch", "onnxruntime"})
 """Those in whose programs levers can be tried live."""
@@ -13,14 +12,13 @@ _COUNTED = frozenset({"step", "batch", "call"})
 """Units of a workload that are what the launcher counts."""
 
 
-def launch_of(
-    deployment: Deployment, place: Place, levers: LeverSet, resources: Resources, catalogue: Catalogue
-) -> Launch | None:
-    """Return what the launcher is told; None where it has nothing to do, and then it does not travel.
+def launch_of(deployment: Deployment, enumerator: Enumerator, levers: LeverSet, resources: Resources) -> Launch | None:
+    """Return what the launcher is told at the enumerator's place; None where it has nothing to do and does not travel.
 
     Nothing is tried where the request names the one configuration to run, where a lever that could be tried is on
     already, and where several ranks would have to switch at the same unit.
     """
+    catalogue, place = enumerator.catalogue, enumerator.place
     chosen = [catalogue.levers[name] for name in levers]
     on = [lever.name for lever in chosen if lever.launch is not None]
     request, workload = deployment.request, deployment.application.workload
@@ -33,7 +31,7 @@ def launch_of(
         and not any(lever.launch == "live" for lever in chosen)
         and no_launch(place) is None
     )
-    candidates = _candidates(deployment, place, levers, catalogue) if tries else []
+    candidates = _candidates(enumerator, levers) if tries else []
     if not candidates and not on:
         return None
     return Launch(
@@ -45,12 +43,30 @@ def launch_of(
     )
 
 
-def _candidates(deployment: Deployment, place: Place, levers: LeverSet, catalogue: Catalogue) -> list[str]:
+def _candidates(enumerator: Enumerator, levers: LeverSet) -> list[str]:
     """Return the levers that may be tried, those that a chosen one excludes left out."""
-    faults = Enumerator(catalogue, deployment, place).faults
+    catalogue, faults = enumerator.catalogue, enumerator.faults
     taken = {catalogue.levers[name].group for name in levers}
     return [
         lever.name
         for lever in catalogue.levers.values()
         if lever.launch == "live" and lever.name not in faults and lever.group not in taken
     ]
+
+
+def will_try(launch: Launch | None) -> list[str]:
+    """Return the clause of the reason that says what is tried."""
+    count = len(launch.candidates) if launch is not None else 0
+    if not count:
+        return []
+    return [f"{count} lever{'s' if count > 1 else ''} that may be faster will be tried while it runs"]
+
+
+def told(option: Option, prediction: Prediction, chosen: Option, launch: Launch | None) -> Prediction:
+    """Return the prediction with the word that an option of which nothing is known will be tried while the job runs."""
+    if prediction.basis != "none" or launch is None or option.with_levers(()) != chosen.with_levers(()):
+        return prediction
+    added = set(option.levers) - set(chosen.levers)
+    if not added or not added <= set(launch.candidates) or not set(chosen.levers) <= set(option.levers):
+        return prediction
+    return prediction.model_copy(update={"evidence": f"{prediction.evidence}; it will be tried while the job runs"})

@@ -13,6 +13,7 @@ from modak.model.deployment import Deployment
 from modak.model.measurement import Ratio
 from modak.model.nodes import node_of, partition_of
 from modak.model.plan import (
+    TIMED,
     Candidate,
     Image,
     Plan,
@@ -29,7 +30,7 @@ from modak.optimiser.candidates import Choice, Enumerator, check_names
 from modak.optimiser.decision import Decision, decide
 from modak.optimiser.evidence import Evidence
 from modak.optimiser.knowledge import Knowledge
-from modak.optimiser.launching import launch_of
+from modak.optimiser.launching import launch_of, told, will_try
 from modak.optimiser.modelled import Modelled, usable_model
 from modak.optimiser.options import Option, Place
 from modak.optimiser.places import Places, places_of
@@ -66,7 +67,7 @@ def make_plan(
     outcome = _decided(deployment, facts, catalogue, measurements, model, unavailable or {})
     decision = outcome.decision
     builder = _Builder(deployment, outcome.places, sources, catalogue, outcome.resources, facts)
-    place = outcome.places.by_option()[decision.chosen.with_levers(())]
+    chosen = builder.candidate(decision.chosen)
     return Plan(
         created=now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         name=deployment.job.name or deployment.application.name,
@@ -77,14 +78,15 @@ def make_plan(
         job=deployment.job,
         facts=facts.lasting(),
         sources=list(sources),
-        chosen=builder.candidate(decision.chosen),
+        chosen=chosen,
         prediction=decision.predictions[decision.chosen],
         default=outcome.choice.default.name,
-        launch=launch_of(deployment, place, decision.chosen.levers, outcome.resources, catalogue),
         gain=decision.gain,
-        reason="; ".join([decision.reason, *outcome.remarks]),
+        reason="; ".join([decision.reason, *outcome.remarks, *will_try(chosen.launch)]),
         alternatives=[
-            Ranked(candidate=builder.candidate(option), prediction=prediction)
+            Ranked(
+                candidate=builder.candidate(option), prediction=told(option, prediction, decision.chosen, chosen.launch)
+            )
             for option, prediction in decision.predictions.items()
             if option != decision.chosen
         ],
@@ -152,8 +154,8 @@ def _decided(
         _without(unavailable),
         _budget(deployment, decision, resources, node.price),
     ]
-    told = [remark for remark in remarks if remark is not None]
-    return _Outcome(found.places, choice, decision, resources, told, modelled.version if modelled else None)
+    clauses = [remark for remark in remarks if remark is not None]
+    return _Outcome(found.places, choice, decision, resources, clauses, modelled.version if modelled else None)
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,7 @@ def _without(unavailable: Mapping[str, str]) -> str | None:
 def _budget(deployment: Deployment, decision: Decision, resources: Resources, price: float | None) -> str | None:
     """Tell that nobody knows whether the budget is kept: no time is known, and the wall time may cost more."""
     budget, wall_time = deployment.request.budget, deployment.job.wall_time
-    known = decision.predictions[decision.chosen].basis in ("measurement", "model")
+    known = decision.predictions[decision.chosen].basis in TIMED
     if budget is None or known:
         return None
     if wall_time is not None and wall_time * resources.nodes / 3600 * (price or 1.0) <= budget:
@@ -271,6 +273,7 @@ class _Builder:
         self.sources = sources
         self.catalogue = catalogue
         self.resources = resources
+        self._enumerators: dict[Option, Enumerator] = {}
 
     def candidate(self, option: Option) -> Candidate:
         """Return ``option`` with all that is needed to run it."""
@@ -291,10 +294,17 @@ class _Builder:
             preload=[lever.preload for lever in chosen if lever.preload],
             launcher=launcher,
             launcher_text=self._launcher_text(launcher),
+            launch=launch_of(self.deployment, self._enumerator(place), option.levers, self.resources),
             argv=[*self._argv(place, launcher), *(engine.arguments if engine else [])],
             resources=self._resources(next((lever.threads for lever in chosen if lever.threads), None)),
             rank_start=self._rank_start(place),
         )
+
+    def _enumerator(self, place: Place) -> Enumerator:
+        option = place.option(())
+        if option not in self._enumerators:
+            self._enumerators[option] = Enumerator(self.catalogue, self.deployment, place)
+        return self._enumerators[option]
 
     def _rank_start(self, place: Place) -> RankStart | None:
         start = rank_start(self.deployment, self.facts, place.image, self.resources.ranks)

@@ -64,8 +64,10 @@ def _foreign(sample: Sample, place: str, units: int, gain: Gain | None) -> Predi
 
 def _direct(sample: Sample, units: int, gain: Gain | None) -> Prediction:
     times = f" {sample.count()} times" if sample.count() else ""
-    evidence = f"measured{times} on {place_of(sample.records[0])}, {_dates(sample)}"
-    prediction = _prediction(sample.interval(), units, gain, "measurement", evidence)
+    tried = sample.tried()
+    words = f"units of it were tried{times} while jobs ran" if tried else f"measured{times}"
+    evidence = f"{words} on {place_of(sample.records[0])}, {_dates(sample)}"
+    prediction = _prediction(sample.interval(), units, gain, "trial" if tried else "measurement", evidence)
     if not sample.phases or not all(p.told_apart for p in sample.phases):
         return prediction
     return prediction.model_copy(

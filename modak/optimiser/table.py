@@ -45,8 +45,8 @@ def _head(plan: Plan) -> list[str]:
         lines += _labelled("sets", "  ".join(f"{k}={v}" for k, v in sorted(chosen.environment.items())))
     if chosen.preload:
         lines += _labelled("preloads", " ".join(chosen.preload))
-    if plan.launch is not None and plan.launch.candidates:
-        tried = ", ".join(plan.launch.candidates)
+    if plan.chosen.launch is not None and plan.chosen.launch.candidates:
+        tried = ", ".join(plan.chosen.launch.candidates)
         lines += _labelled("tries", f"while the program runs, losing at most 5% of its time on it: {tried}")
     return lines
 
@@ -124,7 +124,7 @@ def _aligned(rows: Sequence[tuple[str, str, str, str, str]]) -> list[str]:
         aligned = [cell.rjust(width) for cell, width in zip(cells[:3], widths[1:4], strict=True)]
         tail = "  ".join([*aligned, cells[3]])
         if len(name) > widths[0]:
-            lines += _wrapped(name.strip(), name[:2], "    ")
+            lines += _wrapped(name[2:], name[:2], "    ")
             name = ""
         lines.append(f"{name:<{widths[0]}}  {tail}".rstrip())
     return lines

@@ -19,23 +19,26 @@ from modak.model.job import JobResult
 from modak.model.measurement import Configuration, Hardware, Measurement, Provenance, Run
 from modak.model.nodes import node_of, partition_of
 from modak.model.plan import Plan
+from modak.performance.trials import tried
 
 PLAN, JOB = "plan.json", "job.json"
 FIRST, LATER = "first_epoch_seconds", "later_epoch_seconds"
 """Keys of the metrics under which an application usually tells its units' seconds."""
+MOST_UNITS = 1000
+"""Units of a workload that are recorded one by one."""
 T = TypeVar("T", bound=BaseModel)
 
 
 def add_results(
     folders: Sequence[Path], catalogue: Catalogue, store: str | None = None, *, first: str = FIRST, later: str = LATER
 ) -> tuple[int, int, str]:
-    """Add the measurements of the jobs whose results lie in ``folders`` to the ``store``; see ``record_of``.
+    """Add the measurements of the jobs whose results lie in ``folders`` to the ``store``; see ``records_of``.
 
     Return how many were new, how many it had already, and the store's name.
     """
     from modak.performance.store import Store
 
-    records = [record_of(folder, catalogue, first=first, later=later) for folder in folders]
+    records = [one for folder in folders for one in records_of(folder, catalogue, first=first, later=later)]
     opened = Store(store)
     try:
         return (*opened.add(records), opened.name)
@@ -49,12 +52,12 @@ def check_recordable(plan: Plan, origin: str) -> None:
         raise InputError(f"{origin}: application.workload.model is missing, by which measurements are found")
 
 
-def record_of(folder: Path, catalogue: Catalogue, *, first: str = FIRST, later: str = LATER) -> Measurement:
-    """Return the measurement of the job whose results lie in ``folder``.
+def records_of(folder: Path, catalogue: Catalogue, *, first: str = FIRST, later: str = LATER) -> list[Measurement]:
+    """Return the measurements of the job whose results lie in ``folder``: one, or one for each configuration tried.
 
     ``first`` and ``later`` are the keys of the metrics under which the application tells the seconds of its first unit
-    and of each later one; where it does not, only the whole is known. InputError when the job did not complete, or the
-    workload has no name.
+    and of each later one; where it does not, the launcher may, and else only the whole is known. InputError when the
+    job did not complete, or the workload has no name.
     """
     plan, job = _read(folder / PLAN, Plan), _read(folder / JOB, JobResult)
     if job.tag != plan.tag():
@@ -65,11 +68,24 @@ def record_of(folder: Path, catalogue: Catalogue, *, first: str = FIRST, later: 
         raise InputError(f"{folder / JOB}: seconds: the job's script measured none, or its clock was set meanwhile")
     check_recordable(plan, str(folder / PLAN))
     try:
-        return _measurement(plan, job, job.seconds, catalogue, (first, later), str(folder / JOB))
+        whole = _measurement(plan, job, job.seconds, catalogue, (first, later), str(folder / JOB))
+        # A job that went on with what it had tried is a run of no configuration.
+        found = tried(whole, plan, job, catalogue) if job.tuning is not None else []
+        return found or ([] if _went_on_with_others(job) else [whole])
     except ValidationError as error:
         raise InputError("\n".join(fault_lines(error, Measurement, origin=str(folder / JOB)))) from None
     except (OverflowError, OSError, ValueError):
         raise InputError(f"{folder / JOB}: the job's times are no times of a clock that is set") from None
+
+
+def _went_on_with_others(job: JobResult) -> bool:
+    return job.tuning is not None and any(trial.kept for trial in job.tuning.trials)
+
+
+def has_trials(result: JobResult) -> bool:
+    """Return whether a job leaves measurements of what it tried."""
+    tuning = result.tuning
+    return result.state == "completed" and bool(result.seconds) and tuning is not None and bool(tuning.trials)
 
 
 def _measurement(
@@ -93,7 +109,7 @@ def _measurement(
             ranks=resources.ranks,
             threads=resources.threads if plan.target.type != "machine" else plan.job.threads,
         ),
-        runs=[_run(job, seconds, job.metrics or {}, keys, origin)],
+        runs=[_run(job, seconds, job.metrics or {}, keys, origin, plan.application.workload.units)],
         provenance=Provenance(
             source=f"job {job.id} of {plan.name} on {plan.target.name}",
             date=when.date().isoformat(),
@@ -106,7 +122,9 @@ def _read(path: Path, model: type[T]) -> T:
     return check(model, read_json(path), origin=str(path))
 
 
-def _run(job: JobResult, total: float, metrics: Mapping[str, Any], keys: tuple[str, str], origin: str) -> Run:
+def _run(
+    job: JobResult, total: float, metrics: Mapping[str, Any], keys: tuple[str, str], origin: str, asked: int
+) -> Run:
     """Return the run; InputError for seconds of its units that cannot be true.
 
     Then neither the units nor the whole is to be believed: one of the two clocks was wrong.
@@ -120,6 +138,7 @@ def _run(job: JobResult, total: float, metrics: Mapping[str, Any], keys: tuple[s
             f"{origin}: metrics.{first}: with {later} {spent:.1f} s, longer than the {total:.1f} s of the whole job; "
             "the job is not recorded"
         )
+    units = units or counted_units(job, total, asked)
     accuracy = metrics.get("accuracy")
     return Run(
         total=total,
@@ -133,6 +152,16 @@ def _run(job: JobResult, total: float, metrics: Mapping[str, Any], keys: tuple[s
 def _is_seconds(value: object) -> bool:
     # Below ten thousand years: of a larger integer no float can be made.
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 3e11
+
+
+def counted_units(job: JobResult, total: float, asked: int) -> list[float]:
+    """Return the seconds of each of the workload's units as the launcher counted them; empty where it tells none."""
+    main = job.tuning.counted[0] if job.tuning is not None and job.tuning.counted else None
+    if main is None or main.steady is None or main.compile is None or not main.steady or not 1 < asked <= MOST_UNITS:
+        return []
+    unit = main.steady * main.units / asked
+    units = [unit + main.compile, *[unit] * (asked - 1)]
+    return units if sum(units) <= total else []
 
 
 def _software(plan: Plan, catalogue: Catalogue) -> dict[str, str]:

@@ -23,7 +23,7 @@ try:
     from modak.model.job import JobResult
     from modak.model.plan import Plan
     from modak.performance.places import store_in_use
-    from modak.performance.recording import add_results, check_recordable
+    from modak.performance.recording import add_results, check_recordable, has_trials
     from modak.secret_values import checked_values, environment_file, with_secrets
     from modak.terminal import visible
 except ImportError:
@@ -42,7 +42,7 @@ class ActionModule(JobAction):
         "follow": {"type": "bool", "default": False},
         "search_paths": {"type": "list", "elements": "path", "default": []},
         "results": {"type": "path", "default": "results"},
-        "record": {"type": "bool", "default": False},
+        "record": {"type": "bool"},
         "secret_commands": {"type": "bool", "default": False},
         "template": {"type": "path"},
         "retry": {"type": "bool"},
@@ -107,9 +107,24 @@ class ActionModule(JobAction):
         self.reporter.end(fetched.result)
         returned |= warnings([fetched.result])
         if fetched.result.state == "completed":
-            return {**returned, "recorded": _record(plan, fetched.result, search)} if arguments["record"] else returned
+            return returned | self._recorded(plan, fetched.result, search, arguments["record"])
         del returned["script"]  # Ansible prints all that a failed task returns.
         return {**returned, "failed": True, "msg": explanation(plan, fetched.result)}
+
+    def _recorded(self, plan: Plan, result: JobResult, search: list[Path], record: bool | None) -> dict[str, Any]:
+        """Add what the job took, or has tried, to the store of measurements; return how many were not known.
+
+        What it has tried is recorded unless the user has said no, and then a store that cannot be written is no reason
+        to fail a job that has completed.
+        """
+        if record:
+            return {"recorded": _record(plan, result, search)}
+        if record is None and has_trials(result) and plan.application.workload.model is not None:
+            try:
+                return {"recorded": _record(plan, result, search)}
+            except InputError as error:
+                self.reporter.notice(f"what the job has tried is not recorded: {error}")
+        return {}
 
 
 def _before(ended: JobResult | None) -> dict[str, Any]:
@@ -125,7 +140,7 @@ def _check_recording(plan: Plan, *, wait: bool) -> None:
 
 
 def _record(plan: Plan, result: JobResult, search: list[Path]) -> int:
-    """Add what the job took to the store of measurements; return 1 where it was not known, 0 where it was."""
+    """Add what the job took to the store of measurements; return how many of these were not known."""
     catalogue = catalogue_for(plan.request.catalogue, search)
     return add_results([Path(str(result.results))], catalogue, store_in_use())[0]
 

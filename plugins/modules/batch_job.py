@@ -78,8 +78,8 @@ options:
       - Add what the completed job took to the measurements of the user who runs the play. The next plan knows it then.
       - A job that is there already is added once. Whether it is new does not count as a change.
       - The store is the address in the environment variable E(MODAK_MEASUREMENTS), or a file in the user's data folder.
+      - Where nothing is said, what a job has tried while it ran is added, and whole runs are not.
     type: bool
-    default: false
   retry:
     description:
       - Whether a job that ended in any other way than completed is run again. With V(false) its end is told once more.
@@ -132,7 +132,7 @@ EXAMPLES = r"""
 RETURN = r"""
 recorded:
   description: How many measurements were new.
-  returned: with O(record), when the job completed
+  returned: with O(record), or where the job has tried something, when it completed
   type: int
   sample: 1
 job:
@@ -230,6 +230,18 @@ job:
       type: dict
       returned: always
       sample: {"accuracy": 0.98}
+    tuning:
+      description:
+        - What the launcher counted and tried while the program ran; null for a program that ran without it.
+        - C(counted) has a unit of work, how many there were, and the seconds of start, compilation and a steady unit;
+          C(trials) has each set of levers that was tried, how fast it was, whether its results were the same and
+          whether it stayed on; C(settled) has what the program went on with.
+      type: dict
+      returned: always
+      sample:
+        counted: [{"name": "inference: ResNet", "unit": "call", "units": 100, "seconds": 54.1, "steady": 0.5}]
+        trials: [{"of": "ResNet", "levers": ["pytorch-channels-last"], "gain": 1.31, "kept": true}]
+        settled: [{"of": "ResNet", "levers": ["pytorch-channels-last"], "gain": 1.31}]
 previous:
   description: How the attempt before ended, with the keys of RV(job).
   returned: when a job that ended badly is run again

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from modak.schedulers.base import QueueState
 
 with suppress(ImportError):  # ModakAction says so before anything here is used
+    from modak.jobs.tuning import lines as tuning_lines
     from modak.terminal import excerpt, lines, visible
     from modak.util.units import clock
 
@@ -82,6 +83,8 @@ class DisplayReporter:
         """Show what a finished job has written."""
         if result.seconds is not None:
             self._show(f"the application ran for {result.seconds:.1f} s")
+        for line in tuning_lines(result.tuning) if result.tuning else ():
+            self._show(f"  {excerpt(line)}")
         metrics = list((result.metrics or {}).items())
         for name, value in metrics[:METRICS]:
             self._show(f"  {excerpt(name, 80)}: {excerpt(_shortened(value))}")

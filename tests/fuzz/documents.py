@@ -40,7 +40,7 @@ from modak.model.deployment import Deployment
 from modak.model.plan import Plan
 from modak.model.target import Facts
 from modak.optimiser import keep, make_plan
-from modak.performance.recording import record_of
+from modak.performance.recording import records_of
 from modak.performance.records import SHIPPED, Table, read_records, to_line
 
 TOP = Path(__file__).resolve().parents[2]
@@ -420,7 +420,8 @@ def take_measurement(path: Path) -> None:
 
 def take_result(path: Path) -> None:
     (path.parent / "plan.json").write_text(base_plan().to_json())
-    to_line(record_of(path.parent, load_catalogue()))
+    for record in records_of(path.parent, load_catalogue()):
+        to_line(record)
 
 
 def take_catalogue(path: Path) -> None:

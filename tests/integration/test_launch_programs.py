@@ -58,6 +58,39 @@ def test_the_training_example_is_counted_and_its_workers_are_not(tmp_path):
     assert [entry["variant"] for entry in of(done, "chosen")] == ["pytorch-fused-optimizer"]
 
 
+def test_levers_are_tried_in_the_training_example(tmp_path):
+    needs("torch")
+    script = EXAMPLES / "pytorch-training" / "train.py"
+    config = {**LIVE, "trials": {**LIVE["trials"], "candidates": ["pytorch-fused-optimizer"]}}
+    done = launch([sys.executable, str(script), "--epochs", "1", "--samples", "640", "--batch", "16"], tmp_path, config)
+    assert done.returncode == 0, done.stderr
+    assert not of(done, "no_trials")
+    (trial, *_) = of(done, "trial")
+    assert trial["variant"] == "pytorch-fused-optimizer" and len(trial["times"]) >= 3
+
+
+CLOSURE = """
+import torch
+weight = torch.nn.Parameter(torch.ones(4))
+optimizer = torch.optim.SGD([weight], lr=0.01)
+def closure():
+    optimizer.zero_grad()
+    loss = (weight**2).sum()
+    loss.backward()
+    return loss
+for step in range(5):
+    optimizer.step(closure)
+"""
+
+
+def test_an_optimizer_that_calls_a_closure_is_only_counted(script, tmp_path):
+    needs("torch")
+    done = launch(script(CLOSURE), tmp_path, LIVE)
+    assert done.returncode == 0, done.stderr
+    assert states(done)["training: SGD"]["units"] == 5
+    assert not of(done, "trying")
+
+
 def test_under_torchrun_the_ranks_are_counted_and_try_nothing(tmp_path):
     needs("torch")
     torchrun = shutil.which("torchrun", path=str(Path(sys.executable).parent))
@@ -172,7 +205,7 @@ print(keras.config.dtype_policy().name, model.steps_per_execution, model.jit_com
 def test_keras_batches_are_counted_and_its_levers_set(script, tmp_path):
     needs("keras")
     needs("tensorflow")
-    names = ["keras-dtype-policy", "keras-jit-compile", "keras-steps-per-execution"]
+    names = ["keras-mixed-bfloat16", "keras-jit-compile", "keras-steps-per-execution"]
     settings = {"keras-jit-compile": {"value": False}, "keras-steps-per-execution": {"steps": 4}}
     environment = {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_HOME": str(tmp_path)}
     config = {"levers": names, "settings": settings}
@@ -181,7 +214,7 @@ def test_keras_batches_are_counted_and_its_levers_set(script, tmp_path):
     counted = states(done)
     assert counted["keras: train"]["units"] == 16
     assert counted["keras: predict"]["units"] == 4
-    assert [entry["lever"] for entry in of(done, "lever")] == names
+    assert [entry["lever"] for entry in of(done, "lever")] == sorted(names)
 
 
 def test_jaxs_matrix_precision_is_set(script, tmp_path):

@@ -17,7 +17,7 @@ from modak.jobs.settings import Patience
 from modak.model.deployment import Deployment
 from modak.model.job import JobResult
 from modak.model.plan import Plan
-from modak.performance.recording import record_of
+from modak.performance.recording import records_of
 from modak.planning import plan_deployment
 from modak.transport.ssh import SshTransport
 from rig import Rig
@@ -105,7 +105,7 @@ def test_the_ranks_of_mpich_join(
     assert plan.chosen.rank_start.types["mpich"] == "pmi2"
     result, output = run(plan)
     assert (result.state, sorted(output.splitlines())) == ("completed", TWO)
-    record = record_of(tmp_path / "results" / plan.name, load_catalogue())
+    (record,) = records_of(tmp_path / "results" / plan.name, load_catalogue())
     assert record.configuration.ranks == 2
 
 
@@ -132,7 +132,7 @@ def test_ranks_that_would_run_alone_fail_and_are_no_measurement(
         "offers none: each of the 2 ranks would run alone\n" in output
     )
     with pytest.raises(InputError, match="a measurement needs a job that completed, and this one is failed"):
-        record_of(tmp_path / "results" / plan.name, load_catalogue())
+        records_of(tmp_path / "results" / plan.name, load_catalogue())
 
 
 def test_the_mpirun_of_the_library_brings_its_ranks_together(

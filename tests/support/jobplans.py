@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from modak.model.application import Application
-from modak.model.plan import Candidate, Plan, Prediction, Resources, Source, Versions
+from modak.model.plan import Candidate, Launch, Plan, Prediction, Resources, Source, Versions
 from modak.model.request import JobOptions, Request
 from modak.model.target import Facts, Polling, Target
 
@@ -61,3 +61,8 @@ def plan(
             "inputs": ZERO,
         }
     )
+
+
+def with_launch(made: Plan, launch: Launch | None) -> Plan:
+    """Return the Plan with what travels into the application's interpreter."""
+    return made.model_copy(update={"chosen": made.chosen.model_copy(update={"launch": launch})})

@@ -12,6 +12,7 @@ from modak.jobs.job import PLAN, WORK, Job, inner_path
 from modak.jobs.results.folder import ResultsFolder
 from modak.jobs.results.metrics import MAX_BYTES, parse_metrics
 from modak.jobs.results.transfer import Outcome, Transfer, local_path
+from modak.jobs.tuning import read_tuning
 from modak.model.deployment import Deployment
 from modak.model.job import JobResult
 from modak.model.plan import Plan
@@ -71,6 +72,7 @@ def fetch_results(transport: Transport, job: Job, result: JobResult, results: Pa
         if outcome.failed:
             raise TargetError(f"the results of job {job.id} are not complete: {_list(outcome.failed)}; try again")
         result = result.model_copy(update={"results": str(path), "not_fetched": _sentences(outcome.skipped)})
+        result = result.model_copy(update={"tuning": read_tuning(transport, job)})
         if result.state == "completed":
             _check_written(job, outputs, outcome)
             result = result.model_copy(update={"metrics": _metrics(job.plan, folder)})

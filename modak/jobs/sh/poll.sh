@@ -43,6 +43,13 @@ while IFS= read -r dir && IFS= read -r output && IFS= read -r offset && IFS= rea
     part messages
     (cd "$dir" && grep -e "$message" /dev/null scheduler.log*) 2>/dev/null | dd bs=65536 count=1 2>/dev/null
   fi
+  if [ -d "$dir/launch/record" ]; then # what the launcher has counted so far stands at the end of its newest record
+    record=$(cd "$dir/launch/record" && ls -t 2>/dev/null | grep -x '[A-Za-z0-9_-]*[.]jsonl' | head -n 1)
+    if [ -n "$record" ] && [ -f "$dir/launch/record/$record" ] && [ ! -h "$dir/launch/record/$record" ]; then
+      part progress
+      tail -c 4096 "$dir/launch/record/$record" 2>/dev/null
+    fi
+  fi
   if [ "$offset" -gt 0 ] && [ -f "$output" ]; then
     part output
     tail -c "+$offset" "$output" | dd bs=65536 count=1 2>/dev/null

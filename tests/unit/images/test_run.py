@@ -239,7 +239,7 @@ def test_what_a_node_lacks_is_one_sentence_before_anything_starts(tmp_path: Path
 def test_the_launcher_starts_the_program_inside(
     runtime: str, inside: str, make_plan: Callable[..., Plan], tmp_path: Path
 ) -> None:
-    plan = make_plan({"runtime": runtime}).model_copy(update={"launch": Launch(trials="live")})
+    plan = make_plan({"runtime": runtime, "launch": Launch(trials="live")})
     starter = partial(launching.starter, plan)
     line = wrap(plan, ARGV, directory="/jobs/one", images="/images", starter=starter)
     words = line[-len(ARGV) - 6 : -len(ARGV)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jobplans import Local, plan, source
+from jobplans import Local, plan, source, with_launch
 from modak.errors import InputError
 from modak.jobs import launching
 from modak.jobs.control import Jobs
@@ -32,7 +32,7 @@ def run(jobs: Jobs, tmp_path: Path) -> Run:
         file.write_text(text)
         items: tuple[Local, ...] = (source("program.py", file),)
         made = plan([sys.executable, "program.py", "a b"], tmp_path / "space", sources=items, **rest)  # type: ignore[arg-type]
-        made = made.model_copy(update={"launch": launch or Launch(trials="live", candidates=["pytorch-compile"])})
+        made = with_launch(made, launch or Launch(trials="live", candidates=["pytorch-compile"]))
         present = jobs.present(made, items)
         (result,) = jobs.wait([present])
         logs = sorted(Path(result.directory).glob("output.log*"))
@@ -82,15 +82,15 @@ def test_a_program_is_left_to_itself_without_a_launcher(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_pythonpath_cannot_name(tmp_path: Path) -> None:
-    made = plan(["python3"], tmp_path).model_copy(update={"launch": Launch(trials="live")})
+    made = with_launch(plan(["python3"], tmp_path), Launch(trials="live"))
     assert "echo" in launching.launched(made, ["python3"], "/a:b")[2]
     with pytest.raises(InputError, match="holds a colon"):
-        on = made.model_copy(update={"launch": Launch(levers=["pytorch-compile"])})
+        on = with_launch(made, Launch(levers=["pytorch-compile"]))
         launching.launched(on, ["python3"], "/a:b")
 
 
 def test_one_task_of_an_array_tries(tmp_path: Path) -> None:
-    made = plan(["python3"], tmp_path, job={"array": "1-3"}).model_copy(update={"launch": Launch(trials="live")})
+    made = with_launch(plan(["python3"], tmp_path, job={"array": "1-3"}), Launch(trials="live"))
     for path, content in launching.files(made).items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_bytes(content)

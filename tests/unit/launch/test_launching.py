@@ -146,15 +146,15 @@ def test_an_adapter_that_fails_leaves_the_framework_as_it_is(script, tmp_path):
 
 def test_a_lever_that_fails_is_one_line_and_an_entry(script, tmp_path):
     (tmp_path / "keras.py").write_text(FAKE)
-    done = launch(script("import keras; print('runs')"), tmp_path, {"levers": ["keras-dtype-policy"]})
+    done = launch(script("import keras; print('runs')"), tmp_path, {"levers": ["keras-mixed-bfloat16"]})
     assert done.stdout == "runs\n"
-    assert "modak: keras-dtype-policy is not used: AttributeError: " in done.stderr
-    assert done.entries[0]["what"] == "keras-dtype-policy"
+    assert "modak: keras-mixed-bfloat16 is not used: AttributeError: " in done.stderr
+    assert done.entries[0]["what"] == "keras-mixed-bfloat16"
 
 
 def test_a_lever_for_another_version_is_not_used(script, tmp_path):
     (tmp_path / "keras.py").write_text("__version__ = '2.15'")
-    done = launch(script("import keras"), tmp_path, {"levers": ["keras-dtype-policy"]})
+    done = launch(script("import keras"), tmp_path, {"levers": ["keras-mixed-bfloat16"]})
     assert "keras 2.15 is not supported; it needs >=3" in done.stderr
 
 
@@ -206,9 +206,9 @@ def test_the_oldest_pythons_run_it(script, tmp_path, python):
     (tmp_path / "keras.py").write_text("__version__ = '3.0'\nconfig = None")
     text = f"import keras\nfrom {bundle.PACKAGE} import lever, session, search, bundle\n"
     text += "print(session.current().active, len(lever.all_levers()) > 20)"
-    done = launch([python, str(script(text))], tmp_path, {"levers": ["keras-dtype-policy"]})
+    done = launch([python, str(script(text))], tmp_path, {"levers": ["keras-mixed-bfloat16"]})
     assert done.stdout == "True True\n", done.stderr
-    assert "modak: keras-dtype-policy is not used: AttributeError" in done.stderr
+    assert "modak: keras-mixed-bfloat16 is not used: AttributeError" in done.stderr
     assert done.returncode == 0
 
 

@@ -7,7 +7,7 @@ import pytest
 from modak.catalogue import load_catalogue
 from modak.launch.lever import all_levers
 from modak.model.plan import Launch
-from modak.optimiser import make_plan
+from modak.optimiser import keep, make_plan
 from modak.performance.records import Table
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -27,7 +27,7 @@ def launch(changed):
 
     def make(change=None, base="digits"):
         deployment, facts = changed(base, {**(PYTORCH if base == "digits" else {}), **(change or {})})
-        return make_plan(deployment, facts, [], now=NOW, measurements=Table([])).launch
+        return make_plan(deployment, facts, [], now=NOW, measurements=Table([])).chosen.launch
 
     return make
 
@@ -94,17 +94,25 @@ def test_trials_make_another_job_only_where_they_may_change_results(changed):
     assert tag(relaxed) != tag(exact)
 
 
+def test_a_kept_plan_that_would_try_something_else_is_not_kept(changed):
+    exact = {**PYTORCH, "deployment.request.numerics": "exact"}
+    new = make_plan(*changed("digits", exact), [], now=NOW, measurements=Table([]))
+    assert keep(new, new.model_copy(update={"created": "before"})).created == "before"
+    other = new.chosen.launch.model_copy(update={"numerics": "relaxed"})
+    tampered = new.model_copy(update={"chosen": new.chosen.model_copy(update={"launch": other})})
+    assert keep(new, tampered) is new
+
+
 def test_the_catalogue_and_the_launcher_agree():
     table = {lever.name: lever for lever in all_levers()}
     levers = [lever for lever in load_catalogue().levers.values() if lever.launch is not None]
-    assert {lever.name for lever in levers} == {
-        name for name, lever in table.items() if lever.framework in ("pytorch", "onnxruntime")
-    }
+    live = {name for name, lever in table.items() if lever.framework in ("pytorch", "onnxruntime")}
+    assert {lever.name for lever in levers} == {*live, "keras-mixed-bfloat16"}
     for lever in levers:
         other = table[lever.name]
         assert (lever.numerics, lever.launch) == (other.numerics, "live" if other.live else "start"), lever.name
         assert list(lever.when.packages.values()) == [other.versions], lever.name
-    order = [table[lever.name] for lever in levers]
+    order = [table[lever.name] for lever in levers if lever.name in live]
     assert order == sorted(order, key=lambda one: (one.framework != "pytorch", one.expensive, one.order, one.name))
     for lever in levers:
         for other in levers:

@@ -128,13 +128,13 @@ def test_the_digest_of_an_image_is_taken_from_an_own_plan_only(digits, measured)
 def test_a_script_from_another_folder_runs_where_it_was_put(digits, measured):
     deployment, facts = digits(deployment__application__script="../jobs/train.py")
     plan = make_plan(deployment, facts, [TRAIN], now=NOW, measurements=measured)
-    assert plan.chosen.argv[2] == "train.py"
+    assert plan.chosen.argv[1] == "train.py"
 
 
 def test_the_table_names_what_a_reader_asks_for(digits, measured):
     plan = make_plan(*digits(), [TRAIN], now=NOW, measurements=measured)
     table = render(plan)
-    for words in (plan.chosen.name, "why ", "predicted ", "measured 5 times", "KERAS_DTYPE_POLICY=", "1 node, 1 rank"):
+    for words in (plan.chosen.name, "why ", "predicted ", "measured 5 times", "keras-mixed-bfloat16", "1 node, 1 rank"):
         assert words in table
     assert "keras-torch: keras-torch needs torch >=2.1" in table
 
@@ -163,6 +163,13 @@ def test_a_sites_launcher_travels_in_the_plan(tmp_path, digits, measured):
 
 
 def test_what_modak_ships_travels_by_name(digits, measured):
-    plan = make_plan(*digits(), [TRAIN], now=NOW, measurements=measured)
-    assert plan.chosen.launcher == "keras_dtype_policy.py"
-    assert plan.chosen.launcher_text is None
+    plan = make_plan(*digits(), [], now=NOW, measurements=measured)
+    chosen = plan.chosen.model_copy(update={"launcher": "import_first.py", "launch": None})
+    uploads = source_uploads(plan.model_copy(update={"chosen": chosen}), [])
+    assert [upload.path for upload in uploads] == ["work/launchers/import_first.py"]
+
+
+def test_a_lever_of_the_launcher_is_on_from_the_start(digits, measured):
+    plan = make_plan(*digits(), [], now=NOW, measurements=measured)
+    assert (plan.chosen.launcher, plan.chosen.argv[1]) == (None, "train.py")
+    assert (plan.chosen.launch.levers, plan.chosen.launch.trials) == (["keras-mixed-bfloat16"], "none")

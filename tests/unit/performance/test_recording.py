@@ -13,7 +13,7 @@ from modak.model.job import JobResult
 from modak.model.target import Facts
 from modak.optimiser import make_plan
 from modak.performance.cli import measurements
-from modak.performance.recording import record_of
+from modak.performance.recording import records_of
 from modak.performance.records import Table, available_measurements
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -70,7 +70,8 @@ def results(tmp_path):
 
 
 def record(folder):
-    return record_of(folder, load_catalogue(), first="first_epoch_seconds", later="later_epoch_seconds")
+    (one,) = records_of(folder, load_catalogue(), first="first_epoch_seconds", later="later_epoch_seconds")
+    return one
 
 
 def test_a_job_becomes_a_measurement(results):

@@ -128,7 +128,9 @@ class Adapter:
         return hook
 
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if args or kwargs.get("closure"):
+        # PyTorch gives the arguments of step() with the optimizer before them (torch/optim/optimizer.py, 2.0 to 2.13).
+        given = [one for one in (*args, *kwargs.values()) if one is not None and one is not optimizer]
+        if given:
             self._only_count("the optimizer calls a closure")
         elif self._training is not None and optimizer in self._trainings:
             self._training.before_step(optimizer)

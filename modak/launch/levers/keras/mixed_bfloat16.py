@@ -5,8 +5,8 @@ from typing import Any, Mapping
 from ...lever import Lever
 
 
-class DtypePolicy(Lever):
-    name = "keras-dtype-policy"
+class MixedBfloat16(Lever):
+    name = "keras-mixed-bfloat16"
     framework = "keras"
     versions = ">=3"
     summary = "the dtype policy mixed_bfloat16, or the one that the setting 'policy' names"
@@ -17,4 +17,4 @@ class DtypePolicy(Lever):
         module.config.set_dtype_policy(str(settings.get("policy", "mixed_bfloat16")))
 
 
-LEVER = DtypePolicy()
+LEVER = MixedBfloat16()

@@ -1,0 +1,143 @@
+"""What a job tried while it ran becomes measurements, and the next Plan chooses by them."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from modak.catalogue import load_catalogue
+from modak.model.deployment import Deployment
+from modak.model.job import JobResult
+from modak.model.measurement import Measurement
+from modak.model.target import Facts
+from modak.optimiser import make_plan
+from modak.optimiser.table import render
+from modak.performance.recording import has_trials, records_of
+from modak.performance.records import Table, to_line
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+DEPLOYMENT = Deployment.model_validate(
+    {
+        "application": {
+            "name": "net",
+            "type": "ai_inference",
+            "script": "net.py",
+            "framework": {"name": "pytorch"},
+            "workload": {"model": "my-net", "unit": "call", "units": 100},
+        },
+        "request": {"numerics": "relaxed"},
+    }
+)
+FACTS = Facts.model_validate(
+    {
+        "hostname": "here",
+        "glibc": "2.30",
+        "python": "/usr/bin/python3",
+        "node": {"cores": 8, "microarchitecture": "zen4", "cpu_model": "AMD EPYC 9654"},
+        "packages": {"torch": "2.13.0", "python": "3.11.2"},
+    }
+)
+COUNTED = {"name": "inference: Net", "unit": "call", "units": 100, "seconds": 52.0, "steady": 0.25, "compile": 0.1}
+LAST = {
+    "of": "Net", "levers": ["pytorch-channels-last"], "result": "faster", "kept": True, "one_time": 0.5,
+    "times": [0.5, 0.52, 0.48, 0.5], "rival": [], "rival_times": [1.0, 1.1, 0.9, 1.0],
+}  # fmt: skip
+BOTH = {
+    "of": "Net", "levers": ["pytorch-channels-last", "pytorch-autocast-bf16"], "result": "faster", "kept": True,
+    "times": [0.25, 0.26, 0.24], "rival": ["pytorch-channels-last"], "rival_times": [0.5, 0.51, 0.49],
+}  # fmt: skip
+WRONG = {**LAST, "levers": ["pytorch-bf16-weights"], "failed": True, "times": [0.01, 0.01, 0.01]}
+OTHER = {**LAST, "of": "Other", "levers": ["pytorch-one-thread"], "times": [0.001] * 3}
+
+
+def plan(table=None):
+    return make_plan(DEPLOYMENT, FACTS, [], now=NOW, measurements=table or Table([]))
+
+
+@pytest.fixture
+def records(tmp_path):
+    """Return the function that makes the measurements of a job with these trials."""
+
+    def write(trials, *, made=None, number=1, not_used=(), **change):
+        folder = tmp_path / f"results-{number}"
+        folder.mkdir()
+        made = made or plan()
+        tuning = {"processes": 1, "counted": [COUNTED], "trials": trials, "not_used": list(not_used)}
+        job = {
+            "id": str(number), "scheduler": "process", "tag": made.tag(), "state": "completed", "exit_code": 0,
+            "submitted": 1795208280.0, "started": 1795208281.8, "ended": 1795208341.8, "seconds": 60.0,
+            "directory": "/somewhere", "tuning": tuning,
+        }  # fmt: skip
+        result = JobResult.model_validate({**job, **change})
+        assert has_trials(result) == bool(trials)
+        (folder / "plan.json").write_text(made.to_json())
+        (folder / "job.json").write_text(result.model_dump_json())
+        return records_of(folder, load_catalogue())
+
+    return write
+
+
+def levers(found):
+    return [record.configuration.levers for record in found]
+
+
+def test_each_configuration_becomes_a_measurement(records):
+    found = records([LAST, BOTH])
+    last, both = ["pytorch-channels-last"], ["pytorch-channels-last", "pytorch-autocast-bf16"]
+    assert levers(found) == [last, [], both]
+    assert {record.kind for record in found} == {"trial"}
+    run = found[0].runs[0]
+    assert run.start == pytest.approx(8.0)
+    assert (run.first, run.later) == (pytest.approx(1.0), [0.5])
+    assert [run.block for run in found[1].runs] == [run.block for run in found[0].runs[:4]]
+    assert [Measurement.model_validate_json(to_line(record)) for record in found] == found
+
+
+def test_what_was_wrong_is_never_recorded(records):
+    assert levers(records([LAST, WRONG])) == [["pytorch-channels-last"], []]
+    late = ["pytorch-channels-last: the result differs by 0.5, more than 0.0001"]
+    assert levers(records([LAST, BOTH], number=2, not_used=late)) == [
+        [],
+        ["pytorch-channels-last", "pytorch-autocast-bf16"],
+    ]
+    assert levers(records([WRONG], number=3)) == [[]]
+
+
+def test_what_was_tried_on_another_object_is_not_recorded(records):
+    assert levers(records([OTHER, LAST])) == [["pytorch-channels-last"], []]
+
+
+def test_the_next_plan_chooses_the_fastest(records):
+    before, table = plan(), Table(records([LAST, BOTH, WRONG]))
+    after = plan(table)
+    assert before.chosen.name == "as-is" and before.chosen.launch.trials == "live"
+    assert "will be tried while it runs" in before.reason
+    possible = {ranked.candidate.name: ranked.prediction for ranked in before.alternatives}
+    assert possible["pytorch-channels-last"].evidence.endswith("it will be tried while the job runs")
+    assert after.chosen.name == "pytorch-channels-last+pytorch-autocast-bf16"
+    assert (after.chosen.launch.levers, after.chosen.launch.trials) == (after.chosen.levers, "none")
+    assert after.prediction.basis == "trial"
+    assert after.prediction.seconds == pytest.approx(8.0 + 100 * 0.25, rel=0.05)
+    assert after.gain.ratio == pytest.approx(108 / 33, rel=0.05)
+    assert "tried here while a job ran" in after.reason
+    assert " trial" in render(after)
+    long = after.model_copy(update={"chosen": after.chosen.model_copy(update={"name": "+".join(["lever"] * 20)})})
+    assert "\n* lever+" in render(long)
+    assert after.tag() != before.tag()
+
+
+def test_units_of_the_workload_that_hold_several_of_the_launchers(records):
+    epochs = DEPLOYMENT.application.workload.model_copy(update={"unit": "epoch", "units": 4})
+    application = DEPLOYMENT.application.model_copy(update={"workload": epochs})
+    deployment = DEPLOYMENT.model_copy(update={"application": application})
+    made = make_plan(deployment, FACTS, [], now=NOW, measurements=Table([]))
+    found = records([LAST], made=made)
+    assert found[0].runs[0].later == [0.5 * 25]
+    after = make_plan(deployment, FACTS, [], now=NOW, measurements=Table(found))
+    assert after.prediction.seconds == pytest.approx(8.0 + 0.5 + 100 * 0.5, rel=0.02)
+
+
+def test_a_job_that_tried_nothing_is_a_run_with_the_launchers_phases(records):
+    (found,) = records([])
+    assert found.kind is None
+    (run,) = found.runs
+    assert (run.total, run.first, len(run.later), run.later[0]) == (60.0, pytest.approx(0.35), 99, 0.25)
