@@ -31,7 +31,7 @@ from modak.transport.base import Transport
 def preload(places: Sequence[str] = (), search: Sequence[Path] = ()) -> Catalogue:
     """Read all that every decision needs and this process has not read yet; return the catalogue."""
     catalogue = catalogue_for(places, search)
-    import_module("modak.images.capabilities")  # which the decision imports when it first meets an image: 9 ms
+    import_module("modak.runtimes.capabilities")  # which the decision imports when it first meets an image: 9 ms
     # archspec reads its targets, 10 ms, when they are first looked at.
     _ = (catalogue.levers, catalogue.image_index, catalogue.version, load_measurements(), len(TARGETS))
     return catalogue

@@ -72,7 +72,7 @@ def steps() -> list[Step]:
         Step("ansible-test", ["scripts/ansible_test_sanity.sh"]),
         Step("real-slurm", [SLURM, "up"]),
         Step("real-cluster", [CLUSTER, "up"]),
-        Step("integration", [*PYTEST, "-n", "2", "--dist", "loadgroup", "tests/integration"], tests=True, real=True),
+        Step("integration", [*PYTEST, "-n", "3", "--dist", "loadgroup", "tests/integration"], tests=True, real=True),
         Step("molecule-machine", ["molecule", "test", "--scenario-name", "machine", "--destroy", "never"]),
         Step("real-containers", [CONTAINERS, "up"]),
         Step("containers-quick", [*PYTEST, "-m", "smoke", "tests/containers"], tests=True, real=True),

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 
 from modak.catalogue.catalogue import load_catalogue
 from modak.errors import ModakError
-from modak.images.reference import parse
 from modak.jobs.results import declared_outputs
 from modak.model.deployment import Deployment
 from modak.model.nodes import node_of, partition_of
+from modak.model.reference import parse
 from modak.model.target import Facts
 from modak.optimiser.candidates import check_names
 from modak.optimiser.resources import resources_of

@@ -206,7 +206,7 @@ def metrics(random: Random, folder: Path) -> None:
     assert again.metrics == values
     assert visible(json.dumps(values, ensure_ascii=False)) == json.dumps(values, ensure_ascii=False)
     try:
-        _run(result, random.choice([0.5, 10.0, 1e6]), values, (FIRST, LATER), "job.json")
+        _run(result, random.choice([0.5, 10.0, 1e6]), values, (FIRST, LATER), "job.json", random.choice([1, 2, 10]))
     except ModakError as error:
         assert visible(str(error)) == str(error)
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from modak.errors import InputError
 from modak.model.application import Workload
 from modak.model.measurement import Configuration, Hardware, Measurement, Provenance, Run
-from modak.performance.cli import model
+from modak.optimiser.cli import model
 from modak.performance.records import Table
 from modak.performance.scaletable import scale_lines, series_of
 from modak.performance.store import Store
