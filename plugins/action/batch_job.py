@@ -159,7 +159,7 @@ class ActionModule(JobAction):
         )
         returned = {"script": present.script, "diff": _diff(present.script, present.made), **_before(present.ended)}
         if not arguments["wait"]:
-            (result,) = self._seen([present])
+            result = self._jobs.see(present.job)
             return {**returned, "changed": present.made, "job": result.model_dump(mode="json")}
         (result,) = self._jobs.wait([present], timeout=arguments["timeout"] or None, follow=arguments["follow"])
         fetched = self._jobs.fetch_results(present.job, result, results)

@@ -33,6 +33,7 @@ options:
     description:
       - The plans of several jobs of the target, in place of O(plan). They are submitted together, waited for together,
         and their results fetched together, which takes a few connections and not several for each job.
+      - With O(wait=false) a job that was just submitted is returned as V(queued), and the scheduler is not asked again.
       - Each job is submitted once, as it is alone. Where some cannot be submitted the task fails, and the others go on.
       - Not supported with O(record), O(follow), or another O(state) than V(present).
     type: list
