@@ -1,15 +1,17 @@
 """A job from its Plan to its results: what the Ansible modules and the command line call."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
-from modak.errors import JobError, TargetError
+from modak.errors import JobError, ModakError, TargetError
 from modak.jobs import attempts, files, queue, staging, verdict
+from modak.jobs.batch import Batch, Entry, Realise
 from modak.jobs.files import LocalSource
 from modak.jobs.job import PLAN, SCRIPT, SECRETS, Job, read_id, specification
 from modak.jobs.remote import ask
-from modak.jobs.results import FetchedResults, declared_outputs, fetch_results
+from modak.jobs.results import Ended, FetchedResults, declared_outputs, fetch_all
 from modak.jobs.script import render
 from modak.jobs.settings import Notices, Patience, Reporter, Silent
 from modak.jobs.staging import Place
@@ -27,8 +29,16 @@ Secrets = Callable[[], bytes]
 """Returns the lines for the job's file of secrets; called only where the job is about to be submitted."""
 _QUEUED_FOR_EVER: frozenset[JobState] = frozenset({"dependency_never_satisfied", "never_starts"})
 """Ends of jobs that are in the queue all the same, until somebody cancels them."""
-Realise = Callable[[str], None]
-"""Called with the job's folder before the job is submitted, to bring what it needs besides its files."""
+
+
+@dataclass(frozen=True)
+class JobInput:
+    """A Plan whose job is to be submitted, and what its job needs from this machine."""
+
+    plan: Plan
+    sources: Sequence[LocalSource] = ()
+    realise: Realise | None = None
+    secrets: Secrets | None = None
 
 
 @dataclass(frozen=True)
@@ -87,10 +97,18 @@ class Jobs:
 
     def prepare(self, plan: Plan, template: str | None = None) -> Prepared:
         """Look at the job's folder and render its script, in one round trip."""
-        declared_outputs(plan)
-        place = staging.look(self._transport, plan, [PLAN, SCRIPT, *files.paths_of(plan)])
-        spec = specification(plan, place.directory)
-        return Prepared(plan, spec, render(spec, plan, self._for(plan), template), place)
+        return self._prepare_all([plan], template)[0]
+
+    def _prepare_all(self, plans: Sequence[Plan], template: str | None) -> list[Prepared]:
+        for plan in plans:
+            declared_outputs(plan)
+        wanted = [(plan, [PLAN, SCRIPT, *files.paths_of(plan)]) for plan in plans]
+        places = staging.look_all(self._transport, wanted)
+        prepared = []
+        for plan, place in zip(plans, places, strict=True):
+            spec = specification(plan, place.directory)
+            prepared.append(Prepared(plan, spec, render(spec, plan, self._for(plan), template), place))
+        return prepared
 
     def preview(
         self, plan: Plan, template: str | None = None, *, again: bool = False, retry: bool | None = None
@@ -123,19 +141,45 @@ class Jobs:
         A job that has ended in any other way than completed is submitted again as its next attempt, unless ``retry``,
         or ``job.retry`` of the Plan where that is None, is false.
         """
-        scheduler = self._for(plan)
-        prepared = self.prepare(plan, template)
-        known = recorded(scheduler, prepared.place)
-        ended = None if known is None else self._ended_badly(self._job(prepared, known), prepared, retry)
-        if ended is not None:
-            self._put_aside(prepared, ended, sources)
-            prepared = self.prepare(plan, template)
-            known = recorded(scheduler, prepared.place)  # another run may have been faster
-        if known is None:
-            self._stage(prepared, sources, realise, secrets)
-            submission = Submission(self._transport, scheduler, prepared.spec, self._patience, self._reporter)
-            known = submission.submit(prepared.place)
-        return Present(self._job(prepared, known), prepared.script, known.made, ended if known.made else None)
+        inputs = JobInput(plan, sources, realise, secrets)
+        (present,) = self.present_all([inputs], template=template, retry=retry)
+        if isinstance(present, ModakError):
+            raise present
+        return present
+
+    def present_all(
+        self, inputs: Sequence[JobInput], *, template: str | None = None, retry: bool | None = None
+    ) -> list[Present | ModakError]:
+        """Submit the jobs of several Plans as ``present`` does, together; return for each the job or what went wrong.
+
+        What concerns the target as a whole is raised.
+        """
+        prepared = self._prepare_all([item.plan for item in inputs], template)
+        jobs = [self._recorded(item) for item in prepared]
+        ends = self._ended_badly_all(list(zip(jobs, prepared, strict=True)), retry)
+        outcomes: dict[int, Present | ModakError] = {}
+        fresh: dict[int, Entry] = {}
+        for number, (item, ended) in enumerate(zip(inputs, ends, strict=True)):
+            job = jobs[number]
+            try:
+                if ended is not None:
+                    self._put_aside(prepared[number], ended, item.sources)
+                    prepared[number] = self.prepare(item.plan, template)
+                    job = self._recorded(prepared[number])  # another run may have been faster
+                if job is None:
+                    fresh[number] = self._entry(prepared[number], item)
+                else:
+                    outcomes[number] = Present(job, prepared[number].script, made=False)
+            except ModakError as error:
+                outcomes[number] = error
+        batch = Batch(self._transport, self._patience, self._reporter)
+        for number, known in zip(fresh, batch.submit(list(fresh.values())), strict=True):
+            if isinstance(known, ModakError):
+                outcomes[number] = known
+            else:
+                job, before = self._job(prepared[number], known), ends[number] if known.made else None
+                outcomes[number] = Present(job, prepared[number].script, known.made, before)
+        return [outcomes[number] for number in range(len(inputs))]
 
     def wait(
         self, present: Sequence[Present], *, timeout: float | None = None, follow: bool = False
@@ -147,9 +191,20 @@ class Jobs:
 
     def see(self, job: Job) -> JobResult:
         """Return the job as it is now, in one round trip."""
-        watch = Watch(self._transport, [job], patience=self._patience, reporter=Silent())
-        watch.ask()
-        return watch.results()[0]
+        return self.see_all([job])[0]
+
+    def see_all(self, jobs: Sequence[Job]) -> list[JobResult]:
+        """Return the jobs as they are now, in one round trip for each scheduler that has some."""
+        results: dict[str, JobResult] = {}
+        for group in _by_scheduler(jobs):
+            watch = Watch(self._transport, group, patience=self._patience, reporter=Silent())
+            watch.ask()
+            results |= {job.spec.directory: result for job, result in zip(group, watch.results(), strict=True)}
+        return [results[job.spec.directory] for job in jobs]
+
+    def submitted(self, job: Job) -> JobResult:
+        """Return a job of which nothing else is known yet than that it has been submitted, without a round trip."""
+        return Watch(self._transport, [job], patience=self._patience, reporter=Silent()).results()[0]
 
     def is_alive(self, job: Job) -> bool:
         """Return whether the scheduler has the job and it has not ended."""
@@ -161,7 +216,14 @@ class Jobs:
 
     def find(self, plan: Plan) -> Job | None:
         """Return the Plan's job on the target; None when none was submitted."""
-        place = staging.look(self._transport, plan)
+        return self.find_all([plan])[0]
+
+    def find_all(self, plans: Sequence[Plan]) -> list[Job | None]:
+        """Return the Plans' jobs on the target, None for each that was never submitted, in one round trip."""
+        places = staging.look_all(self._transport, [(plan, ()) for plan in plans])
+        return [self._found(plan, place) for plan, place in zip(plans, places, strict=True)]
+
+    def _found(self, plan: Plan, place: Place) -> Job | None:
         known = recorded(self._for(plan), place)
         if known is None:
             return None
@@ -172,10 +234,15 @@ class Jobs:
 
         A job that was cancelled before it began, and a job array, have left their secrets to be removed here.
         """
-        if job.plan.secrets and result.state in ENDS:
-            ask(self._transport, f"rm -f {quote(f'{job.spec.directory}/{SECRETS}')}")
-        attempts.put_aside(results / job.plan.name, job, result)
-        return fetch_results(self._transport, job, result, results)
+        return self.fetch_all([Ended(job, result, results)])[0]
+
+    def fetch_all(self, ended: Sequence[Ended]) -> list[FetchedResults]:
+        """Fetch the results of several jobs as ``fetch_results`` does, small ones in one round trip."""
+        for item in ended:
+            if item.job.plan.secrets and item.result.state in ENDS:
+                ask(self._transport, f"rm -f {quote(f'{item.job.spec.directory}/{SECRETS}')}")
+            attempts.put_aside(item.results / item.job.plan.name, item.job, item.result)
+        return fetch_all(self._transport, ended)
 
     def absent(self, plan: Plan) -> bool:
         """Cancel the Plan's job, wait until it is gone, and remove its folder; return whether there was anything."""
@@ -220,16 +287,28 @@ class Jobs:
 
     def _ended_badly(self, job: Job, prepared: Prepared, retry: bool | None) -> JobResult | None:
         """Return how a job ended that is to be run again; None for one that goes on, has completed, or is to stay."""
-        if not (prepared.plan.job.retry if retry is None else retry):
-            return None
-        record = verdict.exit_of(job, prepared.place.records)
-        if record is not None and record.state == "completed":
-            return None
-        watch = Watch(self._transport, [job], patience=self._patience, reporter=Notices(self._reporter))
-        (result,) = watch.settle()
-        if result.state == "lost" and prepared.place.records.begun:
-            return None  # it may have done its work: the user looks, and has it restarted
-        return result if result.state in ENDS and result.state != "completed" else None
+        return self._ended_badly_all([(job, prepared)], retry)[0]
+
+    def _ended_badly_all(
+        self, jobs: Sequence[tuple[Job | None, Prepared]], retry: bool | None
+    ) -> list[JobResult | None]:
+        """Return ``_ended_badly`` for several jobs, some of which may not have been submitted."""
+        open_jobs: dict[str, tuple[Job, Prepared]] = {}
+        for job, prepared in jobs:
+            if job is None or not (prepared.plan.job.retry if retry is None else retry):
+                continue
+            record = verdict.exit_of(job, prepared.place.records)
+            if record is None or record.state != "completed":
+                open_jobs[job.spec.directory] = (job, prepared)
+        ends: dict[str, JobResult] = {}
+        for group in _by_scheduler([job for job, _ in open_jobs.values()]):
+            watch = Watch(self._transport, group, patience=self._patience, reporter=Notices(self._reporter))
+            for job, result in zip(group, watch.settle(), strict=True):
+                records = open_jobs[job.spec.directory][1].place.records
+                is_open = result.state == "lost" and records.begun  # it may have done its work: the user decides
+                if result.state in ENDS and result.state != "completed" and not is_open:
+                    ends[job.spec.directory] = result
+        return [None if job is None else ends.get(job.spec.directory) for job, _ in jobs]
 
     def _put_aside(self, prepared: Prepared, ended: JobResult, sources: Sequence[LocalSource]) -> None:
         """Put an attempt aside that has ended badly, once all that the next one needs is at hand."""
@@ -260,27 +339,40 @@ class Jobs:
                 said = " ".join((done.stderr.strip() or done.stdout.strip()).split())
                 raise JobError(f"the scheduler would not take the job: {said or f'exit code {done.returncode}'}")
 
-    def _stage(
-        self, prepared: Prepared, sources: Sequence[LocalSource], realise: Realise | None, secrets: Secrets | None
-    ) -> None:
+    def _entry(self, prepared: Prepared, item: JobInput) -> Entry:
+        """Return a job that is to be submitted with what it needs; InputError where that is not at hand."""
+        submission = Submission(
+            self._transport, self._for(prepared.plan), prepared.spec, self._patience, self._reporter
+        )
         records = prepared.place.records
         if records.begun or (records.attempt and records.refused != records.attempt):
-            return  # A job may be running on these files.
+            return Entry(submission, prepared.spec, prepared.place)  # A job may be running on these files.
         uploads = [
             files.script_upload(prepared.script),
             files.plan_upload(prepared.plan),
-            *files.source_uploads(prepared.plan, sources),
-            *files.secret_uploads(prepared.plan, secrets),
+            *files.source_uploads(prepared.plan, item.sources),
+            *files.secret_uploads(prepared.plan, item.secrets),
         ]
-        staging.stage(self._transport, prepared.spec, files.changed(uploads, prepared.place.there))
-        if realise is not None:
-            realise(prepared.spec.directory)
+        return Entry(
+            submission, prepared.spec, prepared.place, files.changed(uploads, prepared.place.there), item.realise
+        )
+
+    def _recorded(self, prepared: Prepared) -> Job | None:
+        known = recorded(self._for(prepared.plan), prepared.place)
+        return None if known is None else self._job(prepared, known)
 
     def _job(self, prepared: Prepared, known: Submitted) -> Job:
         return Job(known.id, prepared.spec, prepared.plan, self._for(prepared.plan), known.time, known.attempt)
 
     def _for(self, plan: Plan) -> Scheduler:
         return self._scheduler or registry.get(plan.scheduler)
+
+
+def _by_scheduler(jobs: Sequence[Job]) -> Iterator[list[Job]]:
+    """Yield the jobs of each scheduler."""
+    ordered = sorted(jobs, key=lambda job: job.scheduler.name)
+    for _name, group in groupby(ordered, key=lambda job: job.scheduler.name):
+        yield list(group)
 
 
 def _ids(scheduler: Scheduler, place: Place) -> list[str]:

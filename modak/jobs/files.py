@@ -18,6 +18,8 @@ from modak.model.plan import Plan, Source
 LAUNCHERS = "launchers"
 LARGE = 32 * 1024 * 1024
 """Bytes from which a file travels alone."""
+DIGESTS = ".digests"
+"""File of an archive that names the digests of the others."""
 _KEY = "the plan's source"
 _REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
@@ -125,16 +127,25 @@ def batches(uploads: Iterable[Upload]) -> Iterator[list[Upload]]:
     yield batch
 
 
-def archive(uploads: Iterable[Upload]) -> bytes:
-    """Return a tar archive: readable for the owner only, and the same bytes for the same files."""
+def archive(uploads: Sequence[Upload]) -> bytes:
+    """Return a tar archive with ``.digests``: readable for the owner only, and the same bytes for the same files."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as tar:
-        for upload in uploads:
+        for upload in (*uploads, Upload(DIGESTS, digests(uploads))):
             info = tarfile.TarInfo(upload.path)
             info.mode = 0o700 if upload.executable else 0o600
             info.size = upload.size
             tar.addfile(info, io.BytesIO(upload.read()))
     return buffer.getvalue()
+
+
+def digests(uploads: Iterable[Upload]) -> bytes:
+    """Return the lines that the target prints for the uploads, with either kind of checksum that it may have."""
+    lines = []
+    for upload in uploads:
+        data = upload.read()
+        lines += [f"{digest(data, kind)} {len(data)} {upload.path}\n" for kind in ("", "cksum:")]
+    return "".join(lines).encode("utf-8", "surrogateescape")
 
 
 def digest(content: bytes | Path, like: str = "") -> str:

@@ -11,7 +11,7 @@ from modak.jobs import files, folder
 from modak.jobs.files import Upload, digest
 from modak.jobs.folder import Records
 from modak.jobs.job import WORK, check_workspace, folder_name
-from modak.jobs.remote import STEP_LIMIT, Answer, call, token
+from modak.jobs.remote import STEP_LIMIT, Answer, Step, call, carry_out, carry_out_all, token
 from modak.model.plan import Plan
 from modak.schedulers.base import JobSpec, Scheduler
 from modak.terminal import excerpt
@@ -21,6 +21,8 @@ from modak.transport.rsync import Rsync, rsync_over
 
 _AT_LENGTH = 3600.0
 """Seconds for a step that reads or carries many bytes."""
+_SPAN = 60.0
+"""Seconds after which no further jobs are looked at in one round trip."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,37 @@ def look(transport: Transport, plan: Plan, paths: Iterable[str] = (), *, ask: Sc
 
     One round trip; nothing is changed.
     """
+    (answer,) = carry_out(transport, [_look_step(plan, paths, ask)], limit=_AT_LENGTH)
+    return _place(answer, plan, ask)
+
+
+def look_all(transport: Transport, wanted: Sequence[tuple[Plan, Iterable[str]]]) -> list[Place]:
+    """Look at the folders of several Plans as ``look`` does, in as few round trips as that takes."""
+    places: list[Place] = []
+    while left := wanted[len(places) :]:
+        if len(left) == 1:
+            places.append(look(transport, *left[0]))
+            continue
+        steps = [[_look_step(plan, paths, None)] for plan, paths in left]
+        answers = carry_out_all(transport, steps, seconds=_SPAN, limit=_AT_LENGTH)
+        if not answers[0]:
+            raise TargetError("the answer to the step 'look' was cut off on the way")
+        for (plan, _), answered in zip(left, answers, strict=True):
+            if not answered:
+                break
+            if isinstance(answered[0], TargetError):
+                raise answered[0]
+            places.append(_place(answered[0], plan, None))
+    return places
+
+
+def _look_step(plan: Plan, paths: Iterable[str], ask: Scheduler | None) -> Step:
     find = ask.find_command(plan.tag(), plan.name) if ask else ""
     arguments = [check_workspace(plan), folder_name(plan), find]
-    answer = call(transport, "look", arguments, stdin=encode("".join(f"{path}\n" for path in paths)), limit=_AT_LENGTH)
+    return Step("look", arguments, encode("".join(f"{path}\n" for path in paths)))
+
+
+def _place(answer: Answer, plan: Plan, ask: Scheduler | None) -> Place:
     found = None
     if ask:
         found = ask.parse_find(answer.completed("found", "found_code"), plan.tag())
@@ -76,14 +106,11 @@ def stage(transport: Transport, spec: JobSpec, uploads: Sequence[Upload]) -> Non
     Nothing is brought when the job has been submitted meanwhile. TargetError when a file arrives damaged.
     """
     by_rsync = False
-    folders = [str(PurePosixPath(path).parent) for path in (spec.output, spec.error) if path is not None]
     for batch in files.batches(upload for upload in uploads if upload.alone is None):
-        data = files.archive(batch)
-        answer = call(transport, "stage", [spec.directory, spec.tag, token(), *folders], stdin=data, limit=_AT_LENGTH)
-        if answer.get("late") is not None:
+        (answer,) = carry_out(transport, [stage_step(spec, batch)], limit=_AT_LENGTH)
+        if not check_staged(answer, batch):
             return
         by_rsync = answer.get("rsync") is not None
-        _verify(batch, answer)
     rsync = rsync_over(transport) if by_rsync else None
     for upload in uploads:
         if (local := upload.alone) is not None:
@@ -91,6 +118,25 @@ def stage(transport: Transport, spec: JobSpec, uploads: Sequence[Upload]) -> Non
             mode = "700" if upload.executable else "600"
             arguments = [spec.directory, new, upload.path, mode]
             _verify([upload], call(transport, "place", arguments, limit=_AT_LENGTH))
+
+
+def is_small(uploads: Sequence[Upload]) -> bool:
+    """Return whether the uploads travel in one step, which others may follow in the same round trip."""
+    return all(upload.alone is None for upload in uploads) and sum(upload.size for upload in uploads) <= files.LARGE
+
+
+def stage_step(spec: JobSpec, uploads: Sequence[Upload], mark: str | None = None) -> Step:
+    """Return the step that brings files to the job's folder; it leaves ``state/staged.<mark>`` there."""
+    folders = [str(PurePosixPath(path).parent) for path in (spec.output, spec.error) if path is not None]
+    return Step("stage", [spec.directory, spec.tag, mark or token(), *folders], files.archive(uploads))
+
+
+def check_staged(answer: Answer, uploads: Sequence[Upload]) -> bool:
+    """Return whether the files are there; False when the job has been submitted meanwhile, and nothing was brought."""
+    if answer.get("late") is not None:
+        return False
+    _verify(uploads, answer)
+    return True
 
 
 def _put(transport: Transport, rsync: Rsync | None, local: Path, directory: str, path: str) -> str:

@@ -16,7 +16,7 @@ from modak.jobs import folder
 from modak.jobs.folder import ADOPTED, Records, is_same_job
 from modak.jobs.job import read_id
 from modak.jobs.queue import is_alive
-from modak.jobs.remote import STEP_LIMIT, Answer, StepError, ask, call, token
+from modak.jobs.remote import STEP_LIMIT, Answer, Step, StepError, ask, carry_out, token
 from modak.jobs.settings import Patience, Reporter
 from modak.jobs.staging import Place
 from modak.schedulers import options
@@ -55,7 +55,7 @@ class Submission:
         self, transport: Transport, scheduler: Scheduler, spec: JobSpec, patience: Patience, reporter: Reporter
     ) -> None:
         self._transport = transport
-        self._scheduler = scheduler
+        self.scheduler = scheduler
         self._spec = spec
         self._patience = patience
         self._reporter = reporter
@@ -63,17 +63,29 @@ class Submission:
         self._unanswered: tuple[str, float] | None = None
         """The attempt without an answer that was seen last, and when that was, by a clock that does not jump."""
 
-    def submit(self, place: Place) -> Submitted:
-        """Submit the staged job, or find the one that has been submitted; JobError when the scheduler refuses it."""
+    def step(self, *, find: str | None = None, wait: float | None = None) -> Step:
+        """Return the first step of ``submit``, to be carried out with others.
+
+        ``find`` is asked instead of the scheduler's own command; ``wait`` is how long another controller is waited for.
+        """
+        return self._step(_Next(), find=find, wait=wait)
+
+    def submit(self, place: Place, answer: Answer | None = None) -> Submitted:
+        """Submit the staged job, or find the one that has been submitted; JobError when the scheduler refuses it.
+
+        ``answer`` is that of ``step``, where it has been carried out.
+        """
         begun = self._patience.clock()
         following = _Next()
         while True:
             try:
-                answer = self._step(following)
+                answer = answer or self._carry_out(following)
                 result = self._understand(answer, place)
+                answer = None
             except StepError:
                 raise
             except TargetError as error:
+                answer = None
                 # Nothing is known of this attempt: the next one looks first.
                 if self._patience.clock() - begun > self._patience.submission:
                     raise
@@ -101,25 +113,44 @@ class Submission:
         begun = self._patience.clock()
         stdin = encode("".join(f"{path}\n" for path in keep))
         following = _Next(f"again:{','.join(numbers)}", place.records.attempt)
-        while (outcome := self._step(following, library=["leftover", "again"], stdin=stdin).text("outcome")) == "busy":
+        while (outcome := self._put_aside(following, stdin).text("outcome")) == "busy":
             if self._patience.clock() - begun > self._patience.submission:
                 raise TargetError(f"another run keeps the job's lock in {self._spec.directory}/state: try again later")
             self._patience.sleep(self._patience.pause)
         return outcome == "again"
 
-    def _find_command(self) -> str:
-        return self._scheduler.find_command(self._spec.tag, self._spec.name)
+    def find_command(self) -> str:
+        """Return the command that lists the scheduler's jobs with this tag."""
+        return self.scheduler.find_command(self._spec.tag, self._spec.name)
 
-    def _step(self, following: _Next, *, library: Sequence[str] = (), stdin: bytes = b"") -> Answer:
-        find, submit = self._find_command(), self._scheduler.submit_command(self._spec)
-        tasks = options.array(self._spec, self._scheduler.name)
+    def _put_aside(self, following: _Next, stdin: bytes) -> Answer:
+        return self._carry_out(following, library=["leftover", "again"], stdin=stdin)
+
+    def _carry_out(self, following: _Next, *, library: Sequence[str] = (), stdin: bytes = b"") -> Answer:
+        step = self._step(following, library=library, stdin=stdin)
+        return carry_out(self._transport, [step], limit=self.limit)[0]
+
+    @property
+    def limit(self) -> float:
+        """How many seconds a step may take: it asks the scheduler up to three times."""
+        return self._patience.lock + 3 * self._patience.accept + STEP_LIMIT
+
+    def _step(
+        self,
+        following: _Next,
+        *,
+        library: Sequence[str] = (),
+        stdin: bytes = b"",
+        find: str | None = None,
+        wait: float | None = None,
+    ) -> Step:
+        submit = self.scheduler.submit_command(self._spec)
+        tasks = options.array(self._spec, self.scheduler.name)
         ranges = ",".join(f"{first}-{last}:{step}" for first, last, step in tasks.ranges) if tasks else ""
-        lock, accept = self._patience.lock, self._patience.accept
+        lock = self._patience.lock if wait is None else wait
         arguments = [self._spec.directory, token(), following.attempt, following.mode, ranges]
-        arguments += [str(ceil(lock)), str(ceil(accept)), find, submit]
-        # It asks the scheduler up to three times.
-        limit = lock + 3 * accept + STEP_LIMIT
-        return call(self._transport, "submit", arguments, library=["lock", *library], stdin=stdin, limit=limit)
+        arguments += [str(ceil(lock)), str(ceil(self._patience.accept)), find or self.find_command(), submit]
+        return Step("submit", arguments, stdin, ["lock", *library])
 
     def _understand(self, answer: Answer, place: Place) -> Submitted | _Next | None:
         """Return the end, what to do next, or None to come back later."""
@@ -140,10 +171,10 @@ class Submission:
 
     def _known(self, records: Records) -> Submitted | _Next:
         """Read the recorded id; where it is none, look for the job by its tag."""
-        if (known := _of_records(self._scheduler, records)) is not None:
+        if (known := _of_records(self.scheduler, records)) is not None:
             return Submitted(known, records.intent.time if records.intent else None, self._made, records.number)
-        done = ask(self._transport, self._find_command())
-        if new := self._new(self._scheduler.parse_find(done, self._spec.tag), records):
+        done = ask(self._transport, self.find_command())
+        if new := self._new(self.scheduler.parse_find(done, self._spec.tag), records):
             return _Next(f"id:{ADOPTED}{new[0]}", records.attempt)
         raise JobError(
             f"the scheduler's answer {(records.id_text or '')[:200]!r} names no job, and no job carries the tag "
@@ -155,7 +186,7 @@ class Submission:
         self._made = True
         if adopted := self._adopted(answer, records):
             return adopted
-        number = self._scheduler.parse_submit(answer.completed("out", "code", "err"))
+        number = self.scheduler.parse_submit(answer.completed("out", "code", "err"))
         return _Next(f"id:{ADOPTED}{number}", records.attempt)
 
     def _examined(self, answer: Answer, records: Records) -> _Next:
@@ -179,7 +210,7 @@ class Submission:
         numbers = [number for number in self._found(answer) if number not in records.past]
         if not numbers:
             return _Next("sure")
-        states = self._scheduler.parse_status(ask(self._transport, self._scheduler.status_command(numbers)), numbers)
+        states = self.scheduler.parse_status(ask(self._transport, self.scheduler.status_command(numbers)), numbers)
         alive = [number for number in numbers if number in states and is_alive(states[number])]
         if not alive:
             return _Next("sure")
@@ -191,7 +222,7 @@ class Submission:
         return _Next(f"id:{ADOPTED}{alive[0]}")
 
     def _adopted(self, answer: Answer, records: Records) -> _Next | None:
-        answered = read_id(self._scheduler, answer.text("out").strip()) if answer.text("out").strip() else None
+        answered = read_id(self.scheduler, answer.text("out").strip()) if answer.text("out").strip() else None
         number = answered or next(iter(self._new(self._found(answer), records)), None)
         return _Next(f"id:{ADOPTED}{number}", records.attempt) if number else None
 
@@ -199,12 +230,12 @@ class Submission:
         """Return the jobs that were not there before the last attempt."""
         before: Sequence[str] = []
         if records.intent and records.intent.found.strip():
-            before = self._scheduler.parse_find(Completed(0, records.intent.found, ""), self._spec.tag)
+            before = self.scheduler.parse_find(Completed(0, records.intent.found, ""), self._spec.tag)
         return [number for number in numbers if number not in before and number not in records.past]
 
     def _found(self, answer: Answer) -> list[str]:
         done = answer.completed("found", "found_code")
-        return self._scheduler.parse_find(done, self._spec.tag)
+        return self.scheduler.parse_find(done, self._spec.tag)
 
 
 def recorded(scheduler: Scheduler, place: Place) -> Submitted | None:

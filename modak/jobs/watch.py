@@ -97,8 +97,9 @@ class Watch:
             left = None if deadline is None else deadline - clock()
             if left is not None and left <= 0:
                 raise JobError(_unfinished(waiting, timeout or 0))
-            span = pause if left is None else min(pause, left)
             over = self._over(waiting)
+            span = pause if over else self._span(waiting, pause, polling.maximum)
+            span = span if left is None else min(span, left)
             linger = 0 if over else int(min(span, self._patience.linger))
             self._patience.sleep(span - linger)
             pause = min(pause * _GROWTH, polling.maximum)
@@ -106,6 +107,14 @@ class Watch:
                 return self._ended()
             if self._over(waiting) and not over:
                 pause = min(self._patience.pause, pause)  # What is missing is the scheduler's word alone.
+
+    def _span(self, waiting: Sequence[_Watched], pause: float, most: float) -> float:
+        """Return how long to wait for the next question.
+
+        While all jobs run, the target itself looks for their ends, so that asking often would only load the scheduler.
+        """
+        run = all(item.state is not None and item.state.state == "running" and not item.offset for item in waiting)
+        return max(pause, min(self._patience.linger, most)) if run else pause
 
     def settle(self) -> list[JobResult]:
         """Return the jobs as they are, once each of them is seen in the queue or has ended for certain."""

@@ -217,6 +217,14 @@ class Scheduler(ABC):
     def parse_find(self, done: Completed, tag: str) -> list[str]:
         """Return the ids of jobs with this tag, oldest first."""
 
+    def listing_command(self) -> str | None:
+        """Return the command that lists all jobs of this user once for ``find_listed_command``; None without one."""
+        return None
+
+    def find_listed_command(self, tag: str, name: str) -> str | None:
+        """Return the command that prints what ``find_command`` does, from a list on standard input."""
+        return None
+
     @abstractmethod
     def check_command(self, job: JobSpec) -> str | None:
         """Return the command that asks whether the job would be taken; None where there is none.

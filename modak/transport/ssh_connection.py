@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,8 @@ PERSIST = 300
 _LOGIN_LIMIT = 120.0
 """Seconds for all logins on the way where nobody is asked, besides the ConnectTimeout of each host."""
 _CONTROL_LIMIT = 10.0
+_PREFIX, _OLD = "modak-ssh-", 86400
+"""How the names of those folders begin, and after how many seconds without a connection one is left over."""
 _SOCKET, ERRORS = "s", "e"
 """Files in the connection's private folder: the socket, and what ssh writes to its standard error."""
 _SOCKET_LENGTH = 80
@@ -205,11 +208,24 @@ def private_folder() -> Path:
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     for parent in (runtime, tempfile.gettempdir(), "/tmp"):  # noqa: S108 - mkdtemp chooses the name
         # ssh expands ${NAME} in ControlPath, and nothing escapes that.
-        if not re.fullmatch(r"/[\w./+-]*", parent, re.ASCII) or len(parent) > _SOCKET_LENGTH - len("/modak-12345678/s"):
+        if not re.fullmatch(r"/[\w./+-]*", parent, re.ASCII) or len(parent) > _SOCKET_LENGTH - len(
+            f"/{_PREFIX}12345678/s"
+        ):
             continue
         with suppress(OSError):
-            return Path(tempfile.mkdtemp(prefix="modak-", dir=parent))
+            _remove_old(Path(parent))
+            return Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
     raise InputError("no folder for the connection's socket can be created in /tmp; set XDG_RUNTIME_DIR")
+
+
+def _remove_old(parent: Path) -> None:
+    """Remove what modak left behind where it was killed a day ago or earlier, and whose connection has ended."""
+    for folder in parent.glob(f"{_PREFIX}????????"):
+        with suppress(OSError):
+            about = folder.lstat()
+            is_own = stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid()
+            if is_own and time.time() - about.st_mtime > _OLD and not (folder / _SOCKET).exists():
+                shutil.rmtree(folder)
 
 
 def _end_connection(options: Sequence[str], host: str, folder: Path, owner: int) -> None:

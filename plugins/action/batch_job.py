@@ -12,13 +12,14 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction,
 from ansible_collections.modak.deploy.plugins.plugin_utils.progress import warnings
 from ansible_collections.modak.deploy.plugins.plugin_utils.results import results_folder
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
+from ansible_collections.modak.deploy.plugins.plugin_utils.several import MOST, check_names, wait_and_fetch
 
 try:
     from modak.catalogue.site import catalogue_for
     from modak.documents import find_sources
-    from modak.errors import InputError
+    from modak.errors import InputError, ModakError
     from modak.images.store import realise
-    from modak.jobs.control import Present, Preview
+    from modak.jobs.control import JobInput, Present, Preview
     from modak.jobs.logs import explanation
     from modak.model.job import JobResult
     from modak.model.plan import Plan
@@ -34,7 +35,8 @@ class ActionModule(JobAction):
     """modak.deploy.batch_job."""
 
     ARGUMENTS = {
-        "plan": {"type": "dict", "required": True},
+        "plan": {"type": "dict"},
+        "plans": {"type": "list", "elements": "dict"},
         "state": {"type": "str", "choices": ["present", "restarted", "absent"], "default": "present"},
         "wait": {"type": "bool", "default": True},
         "timeout": {"type": "int", "default": 0},
@@ -49,21 +51,80 @@ class ActionModule(JobAction):
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        plan = plan_of(arguments["plan"])
+        if (arguments["plan"] is None) == (arguments["plans"] is None):
+            raise InputError("give either 'plan' or 'plans'")
         check_seconds(arguments)
         search = search_folders(arguments["search_paths"], task_vars)
         self._secrets = self._reader(search, arguments)
-        if plan.application.secret_environment and not plan.secrets:  # it was made by the command modak
-            plan = with_secrets(plan, self._secrets)
         self._jobs = self.jobs(task_vars, outage=arguments["outage"])
         self._transport = self.transport(task_vars)
+        template = _text(arguments["template"])
+        if arguments["plans"] is not None:
+            plans = [self._completed(value) for value in arguments["plans"]]
+            check_names(plans)
+            return self._several(plans, template, arguments, search, task_vars)
+        plan = self._completed(arguments["plan"])
         if arguments["state"] == "absent":
             return self._absent(plan)
-        template = _text(arguments["template"])
         if self._task.check_mode:
             return self._preview(plan, template, restarted=arguments["state"] == "restarted", retry=arguments["retry"])
         results = results_folder(arguments["results"], self._task, task_vars, plan.name)
         return self._run(plan, template, arguments, search, results)
+
+    def _completed(self, value: Any) -> Plan:
+        plan = plan_of(value)
+        if plan.application.secret_environment and not plan.secrets:  # it was made by the command modak
+            plan = with_secrets(plan, self._secrets)
+        return plan
+
+    def _several(
+        self,
+        plans: list[Plan],
+        template: str | None,
+        arguments: dict[str, Any],
+        search: list[Path],
+        task_vars: dict[str, Any],
+    ) -> dict[str, Any]:
+        """Submit the jobs of several plans together, and wait for all of them."""
+        if arguments["state"] != "present" or arguments["record"] or arguments["follow"]:
+            raise InputError("plans: not supported with 'record', 'follow', or another state than 'present'")
+        if self._task.check_mode:
+            previews = [self._preview(plan, template, restarted=False, retry=arguments["retry"]) for plan in plans]
+            return {
+                "changed": any(preview["changed"] for preview in previews),
+                "jobs": [preview["job"] for preview in previews],
+                "diff": [preview["diff"] for preview in previews],
+            }
+        inputs = [self._input(plan, search) for plan in plans]
+        outcomes = self._jobs.present_all(inputs, template=template, retry=arguments["retry"])
+        present = [item for item in outcomes if isinstance(item, Present)]
+        made = any(item.made for item in present)
+        if failed := [
+            (plan, item) for plan, item in zip(plans, outcomes, strict=True) if not isinstance(item, Present)
+        ]:
+            jobs = [item.job.id if isinstance(item, Present) else None for item in outcomes]
+            return {"changed": made, "failed": True, "ids": jobs, "msg": _not_submitted(failed, len(plans))}
+        returned = {"changed": made, "diff": [_diff(item.script, item.made) for item in present]}
+        if not arguments["wait"]:
+            return {**returned, "jobs": [result.model_dump(mode="json") for result in self._seen(present)]}
+        folders = [results_folder(arguments["results"], self._task, task_vars, plan.name) for plan in plans]
+        fetched = wait_and_fetch(self._jobs, present, folders, arguments["timeout"] or None)
+        return {**returned, **fetched, "changed": made or fetched["changed"]}
+
+    def _input(self, plan: Plan, search: list[Path]) -> JobInput:
+        transport = self._transport
+        has_image = plan.chosen.image is not None and plan.chosen.runtime != "native"
+        return JobInput(
+            plan,
+            find_sources(plan.application, search),
+            realise=(lambda directory: realise(transport, plan, directory)) if has_image else None,
+            secrets=lambda: environment_file(checked_values(plan, self._secrets)),
+        )
+
+    def _seen(self, present: list[Present]) -> list[JobResult]:
+        """Return the jobs as they are; of one that was just submitted nothing else is known yet than that."""
+        seen = iter(self._jobs.see_all([item.job for item in present if not item.made]))
+        return [self._jobs.submitted(item.job) if item.made else next(seen) for item in present]
 
     def _absent(self, plan: Plan) -> dict[str, Any]:
         if not self._task.check_mode:
@@ -83,18 +144,17 @@ class ActionModule(JobAction):
     ) -> dict[str, Any]:
         if arguments["record"]:
             _check_recording(plan, wait=arguments["wait"])
-        sources = find_sources(plan.application, search)
+        item = self._input(plan, search)
         if arguments["state"] == "restarted":
             # What cannot be submitted must not cost the job that is there.
             self._jobs.preview(plan, template, again=True)
             self._jobs.absent(plan)
-        transport = self._transport
         present: Present = self._jobs.present(
             plan,
-            sources,
+            item.sources,
             template=template,
-            realise=lambda directory: realise(transport, plan, directory),
-            secrets=lambda: environment_file(checked_values(plan, self._secrets)),
+            realise=item.realise,
+            secrets=item.secrets,
             retry=arguments["retry"],
         )
         returned = {"script": present.script, "diff": _diff(present.script, present.made), **_before(present.ended)}
@@ -143,6 +203,13 @@ def _record(plan: Plan, result: JobResult, search: list[Path]) -> int:
     """Add what the job took to the store of measurements; return how many of these were not known."""
     catalogue = catalogue_for(plan.request.catalogue, search)
     return add_results([Path(str(result.results))], catalogue, store_in_use())[0]
+
+
+def _not_submitted(failed: list[tuple[Plan, ModakError]], total: int) -> str:
+    """Return one sentence on the jobs that could not be submitted."""
+    shown = "; ".join(f"{plan.name}: {error}" for plan, error in failed[:MOST])
+    more = f"; and {len(failed) - MOST} more" if len(failed) > MOST else ""
+    return visible(f"{len(failed)} of {total} jobs were not submitted: {shown}{more}")
 
 
 def _text(path: str | None) -> str | None:

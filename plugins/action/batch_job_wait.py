@@ -5,27 +5,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from itertools import groupby
 from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction, check_seconds, plan_of
-from ansible_collections.modak.deploy.plugins.plugin_utils.progress import warnings
 from ansible_collections.modak.deploy.plugins.plugin_utils.results import results_folder
+from ansible_collections.modak.deploy.plugins.plugin_utils.several import check_names, wait_and_fetch
 
 try:
     from modak.errors import InputError
     from modak.jobs.control import Jobs, Present
-    from modak.jobs.logs import explanation
-    from modak.jobs.verdict import sentence
-    from modak.model.job import JobResult
     from modak.model.plan import Plan
-    from modak.terminal import visible
 except ImportError:
     pass  # ModakAction says so before anything here is used
-
-MOST = 5
-"""Jobs that a failed task names; all of them are in what it returns."""
 
 
 class ActionModule(JobAction):
@@ -40,59 +31,21 @@ class ActionModule(JobAction):
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         plans = [plan_of(value) for value in arguments["plans"]]
-        _check_names(plans)
+        check_names(plans)
         check_seconds(arguments)
         jobs = self.jobs(task_vars, outage=arguments["outage"])
-        present = [_found(jobs, plan) for plan in plans]
+        present = _find_all(jobs, plans)
         if self._task.check_mode:
-            return {"changed": False, "jobs": [jobs.see(item.job).model_dump(mode="json") for item in present]}
-        ended = self._wait(jobs, present, arguments["timeout"] or None)
+            seen = jobs.see_all([item.job for item in present])
+            return {"changed": False, "jobs": [result.model_dump(mode="json") for result in seen]}
         folders = [results_folder(arguments["results"], self._task, task_vars, plan.name) for plan in plans]
-        fetched = [
-            jobs.fetch_results(item.job, result, folder)
-            for item, result, folder in zip(present, ended, folders, strict=True)
-        ]
-        returned = {
-            "changed": any(item.changed for item in fetched),
-            "jobs": [item.result.model_dump(mode="json") for item in fetched],
-            **warnings([item.result for item in fetched]),
-        }
-        bad = [
-            (plan, item.result) for plan, item in zip(plans, fetched, strict=True) if item.result.state != "completed"
-        ]
-        return {**returned, "failed": True, "msg": _message(bad, len(plans))} if bad else returned
-
-    def _wait(self, jobs: Jobs, present: list[Present], timeout: float | None) -> list[JobResult]:
-        """Return how all jobs ended, in their order; those of one scheduler are asked for together."""
-        ended: dict[str, JobResult] = {}
-        for _scheduler, group in groupby(sorted(present, key=_scheduler_of), key=_scheduler_of):
-            ended.update({result.tag: result for result in jobs.wait(list(group), timeout=timeout)})
-        return [ended[item.job.plan.tag()] for item in present]
+        return wait_and_fetch(jobs, present, folders, arguments["timeout"] or None)
 
 
-def _scheduler_of(item: Present) -> str:
-    return item.job.plan.scheduler
-
-
-def _check_names(plans: list[Plan]) -> None:
-    """Raise InputError where two plans would fetch their results to one folder."""
-    if not plans:
-        raise InputError("plans: there is none to wait for")
-    twice = [name for name, count in Counter(plan.name for plan in plans).items() if count > 1]
-    if twice:
-        raise InputError(f"plans: {len(twice)} names occur more than once, such as '{twice[0]}': give each run its own")
-
-
-def _found(jobs: Jobs, plan: Plan) -> Present:
-    job = jobs.find(plan)
-    if job is None:
-        raise InputError(f"plans: the job of '{plan.name}' ({plan.tag()}) was never submitted to this target")
-    return Present(job, script="", made=False)
-
-
-def _message(bad: list[tuple[Plan, JobResult]], total: int) -> str:
-    """Return one sentence on all jobs that ended badly, and the last lines of the first one's log."""
-    first, *others = (visible(sentence(result)) for dummy, result in bad[:MOST])
-    more = f"; and {len(bad) - MOST} more" if len(bad) > MOST else ""
-    log = explanation(*bad[0]).removeprefix(first)
-    return f"{len(bad)} of {total} jobs did not complete: {'; '.join([first, *others])}{more}{log}"
+def _find_all(jobs: Jobs, plans: list[Plan]) -> list[Present]:
+    present = []
+    for plan, job in zip(plans, jobs.find_all(plans), strict=True):
+        if job is None:
+            raise InputError(f"plans: the job of '{plan.name}' ({plan.tag()}) was never submitted to this target")
+        present.append(Present(job, script="", made=False))
+    return present

@@ -27,9 +27,17 @@ description:
 author: the modak authors (@modak)
 options:
   plan:
-    description: The plan, as M(modak.deploy.optimise) returns it.
+    description: The plan, as M(modak.deploy.optimise) returns it. This or O(plans) is required.
     type: dict
-    required: true
+  plans:
+    description:
+      - The plans of several jobs of the target, in place of O(plan). They are submitted together, waited for together,
+        and their results fetched together, which takes a few connections and not several for each job.
+      - With O(wait=false) a job that was just submitted is returned as V(queued), and the scheduler is not asked again.
+      - Each job is submitted once, as it is alone. Where some cannot be submitted the task fails, and the others go on.
+      - Not supported with O(record), O(follow), or another O(state) than V(present).
+    type: list
+    elements: dict
   state:
     description:
       - V(present) submits the job unless that has been done, and follows it.
@@ -123,6 +131,10 @@ EXAMPLES = r"""
     search_paths: ["{{ playbook_dir }}"]
     wait: false
 
+- name: Run many jobs
+  modak.deploy.batch_job:
+    plans: "{{ decisions | map(attribute='plan') }}"
+
 - name: Cancel it and remove what it made on the target
   modak.deploy.batch_job:
     plan: "{{ decision.plan }}"
@@ -135,9 +147,21 @@ recorded:
   returned: with O(record), or where the job has tried something, when it completed
   type: int
   sample: 1
+jobs:
+  description: The jobs in the order of O(plans), with the keys of RV(job).
+  returned: with O(plans), when all jobs were submitted
+  type: list
+  elements: dict
+  sample: [{"id": "4711", "state": "completed"}]
+ids:
+  description: The scheduler's ids of the jobs in the order of O(plans), null for one that was not submitted.
+  returned: with O(plans), when some jobs were not submitted
+  type: list
+  elements: str
+  sample: ["4711", null]
 job:
   description: What became of the job; null when it is absent.
-  returned: success, and when the job ended badly
+  returned: with O(plan), on success, and when the job ended badly
   type: dict
   contains:
     id:
@@ -249,7 +273,7 @@ previous:
   sample: {"id": "4710", "attempt": 1, "state": "failed", "reason": "the application ended with exit code 3"}
 script:
   description: The job script.
-  returned: success, when O(state) is not V(absent)
+  returned: with O(plan), on success, when O(state) is not V(absent)
   type: str
   sample: "#!/bin/sh\n..."
 """

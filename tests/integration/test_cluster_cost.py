@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from modak.model.target import Polling
 from sites import ClusterSite, Ended
 
 Document = Callable[..., dict[str, Any]]
+PROGRAMS = ("sbatch", "squeue", "scontrol", "sacct")
 MANY = int(os.environ.get("MODAK_MANY_JOBS", "16"))
 
 
@@ -52,6 +54,31 @@ def plans(name: str, count: int) -> list[dict[str, Any]]:
         )  # fmt: skip
 
     return [one(number).model_dump(mode="json", by_alias=True) for number in range(count)]
+
+
+def test_many_jobs_of_one_task(cluster: Cluster, cluster_site: ClusterSite) -> None:
+    """Two tasks, so that the submission and the rest are told apart."""
+    many = plans(cluster_site.folder.name, MANY)
+    task = {"modak.deploy.batch_job": {"plans": many, "wait": False}}
+    with ExitStack() as stack:
+        counts = [stack.enter_context(cluster.counted(name)) for name in PROGRAMS]
+        before, began, logins = len(cluster.sessions()), time.monotonic(), cluster.logins()
+        submitted = play(cluster_site, task)
+        assert submitted.code == 0, submitted.text
+        between, asked, middle = len(cluster.sessions()), [count() for count in counts], time.monotonic()
+        waited = play(cluster_site, {"modak.deploy.batch_job": {"plans": many}})
+        assert waited.code == 0, waited.text
+        sessions = len(cluster.sessions())
+        commands = {name: count() for name, count in zip(PROGRAMS, counts, strict=True)}
+        print(
+            f"{MANY} jobs of one task: submitted in {middle - began:.0f} s by {between - before} ssh sessions, "
+            f"{dict(zip(PROGRAMS, asked, strict=True))}; waited for and fetched in {time.monotonic() - middle:.0f} s "
+            f"by {sessions - between} sessions; {commands}, {cluster.logins() - logins} logins in all"
+        )
+    assert commands["sbatch"] == MANY
+    assert sum(commands.values()) <= MANY + 20
+    assert sessions - before <= 12
+    assert len(list(cluster_site.results.glob("many-*/out"))) == MANY
 
 
 def test_many_jobs_are_watched_by_the_questions_of_one(cluster: Cluster, cluster_site: ClusterSite) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from disks import BETWEEN, filled_between
 from jobplans import plan
 from modak.errors import ModakError
 from modak.jobs.control import Jobs
@@ -39,7 +40,9 @@ class Filling(LocalTransport):
         self._disk, self._pages, self._step = disk, pages, step
 
     def run(self, command: str, *, stdin: bytes | None = None, timeout: float | None = None) -> Completed:
-        if self._step in command:
+        if self._step in command and BETWEEN in command:
+            command = filled_between(command, self._disk, self._pages)
+        elif self._step in command:
             with (self._disk / "filler").open("ab", buffering=0) as file:
                 while (free := os.statvfs(self._disk).f_bfree) > self._pages:
                     file.write(b"x" * 4096 * (free - self._pages))

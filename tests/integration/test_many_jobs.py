@@ -51,6 +51,11 @@ def wait_for(many: list[Plan], **rest: Any) -> dict[str, Any]:
     return {"modak.deploy.batch_job_wait": {"plans": values, **rest}}
 
 
+def together(many: list[Plan], **rest: Any) -> dict[str, Any]:
+    values = [item.model_dump(mode="json", by_alias=True) for item in many]
+    return {"modak.deploy.batch_job": {"plans": values, **rest}}
+
+
 def sessions(user: User) -> int:
     return len((user.folder / "sessions").read_text().splitlines())
 
@@ -67,6 +72,42 @@ def test_waiting_costs_no_more_for_many(there: User, tmp_path: Path) -> None:
     for item, job in zip(many, waited["jobs"], strict=True):
         assert (there.folder / "results" / item.name / "out").read_text().strip() == job["id"]
     assert sessions(there) <= EACH * MANY + 40
+
+
+def test_jobs_of_one_task_are_submitted_once_and_fetched(there: User, tmp_path: Path) -> None:
+    many = plans(tmp_path, "sleep 2; echo $SLURM_JOB_ID >out", count=5)
+    code, text = there.play([together(many)], "--check")
+    assert code == 0, text
+    (checked,) = there.returned()
+    assert (checked["changed"], checked["jobs"]) == (True, [None] * 5)
+    (there.folder / "sessions").write_text("")
+    code, text = there.play([together(many), together(many), together(many, wait=False)])
+    assert code == 0, text
+    first, second, third = there.returned()
+    assert [job["state"] for job in first["jobs"]] == ["completed"] * 5
+    assert (first["changed"], second["changed"], third["changed"]) == (True, False, False)
+    ids = [job["id"] for job in first["jobs"]]
+    assert ids == [job["id"] for job in second["jobs"]] == [job["id"] for job in third["jobs"]]
+    for item, job in zip(many, first["jobs"], strict=True):
+        assert (there.folder / "results" / item.name / "out").read_text().strip() == job["id"]
+    assert sessions(there) <= 20
+
+
+def test_one_of_several_that_cannot_be_submitted_does_not_stop_the_others(there: User, tmp_path: Path) -> None:
+    good = plans(tmp_path, "echo >out", count=2)
+    bad = plan(
+        ["true"],
+        Path("~/.modak"),
+        name=f"{good[0].name}-bad",
+        scheduler="slurm",
+        job={"partition": "nosuch"},
+        outputs=["out"],
+    )
+    code, text = there.play([together([good[0], bad, good[1]])])
+    assert code != 0
+    assert f"1 of 3 jobs were not submitted: {bad.name}: " in text, text
+    code, text = there.play([together(good)])
+    assert code == 0, text
 
 
 def test_the_bad_ones_are_named(there: User, tmp_path: Path) -> None:

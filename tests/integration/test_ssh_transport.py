@@ -77,13 +77,16 @@ def test_commands_and_files(kind: Kind, real_slurm: Rig, tmp_path: Path) -> None
             transport.fetch("/nowhere/file", tmp_path / "none")
 
 
-def test_all_commands_take_one_login_which_ends_with_the_transport(real_slurm: Rig) -> None:
-    log = real_slurm.folder / "log" / "sshd.log"
-    before = log.read_text().count("Accepted publickey")
+def test_all_commands_take_one_connection_which_ends_with_the_transport(real_slurm: Rig) -> None:
+    connections: set[str] = set()
+
+    def run(more: str = "") -> None:
+        connections.add(transport.run(f'echo "$SSH_CONNECTION"{more}').stdout)
+
     with SshTransport(HOST, config=real_slurm.ssh_config) as transport:
         for _ in range(5):
-            transport.run("true")
-        threads = [threading.Thread(target=transport.run, args=("sleep 0.3",)) for _ in range(4)]
+            run()
+        threads = [threading.Thread(target=run, args=("; sleep 0.3",)) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -91,7 +94,7 @@ def test_all_commands_take_one_login_which_ends_with_the_transport(real_slurm: R
         folder = transport._connected()._folder
         assert folder.stat().st_mode & 0o777 == 0o700
         assert len(str(folder / "s")) < 86
-    assert log.read_text().count("Accepted publickey") - before == 1
+    assert len(connections) == 1
     assert not folder.exists()
 
 
@@ -250,6 +253,20 @@ def test_folder_for_the_socket_is_short(tmp_path: Path, monkeypatch: pytest.Monk
         assert folder.parent == Path("/tmp")
     finally:
         shutil.rmtree(folder)
+
+
+def test_folders_that_killed_processes_left_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(ssh_connection, "_SOCKET_LENGTH", 200)
+    names = ("modak-ssh-old_12ab", "modak-ssh-new_12ab", "modak-ssh-used_2ab", "other")
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / ssh_connection.ERRORS).touch()
+    (tmp_path / names[2] / "s").touch()
+    for name in (names[0], *names[2:]):
+        os.utime(tmp_path / name, (1, 1))
+    folder = ssh_connection.private_folder()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*names[1:], folder.name])
 
 
 def test_passphrase_is_asked_for_on_the_terminal(real_slurm: Rig, tmp_path: Path) -> None:

@@ -50,6 +50,10 @@ class Cluster(Rig):
         log = self.run("head", "cat", f"{self.folder}/log/sshd.login.log")
         return [line for line in log.splitlines() if line.startswith("Starting session:")]
 
+    def logins(self) -> int:
+        """Return how many connections the login node's sshd has let in."""
+        return self.run("head", "cat", f"{self.folder}/log/sshd.login.log").count("Accepted publickey")
+
     @contextmanager
     def without_scheduler(self) -> Iterator[None]:
         """Take slurmctld away; it comes back with what it knew."""

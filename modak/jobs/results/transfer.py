@@ -1,15 +1,18 @@
 """Files, folders and links of a job, from the target to the results' folder: only what differs, each by its digest."""
 
 import re
+import tarfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeGuard
 
 from modak import shell
 from modak.errors import InputError, TargetError
 from modak.jobs.files import LARGE, digest
 from modak.jobs.job import WORK
-from modak.jobs.remote import Answer, call
+from modak.jobs.remote import Answer, Step, StepError, call, carry_out, carry_out_all
 from modak.jobs.results import listing
 from modak.jobs.results.folder import InTheWay, ResultsFolder, UnsupportedName
 from modak.jobs.results.links import kept_target
@@ -27,6 +30,14 @@ BATCH = 16 * 1024 * 1024
 PIECE = 16
 """MiB of one file in one answer."""
 _MIB = 1024 * 1024
+EAGER = 1024 * 1024
+"""Bytes of files that may come with their list."""
+TOGETHER = 50
+"""Jobs whose files are listed in one round trip, with bounds for each of them."""
+_LISTING_TOGETHER = 1024 * 1024
+_CONTENT_TOGETHER = 256 * 1024
+_SPAN = 60.0
+"""Seconds after which no further jobs are listed in one round trip."""
 _TAR = 1024
 """Bytes of tar's header and padding, at most."""
 _WORDS = 500
@@ -59,22 +70,60 @@ def local_path(path: str) -> str:
     return path.removeprefix(f"{WORK}/")
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be fetched of a job: ``paths`` below its folder on the target."""
+
+    directory: str
+    paths: Sequence[str]
+    is_first: bool
+    """Nothing was fetched before, so that small files may come with their list."""
+
+    def step(self, *, limit: int = MAX_LISTING, content: int | None = None) -> Step:
+        """Return the step that lists the files, in at most ``limit`` bytes, with about ``content`` bytes of them."""
+        words = [f"./{path}" for path in dict.fromkeys(self.paths)]
+        stdin = "".join(f"{line}\n" for line in _calls("want", words))
+        arguments = [self.directory, str(limit), str(0 if not self.is_first else EAGER if content is None else content)]
+        return Step("list_results", arguments, encode(stdin), ["pack"], PACKAGE)
+
+
+def list_all(transport: Transport, wanted: Sequence[Wanted]) -> list[Answer | None]:
+    """List the files of several jobs in one round trip; None for each that is to be listed alone."""
+    steps = [[item.step(limit=_LISTING_TOGETHER, content=_CONTENT_TOGETHER)] for item in wanted]
+    try:
+        answers = carry_out_all(transport, steps, seconds=_SPAN, limit=_LIMIT)
+    except StepError:
+        return [None] * len(wanted)
+    return [answer[0] if answer and _is_whole(answer[0]) else None for answer in answers]
+
+
+def _is_whole(answer: Answer | TargetError) -> TypeGuard[Answer]:
+    return isinstance(answer, Answer) and answer.text("listing").endswith("\0")
+
+
 class Transfer:
     """One job's results on their way to the controller."""
 
-    def __init__(self, transport: Transport, directory: str, paths: Sequence[str], folder: ResultsFolder) -> None:
+    def __init__(self, transport: Transport, wanted: Wanted, folder: ResultsFolder) -> None:
         self._transport = transport
-        self._directory = directory
-        self._paths = list(dict.fromkeys(paths))
+        self._wanted = wanted
+        self._directory = wanted.directory
+        self._paths = list(dict.fromkeys(wanted.paths))
         self._folder = folder
         self._rsync: Rsync | None = None
 
-    def run(self) -> Outcome:
-        """Fetch what differs, and look again, a few times, where a file has changed meanwhile."""
+    def run(self, answer: Answer | None = None) -> Outcome:
+        """Fetch what differs, and look again, a few times, where a file has changed meanwhile.
+
+        ``answer`` is that of ``Wanted.step``, where it has been carried out.
+        """
         changed = False
         for left in reversed(range(_TRIES)):
-            outcome = self._list()
+            answer = answer or carry_out(self._transport, [self._wanted.step()], limit=_LIMIT)[0]
+            outcome = self._parse(answer)
             outcome.changed = changed
+            self._take_content(answer, outcome)
+            answer = None
             self._fetch_lacking(outcome)
             changed = outcome.changed
             if not left or not outcome.failed:
@@ -85,11 +134,7 @@ class Transfer:
         self._set_modes(outcome)
         return outcome
 
-    def _list(self) -> Outcome:
-        words = [f"./{path}" for path in self._paths]
-        stdin = "".join(f"{line}\n" for line in _calls("want", words))
-        arguments = [self._directory, str(MAX_LISTING)]
-        answer = self._call("list_results", arguments, stdin)
+    def _parse(self, answer: Answer) -> Outcome:
         self._rsync = None if answer.get("rsync") is None else rsync_over(self._transport)
         found = listing.parse(answer, self._paths)
         outcome = Outcome(found, skipped=dict(found.skipped), space=answer.text("space"))
@@ -97,9 +142,22 @@ class Transfer:
             outcome.failed["some folder"] = f"it cannot be read on the target{_first_line(answer.stderr)}"
         return outcome
 
-    def _fetch_lacking(self, outcome: Outcome) -> None:
+    def _take_content(self, answer: Answer, outcome: Outcome) -> None:
+        """Write the files that came whole with their list; the others are fetched as if none had."""
         for path in sorted(outcome.listing.folders):
             self._guarded(outcome, path, partial(self._folder.make_folder, local_path(path)))
+        text = answer.get("content")
+        if not text:
+            return
+        files = outcome.listing.files
+        with suppress(TargetError, tarfile.TarError):  # the archive is cut off where there is more than was asked for
+            for path, content in listing.contents(_cut(text, answer.text("encoding")), _sizes(files.values())):
+                file = files[path]
+                fits = not self._folder.holds(local_path(path), file.size, file.digest)
+                if fits and len(content) == file.size and digest(content, file.digest) == file.digest:
+                    self._guarded(outcome, path, partial(self._folder.put, local_path(path), content, file.mode))
+
+    def _fetch_lacking(self, outcome: Outcome) -> None:
         files = sorted(outcome.listing.files.values(), key=lambda file: file.path)
         lacking = [file for file in files if not self._folder.holds(local_path(file.path), file.size, file.digest)]
         need, free = sum(file.size for file in lacking), self._folder.free()
@@ -184,6 +242,16 @@ class Transfer:
         return call(
             self._transport, step, arguments, stdin=encode(stdin), package=PACKAGE, library=library, limit=_LIMIT
         )
+
+
+def _sizes(files: Iterable[File]) -> dict[str, int]:
+    return {file.path: file.size for file in files}
+
+
+def _cut(text: str, encoding: str) -> bytes:
+    """Return the bytes of a text that may have been cut off in the middle of one."""
+    data = re.sub(r"\s+", "", text)
+    return listing.decoded(data[: len(data) // 4 * 4], encoding)
 
 
 def _calls(function: str, words: Iterable[str]) -> Iterator[str]:

@@ -1,6 +1,9 @@
 # shellcheck shell=sh
-# list_results DIR LIMIT: which files, folders and links the caller would have; at most LIMIT bytes of it. Nothing is
-# written, so that it works where the file system is full. Standard input: lines "want ./PATH ..." of quoted words.
+# list_results DIR LIMIT CONTENT: which files, folders and links the caller would have; at most LIMIT bytes of it. Nothing
+# is written, so that it works where the file system is full. Standard input: lines "want ./PATH ..." of quoted words.
+#
+# The answer's part "content" is a tar archive of all that, encoded and cut off after about CONTENT bytes; there is none
+# where CONTENT is 0.
 #
 # The answer's part "listing" is a list of values that each end with a NUL byte, which no file name holds: so no name
 # can pass for another value.
@@ -12,7 +15,7 @@
 #   followed NAME                a path of the caller's that is a link itself; what it leads to is listed
 #   end STATUS                   0, or how find ended where it could not read all
 
-dir=$1 limit=$2
+dir=$1 limit=$2 content=$3
 LC_ALL=C # names are bytes
 export LC_ALL encoder packer sums about
 cd "$dir" || fail "$dir is not there"
@@ -111,4 +114,15 @@ part listing
   eval "$wanted"
   printf 'end\000%s\000' "$status"
 } | eval "$bounded $limit"
+if [ "$content" -gt 0 ] && [ "$bounded" = 'head -c' ]; then
+  want() { # PATH...
+    for path; do
+      shift
+      if [ -e "$path" ] && [ ! -h "$path" ]; then set -- "$@" "$path"; fi
+    done
+    [ "$#" = 0 ] || $packer "$@" 2>/dev/null
+  }
+  part content
+  eval "$wanted" | head -c "$content" | $encoder
+fi
 part end

@@ -1,6 +1,7 @@
 # shellcheck shell=sh
 # stage DIR TAG TOKEN [FOLDER...]: take the job's files from the tar archive on standard input, each put in place by
-# one rename. FOLDERs are made besides, for output files.
+# one rename. FOLDERs are made besides, for output files. The archive's file .digests has a line for each other one, as
+# digest prints it, by SHA-256 and by cksum: what arrives otherwise is refused. state/staged.TOKEN is left behind.
 
 dir=$1 tag=$2 token=$3
 shift 3
@@ -21,7 +22,7 @@ if [ "$said" != "$tag" ]; then # there is none, or it was cut short
 fi
 mkdir -p "$dir/work" "$@" || fail "the folders for the job's output cannot be made"
 # What a controller that was killed left behind a day ago or earlier.
-find "$dir/state" -type d -name 'stage.*' -mtime +0 -prune -exec rm -rf {} +
+find "$dir/state" -name 'stage.*' -mtime +0 -prune -exec rm -rf {} +
 attempt='' refused=''
 [ ! -f "$dir/state/intent" ] || read -r attempt rest <"$dir/state/intent"
 [ ! -f "$dir/state/refused" ] || read -r refused rest <"$dir/state/refused"
@@ -32,6 +33,8 @@ if [ "$attempt" != "$refused" ] || begun "$dir"; then # another run was faster, 
 fi
 new=$dir/state/stage.$token
 mkdir "$new" && (cd "$new" && tar -xof -) || fail "the files cannot be unpacked in $new"
+[ ! -f "$new/.digests" ] || mv -f "$new/.digests" "$new.digests" || fail "nothing can be written to $dir/state"
+[ ! -f "$new/.digests" ] || mv -f "$new/.digests" "$new.digests" || fail "nothing can be written to $dir/state"
 part files
 (cd "$new" && find . -type f) | while IFS= read -r path; do
   path=${path#./}
@@ -39,9 +42,12 @@ part files
   */*) mkdir -p "$dir/${path%/*}" || fail "the folder $dir/${path%/*} cannot be made" ;;
   esac
   mv -f "$new/$path" "$dir/$path" || fail "$dir/$path cannot be put in place"
-  digest "$dir/$path" "$path"
+  line=$(digest "$dir/$path" "$path") || exit 1
+  printf '%s\n' "$line"
+  [ ! -f "$new.digests" ] || grep -qxF -e "$line" "$new.digests" ||
+    fail "the file '${path#work/}' arrived damaged on the target"
 done || exit 1
-rm -rf "$new"
+rm -rf "$new" "$new.digests"
 # A job must not find its files cut short after a power loss: all is on disk before the scheduler hears of it.
 set -- "$dir/state" "$dir"
 for file in job.sh plan.json; do [ ! -f "$dir/$file" ] || set -- "$@" "$dir/$file"; done
@@ -50,6 +56,8 @@ while above=${above%/*} && [ -w "${above:-/}" ]; do # the folders above it may b
   set -- "$@" "${above:-/}"
   [ -n "$above" ] || break
 done
+rm -f "$dir"/state/staged.*
+(: >"$dir/state/staged.$token") 2>/dev/null || fail "nothing can be written to $dir/state"
 durable_below "$dir/work" && durable "$@" || fail "the files in $dir cannot be written to the disk"
 rsync_there
 part end

@@ -210,7 +210,16 @@ class Slurm(Scheduler):
 
     def find_command(self, tag: str, name: str) -> str:
         """See ``Scheduler.find_command``."""
-        return step(__package__, "slurm_find", [opt.check_tag(tag)], program="squeue")
+        listed = self.find_listed_command(tag, name)
+        return f"list=$(\n{self.listing_command()}) || exit\nprintf '%s\\n' \"$list\" | {{\n{listed}}}\n"
+
+    def listing_command(self) -> str:
+        """See ``Scheduler.listing_command``."""
+        return step(__package__, "slurm_list", [], program="squeue")
+
+    def find_listed_command(self, tag: str, name: str) -> str:
+        """See ``Scheduler.find_listed_command``."""
+        return step(__package__, "slurm_find", [opt.check_tag(tag)])
 
     def parse_find(self, done: Completed, tag: str) -> list[str]:
         """See ``Scheduler.parse_find``."""

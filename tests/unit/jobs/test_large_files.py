@@ -23,6 +23,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Call a file large that is not."""
     monkeypatch.setattr(files, "LARGE", 50_000)
     monkeypatch.setattr(transfer, "LARGE", 50_000)
+    monkeypatch.setattr(transfer, "EAGER", 20_000)
 
 
 @pytest.fixture

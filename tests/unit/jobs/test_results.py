@@ -8,6 +8,7 @@ import stat
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,9 @@ from modak.errors import InputError, JobError, ModakError, TargetError
 from modak.jobs.results import folder as folder_module
 from modak.jobs.results import listing, transfer
 from modak.jobs.results.links import kept_target
-from modak.transport.base import Transport
+from modak.transport.base import Completed, Transport
 from targets import Edited, EndedJob, Tools, busybox, tree, usual
+from transports import Counting
 
 DATA = Path(__file__).parents[2] / "data" / "results"
 NAMES: list[str] = json.loads((DATA / "names.json").read_text())
@@ -219,7 +221,8 @@ def test_file_in_place_of_a_folder_and_the_other_way(tmp_path: Path) -> None:
     assert (job.results / "b" / "mine").read_text() == "the user's"
 
 
-def test_file_that_changes_meanwhile(tmp_path: Path) -> None:
+def test_file_that_changes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transfer, "EAGER", 0)
     job = EndedJob(tmp_path, outputs=["out"])
     (job.work / "out").mkdir()
     for name in "abc":
@@ -234,7 +237,8 @@ def test_file_that_changes_meanwhile(tmp_path: Path) -> None:
     assert (job.results / "out" / "b").read_text() == "changed once"
 
 
-def test_file_that_never_rests(tmp_path: Path) -> None:
+def test_file_that_never_rests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transfer, "EAGER", 0)
     job = EndedJob(tmp_path, outputs=["out"])
     (job.work / "out").mkdir()
     for name in "abc":
@@ -251,7 +255,8 @@ def test_file_that_never_rests(tmp_path: Path) -> None:
     assert sorted(tree(job.results / "out")) == [b"a", b"c"]
 
 
-def test_file_that_becomes_a_link_meanwhile(tmp_path: Path) -> None:
+def test_file_that_becomes_a_link_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transfer, "EAGER", 0)
     secret = tmp_path / "secret"
     secret.write_text("old")
     job = EndedJob(tmp_path, outputs=["out"])
@@ -263,6 +268,37 @@ def test_file_that_becomes_a_link_meanwhile(tmp_path: Path) -> None:
         (job.work / "out" / "a").symlink_to(secret)
 
     assert "out/a: it is a symbolic link" in job.fetch(Edited("pack()", edit)).result.not_fetched[0]
+
+
+def test_small_files_come_with_their_list(tmp_path: Path) -> None:
+    job = EndedJob(tmp_path, outputs=["out", "big", "linked"])
+    (job.work / "out").mkdir()
+    for name in ("a", "line\nfeed", "-x"):
+        make(job.work / "out", name, os.urandom(1000))
+    make(job.work, "big", os.urandom(2 * 1024 * 1024))
+    (job.work / "linked").symlink_to("out/a")
+    transport = Counting()
+    job.fetch(transport)
+    assert tree(job.results / "out") == tree(job.work / "out")
+    assert transport.trips == 3, "the list with what fits, the large file, the one that is a link"
+    again = Counting()
+    job.fetch(again)
+    assert again.trips == 1
+
+
+def test_content_that_is_not_what_the_list_says_is_fetched_again(tmp_path: Path) -> None:
+    """The file changes between the two."""
+    job = EndedJob(tmp_path, outputs=["out"])
+    (job.work / "out").write_text("listed")
+
+    class Changing(Counting):
+        def run(self, command: str, **rest: Any) -> Completed:
+            return super().run(command.replace("part content", "part content; echo changed >work/out"), **rest)
+
+    transport = Changing()
+    job.fetch(transport)
+    assert (job.results / "out").read_text() == "changed\n"
+    assert transport.trips > 1
 
 
 def test_large_file_with_an_odd_name_comes_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,8 @@
+# shellcheck shell=sh
+# slurm_list: number, comment and working directory of this user's jobs, those that have ended too.
+
+unset SQUEUE_ACCOUNT SQUEUE_ARRAY SQUEUE_FORMAT2 SQUEUE_LICENSES SQUEUE_NAMES SQUEUE_PARTITION SQUEUE_QOS SQUEUE_SORT \
+  SQUEUE_USERS
+squeue --noheader --all --states=all --user="$(id -un)" --format='%F|%k|%Z' || exit
+sacct --noheader --parsable2 --allocations --starttime=now-30days --format=JobID,Comment,WorkDir 2>/dev/null
+:

@@ -1,0 +1,72 @@
+# Copyright (c) 2026, the modak authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the actions on several jobs of a target share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.modak.deploy.plugins.plugin_utils.progress import warnings
+
+try:
+    from modak.errors import InputError
+    from modak.jobs.control import Jobs, Present
+    from modak.jobs.logs import explanation
+    from modak.jobs.results import Ended
+    from modak.jobs.verdict import sentence
+    from modak.model.job import JobResult
+    from modak.model.plan import Plan
+    from modak.terminal import visible
+except ImportError:
+    pass  # ModakAction says so before anything here is used
+
+MOST = 5
+"""Jobs that a failed task names; all of them are in what it returns."""
+
+
+def check_names(plans: list[Plan]) -> None:
+    """Raise InputError where two plans would fetch their results to one folder."""
+    if not plans:
+        raise InputError("plans: there is none to wait for")
+    twice = [name for name, count in Counter(plan.name for plan in plans).items() if count > 1]
+    if twice:
+        raise InputError(f"plans: {len(twice)} names occur more than once, such as '{twice[0]}': give each run its own")
+
+
+def wait_and_fetch(jobs: Jobs, present: list[Present], folders: list[Path], timeout: float | None) -> dict[str, Any]:
+    """Wait for the jobs, fetch the results of each to its folder, and return what the task returns."""
+    ended = _wait(jobs, present, timeout)
+    items = [Ended(item.job, result, folder) for item, result, folder in zip(present, ended, folders, strict=True)]
+    fetched = jobs.fetch_all(items)
+    returned = {
+        "changed": any(item.changed for item in fetched),
+        "jobs": [item.result.model_dump(mode="json") for item in fetched],
+        **warnings([item.result for item in fetched]),
+    }
+    plans = [item.job.plan for item in present]
+    bad = [(plan, item.result) for plan, item in zip(plans, fetched, strict=True) if item.result.state != "completed"]
+    return {**returned, "failed": True, "msg": _message(bad, len(plans))} if bad else returned
+
+
+def _wait(jobs: Jobs, present: list[Present], timeout: float | None) -> list[JobResult]:
+    """Return how all jobs ended, in their order; those of one scheduler are asked for together."""
+    ended: dict[str, JobResult] = {}
+    for _scheduler, group in groupby(sorted(present, key=_scheduler_of), key=_scheduler_of):
+        ended.update({result.tag: result for result in jobs.wait(list(group), timeout=timeout)})
+    return [ended[item.job.plan.tag()] for item in present]
+
+
+def _scheduler_of(item: Present) -> str:
+    return item.job.plan.scheduler
+
+
+def _message(bad: list[tuple[Plan, JobResult]], total: int) -> str:
+    """Return one sentence on all jobs that ended badly, and the last lines of the first one's log."""
+    first, *others = (visible(sentence(result)) for dummy, result in bad[:MOST])
+    more = f"; and {len(bad) - MOST} more" if len(bad) > MOST else ""
+    log = explanation(*bad[0]).removeprefix(first)
+    return f"{len(bad)} of {total} jobs did not complete: {'; '.join([first, *others])}{more}{log}"
