@@ -143,7 +143,9 @@ def test_slurm_behind_torques_commands_is_driven_as_slurm(
 ) -> None:
     """A user who knows the site's qsub says torque; the wrappers would lose options, the array's among them."""
     assert cluster.ssh("qsub --version 2>&1 | head -n 1") == "Unknown option: version\n"
-    document = on_cluster("echo $MODAK_TASK of $SLURM_JOB_NUM_NODES", target={"type": "torque"}, array="1-3", nodes=2)
+    document = on_cluster(
+        "echo $MODAK_TASK of $SLURM_JOB_NUM_NODES", target={"type": "torque"}, array="1-3", nodes=2, mpi="none"
+    )
     shown = deploy(cluster_site, document, "--check", "--diff")
     assert "#SBATCH --array=1-3" in shown.text, shown.text
     ended = cluster_site.play("deploy")
