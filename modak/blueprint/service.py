@@ -369,11 +369,19 @@ def inside(beside: Path, name: str, folder: Path) -> tuple[Path, str | None]:
     plain = folder.joinpath(*parts)
     if ".." in parts or not plain.is_relative_to(folder):
         return plain, f"lies outside the blueprint's folder {folder}, where xOpera takes nothing from"
-    if plain.is_symlink():
-        return plain, "is a symbolic link, which xOpera does not take"
-    if not plain.exists():
-        return plain, f"does not exist: there is no {plain}"
-    if not plain.resolve().is_relative_to(folder.resolve()):
-        return plain, f"leads by a symbolic link to {plain.resolve()}, outside the blueprint's folder"
-    link = next((inner for inner in sorted(plain.rglob("*")) if inner.is_symlink()), None) if plain.is_dir() else None
-    return plain, f"holds the symbolic link {link}, which xOpera does not take" if link else None
+    try:
+        return plain, _problem_of(plain, folder)
+    except OSError as error:  # a name of more bytes than the file system takes, a folder that may not be searched
+        return plain, f"cannot be read: {error.strerror}"
+
+
+def _problem_of(path: Path, folder: Path) -> str | None:
+    """Return what forbids an orchestrator to take the file or folder ``path`` below ``folder``, or None."""
+    if path.is_symlink():
+        return "is a symbolic link, which xOpera does not take"
+    if not path.exists():
+        return f"does not exist: there is no {path}"
+    if not path.resolve().is_relative_to(folder.resolve()):
+        return f"leads by a symbolic link to {path.resolve()}, outside the blueprint's folder"
+    link = next((inner for inner in sorted(path.rglob("*")) if inner.is_symlink()), None) if path.is_dir() else None
+    return f"holds the symbolic link {link}, which xOpera does not take" if link else None
