@@ -51,7 +51,7 @@ class Registry:
         hint = "; update or uninstall it"
         try:
             found = entry.load()
-        except Exception as error:  # whatever the other distribution's module raises
+        except (Exception, SystemExit) as error:  # whatever the other distribution's module raises
             raise InputError(f"{fault}{type(error).__name__}: {error}{hint}") from error
         if not (isinstance(found, type) and issubclass(found, base)):
             raise InputError(f"{fault}not a subclass of {base.__module__}.{base.__name__}{hint}")
