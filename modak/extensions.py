@@ -103,13 +103,13 @@ SCHEDULERS = Registry(
     },
 )
 RUNTIMES = Registry(
-    "modak.runtimes",
+    "modak.containers",
     "container runtime",
     {
-        "apptainer": "modak.runtimes.apptainer:Apptainer",
-        "singularity": "modak.runtimes.apptainer:Singularity",
-        "podman": "modak.runtimes.oci:Podman",
-        "docker": "modak.runtimes.oci:Docker",
-        "charliecloud": "modak.runtimes.charliecloud:Charliecloud",
+        "apptainer": "modak.containers.apptainer:Apptainer",
+        "singularity": "modak.containers.apptainer:Singularity",
+        "podman": "modak.containers.oci:Podman",
+        "docker": "modak.containers.oci:Docker",
+        "charliecloud": "modak.containers.charliecloud:Charliecloud",
     },
 )
