@@ -19,7 +19,7 @@ SECTIONS = {
     "measurements": "modak.performance.cli:measurements",
     "model": "modak.optimiser.cli:model",
     "image": "modak.images.cli:app",
-    "blueprint": "modak.blueprint.cli:app",
+    "blueprint": "modak.tosca.cli:app",
 }
 """Commands with commands of their own, by the module and the name of their Typer application."""
 Config = Annotated[

@@ -23,7 +23,7 @@ SCHEMAS = {
     "facts": "modak.model.target:Facts",
     "image": "modak.model.image:ImageEntry",
     "job": "modak.model.request:JobOptions",
-    "job-model": "modak.dsl.model:JobDocument",
+    "job-model": "modak.jobmodel.model:JobDocument",
     "measurement": "modak.model.measurement:Measurement",
     "plan": "modak.model.plan:Plan",
     "request": "modak.model.request:Request",
@@ -49,11 +49,11 @@ def write_plan(
     A single document of the JSON job model is completed instead, with what ``sites`` say of its target.
     """
     from modak.documents import read_description, read_document
-    from modak.dsl.recognise import is_job_document
+    from modak.jobmodel.recognise import is_job_document
     from modak.transport.connect import connect
 
     if len(documents) == 1 and is_job_document((document := read_document(documents[0])).data):
-        from modak.dsl.command import write_answer
+        from modak.jobmodel.command import write_answer
 
         folders = _folders(search, documents)
         write_answer(document, sites=sites, search=folders, now=_now(), explain=explain, json=json, output=output)

@@ -22,6 +22,9 @@ class InputError(ModakError):
 
     exit_code = 2
 
+    def __init__(self, message: object = "") -> None:
+        super().__init__(str(message).replace("\t", "\\t"))  # of a key or a value: nothing else holds one
+
 
 def reworded(error: ModakError, message: str) -> ModakError:
     """Return an error of the same kind with another message; one of an option, without its place in a document."""

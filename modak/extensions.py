@@ -51,7 +51,7 @@ class Registry:
         hint = "; update or uninstall it"
         try:
             found = entry.load()
-        except Exception as error:  # whatever the other distribution's module raises
+        except (Exception, SystemExit) as error:  # whatever the other distribution's module raises
             raise InputError(f"{fault}{type(error).__name__}: {error}{hint}") from error
         if not (isinstance(found, type) and issubclass(found, base)):
             raise InputError(f"{fault}not a subclass of {base.__module__}.{base.__name__}{hint}")
@@ -103,13 +103,13 @@ SCHEDULERS = Registry(
     },
 )
 RUNTIMES = Registry(
-    "modak.runtimes",
+    "modak.containers",
     "container runtime",
     {
-        "apptainer": "modak.runtimes.apptainer:Apptainer",
-        "singularity": "modak.runtimes.apptainer:Singularity",
-        "podman": "modak.runtimes.oci:Podman",
-        "docker": "modak.runtimes.oci:Docker",
-        "charliecloud": "modak.runtimes.charliecloud:Charliecloud",
+        "apptainer": "modak.containers.apptainer:Apptainer",
+        "singularity": "modak.containers.apptainer:Singularity",
+        "podman": "modak.containers.oci:Podman",
+        "docker": "modak.containers.oci:Docker",
+        "charliecloud": "modak.containers.charliecloud:Charliecloud",
     },
 )

@@ -39,8 +39,8 @@ def _of_document(document: Document) -> list[Target]:
 
 
 def _of_blueprint(path: Path, inputs: Mapping[str, Any]) -> list[Target]:
-    from modak.blueprint.deployments import document_of, jobs, other_targets
-    from modak.blueprint.service import load
+    from modak.tosca.deployments import document_of, jobs, other_targets
+    from modak.tosca.service import load
 
     service = load(path)
     found: dict[str, Target] = {}

@@ -31,7 +31,7 @@ from modak.transport.base import Transport
 def preload(places: Sequence[str] = (), search: Sequence[Path] = ()) -> Catalogue:
     """Read all that every decision needs and this process has not read yet; return the catalogue."""
     catalogue = catalogue_for(places, search)
-    import_module("modak.runtimes.capabilities")  # which the decision imports when it first meets an image: 9 ms
+    import_module("modak.containers.capabilities")  # which the decision imports when it first meets an image: 9 ms
     # archspec reads its targets, 10 ms, when they are first looked at.
     _ = (catalogue.levers, catalogue.image_index, catalogue.version, load_measurements(), len(TARGETS))
     return catalogue
@@ -159,9 +159,9 @@ def with_image(plan: Plan, transport: Transport, *, search: Sequence[Path]) -> P
     if plan.chosen.image is None or plan.chosen.image.digest is not None:
         return plan
     from modak.catalogue.recipe import recipes_of
+    from modak.containers.place import locate
     from modak.images.pin import Unavailable, pinned, registry_of
     from modak.images.store import ImageStore
-    from modak.runtimes.place import locate
 
     catalogue = catalogue_for(plan.request.catalogue, search)
     store = ImageStore(transport, locate(transport, plan.target))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from modak.containers.registry import probe_script as runtime_script
 from modak.errors import TargetError
 from modak.extensions import RUNTIMES
 from modak.model.application import Application
@@ -10,7 +11,6 @@ from modak.model.base import RuntimeName
 from modak.model.target import Target
 from modak.numbers import digits
 from modak.reported import plain
-from modak.runtimes.registry import probe_script as runtime_script
 from modak.schedulers.detect import probe_script as scheduler_script
 from modak.schedulers.steps import reach
 from modak.shell import join

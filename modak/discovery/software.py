@@ -6,10 +6,10 @@ from typing import Literal
 
 from packaging.version import Version
 
+from modak.containers import registry
 from modak.discovery.probe import Answer
 from modak.model.base import RuntimeName
 from modak.model.image import MpiLibrary
-from modak.runtimes import registry
 
 _MPI: dict[Literal["openmpi", "intelmpi", "mvapich", "mpich"], str] = {
     "openmpi": r"^mpi\w+ \(Open MPI\) (\d+(?:\.\d+)*)",

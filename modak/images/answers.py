@@ -9,11 +9,11 @@ from typing import Annotated, Any, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from modak import reported
+from modak.containers.place import pin
 from modak.errors import TargetError
 from modak.jobs.remote import Answer
 from modak.model.image import Architecture
 from modak.model.plan import Image
-from modak.runtimes.place import pin
 from modak.terminal import excerpt
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")

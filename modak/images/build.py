@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from modak import __version__
+from modak.containers.capabilities import check_source
 from modak.documents import LocalSource
 from modak.errors import InputError, JobError
 from modak.images.define import Definition
@@ -23,7 +24,6 @@ from modak.model.plan import Candidate, Image, Plan, Prediction, Source, Version
 from modak.model.reference import parse
 from modak.model.request import JobOptions, Request
 from modak.model.target import Facts, Target, usual_scheduler
-from modak.runtimes.capabilities import check_source
 
 COMPRESSIONS: Mapping[str, str] = {
     "gzip": "",

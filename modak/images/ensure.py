@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from modak.catalogue.recipe import Recipes
+from modak.containers import registry
+from modak.containers.place import argument, pin
 from modak.errors import InputError, JobError, TargetError
 from modak.extensions import RUNTIMES
 from modak.images.build import COMPRESSIONS, make_build, run_build
@@ -20,8 +22,6 @@ from modak.model.plan import Image
 from modak.model.reference import parse
 from modak.model.request import JobOptions
 from modak.model.target import Target
-from modak.runtimes import registry
-from modak.runtimes.place import argument, pin
 from modak.util.text import either, nearest
 
 

@@ -7,6 +7,9 @@ from contextvars import copy_context
 from functools import partial
 from pathlib import Path
 
+from modak.containers import registry
+from modak.containers.capabilities import check_source, fault_of_signature
+from modak.containers.place import argument, folder, pin
 from modak.errors import InputError, TargetError
 from modak.images import answers
 from modak.images.answers import Collected, Found
@@ -18,9 +21,6 @@ from modak.model.plan import Image, Plan
 from modak.model.reference import Reference
 from modak.model.target import Target
 from modak.numbers import digits
-from modak.runtimes import registry
-from modak.runtimes.capabilities import check_source, fault_of_signature
-from modak.runtimes.place import argument, folder, pin
 from modak.transport.base import Transport
 
 STALL = 300

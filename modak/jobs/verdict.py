@@ -155,7 +155,7 @@ def result(job: Job, state: QueueState, records: Records) -> JobResult:
 
 
 def _of_container(state: QueueState, code: int) -> QueueState:
-    from modak.runtimes.run import ENDS as OF_CONTAINER
+    from modak.containers.run import ENDS as OF_CONTAINER
 
     why = OF_CONTAINER.get(code)
     text = f"{why}, and the application was not started (exit code {code}; the log names it)"

@@ -1,5 +1,6 @@
 """The launcher's configuration: one JSON file, named by the environment variable MODAK_LAUNCH."""
 
+import glob
 import json
 import math
 import os
@@ -82,7 +83,7 @@ def read(path: str) -> Config:
         raise ConfigError("{}: {}".format(path, error)) from None
     folder = os.path.dirname(os.path.abspath(path))
     config.record, config.cache = _below(folder, config.record), _below(folder, config.cache)
-    config.earlier = [os.path.join(folder, pattern) for pattern in config.earlier]
+    config.earlier = [os.path.join(glob.escape(folder), pattern) for pattern in config.earlier]
     config.trials.claim = _below(folder, config.trials.claim)
     return config
 

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import socket
+import stat
 import sys
 import tempfile
 import threading
@@ -119,10 +120,13 @@ def unfinished(folder: Optional[str]) -> List[str]:
     for file in files[:1000]:
         if not file.endswith(SUFFIX) or folder is None or _runs(file):
             continue
+        path = os.path.join(folder, file)
         try:
-            with open(os.path.join(folder, file), encoding="utf-8") as lines:
+            if not stat.S_ISREG(os.lstat(path).st_mode):  # a pipe would be waited for
+                continue
+            with open(path, encoding="utf-8") as lines:
                 events = [json.loads(line) for line in lines.read(EVENTS * LINE).splitlines()]
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             continue
         names += _tried_last(events)
     return names

@@ -8,18 +8,25 @@ import os
 import sys
 
 
+def _say(line):
+    try:
+        sys.stderr.write(line + "\n")
+    except Exception:  # standard error may be closed, or full
+        pass
+
+
 def _start():
     if not os.environ.get("MODAK_LAUNCH"):
         return
     if sys.version_info < (3, 8):
-        sys.stderr.write("modak: the launcher needs Python 3.8; the program runs as it is\n")
+        _say("modak: the launcher needs Python 3.8; the program runs as it is")
         return
     try:
         from modak_launch import start
 
         start.start(os.environ["MODAK_LAUNCH"])
     except Exception:  # the program's own run matters more than anything here
-        sys.stderr.write("modak: the launcher cannot start (%s); the program runs as it is\n" % (sys.exc_info()[1],))
+        _say("modak: the launcher cannot start (%s); the program runs as it is" % (sys.exc_info()[1],))
 
 
 def _run_hidden():

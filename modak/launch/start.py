@@ -1,6 +1,7 @@
 """Start the launcher in an interpreter that is about to run a program of the job."""
 
 import atexit
+import contextlib
 import importlib
 import os
 import sys
@@ -22,7 +23,8 @@ def start(path: str) -> None:
     try:
         config = configuration.read(path)
     except configuration.ConfigError as error:
-        sys.stderr.write("modak: the launcher is not used: {}\n".format(error))
+        with contextlib.suppress(Exception):  # standard error may be closed, or full
+            sys.stderr.write("modak: the launcher is not used: {}\n".format(error))
         return
     current = session.begin(config)
     os.register_at_fork(after_in_child=current.disable)

@@ -10,6 +10,8 @@ from packaging.version import Version
 
 from modak.catalogue.catalogue import Catalogue
 from modak.catalogue.imagefile import PACKAGES, Alike, preference
+from modak.containers.registry import by_preference
+from modak.containers.registry import preference as runtime_preference
 from modak.errors import InfeasibleError, InputError
 from modak.model.application import Framework
 from modak.model.base import RuntimeName
@@ -22,8 +24,6 @@ from modak.optimiser.images import fault_of, find
 from modak.optimiser.options import Option, Place, place_words
 from modak.optimiser.ranks import rank_start
 from modak.optimiser.runtimes import fault_of_ranks, fault_of_runtime
-from modak.runtimes.registry import by_preference
-from modak.runtimes.registry import preference as runtime_preference
 from modak.util.text import nearest
 
 _MOST_TOLD = 50
@@ -194,8 +194,8 @@ class _Finder:
             places.rejected.append(Rejected(name=place.option(()).name, reason=reason))
 
     def _not_runnable(self, runtime: RuntimeName, entry: ImageEntry) -> str | None:
+        from modak.containers.capabilities import fault_of_signature, fault_of_source
         from modak.model.reference import parse
-        from modak.runtimes.capabilities import fault_of_signature, fault_of_source
 
         if entry.runtimes is not None and runtime not in entry.runtimes:
             return f"the catalogue permits only {', '.join(entry.runtimes) or 'none'} for this image"

@@ -2,8 +2,8 @@
 
 from packaging.version import Version
 
+from modak.containers import registry
 from modak.model.base import RuntimeName
-from modak.runtimes import registry
 
 
 def fault_of_runtime(runtime: RuntimeName, version: str, accelerator: str | None) -> str | None:

@@ -115,8 +115,9 @@ def _check_keys(line: str, origin: str) -> None:
         if twice := next((key for key in keys if keys.count(key) > 1), None):
             raise InputError(f"{origin}: the key '{twice}' stands twice in one place")
 
-    with suppress(json.JSONDecodeError):
-        json.loads(line, object_pairs_hook=check_pairs)
+    with suppress(json.JSONDecodeError, RecursionError):
+        # Numbers stay text: Python converts none of more than 4300 digits (CVE-2020-10735).
+        json.loads(line, object_pairs_hook=check_pairs, parse_int=str)
 
 
 def _faults(error: ValidationError, line: str, origin: str) -> list[str]:

@@ -35,10 +35,12 @@ def tried(whole: Measurement, plan: Plan, job: JobResult, catalogue: Catalogue) 
     outside = max((job.seconds or 0.0) - main.seconds, 0.0)
     scale = main.units / asked
     base = whole.configuration.levers
+    # The record comes from the target: it may name nothing but what was offered.
+    offered = {*base, *(plan.chosen.launch.candidates if plan.chosen.launch else ())}
     order = {name: number for number, name in enumerate(catalogue.levers)}
     records = []
     for levers, found in _by_levers(tuning, main).items():
-        if not set(levers) <= order.keys():
+        if not set(levers) <= order.keys() & offered:
             continue
         on = sorted({*base, *levers}, key=order.__getitem__) if set(base) <= order.keys() else [*base, *levers]
         records.append(

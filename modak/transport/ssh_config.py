@@ -41,8 +41,8 @@ class Hop:
     """ServerAliveInterval in seconds, 0 for none."""
     has_timeout: bool = False
     """The configuration sets ConnectTimeout."""
-    has_command: bool = False
-    """The configuration sets RemoteCommand, with which ssh takes no other command."""
+    session_options: Mapping[str, str] = field(default_factory=dict)
+    """Options that undo what the configuration sets and what no command of ours could be run with."""
 
 
 def route(destination: str, user: str | None = None, port: int | None = None, config: Path | None = None) -> list[Hop]:
@@ -89,8 +89,19 @@ def _resolve(destination: str, user: str | None, port: int | None, config: Path 
         strict=one.get("stricthostkeychecking", "ask") in ("yes", "true"),
         alive=_number(one.get("serveraliveinterval", "0"), f"ServerAliveInterval of {destination}"),
         has_timeout=timeout != "none",
-        has_command=one.get("remotecommand", "none") != "none",
+        session_options=_session_options(one),
     )
+
+
+def _session_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return what a session needs besides; only what is set is named: OpenSSH before 8.7 knows just one of them."""
+    undone = {
+        "RemoteCommand": ("none", "none"),
+        "StdinNull": ("no", "no"),
+        "SessionType": ("default", "default"),
+        "ForkAfterAuthentication": ("no", "no"),
+    }
+    return {name: own for name, (default, own) in undone.items() if options.get(name.lower(), default) != default}
 
 
 def split(destination: str) -> tuple[str, str | None, str | None]:

@@ -64,8 +64,7 @@ class SharedConnection:
         # A session that does not find the connection must not make one of its own, and ask again: its proxy fails.
         # -T: no terminal, which would mix both outputs, whatever RequestTTY says.
         session = ["-T", *control, *as_words({"ControlMaster": "no", "ProxyCommand": f"exit {FAILED}"})]
-        if hop.has_command:
-            session += as_words({"RemoteCommand": "none"})
+        session += as_words(hop.session_options)
         self.options = [words[0], *session, *words[1:]]  # of two values the first counts
         self._end = weakref.finalize(self, _end_connection, self.options, self.host, self._folder, os.getpid())
         start = [*words, *control, *as_words({"ControlMaster": "yes", "ControlPersist": str(PERSIST)})]
@@ -171,7 +170,8 @@ def options_for(
 def _login_options(hop: Hop, *, interactive: bool) -> dict[str, str]:
     """Return the options that keep a host's key checked: it may be asked about, never accepted silently."""
     strict = "yes" if hop.strict or not interactive else "ask"
-    return {"StrictHostKeyChecking": strict, **({} if interactive else {"BatchMode": "yes"})}
+    checked = {"StrictHostKeyChecking": strict, "NoHostAuthenticationForLocalhost": "no"}
+    return {**checked, **({} if interactive else {"BatchMode": "yes"})}
 
 
 def _proxy(hops: Sequence[Hop], program: Sequence[str], errors: Path, *, interactive: bool) -> str:

@@ -15,6 +15,7 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_
 try:
     from modak.catalogue.recipe import recipes_of
     from modak.catalogue.site import catalogue_for
+    from modak.containers.place import locate
     from modak.documents import check, plain
     from modak.errors import InputError
     from modak.images.ensure import Images, Wish
@@ -23,7 +24,6 @@ try:
     from modak.model.plan import Image, Plan
     from modak.model.request import JobOptions
     from modak.model.target import Target
-    from modak.runtimes.place import locate
     from modak.terminal import visible
 except ImportError:
     pass  # ModakAction says so before anything here is used

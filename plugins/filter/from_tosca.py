@@ -11,11 +11,11 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 try:
-    from modak.blueprint.sodalite import sections
-    from modak.blueprint.translate import documents, image_documents
     from modak.documents import plain
     from modak.errors import ModakError
     from modak.terminal import visible
+    from modak.tosca.sodalite import sections
+    from modak.tosca.translate import documents, image_documents
 
     HAS_MODAK = True
 except ImportError:

@@ -11,8 +11,8 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 try:
-    from modak.blueprint.translate import attributes, attributes_without_plan
     from modak.documents import plain
+    from modak.tosca.translate import attributes, attributes_without_plan
 
     HAS_MODAK = True
 except ImportError:

@@ -10,6 +10,7 @@ import pytest
 
 from containers import Containers, UserTransport
 from endings import assert_unchanged
+from modak.containers.place import locate
 from modak.documents import find_sources, parse_deployment
 from modak.images.ensure import Images, Wish
 from modak.images.store import ImageStore, realise
@@ -18,7 +19,6 @@ from modak.jobs.settings import Patience
 from modak.model.job import JobResult
 from modak.model.plan import Plan
 from modak.planning import catalogue_for, plan_deployment, with_image
-from modak.runtimes.place import locate
 from rig import TOP, Rig
 from sites import Site
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from containers import Containers, UserTransport
+from modak.containers.place import argument, locate
 from modak.documents import find_sources, parse_deployment
 from modak.errors import TargetError
 from modak.images.store import realise
@@ -14,7 +15,6 @@ from modak.jobs.control import Jobs
 from modak.jobs.settings import Patience
 from modak.model.plan import Plan
 from modak.planning import plan_deployment, with_image
-from modak.runtimes.place import argument, locate
 
 pytestmark = pytest.mark.smoke
 LINE = 'cat /etc/os-release >where.txt && test -d /.singularity.d && test "$(id -u)" != 0 && touch "$ASKED_FOR"'

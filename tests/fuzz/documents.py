@@ -27,14 +27,13 @@ from typing import Any
 
 import yaml
 
-from modak.blueprint.validate import validate
 from modak.catalogue.catalogue import DATA, load_catalogue
 from modak.catalogue.checking import check_images
 from modak.documents import load_deployment, read_document
-from modak.dsl.answer import answer
-from modak.dsl.recognise import is_job_document
-from modak.dsl.site import load_sites
 from modak.errors import InputError, ModakError
+from modak.jobmodel.answer import answer
+from modak.jobmodel.recognise import is_job_document
+from modak.jobmodel.site import load_sites
 from modak.kept import kept_plan
 from modak.model.deployment import Deployment
 from modak.model.plan import Plan
@@ -42,6 +41,7 @@ from modak.model.target import Facts
 from modak.optimiser import keep, make_plan
 from modak.performance.recording import records_of
 from modak.performance.records import SHIPPED, Table, read_records, to_line
+from modak.tosca.validate import validate
 
 TOP = Path(__file__).resolve().parents[2]
 TESTS = TOP / "tests" / "data"
@@ -121,7 +121,7 @@ def seeds() -> dict[str, list[tuple[str, str]]]:
     documents.append(("everything.yml", yaml.safe_dump(everything, sort_keys=False)))
     lines = [line for path in (TESTS / "optimiser" / "digits.jsonl", *SHIPPED.glob("*.jsonl")) for line in path.open()]
     catalogue = [(path.name, path.read_text()) for path in sorted(DATA.glob("*.yaml"))]
-    catalogue += [("sites.yaml", (TESTS / "dsl" / "sites.yaml").read_text())]
+    catalogue += [("sites.yaml", (TESTS / "jobmodel" / "sites.yaml").read_text())]
     blueprints = [(path.name, path.read_text()) for path in sorted(LIBRARY.glob("*.yaml"))]
     blueprints += [(n, (TESTS / "blueprints" / n).read_text()) for n in ("base.yaml", "image.yaml", "tiny.yaml")]
     return {
@@ -131,7 +131,7 @@ def seeds() -> dict[str, list[tuple[str, str]]]:
         "result": [("job.json", json.dumps(result(), indent=2))],
         "catalogue": catalogue,
         "blueprint": blueprints,
-        "job-model": [(name, (TESTS / "dsl" / name).read_text()) for name in ("solver.json", "training.json")],
+        "job-model": [(name, (TESTS / "jobmodel" / name).read_text()) for name in ("solver.json", "training.json")],
     }
 
 
@@ -442,7 +442,7 @@ def take_job_model(path: Path) -> None:
     document = read_document(path)
     if not is_job_document(document.data):
         raise InputError(f"{path}: it is not of the JSON job model")
-    sites = load_sites([TESTS / "dsl" / "sites.yaml"])
+    sites = load_sites([TESTS / "jobmodel" / "sites.yaml"])
     answer(document.data, sites=sites, now=NOW, origin=str(path), locate=document.locate)
 
 

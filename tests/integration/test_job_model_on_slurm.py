@@ -12,11 +12,11 @@ import pytest
 import yaml
 
 from modak import cli
-from modak.dsl.answer import answer
-from modak.dsl.site import Sites, load_sites
+from modak.jobmodel.answer import answer
+from modak.jobmodel.site import Sites, load_sites
 from rig import Rig
 
-DATA = Path(__file__).parents[1] / "data" / "dsl"
+DATA = Path(__file__).parents[1] / "data" / "jobmodel"
 
 SITE = {
     "version": 1,

@@ -104,7 +104,7 @@ part ldd
 if have ldd; then limited ldd --version </dev/null 2>&1; fi
 ask ldconfig ldconfig -p
 ask_aside nvidia-smi nvidia-smi --query-gpu=name,memory.total,driver_version --format=csv,noheader,nounits
-probe_runtimes # see modak/runtimes/registry.py
+probe_runtimes # see modak/containers/registry.py
 ask_aside mpirun mpirun --version
 ask_aside mpichversion mpichversion
 wait

@@ -4,7 +4,7 @@
 
 dir=$1 files=$2 bytes=$3
 total=0
-if cd "$dir/launch/record" 2>/dev/null; then
+if [ ! -h "$dir/launch/record" ] && cd "$dir/launch/record" 2>/dev/null; then
   for name in $(ls -t 2>/dev/null | grep -x '[A-Za-z0-9_-]*[.]jsonl'); do
     [ -f "$name" ] && [ ! -h "$name" ] || continue
     total=$((total + 1))

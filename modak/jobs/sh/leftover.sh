@@ -4,7 +4,8 @@
 # A plain machine: what was left of the job when its script was killed. Its processes carry its folder's name.
 leftover() { # DIR
   for file in $(grep -lsF -e "MODAK_DIRECTORY=$1" /proc/[0-9]*/environ 2>/dev/null); do
-    tr '\0' '\n' 2>/dev/null <"$file" | grep -Fqx -e "MODAK_DIRECTORY=$1" || continue
+    # A line break inside a value is no end of a variable.
+    tr '\n\0' '\001\n' 2>/dev/null <"$file" | grep -Fqx -e "MODAK_DIRECTORY=$1" || continue
     [ -n "$(find "${file%/environ}" -prune -user "$(id -u)" 2>/dev/null)" ] || continue
     file=${file#/proc/}
     printf '%s ' "${file%/environ}"

@@ -4,6 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from modak.containers.capabilities import kind_of
+from modak.containers.place import argument
+from modak.containers.registry import get
 from modak.errors import InfeasibleError, InputError
 from modak.extensions import RUNTIMES
 from modak.model.base import RuntimeName
@@ -12,9 +15,6 @@ from modak.model.plan import Image
 from modak.model.reference import parse
 from modak.model.target import Facts
 from modak.optimiser import make_plan
-from modak.runtimes.capabilities import kind_of
-from modak.runtimes.place import argument
-from modak.runtimes.registry import get
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 REFERENCES = {

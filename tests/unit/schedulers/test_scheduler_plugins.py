@@ -11,8 +11,6 @@ import pytest
 import yaml
 
 import plugins
-from modak.blueprint.compose import write_blueprint
-from modak.blueprint.validate import validate
 from modak.discovery import describe, parse_probe, probe_script, target_of
 from modak.documents import parse_deployment
 from modak.errors import InputError, OptionError
@@ -24,6 +22,8 @@ from modak.model.plan import Plan
 from modak.model.target import Facts, Target
 from modak.planning import plan_deployment
 from modak.schedulers import registry
+from modak.tosca.compose import write_blueprint
+from modak.tosca.validate import validate
 from modak.transport.base import Completed
 from modak.transport.local import LocalTransport
 

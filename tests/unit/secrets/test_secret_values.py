@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from jobplans import plan
+from modak.containers.run import wrap
 from modak.errors import InputError
 from modak.jobs.control import Jobs
 from modak.jobs.settings import Patience
 from modak.model.application import Application
 from modak.model.plan import Image, Plan
-from modak.runtimes.run import wrap
 from modak.secret_values import Reader, checked_values, environment_file, with_secrets
 from modak.transport.local import LocalTransport
 

@@ -171,3 +171,14 @@ def test_what_ssh_says(said: str, kind: str, text: str) -> None:
     error = connection_error("login", said)
     assert type(error).__name__ == kind
     assert str(error) == text
+
+
+@pytest.mark.skipif(ssh_config.shutil.which("ssh") is None, reason="there is no program ssh")
+def test_what_no_command_could_be_run_with_is_undone(tmp_path: Path) -> None:
+    lines = ["RemoteCommand tmux", "StdinNull yes", "SessionType subsystem", "ForkAfterAuthentication yes"]
+    (tmp_path / "config").write_text("\n".join(["Host odd", *lines, "Host *", "HostName 127.0.0.1"]))
+    (odd,) = route("odd", config=tmp_path / "config")
+    assert odd.session_options == {
+        "RemoteCommand": "none", "StdinNull": "no", "SessionType": "default", "ForkAfterAuthentication": "no"
+    }  # fmt: skip
+    assert route("other", config=tmp_path / "config")[0].session_options == {}

@@ -11,7 +11,7 @@ for id in "$@"; do
 done
 
 mark_of() { # PID: the variable in its environment that names the job's folder
-  tr '\0' '\n' 2>/dev/null <"/proc/$1/environ" | grep '^MODAK_DIRECTORY=.'
+  tr '\n\0' '\001\n' 2>/dev/null <"/proc/$1/environ" | grep '^MODAK_DIRECTORY=.'
 }
 
 for leader in $mine; do

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from modak.errors import InputError
 from modak.model.plan import Plan
-from modak.runtimes.base import Need, Runtime, accelerator, inside, work_folder
+from modak.containers.base import Need, Runtime, accelerator, inside, work_folder
 
 
 class TreeRun(Runtime):

@@ -1,0 +1,56 @@
+"""Apptainer and Singularity."""
+
+from collections.abc import Sequence
+
+from modak.containers.base import Need, Runtime, accelerator, inside, work_folder
+from modak.model.plan import Plan
+
+
+class Apptainer(Runtime):
+    """Apptainer 1.0 and newer."""
+
+    name = "apptainer"
+    # Apptainer itself mounts squashfs files too; modak verifies SIF files only.
+    sources = ("layers", "sif artefact", "library", "sif file", "file", "build")
+    version_command = ("apptainer", "--version")
+    version_line = r"^apptainer version (\S+)"
+    variables = "APPTAINERENV_"
+    suffix = ".sif"
+    verifies_signatures = True
+    compression = "zstd"
+    push_scheme = "oras"
+
+    @property
+    def check_tool(self) -> str:
+        """See ``Runtime.check_tool``."""
+        return self.name
+
+    def command(self, plan: Plan, image: str, binds: Sequence[str], work: str | None) -> list[str]:
+        """See ``Runtime.command``."""
+        return [*self._before(plan, binds, work), *(f"--env={variable}" for variable in inside(plan)), image]
+
+    def _before(self, plan: Plan, binds: Sequence[str], work: str | None) -> list[str]:
+        return [
+            self.name,
+            "exec",
+            "--cleanenv",
+            *{"nvidia": ["--nv"], "amd": ["--rocm"]}.get(accelerator(plan), []),
+            *(f"--bind={path}" for path in binds),
+            f"--pwd={work or work_folder(binds[0])}",
+        ]
+
+
+class Singularity(Apptainer):
+    """Singularity 3.0 and newer, and SingularityCE. Apptainer also comes as ``singularity``, and says so itself."""
+
+    name = "singularity"
+    version_command = ("singularity", "--version")
+    version_line = r"^(?:singularity(?:-\w+)? version )?(\d\S*)"  # 2.x printed the bare number
+    variables = "SINGULARITYENV_"
+    needs = (Need("images in one file (SIF)", "3.0"), Need("--rocm", "3.5", "amd"))
+    compression = "gzip"
+
+    def command(self, plan: Plan, image: str, binds: Sequence[str], work: str | None) -> list[str]:
+        """See ``Runtime.command``: Singularity has no --env before 3.6."""
+        variables = [f"{self.variables}{variable}" for variable in inside(plan)]
+        return ["env", *variables, *self._before(plan, binds, work), image]

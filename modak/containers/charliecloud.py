@@ -1,0 +1,52 @@
+"""Charliecloud: ch-run and ch-image."""
+
+from collections.abc import Sequence
+
+from modak.containers.base import Need, Runtime, accelerator, inside, work_folder
+from modak.errors import InputError
+from modak.model.plan import Plan
+
+MOUNT, SCRATCH = "/mnt/0", "/mnt/1"
+"""Mount points that every Charliecloud image has: read-only images get no new ones."""
+
+
+class Charliecloud(Runtime):
+    """Charliecloud 0.26 and newer, with images in squashfs files."""
+
+    name = "charliecloud"
+    # ch-image drops labels when it builds (0.31), so what it builds could not be verified.
+    sources = ("layers", "squashfs file", "file")
+    version_command = ("ch-run", "--version")
+    version_line = r"^(?:ch-run )?(\d\S*)"
+    variables = "unset"
+    suffix = ".sqfs"
+    needs = (Need("GPUs inside an image", None, "nvidia"), Need("GPUs inside an image", None, "amd"))
+
+    @property
+    def pull_tool(self) -> str:
+        """See ``Runtime.pull_tool``."""
+        return "ch-image"
+
+    @property
+    def check_tool(self) -> str:
+        """See ``Runtime.check_tool``."""
+        return "ch-run"
+
+    def folder_inside(self, directory: str) -> str:
+        """See ``Runtime.folder_inside``."""
+        return MOUNT
+
+    def command(self, plan: Plan, image: str, binds: Sequence[str], work: str | None) -> list[str]:
+        """See ``Runtime.command``."""
+        if accelerator(plan):
+            raise InputError("charliecloud does not show GPUs to an image by itself: use apptainer or podman for it")
+        own = {binds[0]: MOUNT, **({} if work is None else {work: SCRATCH})}
+        return [
+            "ch-run",
+            "--set-env",
+            *(f"--bind={path}:{own[path]}" if path in own else f"--bind={path}" for path in binds),
+            f"--cd={work_folder(MOUNT) if work is None else SCRATCH}",
+            *(f"--set-env={variable}" for variable in inside(plan)),
+            image,
+            "--",
+        ]

@@ -1,0 +1,157 @@
+"""What the optimisation section says of the application, by name: for levers, images and the site's scripts."""
+
+from typing import Any
+
+from modak.errors import InputError
+from modak.jobmodel.model import Hpc, JobBody, Optimisation, Training
+
+HELD_BY_SITE = (
+    "message_size",
+    "core_subscription",
+    "prefetch",
+    "cache",
+    "compiler",
+)
+"""What only a site's script can bring about: without one that asks for it, it is refused."""
+_KINDS = {
+    "ai_training": ("training", "app_type-ai_training"),
+    "ai_inference": ("inference", "app_type-ai_inference"),
+    "hpc": ("hpc", "app_type-hpc"),
+    "big_data": ("big_data", "app_type-big_data"),
+}
+
+
+def check_sections(job: JobBody) -> None:
+    """Raise InputError for a section that stands beside the one that ``app_type`` or ``config`` names, or lacks."""
+    optimisation = job.optimisation
+    if optimisation is None:
+        return
+    for kind, (attribute, key) in _KINDS.items():
+        if kind != optimisation.app_type and getattr(optimisation, attribute) is not None:
+            raise InputError(f"optimisation.{key}: app_type is {optimisation.app_type}, so this section has no meaning")
+    if optimisation.app_type in ("ai_training", "hpc") and _section(optimisation) is None:
+        raise InputError(f"optimisation: the key '{_KINDS[optimisation.app_type][1]}' is missing")
+    if optimisation.training is not None:
+        _check_frameworks(optimisation.training)
+    if optimisation.hpc is not None:
+        _check_parallelisation(optimisation.hpc)
+    _check_accelerator(job, optimisation)
+
+
+def _section(optimisation: Optimisation) -> Any:
+    return getattr(optimisation, _KINDS[optimisation.app_type][0])
+
+
+def _check_frameworks(training: Training) -> None:
+    framework = training.config.ai_framework
+    backend = training.keras.backend if training.keras else None
+    for name in ("keras", "tensorflow", "pytorch"):
+        used = name == framework or (framework == "keras" and name == (backend or "tensorflow"))
+        if getattr(training, name) is not None and not used:
+            raise InputError(
+                f"optimisation.app_type-ai_training.ai_framework-{name}: config.ai_framework is {framework}, so this "
+                "section has no meaning"
+            )
+    if framework == "keras" and backend not in (None, "tensorflow", "pytorch"):
+        raise InputError(
+            f"optimisation.app_type-ai_training.ai_framework-keras.backend: no image has Keras on {backend}: "
+            "write tensorflow or pytorch"
+        )
+
+
+def _check_parallelisation(hpc: Hpc) -> None:
+    kind = hpc.config.parallelisation
+    for name in ("mpi", "openmp", "openacc", "opencc", "opencl"):
+        same = {name, kind} <= {"openacc", "opencc"}
+        if getattr(hpc, name) is not None and name != kind and not same and not (name == "openmp" and kind == "mpi"):
+            raise InputError(
+                f"optimisation.app_type-hpc.parallelisation-{name}: config.parallelisation is {kind}, so this section "
+                "has no meaning"
+            )
+    if hpc.openacc is not None and hpc.opencc is not None:
+        raise InputError("optimisation.app_type-hpc: parallelisation-openacc and parallelisation-opencc are the same")
+
+
+def _check_accelerator(job: JobBody, optimisation: Optimisation) -> None:
+    accelerator = optimisation.opt_build.acc_type if optimisation.enable_opt_build else None
+    place = "optimisation.opt_build.acc_type"
+    if accelerator == "fpga":
+        raise InputError(f"{place}: modak knows no images for FPGAs: write nvidia, amd or nothing")
+    offload = offload_of(job)
+    if offload and offload.number_of_acc and offload.number_of_acc != (job.job_options.request_gpus or 0):
+        kind = optimisation.hpc.config.parallelisation if optimisation.hpc else ""
+        raise InputError(
+            f"optimisation.app_type-hpc.parallelisation-{kind}.number_of_acc: it is {offload.number_of_acc}, and "
+            f"job_options.request_gpus is {job.job_options.request_gpus or 0}"
+        )
+
+
+def preferences_of(job: JobBody) -> list[str]:
+    """Return what the optimisation section prefers and the job does without, in sentences."""
+    optimisation = job.optimisation
+    if optimisation is None:
+        return []
+    found = []
+    accelerator = optimisation.opt_build.acc_type if optimisation.enable_opt_build else None
+    if accelerator is not None and not job.job_options.request_gpus:
+        found.append(
+            f"optimisation.opt_build.acc_type: {accelerator} is a preference: request_gpus asks for no GPU, "
+            "so none is reserved"
+        )
+    if optimisation.enable_autotuning:
+        tuner = optimisation.autotuning.tuner
+        named = f"the tuner '{tuner}' is not" if tuner else "no tuner is"
+        found.append(f"optimisation.enable_autotuning: {named} started: the job runs as it is decided here")
+    return found
+
+
+def offload_of(job: JobBody) -> Any:
+    """Return the section of OpenACC or OpenCL; None where there is none."""
+    hpc = job.optimisation.hpc if job.optimisation else None
+    return (hpc.openacc or hpc.opencc or hpc.opencl) if hpc else None
+
+
+def names_of(job: JobBody) -> list[str]:
+    """Return the names by which conditions of scripts know the application."""
+    optimisation = job.optimisation
+    found: list[str | None] = [job.application.app_tag, job.application.app_type]
+    if optimisation is not None:
+        found.append(optimisation.app_type)
+        found += [optimisation.training.config.ai_framework] if optimisation.training else []
+        found += [optimisation.hpc.config.parallelisation] if optimisation.hpc else []
+    return [name for name in found if name is not None]
+
+
+def features_of(job: JobBody) -> dict[str, Any]:
+    """Return the fields of the section that ``app_type`` names, by their own names, without what is absent."""
+    optimisation = job.optimisation
+    section = _section(optimisation) if optimisation is not None else None
+    return {} if section is None else dict(_leaves(section.model_dump(by_alias=True, exclude_none=True)))
+
+
+def _leaves(data: dict[str, Any]) -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for key, value in data.items():
+        found += _leaves(value) if isinstance(value, dict) else [(key, value)]
+    return found
+
+
+def check_honoured(job: JobBody, features: dict[str, Any], used: set[str]) -> None:
+    """Raise InputError for the first field that nothing brings about."""
+    for name in HELD_BY_SITE:
+        value = features.get(name)
+        harmless = value is None or value is False or value == 0 or (name == "core_subscription" and value == 1)
+        if name not in used and not harmless:
+            raise _unheld(name, value)
+    if offload_of(job) and "version" in features and "version" not in used:
+        raise _unheld("version", features["version"])
+    location = features.get("location")
+    if location is not None and "://" in location and "location" not in used:
+        raise _unheld("location", location)
+
+
+def _unheld(name: str, value: Any) -> InputError:
+    return InputError(
+        f"optimisation: nothing brings about {name} '{value}': only a script of the site with the condition "
+        f"feature.{name} can; name such a site or leave it out"
+    )

@@ -1,0 +1,250 @@
+"""The document's scripts: whole by themselves, to be submitted by anybody from any folder."""
+
+import re
+from collections.abc import Sequence
+from importlib.resources import files
+
+from modak.containers.run import wrap
+from modak.errors import InputError
+from modak.jobmodel.imagebuild import FOLDER, BuiltImage
+from modak.jobmodel.model import Build
+from modak.jobs.script import environment_words, fill, optional_word, portable, word
+from modak.model.plan import Plan, Resources, sha256_of
+from modak.model.reference import Reference, parse
+from modak.model.request import JobOptions
+from modak.schedulers.base import JobSpec, Scheduler
+from modak.schedulers.process import GRACE
+from modak.schedulers.registry import get
+from modak.shell import join
+
+_PARALLELISM = "{{BUILD_PARALLELISM}}"
+_ARCHIVES = {
+    ".tar.gz": "tar -xzf",
+    ".tgz": "tar -xzf",
+    ".tar.bz2": "tar -xjf",
+    ".tar.xz": "tar -xJf",
+    ".tar": "tar -xf",
+    ".zip": "unzip -q",
+}
+_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
+
+
+def image_of(plan: Plan, built: BuiltImage | None) -> str | None:
+    """Return the chosen image as the document names it: pinned where its content is known."""
+    image = plan.chosen.image
+    if image is None or built is not None:
+        return None if built is None else built.name
+    reference: Reference = parse(image.reference)
+    return str(reference.pinned(image.digest) if image.digest and reference.scheme != "file" else reference)
+
+
+def job_script(plan: Plan, passed: Sequence[str], built: BuiltImage | None = None) -> str:
+    """Return the job's script; ``passed`` are the submitter's variables that it gets, ``built`` its own image."""
+    scheduler = get(plan.scheduler)
+    spec = _spec(plan, plan.chosen.resources, plan.job)
+    if scheduler.reads_environment(spec):
+        raise InputError("job_options.copy_environment: OpenPBS passes an environment on through modak's own jobs only")
+    image = plan.chosen.image
+    notes = []
+    if built is not None:
+        notes.append(f"Its image {built.entry} is made by the build script, which has to run first.")
+    elif image is not None and image_of(plan, None) == image.reference and not image.reference.startswith("/"):
+        notes.append("The image is named by a tag, which may come to mean another one: write its digest to pin it.")
+    options = plan.job
+    values: dict[str, object] = {
+        **_common(plan, spec, scheduler),
+        "directives": _directives(spec, scheduler, passed),
+        "notes": notes,
+        "output": word(spec.output),
+        "error": None if spec.error is None else word(spec.error),
+        "task_variable": scheduler.task_variable if options.array else "",
+        "environment": environment_words(plan, spec, scheduler),
+        "preload": [word(name) for name in plan.chosen.preload if plan.chosen.runtime == "native"],
+        "pre_execution": optional_word(options.pre_execution),
+        "post_execution": optional_word(options.post_execution),
+        "prepare": scheduler.prepare(spec),
+        "launch": _launch(plan, spec, scheduler, plan.chosen.argv, built, passed),
+        "limit": "" if scheduler.keeps_time or not options.wall_time else f"timeout -k {GRACE} {options.wall_time} ",
+    }
+    return _filled("job", values)
+
+
+def build_script(plan: Plan, build: Build | None, built: BuiltImage | None) -> str | None:
+    """Return the script that builds image and application once, as far as there are any to build.
+
+    InputError for a source that cannot be trusted.
+    """
+    if build is None and built is None:
+        return None
+    scheduler = get(plan.scheduler)
+    what = [build.src, _command(build)] if build else []
+    tag = f"modak-{sha256_of([*what, image_of(plan, built)])[:16]}"
+    cores = build.build_parallelism if build else None
+    spec = _spec(plan, Resources(threads=cores), _build_options(plan.job, cores), tag=tag)
+    values: dict[str, object] = {
+        **_common(plan, spec, scheduler),
+        "directives": _directives(spec, scheduler, ()),
+        "image": _image_values(built) if built else None,
+        "application": _application_values(plan, build, built, spec, scheduler) if build else None,
+    }
+    return _filled("build", values)
+
+
+def _command(build: Build) -> str:
+    return build.build_command.replace(_PARALLELISM, str(build.build_parallelism))
+
+
+def _image_values(built: BuiltImage) -> dict[str, object]:
+    return {
+        "entry": built.entry,
+        "folder": word(built.folder) if built.folder else f'"$modak_work"/{FOLDER}',
+        "folders": sorted({path.rpartition("/")[0] for path in built.texts} - {""}),
+        "texts": built.texts,
+        "mark": built.mark,
+        "words": " ".join(map(word, built.words)),
+    }
+
+
+def _application_values(
+    plan: Plan, build: Build, built: BuiltImage | None, spec: JobSpec, scheduler: Scheduler
+) -> dict[str, object]:
+    values, argv = _source_values(build)
+    return {**values, "build": _launch(plan, spec, scheduler, argv, built)}
+
+
+def build_here(build: Build, name: str) -> str:
+    """Return the script that builds the application ``name`` once, without an image, in the folder where it starts."""
+    values, argv = _source_values(build)
+    return _filled(
+        "build",
+        {
+            "name": name,
+            "tag": f"modak-{sha256_of([build.src, _command(build), None])[:16]}",
+            "start": "$PWD",
+            "modules": [],
+            "directives": [],
+            "image": None,
+            "application": {**values, "build": portable(join(argv))},
+        },
+    )
+
+
+def _source_values(build: Build) -> tuple[dict[str, object], list[str]]:
+    """Return what the template must know of the source, and the command line that builds it."""
+    url, fragment = _source(build.src)
+    git = url.endswith(".git") or url.startswith("git://")
+    kind = next((end for end in _ARCHIVES if url.endswith(end)), None)
+    single = not git and kind is None
+    sha256, revision = _pin(url, fragment, git=git)
+    folder = url.rstrip("/").rpartition("/")[2].removesuffix(".git").removesuffix(kind or "")
+    if not re.fullmatch(_NAME, folder):
+        what = "file" if single else "folder"
+        raise InputError(f"application.build.src: '{folder}' at the end of '{url}' is no name for a {what}")
+    values: dict[str, object] = {
+        "git": git,
+        "single": single,
+        "folder": word(folder),
+        "url": word(url),
+        "revision": optional_word(revision),
+        "sha256": optional_word(sha256),
+        "protocols": word("=https" if url.startswith("https://") else "=http,https"),
+        "unpack": "" if kind is None else _unpack(kind),
+    }
+    return values, ["sh", "-e", "-c", f'cd "$1"\n{_command(build)}', "build", "." if single else folder]
+
+
+def _build_options(job: JobOptions, cores: int | None) -> JobOptions:
+    """Return the job's options as far as they concern a build: where it runs and who pays."""
+    kept = {name: getattr(job, name) for name in ("account", "partition", "qos", "wall_time", "constraint", "modules")}
+    return JobOptions(**kept, cores_per_rank=cores)
+
+
+def _spec(plan: Plan, resources: Resources, options: JobOptions, *, tag: str | None = None) -> JobSpec:
+    separate = options.error is not None or not options.join_output
+    tag = plan.tag() if tag is None else tag
+    return JobSpec(
+        name=plan.name,
+        tag=tag,
+        directory=f"/{tag}",
+        script="job.sh",
+        output=options.output or f"{plan.name}.out",
+        error=(options.error or f"{plan.name}.err") if separate else None,
+        resources=resources,
+        options=options,
+        target=plan.target,
+    )
+
+
+def _common(plan: Plan, spec: JobSpec, scheduler: Scheduler) -> dict[str, object]:
+    return {
+        "name": spec.name,
+        "tag": spec.tag,
+        "start": scheduler.submit_folder,
+        "modules": [word(name) for name in [*spec.target.modules, *spec.options.modules]],
+    }
+
+
+def _directives(spec: JobSpec, scheduler: Scheduler, passed: Sequence[str]) -> list[str]:
+    """Return the header for a job in any folder, with the variables that are passed on in the one line for them."""
+    own = f"{spec.name}-{spec.tag.removeprefix('modak-')}.scheduler.log"
+    lines = []
+    for line in scheduler.directives(spec):
+        if passed and line == "#SBATCH --export=NONE":
+            line = f"#SBATCH --export={','.join(passed)}"
+        if passed and line.startswith("#PBS -v MODAK_TAG="):
+            line = ",".join([line, *passed])
+        lines.append(line.replace(f"{spec.directory}/", "").replace("scheduler.log", own))
+    return lines
+
+
+def _launch(
+    plan: Plan,
+    spec: JobSpec,
+    scheduler: Scheduler,
+    argv: Sequence[str],
+    built: BuiltImage | None,
+    passed: Sequence[str] = (),
+) -> str:
+    image = f"{built.folder or f'{spec.directory}/{FOLDER}'}/{built.file}" if built else image_of(plan, None)
+    inside = wrap(plan, argv, directory=spec.directory, images=spec.directory, image=image, passed=passed)
+    # The folder is known where the job runs only; the tag stands for it, which no text of the user's can hold.
+    text = portable(scheduler.launch(spec, inside))
+    text = re.sub(rf"(?<= ){spec.directory}(?=/{FOLDER}/)", '"$modak_work"', text)
+    return re.sub(rf"(?<=[=:]){spec.directory}(/work)?(?=[ :])", '"$modak_work"', text)
+
+
+def _source(text: str) -> tuple[str, str]:
+    url, _, fragment = text.partition("#")
+    if not re.fullmatch(r"(https|http|git)://[A-Za-z0-9][^\s'\"\\<>`]*", url, re.ASCII):
+        raise InputError(
+            f"application.build.src: '{text}' is no https:// address of a repository, an archive or a source file"
+        )
+    if re.search(r"://[^/]*@", url):
+        raise InputError("application.build.src: it holds a user or a password: leave them to git's own settings")
+    return url, fragment
+
+
+def _pin(url: str, fragment: str, *, git: bool) -> tuple[str | None, str | None]:
+    """Return the checksum of an archive and the revision of a repository that the fragment pins."""
+    if git:
+        if fragment and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_./-]*", fragment):
+            raise InputError(f"application.build.src: '#{fragment}' is no commit, tag or branch")
+        if not url.startswith("https://") and not re.fullmatch(r"[0-9a-f]{40}", fragment):
+            raise InputError(f"application.build.src: '{url}' is not protected: use https://, or add '#' and a commit")
+        return None, fragment or None
+    match = re.fullmatch(r"sha256=([0-9a-f]{64})", fragment)
+    if fragment and match is None:
+        raise InputError(f"application.build.src: '#{fragment}' is no '#sha256=' with 64 hexadecimal digits")
+    if not url.startswith("https://") and match is None:
+        raise InputError(f"application.build.src: '{url}' is not protected: use https://, or add '#sha256=<64 digits>'")
+    return (match[1] if match else None), None
+
+
+def _unpack(kind: str) -> str:
+    target = "-d" if kind == ".zip" else "-C"
+    return f'{_ARCHIVES[kind]} "$modak_fresh/archive" {target} "$modak_fresh/source"'
+
+
+def _filled(name: str, values: dict[str, object]) -> str:
+    values["uses_carriage_return"] = "modak_cr" in repr(values)
+    return fill(files("modak.jobmodel").joinpath(f"data/{name}.sh.j2").read_text(encoding="utf-8"), values)

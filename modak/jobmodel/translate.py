@@ -1,0 +1,262 @@
+"""From the document to a deployment for a target that nobody has to ask."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from packaging.version import Version
+
+from modak.catalogue.catalogue import Catalogue
+from modak.documents import check
+from modak.errors import InfeasibleError, InputError
+from modak.jobmodel.features import check_honoured, check_sections, features_of, names_of, preferences_of
+from modak.jobmodel.images import Narrowed, mpi_image, permitted, reference_of
+from modak.jobmodel.layout import layout_of, stated_efficiency
+from modak.jobmodel.model import JobBody
+from modak.jobmodel.options import copied, joined, options_of
+from modak.jobmodel.site import RUNTIMES, Site, Sites, any_site, path_of, scripts_for, site_of
+from modak.jobmodel.words import argv_of
+from modak.model.deployment import Deployment
+from modak.model.image import MpiLibrary
+from modak.model.target import Accelerator, Facts, Node
+from modak.util.architectures import FAMILIES
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A deployment, what is known of its target, and what only the scripts need to know."""
+
+    deployment: Deployment
+    facts: Facts
+    catalogue: Catalogue
+    passed: Sequence[str]
+    """Variables of the submitter that the job gets."""
+    site: Site
+    assumed: Sequence[str]
+    """What is taken for granted, in sentences."""
+
+
+def translate(job: JobBody, sites: Sites, catalogue: Catalogue, *, origin: str) -> Translation:
+    """Return the deployment of the document; InputError or InfeasibleError names the field that cannot be honoured."""
+    check_sections(job)
+    features, names = features_of(job), names_of(job)
+    site = _site(job, sites, catalogue)
+    layout = layout_of(job, _cores(site))
+    storage_class = job.application.storage_class_pref
+    storage = site.storage(storage_class)
+    site = _with_binds(site, [*_binds(features), *([path_of(storage)] if storage else [])])
+    scripts, used = scripts_for(site, names, features, storage_class)
+    check_honoured(job, features, used)
+    narrowed = permitted(catalogue, job, site)
+    application = _application(job, site, narrowed, features, layout.ranks)
+    options = options_of(job, site, layout, _name(job))
+    if storage is not None:
+        options["environment"]["STORAGE"] = path_of(storage)
+    stages = {stage: [s.data.raw for s in scripts if s.data.stage == stage] for stage in ("pre", "post")}
+    options["pre_execution"] = joined([*stages["pre"], job.application.pre_execution])
+    options["post_execution"] = joined([job.application.post_execution, *stages["post"]])
+    contained = application.get("image") is not None or application.get("framework") is not None
+    data = {
+        "application": application,
+        "target": site.target.model_dump(mode="json", exclude_none=True),
+        "request": _request(job, narrowed, contained),
+        "job": {key: value for key, value in options.items() if value is not None},
+    }
+    deployment = check(Deployment, data, origin=origin)
+    _check_mpi(job, site, application)
+    _, passed = copied(job.job_options.copy_environment_variable)
+    assumed = [*layout.notes, *preferences_of(job), *_assumed(site, contained)]
+    return Translation(deployment, site.facts, narrowed, passed, site, assumed)
+
+
+def _cores(site: Site) -> int | None:
+    """Return the cores of a node that the site's description has for the job's partition."""
+    node = site.partition.node if site.partition else None
+    return None if node is None else node.ncpus * node.cpu.ncores
+
+
+def _name(job: JobBody) -> str:
+    return job.job_options.job_name or job.application.app_tag or "job"
+
+
+def _site(job: JobBody, sites: Sites, catalogue: Catalogue) -> Site:
+    target, options = job.target, job.job_options
+    if target.name is not None:
+        site = site_of(sites, target.name, target.scheduler, options.partition or options.queue, ())
+        _check_hardware(job, site)
+        return site if site.partition is not None else _with_accelerators(site, _accelerators(job, catalogue))
+    build = job.optimisation.opt_build if job.optimisation and job.optimisation.enable_opt_build else None
+    family = FAMILIES[build.cpu_type] if build and build.cpu_type else None
+    accelerators = _accelerators(job, catalogue)
+    return any_site(target.scheduler, Node(microarchitecture=family, accelerators=accelerators), _stated_mpi(job), ())
+
+
+def _accelerators(job: JobBody, catalogue: Catalogue) -> list[Accelerator]:
+    """Return the accelerators that the job asks for, for nodes that nobody describes."""
+    gpus = job.job_options.request_gpus
+    if not gpus:
+        return []
+    build = job.optimisation.opt_build if job.optimisation and job.optimisation.enable_opt_build else None
+    vendor = build.acc_type if build and build.acc_type in ("nvidia", "amd") else "nvidia"
+    drivers = [i.driver for i in catalogue.images.values() if i.accelerator == vendor and i.driver]
+    return [Accelerator(model="any", count=gpus, vendor=vendor, driver=max(drivers, key=Version, default=None))]
+
+
+def _with_accelerators(site: Site, accelerators: Sequence[Accelerator]) -> Site:
+    """Return a site without partitions whose nodes have what the job asks for, so that its container gets it."""
+    if not accelerators:
+        return site
+    node = (site.target.node or Node()).model_copy(update={"accelerators": list(accelerators)})
+    target = site.target.model_copy(update={"node": node})
+    return Site(target, site.facts, site.infrastructure, site.partition, site.partition_name, site.scripts)
+
+
+def _check_hardware(job: JobBody, site: Site) -> None:
+    """Refuse processors and accelerators that the site's nodes do not have."""
+    optimisation, partition = job.optimisation, site.partition
+    if optimisation is None or not optimisation.enable_opt_build or partition is None:
+        return
+    build, node = optimisation.opt_build, partition.node
+    if build.cpu_type is not None and FAMILIES[build.cpu_type] != node.cpu.arch:
+        raise InfeasibleError(
+            f"optimisation.opt_build.cpu_type: it is {build.cpu_type}, and the nodes of {site.target.name} are "
+            f"{node.cpu.arch}"
+        )
+    if build.acc_type is not None and node.accel is not None and node.accel.type != build.acc_type:
+        raise InfeasibleError(
+            f"optimisation.opt_build.acc_type: it is {build.acc_type}, and the nodes of {site.target.name} have "
+            f"{node.accel.type}"
+        )
+
+
+def _stated_mpi(job: JobBody) -> list[MpiLibrary]:
+    mpi = job.optimisation.hpc.mpi if job.optimisation and job.optimisation.hpc else None
+    if mpi is None or mpi.library is None or mpi.version is None or not mpi.version[:1].isdigit():
+        return []
+    return [MpiLibrary(family=mpi.library, version=mpi.version)]
+
+
+def _check_mpi(job: JobBody, site: Site, application: Mapping[str, Any]) -> None:
+    """Refuse an MPI library that a described site does not have, for a program that runs on the site itself."""
+    from modak.optimiser.conditions import satisfies
+
+    mpi = job.optimisation.hpc.mpi if job.optimisation and job.optimisation.hpc else None
+    if mpi is None or mpi.library is None or application.get("image") is not None or site.infrastructure is None:
+        return
+    have = site.facts.mpi
+    if have and not any(
+        library.family == mpi.library and (mpi.version is None or satisfies(library.version, mpi.version))
+        for library in have
+    ):
+        told = ", ".join(f"{library.family} {library.version}" for library in have)
+        raise InfeasibleError(
+            f"optimisation.app_type-hpc.parallelisation-mpi.library: {mpi.library} {mpi.version or ''} was asked for, "
+            f"and {site.target.name} has {told}".replace("  ", " ")
+        )
+
+
+def _binds(features: Mapping[str, Any]) -> list[str]:
+    location = features.get("location")
+    return [location] if isinstance(location, str) and location.startswith("/") else []
+
+
+def _with_binds(site: Site, binds: Sequence[str]) -> Site:
+    paths = [path for path in dict.fromkeys([*site.target.binds, *binds]) if path.startswith("/")]
+    target = site.target.model_copy(update={"binds": paths})
+    return Site(target, site.facts, site.infrastructure, site.partition, site.partition_name, site.scripts)
+
+
+def _application(
+    job: JobBody, site: Site, catalogue: Narrowed, features: Mapping[str, Any], ranks: int
+) -> dict[str, Any]:
+    application, optimisation = job.application, job.optimisation
+    argv = argv_of(
+        "application.executable",
+        application.executable,
+        "application.arguments",
+        application.arguments or "",
+        ranks=ranks,
+    )
+    if application.app_type == "python" and argv[0].endswith(".py"):
+        argv = ["python3", *argv]
+    kind = optimisation.app_type if optimisation else "big_data" if application.app_type == "python" else "hpc"
+    image = reference_of(application.container_runtime, site, catalogue)
+    mpi = optimisation.hpc.mpi if optimisation and optimisation.hpc else None
+    if image is None and mpi is not None and mpi.library is not None and site.facts.runtimes:
+        image = mpi_image(catalogue, mpi)
+    found: dict[str, Any] = {
+        "name": application.app_tag or _name(job),
+        "type": kind,
+        "executable": argv[0],
+        "arguments": argv[1:],
+        "framework": _framework(job),
+        "image": image,
+        "workload": _workload(job, features),
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _framework(job: JobBody) -> dict[str, Any] | None:
+    training = job.optimisation.training if job.optimisation else None
+    if training is None:
+        return None
+    name = training.config.ai_framework
+    section = getattr(training, name, None)
+    found = {"name": name, "version": section.version if section is not None else None}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _workload(job: JobBody, features: Mapping[str, Any]) -> dict[str, Any]:
+    tag, dataset = job.application.app_tag, features.get("basedata")
+    found = {
+        "model": tag.lower() if tag and job.optimisation else None,
+        "unit": None if job.optimisation and job.optimisation.training else "run",
+        "dataset": dataset.lower() if dataset else None,
+        "samples": features.get("count"),
+        "layers": features.get("layers"),
+        "parameters": features.get("parameters"),
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _request(job: JobBody, catalogue: Catalogue, contained: bool) -> dict[str, Any]:
+    """Return the request: containers where an image is meant, and the levers that the document switches."""
+    # The answer is a script alone: nothing can travel with it.
+    inside = [lever.name for lever in catalogue.levers.values() if lever.launch is not None]
+    request: dict[str, Any] = {
+        "runtimes": list(RUNTIMES) if contained else ["native"],
+        "trials": "none",
+        "forbid_levers": inside,
+    }
+    training = job.optimisation.training if job.optimisation else None
+    required: list[str] = []
+    if training and training.keras and training.keras.backend:
+        backend = {"tensorflow": "keras-tensorflow", "pytorch": "keras-torch"}[training.keras.backend]
+        required.append(backend)
+    xla = training.tensorflow.xla if training and training.tensorflow else None
+    levers = [
+        lever.name
+        for lever in catalogue.levers.values()
+        if lever.compiler == "xla" and "tensorflow" in lever.when.packages
+    ]
+    if xla is not None and not levers:
+        raise InputError(
+            "optimisation.app_type-ai_training.ai_framework-tensorflow.xla: no lever of the catalogue has XLA"
+        )
+    if xla is True:
+        required.append(levers[0])
+    if xla is False:
+        request["forbid_levers"] = [*inside, *levers]
+    least = job.application.minimal_efficiency
+    if least is not None and stated_efficiency(job) is None:
+        request |= {"objective": "efficiency", "minimal_efficiency": least}
+    return {**request, "require_levers": required}
+
+
+def _assumed(site: Site, contained: bool) -> list[str]:
+    if site.infrastructure is not None:
+        return []
+    found = ["no site is named: what the job asks for is taken to be there"]
+    if contained:
+        found.append("singularity is taken to be on its nodes, and their processors to be as new as the image needs")
+    return found

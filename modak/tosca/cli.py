@@ -1,0 +1,140 @@
+"""The commands ``modak blueprint ...``."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from modak.tosca.profiles import Profile
+
+app = typer.Typer(help="Check, pack and draw TOSCA blueprints.", no_args_is_help=True, rich_markup_mode=None)
+Blueprint = Annotated[Path, typer.Argument(metavar="FILE", help="The blueprint.")]
+Inputs = Annotated[
+    Path | None, typer.Option("--inputs", "-i", metavar="FILE", help="YAML or JSON file with values of inputs.")
+]
+
+
+@app.command()
+def validate(
+    file: Blueprint,
+    inputs: Inputs = None,
+    profile: Annotated[
+        Profile,
+        typer.Option("--for", help="Judge by TOSCA 1.3 and this orchestrator or parser; by each of them with 'all'."),
+    ] = "opera",
+    portability: Annotated[
+        bool, typer.Option("--portability", help="Also report what other orchestrators and parsers reject.")
+    ] = False,
+) -> None:
+    """Check a blueprint before anything runs; every error is reported with its file, line, node and property.
+
+    The exit code depends on errors only.
+    """
+    from modak.errors import InputError
+    from modak.tosca.notices import notices
+    from modak.tosca.service import load
+    from modak.tosca.validate import examine, read_inputs
+
+    found = examine(file, read_inputs(inputs) if inputs else None, profile)
+    for note in found.notes if portability else ():
+        print(f"{note} [not portable: {', '.join(note.tools)}]", file=sys.stderr)
+    if found.errors:
+        raise InputError("\n".join(map(str, found.errors)))
+    for notice in notices(load(file)):
+        print(notice, file=sys.stderr)
+    print(f"{file}: no fault found")
+
+
+@app.command()
+def package(
+    file: Blueprint,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The package; FILE with .csar by default.")
+    ] = None,
+) -> None:
+    """Write a CSAR that holds a blueprint and all that it needs, for other orchestrators and other machines."""
+    from modak.tosca.package import write_csar
+
+    target = output or Path(f"{file.stem}.csar")
+    names = write_csar(file, target)
+    print(f"{target}: {len(names)} files")
+
+
+@app.command()
+def draw(
+    file: Blueprint,
+    inputs: Inputs = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write there; the ending .svg gives a drawing."),
+    ] = None,
+    svg: Annotated[bool, typer.Option("--svg", help="Give SVG rather than Mermaid text.")] = False,
+) -> None:
+    """Draw what runs where and what waits for what, as Mermaid text or as SVG."""
+    from modak.tosca import draw as pictures
+
+    service, values = _without_faults(file, inputs)
+    make: Callable[[Any], str] = pictures.svg if svg or (output and output.suffix == ".svg") else pictures.mermaid
+    _write(output, make(pictures.picture(service, values)))
+
+
+@app.command(name="list")
+def list_shipped() -> None:
+    """List the blueprints that come with modak."""
+    from modak.documents import read_document
+    from modak.tosca.package import shipped
+
+    for name, path in shipped().items():
+        about = " ".join(str(read_document(path).data.get("description", "")).split())
+        print(f"{name:<20} {about}")
+
+
+@app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Made when it is not there.")],
+    template: Annotated[
+        str, typer.Option("--from", metavar="NAME", help="A blueprint of 'modak blueprint list'.")
+    ] = "digits-machine",
+) -> None:
+    """Copy a blueprint, its files and the type library into a folder of your own."""
+    from modak.tosca.package import start_from
+
+    print(start_from(template, folder))
+
+
+@app.command()
+def create(
+    document: Annotated[Path, typer.Argument(metavar="DOCUMENT", help="A deployment document.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder.")],
+) -> None:
+    """Write a blueprint for a deployment document into a folder, with its files and the type library."""
+    from modak.tosca.compose import write_blueprint
+
+    print(write_blueprint(document, folder))
+
+
+def _without_faults(file: Path, inputs: Path | None) -> tuple[Any, dict[str, Any]]:
+    """Return the service and the inputs; InputError lists the faults."""
+    from modak.errors import InputError
+    from modak.tosca.service import load
+    from modak.tosca.validate import read_inputs
+    from modak.tosca.validate import validate as check
+
+    values = read_inputs(inputs) if inputs else None
+    if faults := check(file, values):
+        raise InputError("\n".join(map(str, faults)))
+    return load(file), values or {}
+
+
+def _write(output: Path | None, text: str) -> None:
+    from modak.errors import InputError
+
+    if output is None:
+        sys.stdout.write(text)
+        return
+    try:
+        output.write_text(text)
+    except OSError as error:
+        raise InputError(f"{output}: cannot be written: {error.strerror}") from None

@@ -1,0 +1,290 @@
+"""Checks of node templates: types, properties, requirements, artifacts, interfaces."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from modak.tosca.operations import check_assigned, implementation_files
+from modak.tosca.profiles import OPERA, PUCCINI, TOSCA_PARSER, UNFURL
+from modak.tosca.references import Scope, requirements_of, taken_properties, target_of
+from modak.tosca.service import Service, Type, inside
+from modak.tosca.spot import Fault, Spot
+from modak.tosca.values import check_properties, missing, type_name
+from modak.util.text import nearest
+
+_RESERVED = ("SELF", "HOST", "SOURCE", "TARGET", "ORCHESTRATOR")
+
+
+def check_templates(service: Service) -> Iterator[Fault]:
+    """Check all node templates."""
+    for template in service.templates().values():
+        yield from _name(template)
+        if "type" not in template.value:
+            continue
+        found = service.type_of(template)
+        if found is None:
+            yield template.at("type").fault(service.types.unknown("node_types", template.value["type"]))
+            continue
+        if service.types.is_whole(found):
+            for check in _CHECKS:
+                yield from check(service, template, found)
+    yield from _cycles(service)
+
+
+def _name(template: Spot) -> Iterator[Fault]:
+    if template.name in _RESERVED:
+        yield template.fault(f"'{template.name}' has a meaning in functions: take another name")
+    elif not re.fullmatch(r"[A-Za-z._][A-Za-z0-9._:-]*", template.name):
+        yield template.fault(
+            "Unfurl wants a name that begins with a letter, and has letters, digits and ._:- only", tools=UNFURL
+        )
+
+
+def _properties(service: Service, template: Spot, found: Type) -> Iterator[Fault]:
+    definitions = service.types.collected(found, "properties")
+    given = template.get("properties")
+    if given:
+        yield from check_properties(given, definitions, service.types, Scope(service, template.name))
+    if given is None or isinstance(given.value, dict):
+        for name in missing(given.value if given else {}, definitions):
+            yield (given or template).fault(f"the property '{name}' is missing")
+
+
+def _attributes(service: Service, template: Spot, found: Type) -> Iterator[Fault]:
+    if given := template.get("attributes"):
+        definitions = service.types.collected(found, "attributes")
+        scope = Scope(service, template.name)
+        yield from check_properties(given, definitions, service.types, scope, what="attribute")
+
+
+def _capabilities(service: Service, template: Spot, found: Type) -> Iterator[Fault]:
+    known = service.types.collected(found, "capabilities")
+    assigned = template.get("capabilities")
+    for name, definition in known.items():
+        if assigned is None or name not in assigned.value:
+            for lacking in missing({}, _capability_properties(service, definition)):
+                sentence = f"the property '{lacking}' of the capability '{name}' is missing"
+                yield (assigned or template).fault(sentence)
+    for spot in template.below("capabilities"):
+        if spot.name not in known:
+            yield spot.fault(f"unknown capability{nearest(spot.name, list(known))}")
+            continue
+        definitions = _capability_properties(service, known[spot.name])
+        given = spot.get("properties")
+        for lacking in missing(given.value if given else {}, definitions):
+            yield (given or spot).fault(f"the property '{lacking}' is missing")
+        if given:
+            yield from check_properties(given, definitions, service.types, Scope(service, template.name))
+        else:
+            yield spot.fault("the key 'properties' is missing, which tosca-parser wants", tools=TOSCA_PARSER)
+
+
+def _capability_properties(service: Service, definition: Any) -> dict[str, Any]:
+    """Return the properties of a capability: those of its type, and those that the node type adds."""
+    kind = service.types.find("capability_types", type_name(definition))
+    added = definition.get("properties") if isinstance(definition, dict) else None
+    return {**service.types.collected(kind, "properties"), **(added or {})}
+
+
+def _requirements(service: Service, template: Spot, found: Type) -> Iterator[Fault]:
+    known = service.types.collected(found, "requirements")
+    given = template.get("requirements")
+    counted: Counter[str] = Counter()
+    for spot in requirements_of(template):
+        if spot.name not in known:
+            yield spot.fault(f"unknown requirement{nearest(spot.name, list(known))}")
+            continue
+        counted[spot.name] += 1
+        yield from _target(service, spot, known[spot.name])
+        highest = _occurrences(known[spot.name])[1]
+        if highest is not None and counted[spot.name] > highest:
+            often = "once" if highest == 1 else f"{highest} times"
+            yield spot.fault(f"the requirement '{spot.name}' may be given {often} only")
+    for name, definition in known.items():
+        lowest = _occurrences(definition)[0]
+        if counted[name] < lowest:
+            yield (given or template).fault(f"the requirement '{name}' is missing{_candidates(service, definition)}")
+
+
+def _occurrences(definition: Any) -> tuple[int, int | None]:
+    given = definition.get("occurrences") if isinstance(definition, dict) else None
+    if not (isinstance(given, list) and len(given) == 2):
+        return 1, 1
+    low, high = given
+    return (low if isinstance(low, int) else 0), (high if isinstance(high, int) else None)
+
+
+def _candidates(service: Service, definition: Any) -> str:
+    wanted = definition.get("node") if isinstance(definition, dict) else None
+    fit = [
+        name
+        for name, other in service.templates().items()
+        if (found := service.type_of(other)) and service.types.derives("node_types", found.name, wanted)
+    ]
+    return f": {' or '.join(fit)} would do" if fit else ""
+
+
+def _target(service: Service, spot: Spot, definition: Any) -> Iterator[Fault]:
+    name, templates = target_of(spot), service.templates()
+    if name is None:
+        yield spot.fault("must name the node template that meets it: xOpera does not look for one", tools=OPERA)
+        return
+    if name not in templates:
+        yield spot.fault(f"there is no node template '{name}'{nearest(name, list(templates))}")
+        return
+    yield from _relationship(service, spot, definition)
+    found, types = service.type_of(templates[name]), service.types
+    wanted = definition.get("node") if isinstance(definition, dict) else None
+    capability = definition.get("capability") if isinstance(definition, dict) else definition
+    if found is None or not types.is_whole(found) or (wanted and types.find("node_types", wanted) is None):
+        return
+    if wanted and not types.derives("node_types", found.name, wanted):
+        hint = _candidates(service, definition)
+        yield spot.fault(f"'{name}' is of type {found.name}, but a {wanted} is wanted here{hint}")
+    elif capability and not any(
+        types.derives("capability_types", d.get("type") if isinstance(d, dict) else d, capability)
+        for d in types.collected(found, "capabilities").values()
+    ):
+        yield spot.fault(f"'{name}' of type {found.name} has no capability of type {capability}")
+    named, has = spot.get("capability"), types.collected(found, "capabilities")
+    if named and named.value not in has and types.find("capability_types", named.value) is None:
+        yield named.fault(f"'{name}' has no capability '{named.value}'{nearest(named.value, list(has))}")
+
+
+def _relationship(service: Service, spot: Spot, definition: Any) -> Iterator[Fault]:
+    given = spot.get("relationship")
+    if given is None:
+        return
+    templates = {s.name: s.value for s in service.root.below("topology_template", "relationship_templates")}
+    wanted = definition.get("relationship") if isinstance(definition, dict) else None
+    if not isinstance(given.value, str) or service.types.find("relationship_types", given.value):
+        yield given.fault("xOpera takes the name of a relationship template only", tools=OPERA)
+    elif given.value not in templates:
+        yield given.fault(f"there is no relationship template '{given.value}'{nearest(given.value, list(templates))}")
+    elif wanted and not service.types.derives("relationship_types", templates[given.value].get("type"), wanted):
+        yield given.fault(
+            f"'{given.value}' is of type {templates[given.value].get('type')}, but a {wanted} is wanted here"
+        )
+
+
+def _artifacts(service: Service, template: Spot, found: Type) -> Iterator[Fault]:
+    names: dict[str, str] = dict.fromkeys(_playbooks(service, found), "a playbook of its type")
+    for spot in template.below("artifacts"):
+        file = spot.get("file") if isinstance(spot.value, dict) else spot
+        if file is None:
+            continue
+        yield from _artifact_type(service, spot, file)
+        path, problem = inside(spot.document.path.parent, file.value, service.folder)
+        if problem:
+            yield file.fault(f"'{file.value}' {problem}")
+        elif path.name in names:
+            yield file.fault(
+                f"'{path.name}' is the name of {names[path.name]} already, and xOpera copies all files into one folder",
+                tools=OPERA,
+            )
+        names[path.name] = f"the artifact '{spot.name}'"
+
+
+def _artifact_type(service: Service, spot: Spot, file: Spot) -> Iterator[Fault]:
+    kind = spot.value.get("type") if isinstance(spot.value, dict) else "tosca.artifacts.File"
+    if isinstance(spot.value, str):
+        yield spot.fault("Puccini wants a mapping with the keys 'type' and 'file' here", tools=PUCCINI)
+    if kind is None:
+        return
+    found = service.types.find("artifact_types", kind)
+    if found is None:
+        yield spot.at("type").fault(service.types.unknown("artifact_types", kind))
+        return
+    ends = next((t.definition["file_ext"] for t in service.types.lineage(found) if "file_ext" in t.definition), None)
+    if given := spot.get("properties") if isinstance(spot.value, dict) else None:
+        definitions = service.types.collected(found, "properties")
+        yield from check_properties(given, definitions, service.types, Scope(service, str(spot.location[-3])))
+    if isinstance(ends, list) and Path(file.value).suffix.lstrip(".") not in ends:
+        strict = () if found.name.startswith("modak.") else PUCCINI
+        sentence = f"'{file.value}' should end in .{' or .'.join(map(str, ends))} to be a {found.name}"
+        yield file.fault(sentence, tools=strict)
+
+
+def _playbooks(service: Service, found: Type) -> Iterator[str]:
+    for ancestor in service.types.lineage(found):
+        if ancestor.spot:
+            for interface in ancestor.spot.below("interfaces"):
+                for operation in interface.below("operations"):
+                    for file in implementation_files(operation):
+                        yield Path(str(file.value)).name
+
+
+def _interfaces(service: Service, template: Spot, found: Type) -> Iterator[Fault]:
+    known = service.types.operations(found)
+    yield from _inputs_missing(service, template, found)
+    for interface in template.below("interfaces"):
+        if interface.name not in known:
+            yield interface.fault(f"unknown interface{nearest(interface.name, list(known))}")
+            continue
+        for operation in interface.below("operations"):
+            if operation.name not in known[interface.name]:
+                operations = sorted(known[interface.name])
+                hint = nearest(operation.name, operations) or f"; there are {', '.join(operations)}"
+                yield operation.fault(f"unknown operation{hint}")
+            else:
+                known_inputs = known[interface.name][operation.name]
+                yield from check_assigned(service, operation, known_inputs, Scope(service, template.name))
+
+
+def _inputs_missing(service: Service, template: Spot, found: Type) -> Iterator[Fault]:
+    """Check that the operations which have an implementation get every input that they require."""
+    interfaces = template.get("interfaces")
+    for interface, operations in service.types.required_inputs(found).items():
+        for operation, required in operations.items():
+            there = interfaces
+            given: set[str] = set()
+            for key in (interface, "operations", operation):
+                if there is not None and (inputs := there.get("inputs")):
+                    given |= set(inputs.value or ())
+                there = there.get(key) if there else None
+            if there is not None and isinstance(there.value, dict):
+                given |= set(there.value.get("inputs") or ())
+            for name in sorted(required - given):
+                sentence = f"the input '{name}' of the operation {interface}.{operation} is missing"
+                yield (there or interfaces or template).fault(sentence)
+
+
+_CHECKS: tuple[Callable[[Service, Spot, Type], Iterator[Fault]], ...] = (
+    _properties,
+    _attributes,
+    _capabilities,
+    _requirements,
+    _artifacts,
+    _interfaces,
+)
+
+
+def _cycles(service: Service) -> Iterator[Fault]:
+    waits: dict[str, list[tuple[Spot, str]]] = {}
+    takes: dict[str, list[tuple[Spot, str]]] = {}
+    for name, template in service.templates().items():
+        waits[name] = [(spot, target_of(spot) or "") for spot in requirements_of(template)]
+        for spot in template.below("properties"):
+            takes[f"{name}.{spot.name}"] = list(taken_properties(service, template, spot))
+    yield from _rings(waits, "the node templates wait for each other")
+    yield from _rings(takes, "the properties take their values from each other")
+
+
+def _rings(edges: Mapping[str, list[tuple[Spot, str]]], sentence: str) -> Iterator[Fault]:
+    """Yield a fault for each way along ``edges`` that comes back, told at its last part."""
+    done: set[str] = set()
+
+    def walk(name: str, path: tuple[str, ...]) -> Iterator[Fault]:
+        for spot, target in edges.get(name, []):
+            if target in path:
+                ring = " -> ".join([*path[path.index(target) :], target])
+                yield spot.fault(f"{sentence}: {ring}")
+            elif target not in done:
+                yield from walk(target, (*path, target))
+        done.add(name)
+
+    for name in edges:
+        if name not in done:
+            yield from walk(name, (name,))

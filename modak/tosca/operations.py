@@ -1,0 +1,66 @@
+"""Checks of operations: the files that carry them out, what they are told, and what they hand over."""
+
+from collections.abc import Collection, Iterator
+
+from modak.documents.faults import shown
+from modak.tosca.references import Scope, calls_in
+from modak.tosca.service import Service, inside
+from modak.tosca.spot import Fault, Spot
+from modak.util.text import nearest
+
+_HOSTS = ("SELF", "HOST", "ORCHESTRATOR", "SOURCE", "TARGET")
+
+
+def implementation_files(operation: Spot) -> Iterator[Spot]:
+    """Yield the files that carry out an operation: its primary and its dependencies."""
+    given = operation.get("implementation") if isinstance(operation.value, dict) else operation
+    if given is None:
+        return
+    if isinstance(given.value, str):
+        yield given
+        return
+    primary = given.get("primary")
+    for spot in [*([primary] if primary else []), *given.below("dependencies")]:
+        file = spot.get("file") if isinstance(spot.value, dict) else spot
+        if file:
+            yield file
+
+
+def check_implementation(service: Service, operation: Spot) -> Iterator[Fault]:
+    """Check that the files that carry out an operation are there."""
+    for file in implementation_files(operation):
+        _, problem = inside(file.document.path.parent, file.value, service.folder)
+        if problem:
+            yield file.fault(f"the playbook '{file.value}' {problem}")
+    if isinstance(operation.value, dict) and (host := next(_hosts(operation), None)):
+        yield host.fault(f"must be one of {', '.join(_HOSTS)}, not {shown(host.value)}")
+
+
+def _hosts(operation: Spot) -> Iterator[Spot]:
+    yield from (
+        spot for spot in operation.below("implementation") if spot.name == "operation_host" and spot.value not in _HOSTS
+    )
+
+
+def check_declared(service: Service, operation: Spot, scope: Scope) -> Iterator[Fault]:
+    """Check an operation of a type: its files, the functions in its inputs, the attributes that its outputs go to."""
+    yield from check_implementation(service, operation)
+    yield from check_calls(operation, scope)
+    for output in operation.below("outputs"):
+        yield from scope.attribute(output)
+
+
+def check_assigned(service: Service, operation: Spot, inputs: Collection[str], scope: Scope) -> Iterator[Fault]:
+    """Check an operation of a node template, whose type declares its ``inputs``."""
+    yield from check_implementation(service, operation)
+    yield from check_calls(operation, scope)
+    for spot in operation.below("inputs"):
+        if spot.name not in inputs:
+            yield spot.fault(f"the type declares no such input{nearest(spot.name, list(inputs))}")
+
+
+def check_calls(holder: Spot, scope: Scope) -> Iterator[Fault]:
+    """Check the functions in the inputs of an interface or operation."""
+    for spot in holder.below("inputs"):
+        for call in calls_in(spot):
+            yield from scope(call, "")

@@ -1,0 +1,41 @@
+"""What tosca-parser finds in a blueprint, with the line that its message is about."""
+
+import contextlib
+import io
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from modak.tosca.profiles import TOSCA_PARSER
+from modak.tosca.service import Service
+from modak.tosca.spot import Fault, Spot
+
+_QUOTED = re.compile(r"\"([^\"]+)\"|'([^']+)'")
+
+
+def second_opinion(service: Service, inputs: Mapping[str, Any] | None) -> list[Fault]:
+    """Return the finding of tosca-parser, at the deepest part of the blueprint whose key its message quotes.
+
+    It would fetch what an import or repository names by its address; load() reports those, so it is not asked then.
+    """
+    from toscaparser.tosca_template import ToscaTemplate  # type: ignore[import-untyped]
+
+    path = service.root.document.path
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            ToscaTemplate(str(path.absolute()), parsed_params=dict(inputs or {}))
+    except Exception as error:  # it raises whatever its code happens to stumble over
+        reason = re.sub(r"^The input .* error\(s\):|\bFile \S+, line .*", "", " ".join(str(error).split())).strip()
+        quoted = {double or single for double, single in _QUOTED.findall(reason)}
+        spot = max(_quoted(service.root, quoted, 0), key=lambda pair: pair[0], default=(0, service.root))[1]
+        return [spot.fault(f"tosca-parser refuses it: {reason}", tools=TOSCA_PARSER)]
+    return []
+
+
+def _quoted(spot: Spot, quoted: set[str], depth: int) -> Iterator[tuple[int, Spot]]:
+    """Yield each part below which a quoted name is the key, with how many names lead there."""
+    for inner in spot.items():
+        found = depth + (inner.name in quoted)
+        if found > depth:
+            yield found, inner
+        yield from _quoted(inner, quoted, found)

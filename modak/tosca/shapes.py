@@ -1,0 +1,150 @@
+"""The shape of a TOSCA document: which keys there are, and what kind of value each takes; data/shapes.yaml has them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from modak.documents.faults import shown
+from modak.tosca.profiles import OPERA, UNFURL
+from modak.tosca.spot import Fault, Spot
+from modak.util.text import nearest
+
+_DATA = Path(__file__).parent / "data" / "shapes.yaml"
+_HINTS = dict.fromkeys(
+    ("interface", "interface_definition"), ": operations stand below the key 'operations', which xOpera wants"
+)
+"""What is said of an unknown key, where one is often written in another version of TOSCA."""
+_DIRECTIVES = ("select", "selectable", "substitute", "substitutable")
+
+
+@dataclass(frozen=True)
+class Misshapen:
+    """A fault of shape; it is fatal where what stands there is of another kind, so that nobody can look into it."""
+
+    fault: Fault
+    is_fatal: bool = False
+
+
+@dataclass(frozen=True)
+class _Key:
+    """What stands below a key of a part."""
+
+    shape: str
+    """Empty where nothing may stand."""
+    is_required: bool = False
+    required_by: tuple[str, ...] = ()
+    """The tools that require it where TOSCA does not."""
+    rejected_by: tuple[str, ...] = ()
+    reason: str = ""
+
+    @classmethod
+    def read(cls, name: str, text: str) -> "tuple[str, _Key]":
+        """Return the name of a key and the rest, from what data/shapes.yaml has of it."""
+        bare, mark, tools = name.partition("!")
+        shape, _, rejection = text.partition("; not ")
+        rejecting, _, reason = rejection.partition(": ")
+        return bare, cls(shape.strip(), bool(mark), _names(tools), _names(rejecting), reason)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+@cache
+def _shapes() -> Mapping[str, Mapping[str, _Key]]:
+    loaded: dict[str, dict[str, str]] = yaml.safe_load(_DATA.read_text())
+    return {part: dict(_Key.read(name, text) for name, text in keys.items()) for part, keys in loaded.items()}
+
+
+def check_shape(spot: Spot, shape: str = "document") -> Iterator[Misshapen]:
+    """Yield what is wrong with the shape of a value and all that is in it."""
+    if shape == "any":
+        return
+    if shape.startswith("text or "):
+        other = shape.removeprefix("text or ")
+        if other in _shapes() and not isinstance(spot.value, str | dict):
+            yield Misshapen(spot.fault(f"must be text or a mapping, not {shown(spot.value)}"), True)
+        elif not isinstance(spot.value, str):
+            yield from check_shape(spot, other)
+    elif shape.startswith("list of "):
+        yield from _items(spot, list, shape.removeprefix("list of "), "a list")
+    elif shape.startswith("map of "):
+        yield from _items(spot, dict, shape.removeprefix("map of "), "a mapping")
+    elif shape.startswith("one "):
+        if not isinstance(spot.value, dict) or len(spot.value) != 1:
+            yield Misshapen(spot.fault(f"must be a mapping with a single name, not {shown(spot.value)}"), True)
+        else:
+            yield from _items(spot, dict, shape.removeprefix("one "), "a mapping")
+    elif shape == "directives":
+        yield from _directives(spot)
+    elif shape in _SIMPLE:
+        is_right, words = _SIMPLE[shape]
+        if not is_right(spot.value):
+            yield Misshapen(spot.fault(f"must be {words}, not {shown(spot.value)}"), True)
+    else:
+        yield from _part(spot, shape)
+
+
+def _items(spot: Spot, kind: type, shape: str, words: str) -> Iterator[Misshapen]:
+    if not isinstance(spot.value, kind):
+        yield Misshapen(spot.fault(f"must be {words}, not {shown(spot.value)}"), True)
+        return
+    for item in spot.items():
+        yield from check_shape(item, shape)
+
+
+def _part(spot: Spot, shape: str) -> Iterator[Misshapen]:
+    keys = _shapes()[shape]
+    required = [name for name, key in keys.items() if key.is_required]
+    if not isinstance(spot.value, dict):
+        words = f" with the key '{required[0]}'" if required else ""
+        yield Misshapen(spot.fault(f"must be a mapping{words}, not {shown(spot.value)}"), True)
+        return
+    meant = {hint.split("'")[1] for key in spot.value if key not in keys and (hint := nearest(str(key), list(keys)))}
+    for name in required:
+        if name not in spot.value and name not in meant:
+            yield Misshapen(spot.fault(f"the key '{name}' is missing", tools=keys[name].required_by))
+    for item in spot.items():
+        key = keys.get(item.name)
+        if key is None:
+            hint = nearest(item.name, list(keys)) or _HINTS.get(shape, "")
+            yield Misshapen(item.fault(f"unknown key{hint}"))
+            continue
+        if key.rejected_by:
+            yield Misshapen(item.fault(f"leave '{item.name}' out: {key.reason}", tools=key.rejected_by))
+        if key.shape:
+            yield from check_shape(item, key.shape)
+
+
+def _directives(spot: Spot) -> Iterator[Misshapen]:
+    if not isinstance(spot.value, list):
+        yield Misshapen(spot.fault(f"must be a list, not {shown(spot.value)}"), True)
+        return
+    if spot.value:
+        yield Misshapen(spot.fault("leave 'directives' out: xOpera takes none", tools=OPERA + UNFURL))
+    for item in spot.items():
+        if item.value not in _DIRECTIVES:
+            hint = nearest(str(item.value), _DIRECTIVES)
+            yield Misshapen(item.fault(f"must be one of {', '.join(_DIRECTIVES)}, not {shown(item.value)}{hint}"))
+
+
+def _is_range(value: Any) -> bool:
+    match value:
+        case [int(low), int(high)]:
+            return 0 <= low <= high > 0
+        case [int(low), "UNBOUNDED"]:
+            return low >= 0
+    return False
+
+
+_SIMPLE: Mapping[str, tuple[Any, str]] = {
+    "text": (lambda value: isinstance(value, str), "text"),
+    "boolean": (lambda value: isinstance(value, bool), "true or false"),
+    "integer": (lambda value: isinstance(value, int) and not isinstance(value, bool), "a whole number"),
+    "map": (lambda value: isinstance(value, dict), "a mapping"),
+    "range": (_is_range, "a list of the lowest and the highest number, such as [0, UNBOUNDED]"),
+}

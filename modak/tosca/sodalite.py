@@ -1,0 +1,190 @@
+"""SODALITE's node types, whose properties bear the names of the JSON job model, as sections of a document.
+
+A job there is an execution (options of the job, and perhaps a ready script) of an application, in a container runtime,
+on a workload manager. What the job model describes goes through its own translation; a ready script is run as it is.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from modak.catalogue.catalogue import load_catalogue
+from modak.documents import check
+from modak.errors import InputError, ModakError, reworded
+from modak.jobmodel.model import Build, JobBody, JobDocument, without_blanks
+from modak.jobmodel.names import in_its_words
+from modak.jobmodel.options import joined
+from modak.jobmodel.script import build_here
+from modak.jobmodel.site import Sites
+from modak.jobmodel.translate import translate
+from modak.model.base import Model
+from modak.model.deployment import Deployment
+from modak.model.target import TargetType
+from modak.shell import quote
+from modak.tosca.sodalite_types import APPLICATION, EXECUTION, MANAGER
+from modak.tosca.translate import target_section
+
+T = TypeVar("T")
+_OPTIONS = frozenset(EXECUTION) - {"content", "workspace"}
+_SCHEDULERS: dict[str, tuple[str, TargetType]] = {
+    "slurm": ("slurm", "slurm"),
+    "torque": ("torque", "torque"),
+    "pbs": ("torque", "openpbs"),
+    "batch": ("none", "machine"),
+}
+"""What each scheduler is called in the job model, and among targets; a batch host without one is a plain machine."""
+_SCRIPT, _BUILD = "job-script.sh", "job-build.sh"
+
+
+def sections(told: Mapping[str, Any], manager: Mapping[str, Any], found: str = "") -> dict[str, Any]:
+    """Return the sections of a deployment document, and ``files``: texts of files that the job needs, by name.
+
+    ``told`` holds the properties of a job's runtime, application and execution, ``env`` and the template's name;
+    ``manager`` those of the workload manager and its address. ``found`` is the type of target that a manager whose
+    scheduler is ``batch`` turned out to be; until it is asked, the first is taken that can do what is asked.
+    InputError names a property that cannot be honoured.
+    """
+    faults = []
+    for scheduler, kind in _kinds(manager.get("scheduler") or "batch", found):
+        try:
+            return _sections(told, manager, scheduler, kind)
+        except ModakError as error:
+            faults.append(error)
+    raise faults[0]
+
+
+def _kinds(name: str, found: str) -> list[tuple[str, TargetType]]:
+    if name not in _SCHEDULERS:
+        raise InputError(f"scheduler: there is no '{name}': write {', '.join(_SCHEDULERS)}")
+    if name != "batch":
+        return [_SCHEDULERS[name]]
+    return [pair for pair in _SCHEDULERS.values() if found in ("", pair[1])]
+
+
+def _sections(told: Mapping[str, Any], manager: Mapping[str, Any], scheduler: str, kind: TargetType) -> dict[str, Any]:
+    content = told.get("content") or ""
+    options = {k: v for k, v in told.items() if k in _OPTIONS and _is_given(v)}
+    described = {k: v for k, v in told.items() if k in APPLICATION and _is_given(v)}
+    described.setdefault("app_tag", options.get("job_name") or told["tosca_name"])
+    if "build" in described:
+        described["build"] = _build(described["build"], described.get("container_runtime"))
+    if content:
+        described.pop("container_runtime", None)  # the script starts its container itself
+        described["executable"], described["arguments"] = f"./{_SCRIPT}", ""
+        described["app_type"] = "mpi"  # what it reserves is for the ranks that it starts
+    elif not described.get("executable"):
+        raise InputError("executable: there is neither a ready script in 'content' nor an application's 'executable'")
+    if image := described.get("container_runtime"):
+        described["container_runtime"] = _image(image, told.get("private_registry"))
+    job, deployment = _translated(
+        {"job_options": options, "application": described, "target": {"queue_type": scheduler}}
+    )
+    found = {key: value.model_dump(mode="json", exclude_unset=True) for key, value in _parts(deployment).items()}
+    found["target"] = _target(manager, kind)
+    found["application"]["environment"] = {**found["application"].get("environment", {}), **(told.get("env") or {})}
+    found["files"] = {}
+    if content:
+        found["application"] |= _ready(told)
+        found["job"]["mpi_launcher"] = "none"
+        found["files"][_SCRIPT] = content
+    if job.application.build is not None:
+        _add_build(found, job.application.build, _home(told.get("workspace") or "~/") if content else ".")
+    return found
+
+
+def _add_build(found: dict[str, Any], build: Build, folder: str) -> None:
+    """Let the job build its application in ``folder``, a shell word, before anything else."""
+    if found["job"].get("array"):
+        raise InputError("build: each task of 'job_array' would build anew: build in a job before it")
+    found["files"][_BUILD] = _in_its_words(lambda: build_here(build, found["application"]["name"]))
+    found["application"]["inputs"] = [*found["application"].get("inputs", []), _BUILD]
+    line = f'(build=$PWD/{_BUILD}; mkdir -p {folder} && cd {folder} && sh "$build")'
+    found["job"]["pre_execution"] = joined([line, found["job"].get("pre_execution")])
+
+
+def _image(name: str, registry: str | None) -> str:
+    """Return an image of a private registry by the registry's address."""
+    if not name.startswith("private://"):
+        return name
+    if not registry:
+        raise InputError(
+            f"container_runtime: '{name}' is in a private registry, and the runtime's 'private_registry' is empty"
+        )
+    return f"docker://{registry.removeprefix('https://').strip('/')}/{name.removeprefix('private://')}"
+
+
+def _build(told: Any, image: str | None) -> Any:
+    """Return how the application is built: what the map holds, or what its one entry does."""
+    if image:
+        raise InputError(
+            f"build: it cannot be built inside the image '{image}': build it in the image's definition, or in 'content'"
+        )
+    if isinstance(told, Mapping) and len(told) == 1 and isinstance(next(iter(told.values())), Mapping):
+        told = next(iter(told.values()))
+    if isinstance(told, Mapping) and str(told.get("build_parallelism", "")).isdecimal():
+        return {**told, "build_parallelism": int(told["build_parallelism"])}  # the map holds texts
+    return told
+
+
+def _parts(deployment: Deployment) -> dict[str, Model]:
+    return {"application": deployment.application, "request": deployment.request, "job": deployment.job}
+
+
+def _is_given(value: Any) -> bool:
+    return value is not None and value not in ("", [], {}) and not (value == 0 and not isinstance(value, bool))
+
+
+def _translated(job: Mapping[str, Any]) -> tuple[JobBody, Deployment]:
+    """Return the job in the job model and what it comes to, without asking the target."""
+
+    def both() -> tuple[JobBody, Deployment]:
+        body = check(JobDocument, without_blanks({"job": dict(job)}), origin="the blueprint").job
+        return body, translate(body, Sites(), load_catalogue(), origin="the blueprint").deployment
+
+    return _in_its_words(both)
+
+
+def _in_its_words(make: Callable[[], T]) -> T:
+    """Return what is made; the properties of a fault bear their own names: the blueprint has no sections."""
+    try:
+        return make()
+    except ModakError as error:
+        lines = str(in_its_words(error)).splitlines()
+        told = [line.removeprefix("the blueprint: ").removeprefix("job.") for line in lines]
+        raise reworded(error, "\n".join(_property(line) for line in told)) from None
+
+
+def _property(line: str) -> str:
+    """Return a fault with the property's own name: the blueprint has no sections."""
+    for section in ("job_options.", "application.", "target."):
+        line = line.removeprefix(section)
+    return line
+
+
+def _target(manager: Mapping[str, Any], kind: TargetType) -> dict[str, Any]:
+    told = {k: v for k, v in manager.items() if k not in (*MANAGER, "public_address")}
+    told["type"] = kind
+    told["host"] = told.get("host") or manager.get("public_address")
+    told["user"] = told.get("user") or manager.get("username")
+    told["private_key"] = told.get("private_key") or manager.get("ssh-key")
+    return target_section(told)
+
+
+def _ready(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the program that runs a ready script in its workspace, with the variables that such scripts go by."""
+    workspace = _home(told.get("workspace") or "~/")
+    images = _home(told.get("images_location") or "images", below_home=True)
+    line = (
+        f"SINGULARITY_DIR={images} WORKSPACE_DIR={workspace}; PBS_O_WORKDIR=$WORKSPACE_DIR "
+        "SLURM_SUBMIT_DIR=$WORKSPACE_DIR script=$PWD/$0; "
+        "export SINGULARITY_DIR WORKSPACE_DIR PBS_O_WORKDIR SLURM_SUBMIT_DIR; "
+        'mkdir -p "$WORKSPACE_DIR" && cd "$WORKSPACE_DIR" && '
+    )
+    starts = 'exec "$script"' if told["content"].startswith("#!") else 'exec /bin/sh "$script"'
+    return {"executable": "/bin/sh", "arguments": ["-c", line + starts, _SCRIPT], "inputs": [_SCRIPT]}
+
+
+def _home(path: str, *, below_home: bool = False) -> str:
+    """Return a folder of the target as a shell word."""
+    if path == "~" or path.startswith("~/"):
+        return f'"$HOME"/{quote(path[2:])}' if path[2:] else '"$HOME"'
+    return f'"$HOME"/{quote(path)}' if below_home and not path.startswith("/") else quote(path)

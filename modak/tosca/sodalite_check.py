@@ -1,0 +1,78 @@
+"""Checking jobs with SODALITE's node types: what their parts come to must be a deployment."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from modak.documents.faults import sentences
+from modak.errors import ModakError
+from modak.model.deployment import Deployment
+from modak.tosca.deployments import Resolver
+from modak.tosca.library import RENAMED, target_properties
+from modak.tosca.references import host_of, requirements_of, target_of
+from modak.tosca.service import Service
+from modak.tosca.sodalite import sections
+from modak.tosca.sodalite_types import APPLICATION, EXECUTION, JOB, MANAGER, RUNTIME
+from modak.tosca.spot import Fault, Spot
+
+_FIELDS = {shown: field for field, shown in RENAMED.items()}
+
+
+def check_jobs(service: Service, inputs: Mapping[str, Any]) -> Iterator[Fault]:
+    """Check every job with SODALITE's node types against the models; each fault is told at the property's line."""
+    for name, template in service.templates().items():
+        found = service.type_of(template)
+        if found is None or not service.types.derives("node_types", found.name, JOB):
+            continue
+        execution = _other(service, template, "execution")
+        parts = [_other(service, execution, "application"), _other(service, execution, "runtime")]
+        manager = host_of(service, template)
+        if execution is not None and manager is not None:
+            known = [part for part in (execution, *parts, manager) if part is not None]
+            yield from _check(service, inputs, name, known, manager)
+
+
+def _other(service: Service, template: Spot | None, requirement: str) -> Spot | None:
+    named = (r for r in requirements_of(template) if r.name == requirement) if template is not None else ()
+    return next((service.templates().get(target_of(r) or "") for r in named), None)
+
+
+def _check(service: Service, inputs: Mapping[str, Any], name: str, parts: list[Spot], manager: Spot) -> Iterator[Fault]:
+    resolver = Resolver(service, inputs)
+    told: dict[str, Any] = {"tosca_name": name, "env": _attribute(resolver, parts[0], "env") or {}}
+    for part in parts:
+        values = resolver.properties(part)
+        told |= {k: v for k, v in values.items() if k in (*EXECUTION, *APPLICATION, *RUNTIME)}
+    wanted = {*target_properties(), *MANAGER}
+    where = {_FIELDS.get(k, k): v for k, v in resolver.properties(manager).items() if k in wanted}
+    where["public_address"] = _attribute(resolver, manager, "public_address")
+    try:
+        found = sections(told, where)
+        found.pop("files", None)
+        Deployment.model_validate(found)
+    except ModakError as error:
+        for line in str(error).splitlines():
+            yield _fault(parts, line)
+    except ValidationError as error:
+        for location, _, sentence in sentences(error, Deployment):
+            yield _fault(parts, f"{'.'.join(map(str, location[1:]))}: {sentence}")
+
+
+def _attribute(resolver: Resolver, template: Spot, name: str) -> Any:
+    given = (template.value.get("attributes") or {}).get(name)
+    value = resolver.value(given, template.name)
+    return value if isinstance(value, str | dict) else None
+
+
+def _fault(parts: list[Spot], line: str) -> Fault:
+    """Return a fault at the property that the line begins with, or at the execution where it names none."""
+    name, _, sentence = line.partition(": ")
+    known = {"host": "public_address", "user": "username", "private_key": "ssh-key"}
+    for part in parts:
+        for key in ("properties", "attributes"):
+            spot = part.get(key)
+            place = known.get(name, name).partition(".")[0]
+            if spot is not None and isinstance(spot.value, dict) and place in spot.value:
+                return spot.at(place).fault(sentence)
+    return parts[0].fault(sentence if name in (*EXECUTION, *APPLICATION, *MANAGER) else line)
