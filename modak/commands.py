@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from modak.diagnostics import Diagnostic
 from modak.errors import InputError, OptionError, TargetError
 from modak.util.files import PRIVATE, write_atomically
 
@@ -59,7 +60,7 @@ def write_plan(
         write_answer(document, sites=sites, search=folders, now=_now(), explain=explain, json=json, output=output)
         return
     if sites:
-        raise InputError("--site describes targets of the JSON job model, and this is no document of it")
+        raise InputError("--site describes targets of the JSON job model, and this is not such a document")
     description = read_description(*documents)
     deployment = description.parse()[0]
     try:
@@ -77,7 +78,7 @@ def write_plan(
                 inquiries=inquiries,
             )
     except OptionError as error:
-        raise description.located(error) from None
+        raise error.located(description.locate) from None
     if output is not None:
         _write(output, plan.to_json())
     if json:
@@ -113,7 +114,7 @@ def _now() -> datetime:
     if epoch is None:
         return datetime.now(UTC)
     if not epoch.isdecimal():
-        raise InputError(f"SOURCE_DATE_EPOCH is '{epoch}'; it must be seconds since 1970")
+        raise InputError(f"SOURCE_DATE_EPOCH is '{epoch}'", hint="it must be seconds since 1970")
     return datetime.fromtimestamp(int(epoch), UTC)
 
 
@@ -157,12 +158,15 @@ def compare_targets(document: Path, *, config: Path | None) -> None:
     from modak.discovery import differences
     from modak.inventory import load_targets
 
-    faults: list[str] = []
+    diagnostics: list[Diagnostic] = []
     for target in load_targets(document):
         found = _found(target, target, config)
-        faults += [f"{document}: {target.name}: {sentence}" for sentence in differences(target, found)]
-    if faults:
-        raise TargetError("\n".join(faults))
+        diagnostics += [
+            Diagnostic(f"{target.name}: {difference}", "target-differs", source=str(document))
+            for difference in differences(target, found)
+        ]
+    if diagnostics:
+        raise TargetError(diagnostics)
 
 
 def write_schema(kind: str) -> None:
@@ -171,7 +175,7 @@ def write_schema(kind: str) -> None:
         from modak.util.text import nearest
 
         known = f"; there are {', '.join(SCHEMAS)}"
-        raise InputError(f"there is no schema '{kind}'{nearest(kind, list(SCHEMAS)) or known}")
+        raise InputError(f"schema '{kind}' not found{nearest(kind, list(SCHEMAS)) or known}")
     module, _, name = SCHEMAS[kind].partition(":")
     model = getattr(import_module(module), name)
     text = json_text.dumps(

@@ -24,7 +24,7 @@ def load_targets(path: Path, inputs: Mapping[str, Any] | None = None) -> list[Ta
     """
     document = read_document(path)
     if not isinstance(document.data, dict):
-        raise InputError(f"{path}: the document must be a mapping with the key 'target'")
+        raise InputError("the document must be a mapping with the key 'target'", source=path)
     if "tosca_definitions_version" in document.data:
         return _of_blueprint(path, inputs or {})
     return _of_document(document)
@@ -32,7 +32,7 @@ def load_targets(path: Path, inputs: Mapping[str, Any] | None = None) -> list[Ta
 
 def _of_document(document: Document) -> list[Target]:
     if document.data.get("target") is None:
-        raise InputError(f"{document.path}: the document has no section 'target'")
+        raise InputError("the document has no section 'target'", source=document.path)
     sections = {name: document.data[name] for name in _Section.model_fields if name in document.data}
     checked = check(_Section, sections, origin=str(document.path), locate=document.locate)
     return [checked.target, *checked.other_targets]
@@ -49,5 +49,5 @@ def _of_blueprint(path: Path, inputs: Mapping[str, Any]) -> list[Target]:
             section = {"target": document_of(service, inputs, template, target)["target"]}
             found.setdefault(target.name, check(_Section, section, origin=f"{path}: {target.name}").target)
     if not found:
-        raise InputError(f"{path}: the blueprint has no job on a target")
+        raise InputError("the blueprint has no job on a target", source=path)
     return list(found.values())

@@ -35,14 +35,14 @@ def kept_plan(results: Path, name: str) -> Kept | None:
         return None
     hint = "remove it, or deploy with force=true, to plan anew"
     if not path.is_file():  # a pipe would be waited for without end
-        raise InputError(f"{path}: this is not a file; {hint}")
+        raise InputError("this is not a file", source=path, hint=f"{hint}")
     text = read_text(path)
     try:
         plan = check(Plan, parse_json(text, str(path), hint), origin=str(path))
     except RecursionError:
-        raise InputError(f"{path}: the JSON is nested too deeply; {hint}") from None
+        raise InputError("the JSON is nested too deeply", source=path, hint=f"{hint}") from None
     if plan.name != name:
-        raise InputError(f"{path}: this is the Plan of the run '{plan.name}', not of '{name}'; {hint}")
+        raise InputError(f"this is the Plan of the run '{plan.name}', not of '{name}'", source=path, hint=f"{hint}")
     return Kept(path, plan, is_own(path, text))
 
 

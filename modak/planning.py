@@ -98,7 +98,7 @@ def reconsider(
     is known already.
     """
     if target.name in (known.target.name, *(other.target.name for other in known.other_targets)):
-        raise InputError(f"two targets have the name '{target.name}': give each its own")
+        raise InputError(f"two targets have the name '{target.name}'", hint="give each its own")
     alone = Deployment(application=known.application, target=target, request=known.request, job=known.job)
     try:
         answer = partial(ask, transport, script_for(alone, default_python), target.name)
@@ -218,6 +218,7 @@ def check_deployed(kept: Kept, deployment: Deployment) -> Plan:
         return kept.plan
     changed = "was changed after modak wrote it" if kept.own is False else "was not written by this controller"
     raise InputError(
-        f"{kept.path}: the file {changed}, and the document does not describe its target '{kept.plan.target.name}'; "
-        "describe it there as 'target' or in 'other_targets'"
+        f"the file {changed}, and the document does not describe its target '{kept.plan.target.name}'",
+        source=kept.path,
+        hint="describe it there as 'target' or in 'other_targets'",
     )

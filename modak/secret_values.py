@@ -44,22 +44,24 @@ class Reader:
         else:
             value = self._of_command(key, secret.command)
         if not value:
-            raise InputError(f"{key}: the value is empty")
+            raise InputError("the value is empty", key=key)
         if "\0" in value:
-            raise InputError(f"{key}: the value holds a NUL, which no environment can hold")
+            raise InputError("the value holds a NUL, which no environment can hold", key=key)
         if len(value.encode()) > _LONGEST:
-            raise InputError(f"{key}: the value is longer than {_LONGEST} bytes")
+            raise InputError(f"the value is longer than {_LONGEST} bytes", key=key)
         return value
 
     def _of_variable(self, key: str, name: str) -> str:
         if self.variable is None:
-            raise InputError(f"{key}: the variable '{name}' is known to Ansible only; use 'file' or 'command' here")
+            raise InputError(
+                f"the variable '{name}' is known to Ansible only", key=key, hint="use 'file' or 'command' here"
+            )
         try:
             value = self.variable(name)
         except KeyError:
-            raise InputError(f"{key}: the variable '{name}' is not set") from None
+            raise InputError(f"the variable '{name}' is not set", key=key) from None
         if not isinstance(value, str):
-            raise InputError(f"{key}: the variable '{name}' must be text; write its value in quotes")
+            raise InputError(f"the variable '{name}' must be text", key=key, hint="write its value in quotes")
         return str.__str__(value)
 
     def _of_file(self, key: str, name: str) -> str:
@@ -68,23 +70,26 @@ class Reader:
         file = next((candidate for candidate in tried if candidate.is_file()), None)
         if file is None:
             where = ", ".join(str(candidate.parent) for candidate in dict.fromkeys(tried))
-            raise InputError(f"{key}: the file '{name}' was not found; looked in {where}")
+            raise InputError(f"the file '{name}' was not found", key=key, hint=f"looked in {where}")
         try:
             if stat.S_IMODE(file.stat().st_mode) & 0o077:
-                raise InputError(f"{key}: {file} is open to other users; run: chmod 600 {quote(str(file))}")
+                raise InputError(f"{file} is open to other users", key=key, hint=f"run: chmod 600 {quote(str(file))}")
             with file.open("rb") as opened:
                 data = opened.read(_LONGEST + 2)
         except OSError as error:
-            raise InputError(f"{key}: {file} cannot be read: {error.strerror}") from None
+            raise InputError(f"{file} cannot be read: {error.strerror}", key=key) from None
         if data.startswith(b"$ANSIBLE_VAULT;"):
-            raise InputError(f"{key}: {file} is encrypted by Ansible's vault; use 'variable' with a variable from it")
+            raise InputError(
+                f"{file} is encrypted by Ansible's vault", key=key, hint="use 'variable' with a variable from it"
+            )
         return _line_of(key, data)
 
     def _of_command(self, key: str, command: Sequence[str]) -> str:
         if not self.commands:
             raise InputError(
-                f"{key}: a command on the controller is run only where its user permits it; "
-                "add -e secret_commands=true after reading the document"
+                "a command on the controller is run only where its user permits it",
+                key=key,
+                hint="add -e secret_commands=true after reading the document",
             )
         try:
             done = subprocess.run(
@@ -92,12 +97,12 @@ class Reader:
             )
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
-            raise InputError(f"{key}: the command '{command[0]}' cannot be run: {reason}") from None
+            raise InputError(f"the command '{command[0]}' cannot be run: {reason}", key=key) from None
         except subprocess.TimeoutExpired:
-            raise InputError(f"{key}: the command '{command[0]}' did not end within {_SECONDS:g} s") from None
+            raise InputError(f"the command '{command[0]}' did not end within {_SECONDS:g} s", key=key) from None
         if done.returncode:
             # What it printed may hold the value.
-            raise InputError(f"{key}: the command '{command[0]}' ended with exit code {done.returncode}")
+            raise InputError(f"the command '{command[0]}' ended with exit code {done.returncode}", key=key)
         return _line_of(key, done.stdout)
 
 
@@ -106,7 +111,7 @@ def _line_of(key: str, data: bytes) -> str:
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        raise InputError(f"{key}: the value is not UTF-8 text") from None
+        raise InputError("the value is not UTF-8 text", key=key) from None
     return text.removesuffix("\n").removesuffix("\r")
 
 
@@ -129,8 +134,8 @@ def checked_values(plan: Plan, reader: Reader) -> dict[str, str]:
     for name in current.keys() | plan.secrets.keys():
         if current.get(name) != plan.secrets.get(name):
             raise InputError(
-                f"application.secret_environment.{name}: the value has changed since the plan was made; "
-                "make the plan again"
+                f"application.secret_environment.{name}: the value has changed since the plan was made",
+                hint="make the plan again",
             )
     return values
 

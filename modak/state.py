@@ -67,14 +67,16 @@ def _key() -> bytes:
     except ValueError:
         key = b""
     if len(key) != 32:
-        raise InputError(f"{path}: this is no key of 64 hexadecimal digits; remove it and a new one is made")
+        raise InputError(
+            "this is not a key of 64 hexadecimal digits", source=path, hint="remove it and a new one is made"
+        )
     return key
 
 
 def _check_private(path: Path) -> None:
     status = path.stat()
     if status.st_uid != os.geteuid():
-        raise InputError(f"{path} belongs to another user; remove it or set XDG_STATE_HOME")
+        raise InputError(f"{path} belongs to another user", hint="remove it or set XDG_STATE_HOME")
     # Others may list a folder, but must not write to it; a file they must not even read.
     if stat.S_IMODE(status.st_mode) & (0o022 if path.is_dir() else 0o077):
-        raise InputError(f"{path} is open to other users; run: chmod go-rwx {path}")
+        raise InputError(f"{path} is open to other users", hint=f"run: chmod go-rwx {path}")

@@ -234,7 +234,7 @@ def merge(lists: Iterable[tuple[Path, Sequence[Named]]]) -> dict[str, Named]:
         for item in items:
             before = origin.get(item.name)
             if before is not None and before.parent == path.parent:
-                raise InputError(f"{path}: the name '{item.name}' is given twice, first in {before}")
+                raise InputError(f"the name '{item.name}' is given twice, first in {before}", source=path)
             merged[item.name] = item
             origin[item.name] = path
     return merged
@@ -262,7 +262,7 @@ def sources_of(path: Path) -> list[Source]:
     if path.is_file():
         return [_source(path)]
     if not path.is_dir():
-        raise InputError(f"{path}: there is no such catalogue folder or file")
+        raise InputError("catalogue folder or file not found", source=path)
     return [_source(file) for file in sorted(path.glob("*.yaml"))]
 
 
@@ -270,13 +270,13 @@ def _source(path: Path) -> Source:
     kind = next((kind for kind in KINDS if path.name.startswith(kind)), None)
     if kind is None or path.suffix != ".yaml":
         raise InputError(
-            f"{path}: a catalogue file is named levers*.yaml, images*.yaml, hardware*.yaml, "
-            "workloads*.yaml or sites*.yaml"
+            "a catalogue file is named levers*.yaml, images*.yaml, hardware*.yaml, workloads*.yaml or sites*.yaml",
+            source=path,
         )
     try:
         return Source(path, kind, path.read_bytes())
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+        raise InputError(f"cannot be read: {error.strerror}", source=path) from None
 
 
 def _read(path: Path, model: type[File]) -> File:

@@ -6,12 +6,14 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="What is known of levers, images and hardware.", rich_markup_mode=None)
+app = typer.Typer(
+    no_args_is_help=True,
+    help="List, check and extend the catalogue of levers, images and hardware.",
+    rich_markup_mode=None,
+)
 Site = Annotated[
     list[str] | None,
-    typer.Option(
-        "--catalogue", "-c", metavar="PLACE", help="A site's folder, file or address on top; may be repeated."
-    ),
+    typer.Option("--catalogue", "-c", metavar="LOCATION", help="A site's folder, file or URL on top; may be repeated."),
 ]
 
 
@@ -53,16 +55,20 @@ def show(
 
 @app.command()
 def validate(
-    places: Annotated[list[str], typer.Argument(metavar="PLACE...", help="Folders, files, addresses.")],
+    locations: Annotated[list[str], typer.Argument(metavar="LOCATION...", help="Folders, files, URLs.")],
+    json: Annotated[bool, typer.Option("--json", help="Print all diagnostics as a JSON list.")] = False,
 ) -> None:
-    """Check that files are right and fit together with the shipped catalogue; every fault is told with its line."""
+    """Check files on their own and together with the shipped catalogue; every error is reported with its line."""
     from modak.catalogue.checking import check_images
     from modak.catalogue.site import catalogue_for
 
-    catalogue = catalogue_for(places)
+    catalogue = catalogue_for(locations)
     check_images(catalogue)
+    if json:
+        typer.echo("[]")
+        return
     counts = ((len(catalogue.levers), "levers"), (len(catalogue.images), "images"))
-    typer.echo(f"all is well: with the shipped entries {' and '.join(f'{n} {what}' for n, what in counts)}")
+    typer.echo(f"no problems found: with the shipped entries {' and '.join(f'{n} {what}' for n, what in counts)}")
 
 
 @app.command()

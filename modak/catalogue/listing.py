@@ -15,7 +15,7 @@ from modak.documents import check, read_document
 from modak.errors import InputError
 from modak.model.image import ImageEntry
 from modak.util.files import write_atomically
-from modak.util.text import nearest
+from modak.util.text import did_you_mean
 
 
 def rows(catalogue: Catalogue, kind: str | None, framework: str | None) -> Iterator[tuple[str, ...]]:
@@ -56,7 +56,7 @@ def entry_text(catalogue: Catalogue, name: str) -> str:
     found = {kind: entries[name] for kind, entries in _kinds(catalogue).items() if name in entries}
     if not found:
         names = [entry for entries in _kinds(catalogue).values() for entry in entries]
-        raise InputError(f"the catalogue has no entry '{name}'{nearest(name, names)}")
+        raise InputError(f"the catalogue has no entry '{name}'", hint=did_you_mean(name, names))
     data = {kind: [entry.model_dump(mode="json", exclude_defaults=True)] for kind, entry in found.items()}
     return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120)
 
@@ -70,12 +70,12 @@ def schema_text(kind: str) -> str:
 def add_file(file: Path, folder: Path, *, replace: bool) -> list[Path]:
     """Copy a checked catalogue file and its launchers to ``folder``; nothing is written when anything is wrong."""
     if not file.is_file():
-        raise InputError(f"{file}: there is no such file")
+        raise InputError("file not found", source=file)
     source = sources_of(file)[0]
     existing = [folder] if folder.is_dir() else []
     if existing and (folder / file.name).exists():
         if not replace:
-            raise InputError(f"{folder / file.name} is there already: give --replace to replace it")
+            raise InputError(f"{folder / file.name} is there already", hint="give --replace to replace it")
         existing = [path for path in sorted(folder.glob("*.yaml")) if path.name != file.name]
     check_images(load_catalogue([*existing, file]))
     copies = {folder / file.name: file}
@@ -90,5 +90,5 @@ def add_file(file: Path, folder: Path, *, replace: bool) -> list[Path]:
             target.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(target, origin.read_bytes())
     except OSError as error:
-        raise InputError(f"{folder}: cannot be written: {error.strerror}") from None
+        raise InputError(f"cannot be written: {error.strerror}", source=folder) from None
     return list(copies)

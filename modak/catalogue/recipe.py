@@ -159,7 +159,7 @@ class Recipes:
         file = _read(path, RecipeFile)
         names = [recipe.entry for recipe in file.recipes]
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise InputError(f"{path}: there are two recipes for '{twice[0]}'")
+            raise InputError(f"there are two recipes for '{twice[0]}'", source=path)
         self._recipes.update((recipe.entry, recipe) for recipe in file.recipes)
 
     def __iter__(self) -> Iterator[Recipe]:
@@ -200,7 +200,7 @@ def contents_of(catalogue: Catalogue) -> Iterator[tuple[str, bytes]]:
             try:
                 yield f"{number}/{path.relative_to(folder)}", path.read_bytes()
             except OSError as error:
-                raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+                raise InputError(f"cannot be read: {error.strerror}", source=path) from None
 
 
 def _folders(catalogue: Catalogue) -> list[Path]:

@@ -36,7 +36,9 @@ def _local(place: str, search: Sequence[Path]) -> Path:
     for candidate in tried:
         if candidate.exists():
             return candidate
-    raise InputError(f"request.catalogue: '{place}' was not found; looked for {', '.join(map(str, tried))}")
+    raise InputError(
+        f"'{place}' was not found", key="request.catalogue", hint=f"looked for {', '.join(map(str, tried))}"
+    )
 
 
 def fetch(address: str, cache: Path | None = None) -> Path:
@@ -48,22 +50,22 @@ def fetch(address: str, cache: Path | None = None) -> Path:
     match = _ADDRESS.fullmatch(address)
     if match is None:
         raise InputError(
-            f"request.catalogue: '{address}' is not an https:// address, with '#sha256=<64 digits>' or without"
+            f"'{address}' is not an https:// address, with '#sha256=<64 digits>' or without", key="request.catalogue"
         )
     pinned = match["hash"]
     if match["scheme"] == "http" and pinned is None:
-        raise InputError(f"request.catalogue: '{address}' needs https, or '#sha256=<64 digits>' at its end")
+        raise InputError(f"'{address}' needs https, or '#sha256=<64 digits>' at its end", key="request.catalogue")
     path = match["rest"].partition("?")[0].rpartition("@")[2]
     name = path.rpartition("/")[2]
     if "/" not in path or name in ("", ".", ".."):
-        raise InputError(f"request.catalogue: '{address}' names no file")
+        raise InputError(f"'{address}' names no file", key="request.catalogue")
     folder = cache or _cache()
     if pinned is not None and (folder / pinned / name).is_file():
         return folder / pinned / name
     content = _download(f"{match['scheme']}://{match['rest']}", secure=pinned is None)
     digest = hashlib.sha256(content).hexdigest()
     if pinned is not None and digest != pinned:
-        raise InputError(f"request.catalogue: '{address}' has SHA-256 {digest}, not the one that it is pinned to")
+        raise InputError(f"'{address}' has SHA-256 {digest}, not the one that it is pinned to", key="request.catalogue")
     return _keep(folder / digest / name, content)
 
 
@@ -81,15 +83,15 @@ def _download(address: str, *, secure: bool) -> bytes:
     try:
         with urllib.request.urlopen(_request(address), timeout=30) as answer:  # noqa: S310 - http or https
             if secure and not answer.geturl().startswith("https://"):
-                raise InputError(f"request.catalogue: '{address}' leads to an address without https")
+                raise InputError(f"'{address}' leads to an address without https", key="request.catalogue")
             content: bytes = answer.read(_MOST + 1)
     except urllib.error.HTTPError as error:
-        raise InputError(f"request.catalogue: '{address}' cannot be fetched: HTTP status {error.code}") from None
+        raise InputError(f"'{address}' cannot be fetched: HTTP status {error.code}", key="request.catalogue") from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or type(error).__name__
-        raise InputError(f"request.catalogue: '{address}' cannot be fetched: {reason}") from None
+        raise InputError(f"'{address}' cannot be fetched: {reason}", key="request.catalogue") from None
     if len(content) > _MOST:
-        raise InputError(f"request.catalogue: '{address}' is larger than {_MOST // 1024**2} MiB")
+        raise InputError(f"'{address}' is larger than {_MOST // 1024**2} MiB", key="request.catalogue")
     return content
 
 
@@ -116,5 +118,5 @@ def _keep(path: Path, content: bytes) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, content)
     except OSError as error:
-        raise InputError(f"request.catalogue: {path} cannot be written: {error.strerror}") from None
+        raise InputError(f"{path} cannot be written: {error.strerror}", key="request.catalogue") from None
     return path

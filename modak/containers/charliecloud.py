@@ -39,7 +39,9 @@ class Charliecloud(Runtime):
     def command(self, plan: Plan, image: str, binds: Sequence[str], work: str | None) -> list[str]:
         """See ``Runtime.command``."""
         if accelerator(plan):
-            raise InputError("charliecloud does not show GPUs to an image by itself: use apptainer or podman for it")
+            raise InputError(
+                "charliecloud does not show GPUs to an image by itself", hint="use apptainer or podman for it"
+            )
         own = {binds[0]: MOUNT, **({} if work is None else {work: SCRATCH})}
         return [
             "ch-run",

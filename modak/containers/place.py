@@ -20,7 +20,7 @@ def folder(target: Target, workspace: str) -> str:
     if target.images.startswith("/"):
         return posixpath.normpath(target.images)
     if target.images.startswith("~/"):
-        raise InputError(f"target.images '{target.images}' is not an absolute path: write the home folder out")
+        raise InputError(f"target.images '{target.images}' is not an absolute path", hint="write the home folder out")
     return posixpath.normpath(posixpath.join(workspace, target.images))
 
 
@@ -41,7 +41,9 @@ def pin(image: Image) -> Reference:
     reference = parse(image.reference)
     if image.digest is not None:
         if reference.digest is not None and reference.digest != image.digest:
-            raise InputError(f"image '{image.reference}' has the digest {image.digest} beside it: give one of them")
+            raise InputError(
+                f"image '{image.reference}' has the digest {image.digest} beside it", hint="give one of them"
+            )
         return reference.pinned(image.digest)
     if reference.digest is None:
         raise InputError(f"image '{image.reference}' is not pinned: resolve its digest first (modak image inspect)")

@@ -90,6 +90,6 @@ def _enter(variables: str, names: set[str]) -> list[str]:
 
 def _check_bind(path: str, runtime: RuntimeName) -> None:
     if not path.startswith("/") or ".." in path.split("/"):
-        raise InputError(f"'{path}' cannot be shown to a container: write an absolute path without '..'")
+        raise InputError(f"'{path}' cannot be shown to a container", hint="write an absolute path without '..'")
     if re.search(r"[,:\x00-\x1f]", path):
         raise InputError(f"'{path}' cannot be shown to a container: {runtime} reads ',' and ':' as separators")

@@ -27,12 +27,12 @@ def _differences(target: Target, facts: Facts) -> Iterator[str]:
     for number, told in enumerate(target.partitions):
         place = f"target.partitions[{number}]"
         if told.name not in by_name:
-            yield f"{place}: there is no partition '{told.name}'; there are {', '.join(sorted(by_name)) or 'none'}"
+            yield f"{place}: partition '{told.name}' not found; there are {', '.join(sorted(by_name)) or 'none'}"
             continue
         yield from _fields(place, told, by_name[told.name], _OF_PARTITION)
         yield from _node(f"{place}.node", told.node, by_name[told.name].node)
     if target.mpi_type is not None and facts.mpi_types and target.mpi_type not in facts.mpi_types:
-        yield f"target.mpi_type: srun knows no {target.mpi_type}; it knows {', '.join(facts.mpi_types)}"
+        yield f"target.mpi_type: srun does not support {target.mpi_type}; it supports {', '.join(facts.mpi_types)}"
     permitted = set(target.runtimes or ()) - {"native"}
     for runtime in sorted(permitted - set(facts.runtimes)):
         yield f"target.runtimes: {runtime} was not found"

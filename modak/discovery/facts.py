@@ -110,12 +110,14 @@ def _python(answer: Answer, target: Target | None, scheduler: Recognised | None)
     if target is not None and target.python is not None and (place := answer.line("python-forbidden")):
         host = answer.line("host")
         raise TargetError(
-            f"target.python: {python} cannot be executed on {host}: {place} does not permit it to this user"
+            f"{python} cannot be executed on {host}: {place} does not permit it to this user", key="target.python"
         )
     if scheduler and python.startswith("/"):
         return python if "packages" in answer.parts else None
     if target is not None and target.python is not None:
         raise TargetError(
-            f"target.python: {python} is no program on {answer.line('host')}: give the absolute path of a Python there"
+            f"{python} is not a program on {answer.line('host')}",
+            key="target.python",
+            hint="give the absolute path of a Python there",
         )
     return None

@@ -1,4 +1,4 @@
-"""Documents that users write: reading with line numbers, checking with one sentence for every fault, their files."""
+"""Documents that users write: reading with line numbers, checking with a diagnostic for every problem, their files."""
 
 from modak.documents.deployment import (
     Description,
@@ -10,16 +10,15 @@ from modak.documents.deployment import (
     parse_place,
     read_description,
 )
-from modak.documents.faults import check
 from modak.documents.plain import plain
-from modak.documents.reading import Document, Locate, Outline, read_document, read_outline, read_text
+from modak.documents.reading import Document, Outline, read_document, read_outline, read_text
 from modak.documents.sources import LocalSource, find_sources
+from modak.documents.validation import check
 
 __all__ = [
     "Description",
     "Document",
     "LocalSource",
-    "Locate",
     "Outline",
     "PlaybookOptions",
     "RunOptions",

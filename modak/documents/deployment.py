@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from modak.documents.faults import check
+from modak.diagnostics import Diagnostic, Locate, Location, Position
 from modak.documents.plain import plain
-from modak.documents.reading import Document, Locate, Location, read_document
-from modak.errors import InputError, OptionError
+from modak.documents.reading import Document, read_document
+from modak.documents.validation import check
+from modak.errors import InputError
 from modak.model.base import Line, Model, NonNegative
 from modak.model.deployment import Deployment, Place
 
@@ -54,19 +55,15 @@ class Description:
         """Return the name of the first document."""
         return str(self.documents[0].path)
 
-    def locate(self, location: Location) -> str:
-        """Return ``file:line`` of the deepest part that ``location`` reaches."""
+    def locate(self, location: Location) -> Position:
+        """Return file and line of the deepest part that ``location`` reaches."""
         holders = [document for document in self.documents if location and location[0] in document.data]
         return (holders or self.documents)[-1].locate(location)
-
-    def located(self, error: OptionError) -> InputError:
-        """Return an error on an option of the job with the file and the line that give it."""
-        return InputError(f"{self.locate(tuple(error.key.split('.')))}: {error.key}: {error.problem}")
 
     def parse(self, changes: Mapping[str, Any] | None = None) -> tuple[Deployment, PlaybookOptions]:
         """Return what is described, with ``changes`` in place of keys of the documents.
 
-        InputError has one line ``file:line: key: problem`` for every fault.
+        InputError has one diagnostic for every problem.
         """
         file = check(_File, {**self.data, **(changes or {})}, origin=self.origin, locate=self.locate)
         return (
@@ -84,7 +81,7 @@ def read_description(path: Path, *more: Path) -> Description:
 
 
 def load_deployment(path: Path, *more: Path) -> Deployment:
-    """Return the deployment that YAML files describe; InputError has one line ``file:line: ...`` for every fault.
+    """Return the deployment that YAML files describe; InputError has one diagnostic for every problem.
 
     A section in a later file replaces the one before as a whole, as Ansible's extra variables do. The playbook's own
     variables (see ``PlaybookOptions``) may stand in the files as well.
@@ -119,30 +116,34 @@ def _typed(key: str, value: Any) -> Any:
 
 
 def parse_deployment(data: Mapping[str, Any], *, origin: str, locate: Locate | None = None) -> Deployment:
-    """Return the deployment that ``data``, of whatever mapping types, describes; InputError tells every fault.
+    """Return the deployment that ``data``, of whatever mapping types, describes; InputError has every problem.
 
-    A fault's line starts with what ``locate`` says of its place, or with ``origin``.
+    A problem is at the position that ``locate`` returns for it, or in ``origin``.
     """
-    try:
-        values = plain(data)
-    except InputError as error:
-        raise InputError(f"{origin}: {error}") from None
+    values = _plain(data, origin)
     _check_mapping(values, origin)
     return check(Deployment, values, origin=origin, locate=locate)
 
 
 def parse_place(data: Mapping[str, Any], *, origin: str, locate: Locate | None = None) -> Place:
     """Return where something is brought to that is no application; see ``parse_deployment``."""
+    return check(Place, _plain(data, origin), origin=origin, locate=locate)
+
+
+def _plain(data: Any, origin: str) -> Any:
+    def in_origin(diagnostic: Diagnostic) -> Diagnostic:
+        return diagnostic.at(Position(origin))
+
     try:
-        values = plain(data)
+        return plain(data)
     except InputError as error:
-        raise InputError(f"{origin}: {error}") from None
-    return check(Place, values, origin=origin, locate=locate)
+        raise error.mapped(in_origin) from None
 
 
 def _check_mapping(data: Any, origin: str) -> None:
     if data in (None, {}):
-        raise InputError(f"{origin}: the document is empty")
+        raise InputError("the document is empty", source=origin, code="empty-document")
     if not isinstance(data, dict):
         kind = "a list" if isinstance(data, list) else "a single value"
-        raise InputError(f"{origin}: the document must be a mapping with the key 'application', not {kind}")
+        text = f"the document must be a mapping with the key 'application', not {kind}"
+        raise InputError(text, source=origin, code="wrong-type")

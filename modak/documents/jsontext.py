@@ -1,4 +1,4 @@
-"""JSON of others, which may be anything: bounded, and every fault of it one sentence."""
+"""JSON of others, which may be anything: bounded, and every problem of it a diagnostic."""
 
 import json
 from pathlib import Path
@@ -14,16 +14,16 @@ def read_json(path: Path, hint: str = "") -> Any:
 
 
 def parse_json(text: str, origin: str, hint: str = "") -> Any:
-    """Return what JSON text holds; InputError begins with ``origin`` and ends with the ``hint``."""
-    end = f"; {hint}" if hint else ""
+    """Return what JSON text holds; InputError names ``origin`` and the ``hint``."""
     try:
         return json.loads(text, parse_constant=_no_number, parse_float=_finite, parse_int=_whole)
     except json.JSONDecodeError as error:
-        raise InputError(f"{origin}:{error.lineno}: not JSON: {error.msg}{end}") from None
+        problem = f"not valid JSON: {error.msg}"
+        raise InputError(problem, source=origin, line=error.lineno, hint=hint, code="json-syntax") from None
     except ValueError as error:
-        raise InputError(f"{origin}: not JSON: {error}{end}") from None
+        raise InputError(f"not valid JSON: {error}", source=origin, hint=hint, code="json-syntax") from None
     except RecursionError:
-        raise InputError(f"{origin}: the JSON is nested too deeply{end}") from None
+        raise InputError("the JSON is nested too deeply", source=origin, hint=hint, code="too-large") from None
 
 
 def _no_number(text: str) -> NoReturn:

@@ -4,19 +4,20 @@ import datetime
 from collections.abc import Mapping
 from typing import Any
 
+from modak.diagnostics import Location
 from modak.errors import InputError
 
 
-def plain(value: Any, place: str = "") -> Any:
+def plain(value: Any) -> Any:
     """Return ``value`` made of dict, list, str, int, float, bool and None only.
 
     Tagged subclasses (of Ansible, ruamel) become their base type, tuples lists, dates text as in ISO 8601. InputError
-    names the ``place`` of a key that is no text, of a value of any other type, and of a value that holds itself.
+    names the path of a key that is not text, of a value of any other type, and of a value that contains itself.
     """
-    return _plain(value, place, ())
+    return _plain(value, (), ())
 
 
-def _plain(value: Any, place: str, parents: tuple[int, ...]) -> Any:
+def _plain(value: Any, location: Location, parents: tuple[int, ...]) -> Any:
     match value:
         case None | bool():
             return value
@@ -31,19 +32,21 @@ def _plain(value: Any, place: str, parents: tuple[int, ...]) -> Any:
             return value.isoformat()
         case Mapping() | list() | tuple():
             if id(value) in parents:
-                raise InputError(f"{place or 'the document'}: the value holds itself")
-            return _plain_inside(value, place, (*parents, id(value)))
+                raise InputError("the value contains itself", key=location, code="recursive-value")
+            return _plain_inside(value, location, (*parents, id(value)))
         case _:
-            raise InputError(f"{place or 'the document'}: a value of type {type(value).__name__} is of no use here")
+            text = f"a value of type {type(value).__name__} is not supported"
+            raise InputError(text, key=location, code="wrong-type")
 
 
-def _plain_inside(value: Any, place: str, parents: tuple[int, ...]) -> Any:
+def _plain_inside(value: Any, location: Location, parents: tuple[int, ...]) -> Any:
     if not isinstance(value, Mapping):
-        return [_plain(item, f"{place}[{number}]", parents) for number, item in enumerate(value)]
+        return [_plain(item, (*location, number), parents) for number, item in enumerate(value)]
     result: dict[str, Any] = {}
     for key, item in value.items():
         if not isinstance(key, str):
-            raise InputError(f"{place or 'the document'}: the key {key!r} is no text: write it in quotes")
+            text = f"the key {key!r} is not text"
+            raise InputError(text, key=location, hint="write it in quotes", code="invalid-key")
         name = str.__str__(key)
-        result[name] = _plain(item, f"{place}.{name}" if place else name, parents)
+        result[name] = _plain(item, (*location, name), parents)
     return result

@@ -1,7 +1,7 @@
 """YAML text to plain data, with the line of everything in it."""
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,12 +9,9 @@ from typing import Any
 
 import yaml
 
+from modak.diagnostics import Diagnostic, Location, Position
 from modak.documents.plain import plain
 from modak.errors import InputError
-
-Location = tuple[int | str, ...]
-Locate = Callable[[Location], str | None]
-"""From the location of a value (or of a missing key) to where it was written, such as ``deploy.yml:12``."""
 
 _Loader: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DEEPEST = 100
@@ -34,28 +31,28 @@ class Outline:
     path: Path
     root: yaml.Node
 
-    def locate(self, location: Location) -> str:
-        """Return ``file:line`` of the deepest part that ``location`` reaches."""
-        return f"{self.path}:{_line(self.root, location)}"
+    def locate(self, location: Location) -> Position:
+        """Return file and line of the deepest part that ``location`` reaches."""
+        return Position(str(self.path), _line(self.root, location))
 
     def node(self, location: Location) -> yaml.Node | None:
         """Return what stands at ``location``, as it was written; None where nothing does."""
-        found: yaml.Node | None = self.root
+        node: yaml.Node | None = self.root
         for part in location:
-            step = _step(found, part)
-            found = None if step is None else step[1]
-        return found
+            step = _step(node, part)
+            node = None if step is None else step[1]
+        return node
 
     def sections(self) -> dict[str, yaml.Node]:
         """Return the values of the top-level keys; none when the document is no mapping."""
         pairs = self.root.value if isinstance(self.root, yaml.MappingNode) else []
         return {key.value: value for key, value in pairs if isinstance(key, yaml.ScalarNode)}
 
-    def faults(self, sections: Collection[str] | None = None) -> list[str]:
-        """Return one line for all that YAML lets pass and no user can have meant, be it in some ``sections`` only."""
+    def diagnostics(self, sections: Collection[str] | None = None) -> list[Diagnostic]:
+        """Return what YAML lets pass and no user can have meant, in the whole document or in ``sections`` only."""
         nodes = [self.root] if sections is None else [n for key, n in self.sections().items() if key in sections]
-        found = (fault for node in nodes for fault in _faults(node, (), set()))
-        return list(dict.fromkeys(f"{self.path}:{line}: {what}" for line, what in found))
+        problems = (problem for node in nodes for problem in _problems(node, (), set()))
+        return list(dict.fromkeys(problem.at(Position(str(self.path), problem.line)) for problem in problems))
 
 
 @dataclass(frozen=True)
@@ -73,31 +70,33 @@ def read_text(path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
         if len(data) > _MOST_BYTES:
-            raise InputError(f"{path}: the file is larger than {_MOST_BYTES // 1024**2} MiB")
+            raise InputError(f"the file is larger than {_MOST_BYTES // 1024**2} MiB", source=path, code="too-large")
         return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file") from None
+        raise InputError("file not found", source=path, code="file-not-found") from None
     except IsADirectoryError:
-        raise InputError(f"{path}: this is a folder, not a file") from None
+        raise InputError("this is a folder, not a file", source=path, code="file-unreadable") from None
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+        raise InputError(f"cannot be read: {error.strerror}", source=path, code="file-unreadable") from None
     except ValueError as error:
         if isinstance(error, UnicodeDecodeError):
             line = error.object[: error.start].count(b"\n") + 1
-            raise InputError(f"{path}:{line}: this is not UTF-8 text") from None
-        raise InputError(f"{str(path)!r}: this is not the name of a file") from None  # it holds a NUL
+            raise InputError("this is not UTF-8 text", source=path, line=line, code="encoding") from None
+        # A path that holds a NUL.
+        raise InputError("this is not the name of a file", source=repr(str(path)), code="file-not-found") from None
 
 
 def read_document(path: Path) -> Document:
-    """Return the one YAML document of a file; InputError lists every fault of the text as ``file:line: sentence``."""
+    """Return the one YAML document of a file; InputError has a diagnostic for every problem of the text."""
     with _open(path) as loader:
         root = loader.get_single_node()
         if root is None:
-            raise InputError(f"{path}: the document is empty")
-        if faults := Outline(path, root).faults():
-            raise InputError("\n".join(faults))
+            raise InputError("the document is empty", source=path, code="empty-document")
+        if diagnostics := Outline(path, root).diagnostics():
+            raise InputError(diagnostics)
         if _size(root, {}) > _MOST:
-            raise InputError(f"{path}: the document holds more than {_MOST} values once its aliases are expanded")
+            text = f"the document holds more than {_MOST} values once its aliases are expanded"
+            raise InputError(text, source=path, code="too-large")
         merges = tuple(sorted(_merges(root, set())))  # they are gone once the document is constructed
         return Document(path, root, _plain(path, loader.construct_document(root)), merges)
 
@@ -127,14 +126,14 @@ def _open(path: Path) -> Iterator[Any]:
     except yaml.YAMLError as error:
         raise InputError(_syntax(path, text, error)) from None
     except ValueError as error:  # a date such as 2026-02-30
-        raise InputError(f"{path}: not valid YAML: {error}") from None
+        raise InputError(f"not valid YAML: {error}", source=path, code="yaml-syntax") from None
 
 
 def _plain(path: Path, data: Any) -> Any:
     try:
         return plain(data)
     except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+        raise error.mapped(lambda diagnostic: diagnostic.at(Position(str(path)))) from None
 
 
 def _check_depth(path: Path, text: str) -> None:
@@ -144,31 +143,38 @@ def _check_depth(path: Path, text: str) -> None:
             depth += 1
             if depth > _DEEPEST:
                 line = event.start_mark.line + 1 if event.start_mark else 1
-                raise InputError(f"{path}:{line}: the document is nested deeper than {_DEEPEST} levels")
+                text = f"the document is nested deeper than {_DEEPEST} levels"
+                raise InputError(text, source=path, line=line, code="too-large")
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
 
 
-def _faults(node: yaml.Node, parents: tuple[int, ...], seen: set[int]) -> Iterator[tuple[int, str]]:
-    """Yield line and sentence for what YAML lets pass and a user cannot have meant."""
+def _problem(line: int, code: str, text: str, hint: str = "") -> Diagnostic:
+    return Diagnostic(text, code, line=line, hint_text=hint)
+
+
+def _problems(node: yaml.Node, parents: tuple[int, ...], seen: set[int]) -> Iterator[Diagnostic]:
+    """Yield what YAML lets pass and a user cannot have meant."""
     line = node.start_mark.line + 1
     if id(node) in parents:
-        yield line, "the value holds itself"
+        yield _problem(line, "recursive-value", "the value contains itself")
     if id(node) in seen:
         return
     seen.add(id(node))
     if isinstance(node, yaml.MappingNode):
-        yield from _faults_of_keys(node)
+        yield from _problems_of_keys(node)
         for _, value in node.value:
-            yield from _faults(value, (*parents, id(node)), seen)
+            yield from _problems(value, (*parents, id(node)), seen)
     elif isinstance(node, yaml.SequenceNode):
         for item in node.value:
-            yield from _faults(item, (*parents, id(node)), seen)
+            yield from _problems(item, (*parents, id(node)), seen)
     elif isinstance(node, yaml.ScalarNode) and _is_number(node) and len(node.value) > _MOST_DIGITS:
-        yield line, f"a number has {len(node.value)} characters: at most {_MOST_DIGITS} are taken; write text in quotes"
+        text = f"a number has {len(node.value)} characters, at most {_MOST_DIGITS} are supported"
+        yield _problem(line, "out-of-range", text, "write text in quotes")
     elif isinstance(node, yaml.ScalarNode) and not node.style and _is_ambiguous(node):
         number = yaml.constructor.SafeConstructor().construct_object(node)
-        yield line, f"{node.value} is the number {number} to YAML: write that number, or '{node.value}' in quotes"
+        text = f"{node.value} is the number {number} in YAML"
+        yield _problem(line, "ambiguous-number", text, f"write that number, or '{node.value}' in quotes")
 
 
 def _is_number(node: yaml.ScalarNode) -> bool:
@@ -198,49 +204,52 @@ def _merges(node: yaml.Node, seen: set[int]) -> Iterator[int]:
         yield from _merges(value, seen)
 
 
-def _size(node: yaml.Node, known: dict[int, int]) -> int:
+def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
     """Return how many values ``node`` holds when its aliases are expanded."""
-    if id(node) not in known:
+    if id(node) not in sizes:
         parts = node.value if isinstance(node, yaml.CollectionNode) else []
         items = (item for part in parts for item in (part if isinstance(part, tuple) else (part,)))
-        known[id(node)] = 1 + sum(_size(item, known) for item in items)
-    return known[id(node)]
+        sizes[id(node)] = 1 + sum(_size(item, sizes) for item in items)
+    return sizes[id(node)]
 
 
-def _faults_of_keys(node: yaml.MappingNode) -> Iterator[tuple[int, str]]:
+def _problems_of_keys(node: yaml.MappingNode) -> Iterator[Diagnostic]:
     seen: dict[str, int] = {}
     for key, _ in node.value:
         line = key.start_mark.line + 1
         if not isinstance(key, yaml.ScalarNode):
-            yield line, "a key must be text, not a list or mapping"
+            yield _problem(line, "invalid-key", "a key must be text, not a list or mapping")
         elif key.tag == "tag:yaml.org,2002:merge":
             continue
         elif key.tag != "tag:yaml.org,2002:str":
-            yield line, f"the key {key.value or 'null'} is no text to YAML: write it in quotes"
+            text = f"the key {key.value or 'null'} is not text in YAML"
+            yield _problem(line, "invalid-key", text, "write it in quotes")
         elif key.value in seen:
-            yield line, f"the key '{key.value}' is given twice, first in line {seen[key.value]}"
+            text = f"the key '{key.value}' is given twice, first in line {seen[key.value]}"
+            yield _problem(line, "duplicate-key", text)
         else:
             seen[key.value] = line
 
 
-def _syntax(path: Path, text: str, error: yaml.YAMLError) -> str:
+def _syntax(path: Path, text: str, error: yaml.YAMLError) -> Diagnostic:
     if isinstance(error, yaml.reader.ReaderError):
         code = error.character if isinstance(error.character, int) else ord(error.character)
         at = text.find(chr(code))
-        line = text.count("\n", 0, at) + 1
-        return f"{path}{f':{line}' if at >= 0 else ''}: the character U+{code:04X} is not allowed in YAML"
+        line = text.count("\n", 0, at) + 1 if at >= 0 else None
+        problem = f"the character U+{code:04X} is not allowed in YAML"
+        return Diagnostic(problem, "yaml-syntax", source=str(path), line=line)
     mark = getattr(error, "problem_mark", None)
-    line = mark.line if mark else 0
+    line, hint = mark.line if mark else 0, ""
     problem = str(getattr(error, "problem", None) or error)
     if mark and "cannot start any token" in problem and text.splitlines()[line][mark.column :].startswith("\t"):
-        problem = "a tab cannot indent YAML: use blanks"
+        problem, hint = "a tab cannot indent YAML", "use blanks"
     elif "expected a single document" in str(error):
-        problem = "there is a second document: give one in a file"
+        problem, hint = "the file holds a second document", "write one document in a file"
     elif match := re.search(r"could not determine a constructor for the tag '(.+)'", problem):
-        problem = f"the tag {match[1]} has no meaning here"
+        problem = f"the tag {match[1]} is not supported"
     else:
         problem = f"not valid YAML: {problem}"
-    return f"{path}:{line + 1}: {problem}"
+    return Diagnostic(problem, "yaml-syntax", source=str(path), line=line + 1, hint_text=hint)
 
 
 def _line(node: yaml.Node | None, location: Location) -> int:
@@ -262,8 +271,8 @@ def _step(node: yaml.Node | None, part: int | str) -> tuple[int, yaml.Node] | No
         merged = [value for key, value in node.value if key.tag == "tag:yaml.org,2002:merge"]
         for value in merged:
             for candidate in value.value if isinstance(value, yaml.SequenceNode) else [value]:
-                if (found := _step(candidate, part)) is not None:
-                    return found
+                if (step := _step(candidate, part)) is not None:
+                    return step
     if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
         item = node.value[part]
         return item.start_mark.line + 1, item

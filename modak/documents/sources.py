@@ -8,12 +8,14 @@ from pathlib import Path, PurePosixPath
 
 from pydantic import ValidationError
 
+from modak.diagnostics import Location
 from modak.errors import InputError
 from modak.model.application import Application
 from modak.model.plan import Source
 
 LAUNCHERS = "launchers"
 """Folder beside the sources that the catalogue's launchers are put into."""
+_SCRIPT: Location = ("application", "script")
 _CACHES = {"__pycache__"}
 """Folders that Python makes by itself: they would change a Plan without a change of anybody's."""
 
@@ -32,75 +34,82 @@ def find_sources(application: Application, search: Sequence[Path]) -> list[Local
     A relative path is looked for in each folder of ``search`` in order. It keeps its folders below the working
     directory; one that is absolute or leaves its folder by ``..`` is placed there by its last name alone.
 
-    InputError when a path is found nowhere (it lists the places), cannot be read, is no plain file or folder, is or
-    holds a link that leads out of the folder, or when two different files have the same place.
+    InputError when a path is not found (it lists the folders), cannot be read, is not a plain file or folder, is or
+    contains a link that leads out of the folder, or when two different files have the same path on the target.
     """
-    named = [("application.script", application.script)] if application.script is not None else []
-    named += [(f"application.inputs[{number}]", path) for number, path in enumerate(application.inputs)]
-    found: dict[str, Path] = {}
-    for place, path in named:
-        for target, local in _files(place, path, search):
-            if found.setdefault(target, local).resolve() != local.resolve():
-                raise InputError(
-                    f"{place}: {found[target]} and {local} would both become {target} in the working directory: "
-                    "rename one of them"
-                )
-    return [LocalSource(_source(target, local), local) for target, local in sorted(found.items())]
+    paths: list[tuple[Location, str]] = [(("application", "inputs", n), p) for n, p in enumerate(application.inputs)]
+    if application.script is not None:
+        paths.insert(0, (_SCRIPT, application.script))
+    local_files: dict[str, Path] = {}
+    for key, path in paths:
+        for target, local in _files(key, path, search):
+            other = local_files.setdefault(target, local)
+            if other.resolve() != local.resolve():
+                text = f"{other} and {local} would both become {target} in the working directory"
+                raise InputError(text, key=key, hint="rename one of them")
+    return [LocalSource(_source(target, local), local) for target, local in sorted(local_files.items())]
 
 
-def placed(path: str) -> PurePosixPath:
+def target_path(path: str) -> PurePosixPath:
     """Return where a script or input lies below the working directory."""
     pure = PurePosixPath(os.path.normpath(path))
     return PurePosixPath(pure.name) if pure.is_absolute() or ".." in pure.parts else pure
 
 
-def _files(place: str, path: str, search: Sequence[Path]) -> Iterator[tuple[str, Path]]:
-    target = placed(path)
+def _files(key: Location, path: str, search: Sequence[Path]) -> Iterator[tuple[str, Path]]:
+    target = target_path(path)
     if not target.name:
-        raise InputError(f"{place}: '{path}' is the whole folder: name the files and folders in it that are needed")
+        text = f"'{path}' is the whole folder"
+        raise InputError(text, key=key, hint="name the files and folders in it that are needed")
     if target.parts[0] == LAUNCHERS:
-        raise InputError(f"{place}: '{target}' lies in '{LAUNCHERS}', which modak uses itself: name it otherwise")
-    local = _look_up(place, path, search)
+        text = f"'{target}' is in the folder '{LAUNCHERS}', which is reserved for modak"
+        raise InputError(text, key=key, hint="rename it")
+    local = _look_up(key, path, search)
     if local.is_dir():
-        if place == "application.script":
-            raise InputError(f"{place}: {local} is a folder, not a script")
-        files = [(str(target / below), file) for below, file in _walk(place, local, local.resolve(), ())]
+        if key == _SCRIPT:
+            raise InputError(f"{local} is a folder, not a script", key=key)
+        files = [(str(target / below), file) for below, file in _walk(key, local, local.resolve(), ())]
         if not files:
-            raise InputError(f"{place}: the folder {local} holds no file")
+            raise InputError(f"the folder {local} contains no file", key=key)
         yield from files
     else:
         yield str(target), local
 
 
-def _look_up(place: str, path: str, search: Sequence[Path]) -> Path:
+def _look_up(key: Location, path: str, search: Sequence[Path]) -> Path:
     tried = [Path(path)] if Path(path).is_absolute() else [folder / path for folder in search]
     for candidate in dict.fromkeys(tried):
         if candidate.exists():
             return candidate
         if candidate.is_symlink():
-            raise InputError(f"{place}: {candidate} is a link to {candidate.readlink()}, which does not exist")
-    where = ", ".join(str(candidate.parent) for candidate in dict.fromkeys(tried)) or "no folder at all"
-    raise InputError(f"{place}: there is no '{path}'; looked in {where}")
+            raise InputError(_broken(candidate), key=key, code="file-not-found")
+    folders = ", ".join(str(candidate.parent) for candidate in dict.fromkeys(tried)) or "no folder"
+    raise InputError(f"'{path}' not found", key=key, hint=f"searched in {folders}", code="file-not-found")
 
 
-def _walk(place: str, folder: Path, top: Path, parents: tuple[Path, ...]) -> Iterator[tuple[PurePosixPath, Path]]:
+def _broken(link: Path) -> str:
+    return f"{link} is a link to {link.readlink()}, which does not exist"
+
+
+def _walk(key: Location, folder: Path, top: Path, parents: tuple[Path, ...]) -> Iterator[tuple[PurePosixPath, Path]]:
     """Yield the path below ``folder`` and the file for each file, in sorted order."""
     real = folder.resolve()
     if real in parents:
-        raise InputError(f"{place}: the link {folder} leads back to a folder that holds it")
+        raise InputError(f"the link {folder} leads back to a folder that contains it", key=key)
     try:
         entries = sorted(folder.iterdir(), key=lambda entry: entry.name)
     except OSError as error:
-        raise InputError(f"{place}: {folder} cannot be read: {error.strerror}") from None
+        raise InputError(f"{folder} cannot be read: {error.strerror}", key=key, code="file-unreadable") from None
     for entry in entries:
         if entry.is_symlink() and not entry.exists():
-            raise InputError(f"{place}: {entry} is a link to {entry.readlink()}, which does not exist")
+            raise InputError(_broken(entry), key=key, code="file-not-found")
         if not entry.resolve().is_relative_to(top):
-            raise InputError(f"{place}: {entry} is a link that leads out of the folder: put the file itself there")
+            text = f"{entry} is a link that leads out of the folder"
+            raise InputError(text, key=key, hint="put the file itself there")
         if not entry.is_dir():
             yield PurePosixPath(entry.name), entry
         elif entry.name not in _CACHES:
-            for below, file in _walk(place, entry, top, (*parents, real)):
+            for below, file in _walk(key, entry, top, (*parents, real)):
                 yield entry.name / below, file
 
 
@@ -116,4 +125,5 @@ def _source(target: str, local: Path) -> Source:
     except OSError as error:
         raise InputError(f"{local} cannot be read: {error.strerror}") from None
     except ValidationError:
-        raise InputError(f"{str(local)!r}: the file's name is no line of UTF-8 text: rename it") from None
+        text = f"{str(local)!r}: the file's name is not one line of UTF-8 text"
+        raise InputError(text, hint="rename it") from None

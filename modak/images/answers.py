@@ -142,7 +142,9 @@ def checked(image: Image, path: str, answer: Answer, keys: int) -> Found:
     info = _fields(answer.text("info"))
     expected = (reference.digest or "").removeprefix("sha256:") if reference.scheme == "file" else info.get("sha256")
     if expected is None:
-        raise TargetError(f"the image {path} has no record of what was pulled beside it: remove it, and pull it again")
+        raise TargetError(
+            f"the image {path} has no record of what was pulled beside it", hint="remove it, and pull it again"
+        )
     if sha256 != expected:
         raise TargetError(f"the image {path} was changed: its hash is {sha256} and should be {excerpt(expected)}")
     if reference.scheme != "file" and info.get("digest") != reference.digest:

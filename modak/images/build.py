@@ -142,7 +142,9 @@ def _finish(build: Build, jobs: Jobs, present: Present, logs: Path, timeout: flo
     if result.state != "completed":
         fetched = jobs.fetch_results(present.job, result, logs)
         log = Path(fetched.result.results or logs) / "output.log"
-        raise JobError(f"the image '{build.image.entry}' was not built: {_reason(log, result)}; the log is {log}")
+        raise JobError(
+            f"the image '{build.image.entry}' was not built: {_reason(log, result)}", hint=f"the log is {log}"
+        )
     jobs.absent(build.plan)
     return result
 
@@ -155,7 +157,7 @@ def _reason(log: Path, result: JobResult) -> str:
     lines = _last_lines(log)
     own = [line.removeprefix("modak: ") for line in lines if line.startswith("modak: ")]
     if full := [line for line in lines if re.search(r"no space left on device|disk quota exceeded", line, re.I)]:
-        return f"there is no space left for it: {full[-1]}"
+        return f"no space left for it: {full[-1]}"
     if own and " was not built: " not in own[-1]:
         return own[-1]
     for mark in ("FATAL:", "ERROR:", "E: ", "Error: ", "error: ", "fatal: "):

@@ -223,7 +223,7 @@ def _plan(path: Path) -> Plan:
     try:
         data = json.loads(read_text(path))
     except ValueError as error:
-        raise InputError(f"{path}: this is not JSON: {error}") from None
+        raise InputError(f"this is not JSON: {error}", source=path) from None
     return check(Plan, data, origin=str(path))
 
 

@@ -74,7 +74,7 @@ def define(entry: ImageEntry, images: Mapping[str, ImageEntry], recipes: Recipes
     recipes = recipes or load_recipes()
     recipe = recipes.get(entry.name)
     if recipe is None and entry.reference is None:
-        raise InputError(f"there is no recipe to build the image '{entry.name}' by")
+        raise InputError(f"no recipe to build the image '{entry.name}' by")
     base = _base(entry, images, recipes)
     flags = None
     if entry.source == "opt-build" and entry.microarchitecture is not None:

@@ -163,7 +163,8 @@ class Images:
         if definition.digest != image.digest:
             raise InputError(
                 f"the image '{name}' with the digest {image.digest} is not on {self.target.name} and cannot be made "
-                f"again: its recipe or its base has changed since and gives {definition.digest}; make the Plan again"
+                f"again: its recipe or its base has changed since and gives {definition.digest}",
+                hint="make the Plan again",
             )
         with tempfile.TemporaryDirectory(prefix="modak-image-") as folder:
             build = make_build(

@@ -79,7 +79,7 @@ def pin_image(
         )
     if reference.scheme == "file":
         if store is None:
-            raise InputError(f"the image '{image.reference}' has no digest: give it, as sha256sum prints it")
+            raise InputError(f"the image '{image.reference}' has no digest", hint="give it, as sha256sum prints it")
         return image.model_copy(update={"digest": store.digest_of(reference.repository)})
     return image.model_copy(update={"digest": resolve(reference, image.architecture).digest})
 
@@ -112,7 +112,7 @@ def _chain(entry: ImageEntry, images: Mapping[str, ImageEntry]) -> list[ImageEnt
     chain = [entry]
     while (base := chain[-1].base) is not None and base in images:
         if images[base] in chain:
-            raise InputError(f"the image '{base}' is built on itself: give it another 'base'")
+            raise InputError(f"the image '{base}' is built on itself", hint="give it another 'base'")
         chain.append(images[base])
     return chain
 

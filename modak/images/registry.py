@@ -102,11 +102,11 @@ class _Registry:
         reference = self.reference.pinned(digest)
         if layers and layers[0].media_type == answers.SIF_LAYER:
             if self.reference.scheme == "docker":
-                raise InputError(f"'{self.reference}' is a SIF image: write 'oras://' for it")
+                raise InputError(f"'{self.reference}' is a SIF image", hint="write 'oras://' for it")
             file = self._part(layers[0].model_dump(), answers.SifLayer)
             return Resolved(reference, None, size, sif_sha256=file.digest.removeprefix("sha256:"))
         if self.reference.scheme == "oras":
-            raise InputError(f"'{self.reference}' is no SIF image: write 'docker://' for an image of layers")
+            raise InputError(f"'{self.reference}' is not a SIF image", hint="write 'docker://' for an image of layers")
         config = self._blob(self._part(manifest.config or {}, answers.Pointer).digest)
         found = config.architecture
         if found not in (None, architecture):
@@ -197,7 +197,7 @@ class _Registry:
         scheme, host = _split(realm)
         if scheme != "https" and not (scheme == "http" and is_loopback(host)):
             name, where = self.reference.registry, _shown(realm)
-            raise TargetError(f"the registry {name} wants the login sent in the clear to '{where}'")
+            raise TargetError(f"the registry {name} requires the login in plain text to '{where}'")
         login = (self.login.user, self.login.password) if self.login else None
         with self.session.get(realm, params=fields, auth=login, timeout=_TIMEOUT, stream=True) as response:
             if response.status_code != 200:
@@ -226,7 +226,7 @@ def _from_library(reference: Reference, architecture: Architecture) -> Resolved:
     import requests
 
     if not reference.registry:
-        raise InputError(f"'{reference}' names no server: write library://HOST/ENTITY/COLLECTION/NAME:TAG")
+        raise InputError(f"'{reference}' names no server", hint="write library://HOST/ENTITY/COLLECTION/NAME:TAG")
     name = f"{reference.repository}:{(reference.digest or '').replace(':', '.') or reference.tag}"
     scheme = "http" if is_loopback(reference.registry) else "https"
     url = f"{scheme}://{reference.registry}/v1/images/{name}"

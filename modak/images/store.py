@@ -207,7 +207,7 @@ class ImageStore:
         if scheme is None:
             raise InputError(f"{runtime} cannot push its image files: push with apptainer or podman")
         if reference.scheme != scheme or reference.digest is not None:
-            raise InputError(f"{runtime} cannot push to '{reference}': write {scheme}://HOST/NAME:TAG")
+            raise InputError(f"{runtime} cannot push to '{reference}'", hint=f"write {scheme}://HOST/NAME:TAG")
         login = login or login_for(reference.registry)
         secret = f"{reference.registry}\n{login.user}\n{login.password}\n".encode() if login else b""
         loopback = "1" if is_loopback(reference.registry) else "0"

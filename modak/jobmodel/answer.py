@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from modak.catalogue.site import catalogue_for
+from modak.diagnostics import Diagnostic, Locate, Position
 from modak.documents import check
-from modak.documents.reading import Locate
-from modak.errors import ModakError, reworded
+from modak.errors import ModakError
 from modak.jobmodel.imagebuild import built_image
 from modak.jobmodel.layout import stated_efficiency
 from modak.jobmodel.model import JobBody, JobDocument, without_blanks
-from modak.jobmodel.names import in_its_words
+from modak.jobmodel.names import in_job_model, is_job_model
 from modak.jobmodel.script import build_script, image_of, job_script
 from modak.jobmodel.site import Sites
 from modak.jobmodel.translate import Translation, translate
@@ -65,17 +65,18 @@ def answer(
     try:
         return _answered(data, job, sites, now, search, catalogue, origin)
     except ModakError as error:
-        told = in_its_words(error)
-        lines = [f"{origin}: job.{line.removeprefix(f'{origin}: ')}" for line in str(told).split("\n")]
-        raise reworded(error, "\n".join(_tidy(line) for line in lines)) from None
+        raise in_job_model(error).mapped(lambda diagnostic: _located(diagnostic, origin, locate)) from None
 
 
-def _tidy(line: str) -> str:
-    """A sentence that begins with no place of the document stands alone."""
-    head, _, rest = line.partition(": job.")
-    place = rest.partition(":")[0].partition(" ")[0]
-    known = place.startswith(("job_options", "application", "target", "optimisation"))
-    return line if known or not rest else f"{head}: {rest}"
+def _located(diagnostic: Diagnostic, origin: str, locate: Locate | None) -> Diagnostic:
+    """Return a problem of the job as one of the document, with its line."""
+    if diagnostic.source not in ("", origin):
+        return diagnostic
+    if not is_job_model(diagnostic.path):
+        return diagnostic.at(Position(origin))
+    path = ("job", *diagnostic.path)
+    position = locate(path) if locate else None
+    return diagnostic.at(position or Position(origin), path)
 
 
 def _answered(

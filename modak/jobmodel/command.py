@@ -59,7 +59,7 @@ def _write_all(folder: Path, source: Path, done: Answer, document: object) -> No
     if done.build_script is not None:
         texts[build] = done.build_script
     if (folder / f"{source.stem}.json").absolute() == source.absolute():
-        raise InputError(f"{source} would be overwritten: let --output name another folder")
+        raise InputError(f"{source} would be overwritten", hint="let --output name another folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():

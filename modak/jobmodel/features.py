@@ -30,7 +30,7 @@ def check_sections(job: JobBody) -> None:
         if kind != optimisation.app_type and getattr(optimisation, attribute) is not None:
             raise InputError(f"optimisation.{key}: app_type is {optimisation.app_type}, so this section has no meaning")
     if optimisation.app_type in ("ai_training", "hpc") and _section(optimisation) is None:
-        raise InputError(f"optimisation: the key '{_KINDS[optimisation.app_type][1]}' is missing")
+        raise InputError(f"the key '{_KINDS[optimisation.app_type][1]}' is required", key="optimisation")
     if optimisation.training is not None:
         _check_frameworks(optimisation.training)
     if optimisation.hpc is not None:
@@ -54,8 +54,9 @@ def _check_frameworks(training: Training) -> None:
             )
     if framework == "keras" and backend not in (None, "tensorflow", "pytorch"):
         raise InputError(
-            f"optimisation.app_type-ai_training.ai_framework-keras.backend: no image has Keras on {backend}: "
-            "write tensorflow or pytorch"
+            f"no image has Keras on {backend}",
+            key="optimisation.app_type-ai_training.ai_framework-keras.backend",
+            hint="write tensorflow or pytorch",
         )
 
 
@@ -69,14 +70,16 @@ def _check_parallelisation(hpc: Hpc) -> None:
                 "has no meaning"
             )
     if hpc.openacc is not None and hpc.opencc is not None:
-        raise InputError("optimisation.app_type-hpc: parallelisation-openacc and parallelisation-opencc are the same")
+        raise InputError(
+            "parallelisation-openacc and parallelisation-opencc are the same", key="optimisation.app_type-hpc"
+        )
 
 
 def _check_accelerator(job: JobBody, optimisation: Optimisation) -> None:
     accelerator = optimisation.opt_build.acc_type if optimisation.enable_opt_build else None
     place = "optimisation.opt_build.acc_type"
     if accelerator == "fpga":
-        raise InputError(f"{place}: modak knows no images for FPGAs: write nvidia, amd or nothing")
+        raise InputError("images for FPGAs are not available", key=place, hint="write nvidia, amd or nothing")
     offload = offload_of(job)
     if offload and offload.number_of_acc and offload.number_of_acc != (job.job_options.request_gpus or 0):
         kind = optimisation.hpc.config.parallelisation if optimisation.hpc else ""
@@ -152,6 +155,7 @@ def check_honoured(job: JobBody, features: dict[str, Any], used: set[str]) -> No
 
 def _unheld(name: str, value: Any) -> InputError:
     return InputError(
-        f"optimisation: nothing brings about {name} '{value}': only a script of the site with the condition "
-        f"feature.{name} can; name such a site or leave it out"
+        f"nothing brings about {name} '{value}': only a script of the site with the condition feature.{name} can",
+        key="optimisation",
+        hint="name such a site or leave it out",
     )

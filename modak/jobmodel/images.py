@@ -40,14 +40,14 @@ def reference_of(text: str | None, site: Site, catalogue: Catalogue) -> str | No
             return name
         if site.images is None:
             raise InputError(
-                f"'{text}' is an image in the site's own folder: name a site whose description says 'images'"
+                f"'{text}' is an image in the site's own folder", hint="name a site whose description says 'images'"
             )
         name = text.removeprefix("private://").strip("/")
         path = f"{site.images}/{name if name.endswith('.sif') else f'{name}.sif'}"
         parse(path)
         return path
     except InputError as error:
-        raise InputError(f"application.container_runtime: {error}") from None
+        raise InputError(f"{error}", key="application.container_runtime") from None
 
 
 def permitted(catalogue: Catalogue, job: JobBody, site: Site) -> Narrowed:
@@ -73,8 +73,9 @@ def permitted(catalogue: Catalogue, job: JobBody, site: Site) -> Narrowed:
     if framework is not None and not _holding(kept, framework) and job.application.container_runtime is None:
         told = "; ".join(f"{number}: {reason}" for reason, number in sorted(reasons.items()))
         raise InfeasibleError(
-            f"optimisation: of the catalogue's images none of {framework} will do ({told or 'it has none'}): name an "
-            "image by container_runtime, or describe the site's own in its catalogue"
+            f"of the catalogue's images none of {framework} will do ({told or 'it has none'})",
+            key="optimisation",
+            hint="name an image by container_runtime, or describe the site's own in its catalogue",
         )
     return Narrowed(catalogue, kept)
 

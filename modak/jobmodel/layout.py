@@ -38,7 +38,7 @@ def layout_of(job: JobBody, cores_per_node: int | None = None) -> Layout:
         cores = options.process_count_per_node or (options.core_count or 0) // nodes or None
     if threads is not None and cores is not None and threads > cores:
         raise InputError(
-            f"application.threads: {threads} threads do not fit on job_options.core_count_per_process {cores}"
+            f"{threads} threads do not fit on job_options.core_count_per_process {cores}", key="application.threads"
         )
     if parallel and options.node_count is None:
         nodes = _nodes(job, cores, cores_per_node)
@@ -46,8 +46,9 @@ def layout_of(job: JobBody, cores_per_node: int | None = None) -> Layout:
     notes = _notes(job, nodes, ranks)
     if not parallel and nodes > 1:
         raise InputError(
-            f"job_options.node_count: {nodes} nodes were asked for, and the application is one process: "
-            "give app_type mpi, mpi_ranks or distributed_training"
+            f"{nodes} nodes were asked for, and the application is one process",
+            key="job_options.node_count",
+            hint="give app_type mpi, mpi_ranks or distributed_training",
         )
     ranks, kept = _efficient(job, ranks, threads)
     if kept != threads and options.core_count_per_process is None:
@@ -85,7 +86,8 @@ def _is_parallel(job: JobBody) -> bool:
     distributed = training.config.distributed_training if training else None
     if distributed is False and (application.mpi_ranks or 1) > 1:
         raise InputError(
-            f"application.mpi_ranks: {application.mpi_ranks} ranks were asked for, and distributed_training is false"
+            f"{application.mpi_ranks} ranks were asked for, and distributed_training is false",
+            key="application.mpi_ranks",
         )
     return application.app_type in ("mpi", "hpc") or (application.mpi_ranks or 1) > 1 or distributed is True
 
@@ -100,7 +102,7 @@ def _ranks(job: JobBody, nodes: int, cores: int | None) -> int:
     ranks = min((limit for limit in limits if limit is not None), default=nodes)
     if ranks == 0:
         raise InfeasibleError(
-            f"job_options.core_count: {options.core_count} cores are fewer than the {cores} of one process"
+            f"{options.core_count} cores are fewer than the {cores} of one process", key="job_options.core_count"
         )
     return ranks
 

@@ -1,10 +1,11 @@
-"""Faults that modak tells in its own keys, told in the document's."""
+"""Problems under the keys of a deployment, as problems of a document of the job model."""
 
-import re
+from dataclasses import replace
 
-from modak.errors import ModakError, reworded
+from modak.diagnostics import Diagnostic, Location, dotted, location_of
+from modak.errors import ModakError
 
-PLACES = {
+PATHS = {
     "job.name": "job_options.job_name",
     "job.account": "job_options.account",
     "job.partition": "job_options.queue",
@@ -34,15 +35,29 @@ PLACES = {
     "application.framework": "optimisation.app_type-ai_training",
     "request.runtimes": "application.container_runtime",
     "request.minimal_efficiency": "application.minimal_efficiency",
-    "workload.parallel_share": "scaling_efficiency, the efficiency there",
+    "workload.parallel_share": "application.scaling_efficiency",
 }
 """Keys of a deployment and those of the job model that become them."""
-_PLACE = re.compile(rf"(?<![\w.-])({'|'.join(map(re.escape, sorted(PLACES, key=len, reverse=True)))})(?![\w-])")
-_KEYS = {place.rpartition(".")[2]: told.rpartition(".")[2] for place, told in PLACES.items()}
-_KEY = re.compile(rf"'({'|'.join(sorted(_KEYS, key=len, reverse=True))})'")
+_LONGEST = sorted(((location_of(path), location_of(own)) for path, own in PATHS.items()), key=len, reverse=True)
 
 
-def in_its_words(error: ModakError) -> ModakError:
-    """Return the same error with the document's own names."""
-    text = _PLACE.sub(lambda match: PLACES[match[1]], str(error))
-    return reworded(error, _KEY.sub(lambda match: f"'{_KEYS[match[1]]}'", text))
+def in_job_model(error: ModakError) -> ModakError:
+    """Return the same error under the keys of the job model, below ``job``, where it has such keys."""
+    return error.mapped(_in_job_model)
+
+
+def _in_job_model(diagnostic: Diagnostic) -> Diagnostic:
+    renamed = diagnostic.renamed(lambda path: PATHS.get(path, path))
+    return replace(renamed, path=_path(diagnostic.path))
+
+
+def _path(path: Location) -> Location:
+    for theirs, own in _LONGEST:
+        if path[: len(theirs)] == theirs:
+            return (*own, *path[len(theirs) :])
+    return path
+
+
+def is_job_model(path: Location) -> bool:
+    """Tell whether a path is one of the job model, below ``job``."""
+    return dotted(path[:1]) in ("job_options", "application", "target", "optimisation")

@@ -46,14 +46,16 @@ def options_of(job: JobBody, site: Site, layout: Layout, name: str) -> dict[str,
         **_where(job, site),
     }
     if o.memory_limit is not None and o.minimum_memory_per_processor is not None:
-        raise InputError("job_options.memory_limit: give it or minimum_memory_per_processor, not both")
+        raise InputError("give it or minimum_memory_per_processor, not both", key="job_options.memory_limit")
     return {key: value for key, value in found.items() if value is not None}
 
 
 def _partition(job: JobBody, site: Site) -> str | None:
     o = job.job_options
     if o.queue is not None and o.partition is not None and o.queue != o.partition:
-        raise InputError(f"job_options.queue: it is '{o.queue}' and partition is '{o.partition}': give one of them")
+        raise InputError(
+            f"it is '{o.queue}' and partition is '{o.partition}'", key="job_options.queue", hint="give one of them"
+        )
     return o.partition or o.queue
 
 
@@ -89,8 +91,9 @@ def _events(text: str | None) -> list[str]:
     for word in text.split(","):
         if word.strip().upper() not in _WORDS:
             raise InputError(
-                f"job_options.request_event_notification: '{word.strip()}' is no event: write letters of 'abe', or "
-                f"words of {', '.join(_WORDS)} with commas"
+                f"'{word.strip()}' is not an event",
+                key="job_options.request_event_notification",
+                hint=f"write letters of 'abe', or names of {', '.join(_WORDS)} with commas",
             )
         found.update(_WORDS[word.strip().upper()])
     return sorted(found)
@@ -109,7 +112,9 @@ def _begin(text: str | None) -> str | None:
         when = None
     if when is None or when.tzinfo is not None or not re.search("[T ]", text):
         raise InputError(
-            f"job_options.defer_job: '{text}' is no date and time of the target: write it as 2030-12-31T23:59"
+            f"'{text}' is not a date and time of the target",
+            key="job_options.defer_job",
+            hint="write it as 2030-12-31T23:59",
         )
     return when.replace(microsecond=0).isoformat()
 
@@ -122,7 +127,8 @@ def copied(text: str | None) -> tuple[dict[str, str], list[str]]:
         match = _SETTING.fullmatch(part.strip())
         if match is None and part.strip():
             raise InputError(
-                f"job_options.copy_environment_variable: '{part.strip()}' is neither a variable's name nor NAME=VALUE"
+                f"'{part.strip()}' is neither a variable's name nor NAME=VALUE",
+                key="job_options.copy_environment_variable",
             )
         if match and match["value"] is not None:
             settings[match["name"]] = match["value"][1:]

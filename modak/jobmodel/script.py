@@ -43,7 +43,9 @@ def job_script(plan: Plan, passed: Sequence[str], built: BuiltImage | None = Non
     scheduler = get(plan.scheduler)
     spec = _spec(plan, plan.chosen.resources, plan.job)
     if scheduler.reads_environment(spec):
-        raise InputError("job_options.copy_environment: OpenPBS passes an environment on through modak's own jobs only")
+        raise InputError(
+            "OpenPBS passes an environment on through modak's own jobs only", key="job_options.copy_environment"
+        )
     image = plan.chosen.image
     notes = []
     if built is not None:
@@ -139,7 +141,7 @@ def _source_values(build: Build) -> tuple[dict[str, object], list[str]]:
     folder = url.rstrip("/").rpartition("/")[2].removesuffix(".git").removesuffix(kind or "")
     if not re.fullmatch(_NAME, folder):
         what = "file" if single else "folder"
-        raise InputError(f"application.build.src: '{folder}' at the end of '{url}' is no name for a {what}")
+        raise InputError(f"'{folder}' at the end of '{url}' is not a name for a {what}", key="application.build.src")
     values: dict[str, object] = {
         "git": git,
         "single": single,
@@ -217,10 +219,13 @@ def _source(text: str) -> tuple[str, str]:
     url, _, fragment = text.partition("#")
     if not re.fullmatch(r"(https|http|git)://[A-Za-z0-9][^\s'\"\\<>`]*", url, re.ASCII):
         raise InputError(
-            f"application.build.src: '{text}' is no https:// address of a repository, an archive or a source file"
+            f"'{text}' is not an https:// address of a repository, an archive or a source file",
+            key="application.build.src",
         )
     if re.search(r"://[^/]*@", url):
-        raise InputError("application.build.src: it holds a user or a password: leave them to git's own settings")
+        raise InputError(
+            "it holds a user or a password", key="application.build.src", hint="leave them to git's own settings"
+        )
     return url, fragment
 
 
@@ -228,15 +233,19 @@ def _pin(url: str, fragment: str, *, git: bool) -> tuple[str | None, str | None]
     """Return the checksum of an archive and the revision of a repository that the fragment pins."""
     if git:
         if fragment and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_./-]*", fragment):
-            raise InputError(f"application.build.src: '#{fragment}' is no commit, tag or branch")
+            raise InputError(f"'#{fragment}' is not a commit, tag or branch", key="application.build.src")
         if not url.startswith("https://") and not re.fullmatch(r"[0-9a-f]{40}", fragment):
-            raise InputError(f"application.build.src: '{url}' is not protected: use https://, or add '#' and a commit")
+            raise InputError(
+                f"'{url}' is not protected", key="application.build.src", hint="use https://, or add '#' and a commit"
+            )
         return None, fragment or None
     match = re.fullmatch(r"sha256=([0-9a-f]{64})", fragment)
     if fragment and match is None:
-        raise InputError(f"application.build.src: '#{fragment}' is no '#sha256=' with 64 hexadecimal digits")
+        raise InputError(f"'#{fragment}' is not '#sha256=' with 64 hexadecimal digits", key="application.build.src")
     if not url.startswith("https://") and match is None:
-        raise InputError(f"application.build.src: '{url}' is not protected: use https://, or add '#sha256=<64 digits>'")
+        raise InputError(
+            f"'{url}' is not protected", key="application.build.src", hint="use https://, or add '#sha256=<64 digits>'"
+        )
     return (match[1] if match else None), None
 
 

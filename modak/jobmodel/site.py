@@ -11,7 +11,7 @@ from modak.model.base import RuntimeName
 from modak.model.image import MpiLibrary
 from modak.model.site import Infrastructure, SiteFile, SiteNode, SitePartition, SiteScript
 from modak.model.target import Accelerator, Facts, Node, Partition, Target, TargetType
-from modak.util.text import nearest
+from modak.util.text import did_you_mean, nearest
 
 RUNTIMES: tuple[RuntimeName, ...] = ("apptainer", "singularity")
 """Runtimes that start an image from its reference, by one command on every node."""
@@ -48,7 +48,9 @@ class Site:
         classes = sorted({storage.storage_class for storage in have.values()})
         told = f"it has {', '.join(classes)}" if classes else "its storage is not described"
         raise InfeasibleError(
-            f"application.storage_class_pref: the target {self.target.name} has no storage of class {wanted}; {told}"
+            f"the target {self.target.name} has no storage of class {wanted}",
+            key="application.storage_class_pref",
+            hint=f"{told}",
         )
 
 
@@ -69,7 +71,7 @@ def load_sites(places: Sequence[Path]) -> Sites:
         files = sorted(place.glob("*.yaml")) if place.is_dir() else [place]
         described = [file for file in files if file.name.startswith("sites") or not place.is_dir()]
         if not described:
-            raise InputError(f"{place}: the folder has no file sites*.yaml")
+            raise InputError("the folder has no file sites*.yaml", source=place)
         catalogue += [str(file.absolute()) for file in files if file not in described]
         parsed = [_read(file) for file in described]
         scripts = [script for one in parsed for script in one.scripts]
@@ -86,13 +88,13 @@ def site_of(sites: Sites, name: str, scheduler: str | None, partition: str | Non
     """Return the site that is called ``name``; InputError where it does not exist or is not what the document says."""
     if name not in sites.known:
         have = f"; there are {', '.join(sorted(sites.known))}" if sites.known else "; name its description by --site"
-        raise InputError(f"target.name: no site '{name}' is described{nearest(name, list(sites.known)) or have}")
+        raise InputError(f"no site '{name}' is described{nearest(name, list(sites.known)) or have}", key="target.name")
     infrastructure, scripts = sites.known[name]
     if not infrastructure.enabled:
-        raise InfeasibleError(f"target.name: the site {name} is not enabled: it takes no jobs")
+        raise InfeasibleError(f"the site {name} is not enabled: it takes no jobs", key="target.name")
     if scheduler is not None and scheduler != infrastructure.scheduler:
         raise InputError(
-            f"target.job_scheduler_type: it is {scheduler}, and the site {name} has {infrastructure.scheduler}"
+            f"it is {scheduler}, and the site {name} has {infrastructure.scheduler}", key="target.job_scheduler_type"
         )
     chosen = _partition(infrastructure, partition)
     kind: TargetType = "machine" if infrastructure.scheduler == "none" else infrastructure.scheduler
@@ -126,7 +128,9 @@ def _partition(infrastructure: Infrastructure, wanted: str | None) -> str | None
     have = infrastructure.partitions
     if wanted is not None and have and wanted not in have:
         told = nearest(wanted, list(have)) or f"; it has {', '.join(have)}"
-        raise InputError(f"job_options.partition: the site {infrastructure.name} has no partition '{wanted}'{told}")
+        raise InputError(
+            f"the site {infrastructure.name} has no partition '{wanted}'{told}", key="job_options.partition"
+        )
     if not have:
         return None
     if wanted is not None:
@@ -134,7 +138,9 @@ def _partition(infrastructure: Infrastructure, wanted: str | None) -> str | None
     default = [name for name, partition in have.items() if partition.default or len(have) == 1]
     if len(default) != 1:
         raise InputError(
-            f"job_options.partition: the site {infrastructure.name} has no default one: name one of {', '.join(have)}"
+            f"the site {infrastructure.name} has no default one",
+            key="job_options.partition",
+            hint=f"name one of {', '.join(have)}",
         )
     return default[0]
 
@@ -144,9 +150,9 @@ def _node(node: SiteNode) -> Node:
 
     micro = node.cpu.microarch or node.cpu.arch
     if micro not in TARGETS:
-        raise InputError(f"microarch '{micro}' is not known{nearest(micro, list(TARGETS))}")
+        raise InputError(f"microarch '{micro}' is not known", hint=did_you_mean(micro, list(TARGETS)))
     if TARGETS[micro].family.name != node.cpu.arch:
-        raise InputError(f"microarch '{micro}' is no {node.cpu.arch} but {TARGETS[micro].family.name}")
+        raise InputError(f"microarch '{micro}' is not {node.cpu.arch} but {TARGETS[micro].family.name}")
     accel = node.accel
     return Node(
         cores=node.ncpus * node.cpu.ncores,

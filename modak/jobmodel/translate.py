@@ -119,13 +119,13 @@ def _check_hardware(job: JobBody, site: Site) -> None:
     build, node = optimisation.opt_build, partition.node
     if build.cpu_type is not None and FAMILIES[build.cpu_type] != node.cpu.arch:
         raise InfeasibleError(
-            f"optimisation.opt_build.cpu_type: it is {build.cpu_type}, and the nodes of {site.target.name} are "
-            f"{node.cpu.arch}"
+            f"it is {build.cpu_type}, and the nodes of {site.target.name} are {node.cpu.arch}",
+            key="optimisation.opt_build.cpu_type",
         )
     if build.acc_type is not None and node.accel is not None and node.accel.type != build.acc_type:
         raise InfeasibleError(
-            f"optimisation.opt_build.acc_type: it is {build.acc_type}, and the nodes of {site.target.name} have "
-            f"{node.accel.type}"
+            f"it is {build.acc_type}, and the nodes of {site.target.name} have {node.accel.type}",
+            key="optimisation.opt_build.acc_type",
         )
 
 
@@ -241,7 +241,7 @@ def _request(job: JobBody, catalogue: Catalogue, contained: bool) -> dict[str, A
     ]
     if xla is not None and not levers:
         raise InputError(
-            "optimisation.app_type-ai_training.ai_framework-tensorflow.xla: no lever of the catalogue has XLA"
+            "no lever of the catalogue has XLA", key="optimisation.app_type-ai_training.ai_framework-tensorflow.xla"
         )
     if xla is True:
         required.append(levers[0])

@@ -44,7 +44,7 @@ def argv_of(place: str, text: str, more_place: str, more: str, *, ranks: int = 1
     words = [*_words(place, text), *_words(more_place, more)]
     _check_redirections(place if _redirections(_words(place, text)) else more_place, words, ranks)
     if not words or words[0] == [""]:
-        raise InputError(f"{place}: there is no program in '{text}'")
+        raise InputError(f"no program in '{text}'", key=place)
     if all(isinstance(piece, str) for word in words for piece in word):
         return ["".join(str(piece) for piece in word) for word in words]
     return ["sh", "-c", f"exec {' '.join(_spelt(word) for word in words)}"]
@@ -58,11 +58,12 @@ def _check_redirections(place: str, words: Sequence[Sequence[Piece]], ranks: int
     for index, redirection in _redirections(words):
         follows = index + 1 < len(words) and not isinstance(words[index + 1][0], Redirection)
         if "&" not in redirection.text and not follows:
-            raise InputError(f"{place}: no file stands behind '{redirection.text}'")
+            raise InputError(f"a file is required after '{redirection.text}'", key=place)
         if redirection.writes and ranks > 1:
             raise InputError(
-                f"{place}: with '{redirection.text}' each of the {ranks} ranks would overwrite one file: use "
-                "job_options.standard_output_file"
+                f"with '{redirection.text}' each of the {ranks} ranks would overwrite one file",
+                key=place,
+                hint="use job_options.standard_output_file",
             )
 
 
@@ -111,7 +112,7 @@ def _next(place: str, text: str, position: int) -> tuple[list[Piece], int]:
     if char == "'":
         end = text.find("'", position + 1)
         if end < 0:
-            raise InputError(f"{place}: a quote is opened and not closed")
+            raise InputError("a quote is opened and not closed", key=place)
         return [text[position + 1 : end]], end + 1
     if char == '"':
         return _double(place, text, position + 1)
@@ -121,7 +122,7 @@ def _next(place: str, text: str, position: int) -> tuple[list[Piece], int]:
         return _variable(place, text, position)
     if char in _OPERATORS:
         shown = "a line break" if char == "\n" else f"'{char}'"
-        raise InputError(f"{place}: {shown} means something to a shell only: quote it, or use pre-execution")
+        raise InputError(f"{shown} means something to a shell only", key=place, hint="quote it, or use pre-execution")
     return [char], position + 1
 
 
@@ -138,15 +139,15 @@ def _double(place: str, text: str, position: int) -> tuple[list[Piece], int]:
             found, position = _variable(place, text, position)
             pieces += found
         elif char == "`":
-            raise InputError(f"{place}: '`' starts a command of its own: put it into pre-execution")
+            raise InputError("'`' starts a command of its own", key=place, hint="put it into pre-execution")
         else:
             pieces.append(char)
             position += 1
-    raise InputError(f"{place}: a quote is opened and not closed")
+    raise InputError("a quote is opened and not closed", key=place)
 
 
 def _variable(place: str, text: str, position: int) -> tuple[list[Piece], int]:
     match = _VARIABLE.match(text, position)
     if match is None:
-        raise InputError(f"{place}: '$' starts no plain variable such as $HOME: quote it, or use pre-execution")
+        raise InputError("'$' starts no plain variable such as $HOME", key=place, hint="quote it, or use pre-execution")
     return [Variable(match[1] or match[2])], match.end()

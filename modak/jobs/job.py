@@ -71,7 +71,8 @@ def inner_path(path: str, key: str) -> str:
     """Return a path below the working directory in its plain form; InputError naming ``key`` for one that leads out."""
     plain = PurePosixPath(path)
     if plain.is_absolute() or ".." in plain.parts or not plain.parts:
-        raise InputError(f"{key} '{path}' does not lie below the job's working directory: write a relative path")
+        text = f"'{path}' is not below the job's working directory"
+        raise InputError(text, key=key, hint="write a relative path")
     return str(plain)
 
 

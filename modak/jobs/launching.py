@@ -44,7 +44,9 @@ def starter(plan: Plan, directory: str) -> list[str]:
         return []
     if ":" in directory:
         if plan.chosen.launch.levers:
-            raise InputError(f"target.workspace: '{directory}' holds a colon, and PYTHONPATH cannot name such a folder")
+            raise InputError(
+                f"'{directory}' holds a colon, and PYTHONPATH cannot name such a folder", key="target.workspace"
+            )
         return ["sh", "-c", _NOT_STARTED, "modak-launch"]
     return ["sh", "-c", _START, "modak-launch", *(posixpath.join(directory, name) for name in (BUNDLE, CONFIG))]
 

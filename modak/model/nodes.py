@@ -22,7 +22,7 @@ def partition_of(deployment: Deployment, facts: Facts) -> Partition | None:
         return None
     if wanted is not None and wanted not in partitions:
         hint = nearest(wanted, list(partitions)) or f"; it has {', '.join(sorted(partitions))}"
-        raise InputError(f"job.partition: the target {deployment.target.name} has no partition '{wanted}'{hint}")
+        raise InputError(f"the target {deployment.target.name} has no partition '{wanted}'{hint}", key="job.partition")
     chosen = partitions[wanted] if wanted is not None else next((p for p in partitions.values() if p.default), None)
     if chosen is not None and not chosen.available:
         raise InfeasibleError(f"the partition {chosen.name} of {deployment.target.name} takes no jobs at present")

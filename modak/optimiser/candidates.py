@@ -42,13 +42,15 @@ def about(name: str, reason: str) -> str:
 
 def check_names(catalogue: Catalogue, deployment: Deployment) -> None:
     """Raise InputError for a lever that the request names and the catalogue does not have."""
-    request, known = deployment.request, catalogue.levers
+    request, levers = deployment.request, catalogue.levers
     exact = request.configuration.levers if request.configuration else []
-    for name in (*request.require_levers, *request.forbid_levers, *exact):
-        if name not in known:
-            raise InputError(f"request: the catalogue has no lever '{name}'{nearest(name, known)}")
+    lists = (("require_levers", request.require_levers), ("forbid_levers", request.forbid_levers))
+    for key, names in (*lists, ("configuration.levers", exact)):
+        for name in names:
+            if name not in levers:
+                raise InputError(f"the catalogue has no lever '{name}'{nearest(name, levers)}", key=f"request.{key}")
     if both := sorted(set(request.require_levers) & set(request.forbid_levers)):
-        raise InputError(f"request: the lever '{both[0]}' is both required and forbidden")
+        raise InputError(f"the lever '{both[0]}' is both required and forbidden", key="request.forbid_levers")
 
 
 class Enumerator:

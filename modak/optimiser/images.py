@@ -30,7 +30,7 @@ def find(text: str, catalogue: Catalogue, key: str = "application.image") -> Ima
     if not re.search(r"[:/]", text):
         close = catalogue.nearest_image(text)
         hint = f"; did you mean '{close}'?" if close else ""
-        raise InputError(f"{key}: the catalogue has no image '{text}'{hint}")
+        raise InputError(f"the catalogue has no image '{text}'{hint}", key=key)
     from modak.model.reference import parse
 
     reference = parse(text)

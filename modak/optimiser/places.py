@@ -86,7 +86,7 @@ def _frameworks(deployment: Deployment, own: Framework | None) -> Iterator[tuple
     engines, exact = deployment.application.engines, deployment.request.configuration
     if exact is not None and exact.engine is not None and exact.engine not in engines:
         names = ", ".join(engines) or "no engines"
-        raise InputError(f"request.configuration.engine: the application has {names}, and not '{exact.engine}'")
+        raise InputError(f"the application has {names}, and not '{exact.engine}'", key="request.configuration.engine")
     if exact is None or exact.engine is None:
         yield own, None
     for name, engine in engines.items():

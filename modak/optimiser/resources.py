@@ -57,9 +57,9 @@ def resources_of(deployment: Deployment, node: Node, partition: Partition | None
 def _check_nodes(deployment: Deployment, where: str, partition: Partition | None) -> None:
     nodes = deployment.job.nodes
     if deployment.target.type == "machine" and nodes > 1:
-        raise InfeasibleError(f"job.nodes: {nodes} nodes were asked for, and a target of type machine is one")
+        raise InfeasibleError(f"{nodes} nodes were asked for, and a target of type machine is one", key="job.nodes")
     if partition is not None and partition.nodes is not None and nodes > partition.nodes:
-        raise InfeasibleError(f"job.nodes: {nodes} nodes were asked for, and {where} has {partition.nodes}")
+        raise InfeasibleError(f"{nodes} nodes were asked for, and {where} has {partition.nodes}", key="job.nodes")
 
 
 def _check_cores(resources: Resources, where: str, node: Node) -> None:
@@ -76,7 +76,7 @@ def _check_gpus(deployment: Deployment, where: str, node: Node, partition: Parti
     known = partition is not None or bool(node.accelerators) or node.cores is not None
     if gpus > have and known:
         raise InfeasibleError(
-            f"job.gpus: {gpus} GPUs per node were asked for, and a node of {where} has {have or 'none'}"
+            f"{gpus} GPUs per node were asked for, and a node of {where} has {have or 'none'}", key="job.gpus"
         )
 
 
@@ -84,9 +84,13 @@ def _check_limits(deployment: Deployment, where: str, node: Node, partition: Par
     job, needed = deployment.job, deployment.application.workload.memory
     limit = partition.maximum_wall_time if partition is not None else None
     if job.wall_time is not None and limit is not None and job.wall_time > limit:
-        raise InfeasibleError(f"job.wall_time: {job.wall_time} s were asked for, and {where} permits {limit} s at most")
+        raise InfeasibleError(
+            f"{job.wall_time} s were asked for, and {where} permits {limit} s at most", key="job.wall_time"
+        )
     for key, memory in (("job.memory", job.memory), ("application.workload.memory", needed)):
         if memory is not None and node.memory is not None and memory > node.memory:
-            raise InfeasibleError(f"{key}: {gib(memory)} are needed, and a node of {where} has {gib(node.memory)}")
+            raise InfeasibleError(f"{gib(memory)} are needed, and a node of {where} has {gib(node.memory)}", key=key)
     if needed is not None and job.memory is not None and needed > job.memory:
-        raise InfeasibleError(f"job.memory: {gib(job.memory)} are fewer than the {gib(needed)} that the workload needs")
+        raise InfeasibleError(
+            f"{gib(job.memory)} are fewer than the {gib(needed)} that the workload needs", key="job.memory"
+        )

@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from modak.diagnostics import Key
 from modak.errors import InfeasibleError, InputError
 from modak.model.deployment import Deployment
 from modak.model.measurement import Measurement, Ratio
@@ -102,7 +103,7 @@ def scale_of(deployment: Deployment, series: Series) -> Scale | None:
     asked, work = series.asked, series.work
     objective, least = deployment.request.objective, deployment.request.minimal_efficiency
     if objective == "efficiency" and least is None:
-        raise InputError("request.objective: efficiency needs 'minimal_efficiency', the least that is to be kept")
+        raise InputError("efficiency needs 'minimal_efficiency', the least that is to be kept", key="request.objective")
     alone = deployment.application.type != "hpc" and asked.ranks == 1 and least is None
     fitted = None if alone else _model(deployment, series)
     if alone or asked.ranks * (asked.threads or 1) == 1:
@@ -118,7 +119,7 @@ def scale_of(deployment: Deployment, series: Series) -> Scale | None:
         layouts = [pair for pair in layouts if model.seconds(pair[0]) <= limit]
         if not layouts:
             raise InfeasibleError(
-                f"job.wall_time: no layout up to {asked.ranks} ranks ends within {limit} s by {_law(model)}"
+                f"no layout up to {asked.ranks} ranks ends within {limit} s by {_law(model)}", key="job.wall_time"
             )
     if least is not None:
         return _efficient(layouts, model, basis, least, series, limit)
@@ -149,10 +150,12 @@ def _unknown(objective: str, least: float | None, series: Series) -> Scale | Non
     """An efficiency that nobody can tell is no promise to make."""
     asked = series.asked
     if least is not None:
+        cores = asked.ranks * (asked.threads or 1)
+        note = f", or import measurements of at least four layouts{series.unused_note()}"
         raise InfeasibleError(
-            f"request.minimal_efficiency: {least:g} cannot be promised on {asked.ranks * (asked.threads or 1)} cores, "
-            "for nothing is known of how the application scales: give workload.parallel_share, or import measurements "
-            f"of at least four layouts{series.unused_note()}"
+            f"{least:g} cannot be promised on {cores} cores, for nothing is known of how the application scales",
+            key="request.minimal_efficiency",
+            hint=("give ", Key("workload.parallel_share"), note),
         )
     if objective == "cost":
         words = f"the layout stays as asked for: nothing is known of how the application scales{series.unused_note()}"
@@ -172,7 +175,7 @@ def _efficient(
     keeping = [pair for pair in layouts if model.efficiency(pair[0]) >= least - 1e-12]
     if not keeping:
         within = f" and ends within the wall time of {limit} s" if limit is not None else ""
-        raise InfeasibleError(f"request.minimal_efficiency: no layout keeps {least:g}{within} by {_law(model)}")
+        raise InfeasibleError(f"no layout keeps {least:g}{within} by {_law(model)}", key="request.minimal_efficiency")
     point, chosen = max(keeping, key=lambda pair: (pair[0].workers, pair[0].ranks))
     efficiency = model.efficiency(point)
     words = (

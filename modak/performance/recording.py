@@ -11,8 +11,8 @@ from modak.catalogue.catalogue import Catalogue
 from modak.catalogue.imagefile import PACKAGES
 from modak.catalogue.names import accelerator_name
 from modak.documents import check
-from modak.documents.faults import fault_lines
 from modak.documents.jsontext import read_json
+from modak.documents.validation import diagnostics_of
 from modak.errors import InputError
 from modak.model.deployment import Deployment
 from modak.model.job import JobResult
@@ -73,7 +73,7 @@ def records_of(folder: Path, catalogue: Catalogue, *, first: str = FIRST, later:
         found = tried(whole, plan, job, catalogue) if job.tuning is not None else []
         return found or ([] if _went_on_with_others(job) else [whole])
     except ValidationError as error:
-        raise InputError("\n".join(fault_lines(error, Measurement, origin=str(folder / JOB)))) from None
+        raise InputError(diagnostics_of(error, Measurement, origin=str(folder / JOB))) from None
     except (OverflowError, OSError, ValueError):
         raise InputError(f"{folder / JOB}: the job's times are no times of a clock that is set") from None
 

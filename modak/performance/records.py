@@ -11,15 +11,16 @@ from typing import Any, Protocol
 from pydantic import TypeAdapter, ValidationError
 
 from modak.catalogue.catalogue import DATA
+from modak.diagnostics import Diagnostic, Position
 from modak.documents import read_text
-from modak.documents.faults import fault_lines
+from modak.documents.validation import diagnostics_of
 from modak.errors import InputError
 from modak.model.measurement import Measurement, Ratio, Record
 from modak.performance.places import store_address
 from modak.performance.series import Known, key_of, parse
 
 _ADAPTER: TypeAdapter[Measurement | Ratio] = TypeAdapter(Record)
-_MOST_FAULTS = 20
+_MOST_PROBLEMS = 20
 SHIPPED = DATA / "measurements"
 
 
@@ -89,49 +90,53 @@ def to_line(record: Measurement | Ratio) -> str:
 def read_records(path: Path) -> list[Measurement | Ratio]:
     """Return the records of a ``.jsonl`` file; InputError lists every fault as ``file:line: place: what is wrong``."""
     records: list[Measurement | Ratio] = []
-    faults: list[str] = []
+    diagnostics: list[Diagnostic] = []
     for number, line in enumerate(read_text(path).splitlines(), start=1):
         if not line.strip():
             continue
         try:
             if path.parent != SHIPPED:
-                _check_keys(line, f"{path}:{number}")
+                _check_keys(line, Position(str(path), number))
             records.append(_ADAPTER.validate_json(line))
         except ValidationError as error:
-            faults += _faults(error, line, f"{path}:{number}")
-    if faults:
-        more = [f"{path}: and {len(faults) - _MOST_FAULTS} more faults"] if len(faults) > _MOST_FAULTS else []
-        raise InputError("\n".join([*faults[:_MOST_FAULTS], *more]))
+            diagnostics += _diagnostics(error, line, Position(str(path), number))
+    if diagnostics:
+        rest = len(diagnostics) - _MOST_PROBLEMS
+        more = [Diagnostic(f"and {rest} more problems", source=str(path))] if rest > 0 else []
+        raise InputError([*diagnostics[:_MOST_PROBLEMS], *more])
     if not records:
         raise InputError(f"{path}: the file holds no measurement")
     return records
 
 
-def _check_keys(line: str, origin: str) -> None:
+def _check_keys(line: str, position: Position) -> None:
     """Raise InputError for a key that stands twice, of which JSON readers take the last; other faults come later."""
 
     def check_pairs(pairs: list[tuple[str, Any]]) -> None:
         keys = [key for key, _ in pairs]
         if twice := next((key for key in keys if keys.count(key) > 1), None):
-            raise InputError(f"{origin}: the key '{twice}' stands twice in one place")
+            text = f"the key '{twice}' is given twice in one mapping"
+            raise InputError(text, source=position.source, line=position.line, code="duplicate-key")
 
     with suppress(json.JSONDecodeError, RecursionError):
         # Numbers stay text: Python converts none of more than 4300 digits (CVE-2020-10735).
         json.loads(line, object_pairs_hook=check_pairs, parse_int=str)
 
 
-def _faults(error: ValidationError, line: str, origin: str) -> list[str]:
-    """Return one line for every fault; without a known 'schema' only that one."""
+def _diagnostics(error: ValidationError, line: str, position: Position) -> list[Diagnostic]:
+    """Return one diagnostic for every problem; without a valid 'schema' only that one."""
     first = error.errors()[0]
     if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        return [f"{origin}: schema: must be 'modak.measurement/1' or 'modak.ratio/1'"]
+        text = "must be 'modak.measurement/1' or 'modak.ratio/1'"
+        return [Diagnostic(text, "not-a-choice", ("schema",), position.source, position.line)]
     for model in (Measurement, Ratio):
         try:
             model.model_validate_json(line)
         except ValidationError as own:
-            if not any(fault["loc"] == ("schema",) for fault in own.errors()):
-                return fault_lines(own, model, origin=origin)
-    return [f"{origin}: {str(first['msg'])[0].lower()}{str(first['msg'])[1:]}"]
+            if not any(details["loc"] == ("schema",) for details in own.errors()):
+                return diagnostics_of(own, model, origin="", locate=lambda _: position)
+    text = f"{str(first['msg'])[0].lower()}{str(first['msg'])[1:]}"
+    return [Diagnostic(text, "json-syntax", (), position.source, position.line)]
 
 
 def parse_rows(rows: Iterable[Sequence[Any]], name: str) -> list[tuple[int, Measurement | Ratio]]:

@@ -215,9 +215,9 @@ def read_description(folder: Path) -> Description:
     try:
         description = Description.model_validate_json(text)
     except ValidationError as error:
-        from modak.documents.faults import fault_lines
+        from modak.documents.validation import diagnostics_of
 
-        raise InputError("\n".join(fault_lines(error, Description, origin=str(path)))) from None
+        raise InputError(diagnostics_of(error, Description, origin=str(path))) from None
     if description.features_version != VERSION:
         raise InputError(f"{path}: was fitted with features of version {description.features_version}, not {VERSION}")
     return description

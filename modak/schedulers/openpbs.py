@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import ClassVar
 
+from modak.diagnostics import Key
 from modak.model.base import SchedulerName
 from modak.model.job import JobState
 from modak.schedulers import options as opt
@@ -55,7 +56,7 @@ class OpenPBS(PBS):
 
     def _quality(self, job: JobSpec) -> Iterator[str]:
         if job.options.qos is not None:
-            hint = "choose a queue with 'partition'"
+            hint = ("choose a queue with ", Key("job.partition"))
             raise opt.refused(self._words, "job.qos", "it has no qualities of service", hint)
         yield from ()
 

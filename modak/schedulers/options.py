@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from modak.diagnostics import Key, Text
 from modak.errors import InputError, OptionError
 from modak.numbers import digits
 from modak.schedulers.base import JobSpec
@@ -30,17 +31,16 @@ _LARGEST_TASK = 2**31 - 1
 _LONGEST = 1000
 
 
-def checked(scheduler: str, key: str, value: str, pattern: str = WORD, hint: str = "") -> str:
+def checked(scheduler: str, key: str, value: str, pattern: str = WORD, hint: Text = "") -> str:
     """Return ``value`` when the whole of it matches ``pattern``; raise InputError naming ``key`` otherwise."""
     if re.fullmatch(pattern, value, re.ASCII):
         return value
     raise refused(scheduler, key, f"'{value}' cannot be written into its directives", hint)
 
 
-def refused(scheduler: str, key: str, why: str, hint: str = "") -> OptionError:
+def refused(scheduler: str, key: str, why: str, hint: Text = "") -> OptionError:
     """Return the error that names the option, the scheduler, what is wrong and what would be right."""
-    what = f"by {scheduler}: {why}{f'; {hint}' if hint else ''}"
-    return OptionError(f"{key} cannot be honoured {what}", key=key, problem=f"not supported {what}")
+    return OptionError(f"not supported by {scheduler}: {why}", key=key, hint=hint)
 
 
 def check_name(job: JobSpec, scheduler: str) -> str:
@@ -68,7 +68,7 @@ def check_scratch(job: JobSpec, scheduler: str) -> None:
     """Refuse a scratch folder for several nodes: each would have its own, and none would see the others' files."""
     if job.options.scratch is not None and job.resources.nodes > 1:
         why = f"it is on one node's own disk and the job has {job.resources.nodes} nodes"
-        raise refused(scheduler, "job.scratch", why, "leave 'scratch' out or reserve one node")
+        raise refused(scheduler, "job.scratch", why, ("leave ", Key("job.scratch"), " out or reserve one node"))
 
 
 def check_mail(job: JobSpec, scheduler: str) -> None:
@@ -77,7 +77,7 @@ def check_mail(job: JobSpec, scheduler: str) -> None:
     if options.mail_user is not None:
         checked(scheduler, "job.mail_user", options.mail_user, rf"{WORD}(,{WORD})*")
         if not options.mail_events:
-            raise refused(scheduler, "job.mail_user", "there is nothing to write about", "give 'mail_events' too")
+            raise refused(scheduler, "job.mail_user", "no events are selected", ("add ", Key("job.mail_events")))
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def begin_time(job: JobSpec, scheduler: str) -> datetime | None:
             return datetime.fromisoformat(text)
         except ValueError:
             pass
-    raise refused(scheduler, "job.begin", f"'{text}' is no date and time", "write it as 2030-12-31T23:59")
+    raise refused(scheduler, "job.begin", f"'{text}' is not a date and time", "write it as 2030-12-31T23:59")
 
 
 @dataclass(frozen=True)
@@ -161,14 +161,14 @@ def array(job: JobSpec, scheduler: str) -> Array | None:
     if text is None:
         return None
     if not re.fullmatch(rf"{TASKS}(%\d+)?", text, re.ASCII):
-        raise refused(scheduler, "job.array", f"'{text}' is no array", "write it as 0-9, 0-9%2 or 1,3,5")
+        raise refused(scheduler, "job.array", f"'{text}' is not an array", "write it as 0-9, 0-9%2 or 1,3,5")
     numbers, _, limit = text.partition("%")
     found = ranges(numbers)
     if found is None or (limit and digits(limit) is None):
         raise refused(scheduler, "job.array", f"'{text[:100]}' has more than {_LARGEST} tasks")
     for part, (first, last, step) in zip(numbers.split(","), found, strict=True):
         if first > last or step == 0 or last - first > _LARGEST:
-            raise refused(scheduler, "job.array", f"'{part}' is no range of at most {_LARGEST} tasks")
+            raise refused(scheduler, "job.array", f"'{part}' is not a range of at most {_LARGEST} tasks")
     if limit and int(limit) == 0:
         raise refused(scheduler, "job.array", f"'{text}' lets no task run at a time")
     return Array(found, int(limit) if limit else None)
@@ -236,7 +236,7 @@ def node_list(job: JobSpec, scheduler: str) -> list[str]:
     checked(scheduler, "job.node_list", text, HOST_LIST, "write it as n1,n2 or n[1-4]")
     names = hosts(text)
     if any("[" in name or "]" in name for name in names) or not names or len(set(names)) != len(names):
-        why = f"'{text}' is no list of different hosts"
+        why = f"'{text}' is not a list of different hosts"
         raise refused(scheduler, "job.node_list", why, "write it as n1,n2 or n[1-4]")
     if len(names) > job.resources.nodes:
         why = f"'{text}' names {len(names)} nodes and the job has {job.resources.nodes}"

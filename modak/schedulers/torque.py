@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from modak import shell
+from modak.diagnostics import Key
 from modak.model.base import SchedulerName
 from modak.model.job import JobState
 from modak.schedulers import options as opt
@@ -79,7 +80,7 @@ class Torque(PBS):
         if o.export_environment:
             yield "-V"
         if o.exclusive:
-            hint = "ask for all cores of a node with 'cores_per_rank'"
+            hint = ("reserve all cores of a node with ", Key("job.cores_per_rank"))
             raise opt.refused(self._words, "job.exclusive", "it has no option for whole nodes", hint)
 
     def _resources(self, job: JobSpec) -> Iterator[str]:

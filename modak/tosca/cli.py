@@ -27,24 +27,31 @@ def validate(
     portability: Annotated[
         bool, typer.Option("--portability", help="Also report what other orchestrators and parsers reject.")
     ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print all diagnostics as a JSON list.")] = False,
 ) -> None:
     """Check a blueprint before anything runs; every error is reported with its file, line, node and property.
 
     The exit code depends on errors only.
     """
+    from modak.diagnostics import as_json
     from modak.errors import InputError
     from modak.tosca.notices import notices
     from modak.tosca.service import load
     from modak.tosca.validate import examine, read_inputs
 
-    found = examine(file, read_inputs(inputs) if inputs else None, profile)
-    for note in found.notes if portability else ():
-        print(f"{note} [not portable: {', '.join(note.tools)}]", file=sys.stderr)
-    if found.errors:
-        raise InputError("\n".join(map(str, found.errors)))
-    for notice in notices(load(file)):
+    findings = examine(file, read_inputs(inputs) if inputs else None, profile)
+    notes = findings.notes if portability else []
+    unused = [] if findings.errors else list(notices(load(file)))
+    if json:
+        print(as_json([*findings.errors, *(note.as_warning() for note in notes), *unused]))
+        raise typer.Exit(InputError.exit_code if findings.errors else 0)
+    for note in notes:
+        print(f"{note} [not portable: {', '.join(note.rejected_by)}]", file=sys.stderr)
+    if findings.errors:
+        raise InputError(findings.errors)
+    for notice in unused:
         print(notice, file=sys.stderr)
-    print(f"{file}: no fault found")
+    print(f"{file}: no problems found")
 
 
 @app.command()
@@ -75,7 +82,7 @@ def draw(
     """Draw what runs where and what waits for what, as Mermaid text or as SVG."""
     from modak.tosca import draw as pictures
 
-    service, values = _without_faults(file, inputs)
+    service, values = _checked(file, inputs)
     make: Callable[[Any], str] = pictures.svg if svg or (output and output.suffix == ".svg") else pictures.mermaid
     _write(output, make(pictures.picture(service, values)))
 
@@ -115,16 +122,16 @@ def create(
     print(write_blueprint(document, folder))
 
 
-def _without_faults(file: Path, inputs: Path | None) -> tuple[Any, dict[str, Any]]:
-    """Return the service and the inputs; InputError lists the faults."""
+def _checked(file: Path, inputs: Path | None) -> tuple[Any, dict[str, Any]]:
+    """Return the service and the inputs; InputError has the problems."""
     from modak.errors import InputError
     from modak.tosca.service import load
     from modak.tosca.validate import read_inputs
     from modak.tosca.validate import validate as check
 
     values = read_inputs(inputs) if inputs else None
-    if faults := check(file, values):
-        raise InputError("\n".join(map(str, faults)))
+    if diagnostics := check(file, values):
+        raise InputError(diagnostics)
     return load(file), values or {}
 
 

@@ -54,9 +54,11 @@ def _value(value: Any, schema: Schema, place: str) -> Any:
     elif schema.type == "scalar-unit.size":
         value = f"{value} B"
     if isinstance(value, Mapping) and len(value) == 1 and next(iter(value)) in FUNCTIONS:
-        raise InputError(f"{place}: TOSCA takes a mapping with '{next(iter(value))}' alone for a call of that function")
+        raise InputError(
+            f"TOSCA takes a mapping with '{next(iter(value))}' alone for a call of that function", key=place
+        )
     if value in ("", [], {}) and schema.optional:
-        raise InputError(f"{place}: TOSCA cannot tell an empty value from one that is not given: leave it out")
+        raise InputError("TOSCA cannot tell an empty value from one that is not given", key=place, hint="leave it out")
     return value
 
 
@@ -128,7 +130,7 @@ def write_blueprint(document: Path, folder: Path) -> Path:
         }
     )
     if len(set(names.values())) < len(names):
-        raise InputError(f"{document}: two files have one name, and xOpera copies all files into one folder")
+        raise InputError("two files have one name, and xOpera copies all files into one folder", source=document)
     text = as_yaml(compose(deployment.model_copy(update={"application": flat}), sorted(names.values())))
     try:
         folder.mkdir(parents=True)
@@ -139,9 +141,9 @@ def write_blueprint(document: Path, folder: Path) -> Path:
         blueprint = folder / f"{application.name}.yaml"
         blueprint.write_text(text)
     except FileExistsError:
-        raise InputError(f"{folder}: this folder is there already: name a new one") from None
+        raise InputError("this folder is there already", source=folder, hint="name a new one") from None
     except OSError as error:
-        raise InputError(f"{folder}: cannot be written: {error.strerror}") from None
+        raise InputError(f"cannot be written: {error.strerror}", source=folder) from None
     return blueprint
 
 

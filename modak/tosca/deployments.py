@@ -1,6 +1,5 @@
 """The deployments that a blueprint describes: its jobs with their targets, inputs resolved, as the models want them."""
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -8,18 +7,18 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from modak.documents.faults import sentences
-from modak.documents.reading import Location
+from modak.diagnostics import Diagnostic, Location
+from modak.documents.validation import problems
 from modak.errors import InputError
 from modak.model.application import Workload
 from modak.model.deployment import Deployment
 from modak.model.request import JobOptions
 from modak.model.target import Target
 from modak.tosca.library import RENAMED, application_properties, target_properties
+from modak.tosca.locations import SourceLocation
 from modak.tosca.preflight import rejections
 from modak.tosca.references import host_of, requirements_of, target_of
 from modak.tosca.service import Service
-from modak.tosca.spot import Fault, Spot
 from modak.tosca.translate import documents
 from modak.tosca.values import is_function
 
@@ -50,7 +49,7 @@ class Resolver:
             return _UNKNOWN if _UNKNOWN in items else items
         return value
 
-    def properties(self, template: Spot, only: str | None = None) -> dict[str, Any]:
+    def properties(self, template: SourceLocation, only: str | None = None) -> dict[str, Any]:
         """Return the properties of a node template with their defaults, or the one named ``only``.
 
         Those that cannot be told yet are absent.
@@ -88,7 +87,7 @@ class Resolver:
                 return pieces[index] if 0 <= index < len(pieces) else _UNKNOWN
         return _UNKNOWN
 
-    def _property(self, template: Spot, name: str) -> Any:
+    def _property(self, template: SourceLocation, name: str) -> Any:
         if (template.name, name) in self.path:
             return _UNKNOWN
         deeper = replace(self, path=(*self.path, (template.name, name)))
@@ -105,7 +104,7 @@ class Resolver:
         return _UNKNOWN if _UNKNOWN in values else delimiter.join(map(str, values))
 
 
-def jobs(service: Service) -> Iterator[tuple[Spot, Spot]]:
+def jobs(service: Service) -> Iterator[tuple[SourceLocation, SourceLocation]]:
     """Yield each node template that is a job, with the node template of the target that hosts it."""
     for template in service.templates().values():
         found = service.type_of(template)
@@ -114,7 +113,7 @@ def jobs(service: Service) -> Iterator[tuple[Spot, Spot]]:
             yield template, target
 
 
-def other_targets(service: Service, template: Spot) -> Iterator[tuple[Spot, Spot]]:
+def other_targets(service: Service, template: SourceLocation) -> Iterator[tuple[SourceLocation, SourceLocation]]:
     """Yield each requirement of a job that names another target that would do, with that target's node template."""
     templates = service.templates()
     for requirement in requirements_of(template):
@@ -123,7 +122,9 @@ def other_targets(service: Service, template: Spot) -> Iterator[tuple[Spot, Spot
             yield requirement, other
 
 
-def document_of(service: Service, inputs: Mapping[str, Any], template: Spot, target: Spot) -> dict[str, Any]:
+def document_of(
+    service: Service, inputs: Mapping[str, Any], template: SourceLocation, target: SourceLocation
+) -> dict[str, Any]:
     """Return the deployment document that a job of the blueprint stands for."""
     resolver = Resolver(service, inputs)
     own, where = resolver.properties(template), resolver.properties(target)
@@ -137,7 +138,7 @@ def document_of(service: Service, inputs: Mapping[str, Any], template: Spot, tar
     return documents({**application, "tosca_name": template.name}, described, own.get("request"), own.get("job"))
 
 
-def check_deployments(service: Service, inputs: Mapping[str, Any]) -> Iterator[Fault]:
+def check_deployments(service: Service, inputs: Mapping[str, Any]) -> Iterator[Diagnostic]:
     """Check every job of the blueprint against the models, and that its files are among its artifacts."""
     for template, host in jobs(service):
         names: set[str] = set()
@@ -148,45 +149,44 @@ def check_deployments(service: Service, inputs: Mapping[str, Any]) -> Iterator[F
                 if target is host:
                     yield from _preflight(service, template, host, found)
                 if found.target.name in names:
-                    yield requirement.fault(f"two targets have the name '{found.target.name}': give each its own")
+                    yield requirement.diagnostic(
+                        f"two targets have the name '{found.target.name}'", hint="give each its own"
+                    )
                 names.add(found.target.name)
         if names and not template.value.get("properties", {}).get("input_folders"):
             yield from _files(service, document_of(service, inputs, template, host), template)
 
 
-def _preflight(service: Service, template: Spot, host: Spot, deployment: Deployment) -> Iterator[Fault]:
+def _preflight(
+    service: Service, template: SourceLocation, host: SourceLocation, deployment: Deployment
+) -> Iterator[Diagnostic]:
     """Report what a Plan would reject; with other targets, one that cannot run the job is left out instead."""
     if any(other_targets(service, template)):
         deployment = deployment.model_copy(update={"job": JobOptions()})
-    for key, sentence in rejections(deployment):
-        yield _spot(template, host, tuple(key.split("."))).fault(sentence)
+    for diagnostic in rejections(deployment):
+        yield _spot(template, host, diagnostic.path).adopted(diagnostic)
 
 
-def _checked(service: Service, inputs: Mapping[str, Any], template: Spot, target: Spot) -> Deployment | list[Fault]:
+def _checked(
+    service: Service, inputs: Mapping[str, Any], template: SourceLocation, target: SourceLocation
+) -> Deployment | list[Diagnostic]:
     """Return the deployment of a job on a target, or what is wrong with it."""
     try:
         return Deployment.model_validate(document_of(service, inputs, template, target))
     except InputError as error:
-        place, _, sentence = str(error).partition(": ")
-        return [_spot(template, target, _location(place)).fault(sentence)]
+        return [_spot(template, target, _location(d.path)).adopted(d) for d in error.diagnostics]
     except ValidationError as error:
-        return list(_told(error, template, target))
+        return [_spot(template, target, where).adopted(d) for where, d in problems(error, Deployment)]
 
 
-def _told(error: ValidationError, template: Spot, target: Spot) -> Iterator[Fault]:
-    for location, _, sentence in sentences(error, Deployment):
-        yield _spot(template, target, location).fault(sentence)
+def _location(path: Location) -> Location:
+    """Return the location in the deployment document of the property that a translation names."""
+    if path[:1] in (("request",), ("job",)):
+        return path
+    return ("target" if path[:1] and path[0] in Target.model_fields else "application", *path)
 
 
-def _location(place: str) -> Location:
-    """Return the location in the deployment document of a property, from the place that a translation names."""
-    parts = [int(part) if part.isdigit() else part for part in re.split(r"[.\[\]]+", place) if part]
-    if parts[0] in ("request", "job"):
-        return tuple(parts)
-    return ("target" if parts[0] in Target.model_fields else "application", *parts)
-
-
-def _spot(template: Spot, target: Spot, location: Location) -> Spot:
+def _spot(template: SourceLocation, target: SourceLocation, location: Location) -> SourceLocation:
     """Return the part of the blueprint that a location in the deployment document comes from."""
     section, *rest = location or ("application",)
     spot = target if section == "target" else template
@@ -204,7 +204,7 @@ def _spot(template: Spot, target: Spot, location: Location) -> Spot:
     return spot
 
 
-def _files(service: Service, document: Mapping[str, Any], template: Spot) -> Iterator[Fault]:
+def _files(service: Service, document: Mapping[str, Any], template: SourceLocation) -> Iterator[Diagnostic]:
     application = document["application"]
     there = []
     for artifact in template.below("artifacts"):
@@ -215,4 +215,4 @@ def _files(service: Service, document: Mapping[str, Any], template: Spot) -> Ite
         if name is not None and PurePosixPath(name).parts[0] not in there:
             spot = _spot(template, template, ("application", key))
             known = f"; there are {', '.join(there)}" if there else ": it has none"
-            yield spot.fault(f"'{name}' is no artifact of '{template.name}'{known}")
+            yield spot.diagnostic(f"'{name}' is not an artifact of '{template.name}'{known}")

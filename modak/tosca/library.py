@@ -56,7 +56,7 @@ class Dumper(yaml.SafeDumper):
         super().increase_indent(flow, False)
 
     def represent_str(self, data: str) -> yaml.ScalarNode:
-        """A next-line character is a line break to YAML 1.1, which PyYAML writes as it is unless the text is quoted."""
+        """A next-line character is a line break in YAML 1.1, which PyYAML writes as it is unless the text is quoted."""
         if "\x85" in data:
             return self.represent_scalar("tag:yaml.org,2002:str", data, style='"')
         return super().represent_str(data)
@@ -72,7 +72,8 @@ def folder() -> Path:
         if (base / "tosca" / "blueprints" / FOLDER / NAME).is_file():
             return base / "tosca" / "blueprints" / FOLDER
     raise InputError(
-        f"the TOSCA type library is neither in {top}/ansible_collections/modak/deploy nor in {top}: install modak again"
+        f"the TOSCA type library is neither in {top}/ansible_collections/modak/deploy nor in {top}",
+        hint="install modak again",
     )
 
 
@@ -211,7 +212,7 @@ def generate(text: str, origin: str) -> str:
     def body(match: re.Match[str]) -> str:
         part = match["part"]
         if part not in PARTS:
-            raise InputError(f"{origin}: there is no generated part '{part}', only {', '.join(PARTS)}")
+            raise InputError(f"generated part '{part}' not found, only {', '.join(PARTS)}", source=origin)
         dumped = yaml.dump(PARTS[part](), Dumper=Dumper, sort_keys=False, width=110, allow_unicode=True)
         lines = "".join(match["indent"] + line if line.strip() else line for line in dumped.splitlines(keepends=True))
         return f"{match['indent']}# generated: {part}\n{lines}{match['indent']}# end of generated"

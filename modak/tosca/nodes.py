@@ -6,18 +6,19 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from modak.diagnostics import Diagnostic
+from modak.tosca.locations import SourceLocation
 from modak.tosca.operations import check_assigned, implementation_files
 from modak.tosca.profiles import OPERA, PUCCINI, TOSCA_PARSER, UNFURL
 from modak.tosca.references import Scope, requirements_of, taken_properties, target_of
 from modak.tosca.service import Service, Type, inside
-from modak.tosca.spot import Fault, Spot
 from modak.tosca.values import check_properties, missing, type_name
-from modak.util.text import nearest
+from modak.util.text import did_you_mean, nearest
 
 _RESERVED = ("SELF", "HOST", "SOURCE", "TARGET", "ORCHESTRATOR")
 
 
-def check_templates(service: Service) -> Iterator[Fault]:
+def check_templates(service: Service) -> Iterator[Diagnostic]:
     """Check all node templates."""
     for template in service.templates().values():
         yield from _name(template)
@@ -25,7 +26,9 @@ def check_templates(service: Service) -> Iterator[Fault]:
             continue
         found = service.type_of(template)
         if found is None:
-            yield template.at("type").fault(service.types.unknown("node_types", template.value["type"]))
+            yield template.at("type").diagnostic(
+                service.types.unknown("node_types", template.value["type"]), code="unknown-name"
+            )
             continue
         if service.types.is_whole(found):
             for check in _CHECKS:
@@ -33,52 +36,56 @@ def check_templates(service: Service) -> Iterator[Fault]:
     yield from _cycles(service)
 
 
-def _name(template: Spot) -> Iterator[Fault]:
+def _name(template: SourceLocation) -> Iterator[Diagnostic]:
     if template.name in _RESERVED:
-        yield template.fault(f"'{template.name}' has a meaning in functions: take another name")
+        yield template.diagnostic(f"'{template.name}' has a meaning in functions", hint="take another name")
     elif not re.fullmatch(r"[A-Za-z._][A-Za-z0-9._:-]*", template.name):
-        yield template.fault(
-            "Unfurl wants a name that begins with a letter, and has letters, digits and ._:- only", tools=UNFURL
+        yield template.diagnostic(
+            "Unfurl requires a name that begins with a letter, and has letters, digits and ._:- only",
+            tools=UNFURL,
+            code="not-portable",
         )
 
 
-def _properties(service: Service, template: Spot, found: Type) -> Iterator[Fault]:
+def _properties(service: Service, template: SourceLocation, found: Type) -> Iterator[Diagnostic]:
     definitions = service.types.collected(found, "properties")
     given = template.get("properties")
     if given:
         yield from check_properties(given, definitions, service.types, Scope(service, template.name))
     if given is None or isinstance(given.value, dict):
         for name in missing(given.value if given else {}, definitions):
-            yield (given or template).fault(f"the property '{name}' is missing")
+            yield (given or template).diagnostic(f"the property '{name}' is required", code="missing-key")
 
 
-def _attributes(service: Service, template: Spot, found: Type) -> Iterator[Fault]:
+def _attributes(service: Service, template: SourceLocation, found: Type) -> Iterator[Diagnostic]:
     if given := template.get("attributes"):
         definitions = service.types.collected(found, "attributes")
         scope = Scope(service, template.name)
         yield from check_properties(given, definitions, service.types, scope, what="attribute")
 
 
-def _capabilities(service: Service, template: Spot, found: Type) -> Iterator[Fault]:
+def _capabilities(service: Service, template: SourceLocation, found: Type) -> Iterator[Diagnostic]:
     known = service.types.collected(found, "capabilities")
     assigned = template.get("capabilities")
     for name, definition in known.items():
         if assigned is None or name not in assigned.value:
             for lacking in missing({}, _capability_properties(service, definition)):
-                sentence = f"the property '{lacking}' of the capability '{name}' is missing"
-                yield (assigned or template).fault(sentence)
+                sentence = f"the property '{lacking}' of the capability '{name}' is required"
+                yield (assigned or template).diagnostic(sentence)
     for spot in template.below("capabilities"):
         if spot.name not in known:
-            yield spot.fault(f"unknown capability{nearest(spot.name, list(known))}")
+            yield spot.diagnostic("unknown capability", hint=did_you_mean(spot.name, list(known)), code="unknown-key")
             continue
         definitions = _capability_properties(service, known[spot.name])
         given = spot.get("properties")
         for lacking in missing(given.value if given else {}, definitions):
-            yield (given or spot).fault(f"the property '{lacking}' is missing")
+            yield (given or spot).diagnostic(f"the property '{lacking}' is required", code="missing-key")
         if given:
             yield from check_properties(given, definitions, service.types, Scope(service, template.name))
         else:
-            yield spot.fault("the key 'properties' is missing, which tosca-parser wants", tools=TOSCA_PARSER)
+            yield spot.diagnostic(
+                "the key 'properties' is required by tosca-parser", tools=TOSCA_PARSER, code="missing-key"
+            )
 
 
 def _capability_properties(service: Service, definition: Any) -> dict[str, Any]:
@@ -88,24 +95,26 @@ def _capability_properties(service: Service, definition: Any) -> dict[str, Any]:
     return {**service.types.collected(kind, "properties"), **(added or {})}
 
 
-def _requirements(service: Service, template: Spot, found: Type) -> Iterator[Fault]:
+def _requirements(service: Service, template: SourceLocation, found: Type) -> Iterator[Diagnostic]:
     known = service.types.collected(found, "requirements")
     given = template.get("requirements")
     counted: Counter[str] = Counter()
     for spot in requirements_of(template):
         if spot.name not in known:
-            yield spot.fault(f"unknown requirement{nearest(spot.name, list(known))}")
+            yield spot.diagnostic("unknown requirement", hint=did_you_mean(spot.name, list(known)), code="unknown-key")
             continue
         counted[spot.name] += 1
         yield from _target(service, spot, known[spot.name])
         highest = _occurrences(known[spot.name])[1]
         if highest is not None and counted[spot.name] > highest:
             often = "once" if highest == 1 else f"{highest} times"
-            yield spot.fault(f"the requirement '{spot.name}' may be given {often} only")
+            yield spot.diagnostic(f"the requirement '{spot.name}' may be given {often} only")
     for name, definition in known.items():
         lowest = _occurrences(definition)[0]
         if counted[name] < lowest:
-            yield (given or template).fault(f"the requirement '{name}' is missing{_candidates(service, definition)}")
+            yield (given or template).diagnostic(
+                f"the requirement '{name}' is required{_candidates(service, definition)}", code="missing-key"
+            )
 
 
 def _occurrences(definition: Any) -> tuple[int, int | None]:
@@ -126,13 +135,17 @@ def _candidates(service: Service, definition: Any) -> str:
     return f": {' or '.join(fit)} would do" if fit else ""
 
 
-def _target(service: Service, spot: Spot, definition: Any) -> Iterator[Fault]:
+def _target(service: Service, spot: SourceLocation, definition: Any) -> Iterator[Diagnostic]:
     name, templates = target_of(spot), service.templates()
     if name is None:
-        yield spot.fault("must name the node template that meets it: xOpera does not look for one", tools=OPERA)
+        yield spot.diagnostic(
+            "must name the node template that meets it: xOpera does not look for one", tools=OPERA, code="not-portable"
+        )
         return
     if name not in templates:
-        yield spot.fault(f"there is no node template '{name}'{nearest(name, list(templates))}")
+        yield spot.diagnostic(
+            f"node template '{name}' not found", hint=did_you_mean(name, list(templates)), code="not-found"
+        )
         return
     yield from _relationship(service, spot, definition)
     found, types = service.type_of(templates[name]), service.types
@@ -142,34 +155,41 @@ def _target(service: Service, spot: Spot, definition: Any) -> Iterator[Fault]:
         return
     if wanted and not types.derives("node_types", found.name, wanted):
         hint = _candidates(service, definition)
-        yield spot.fault(f"'{name}' is of type {found.name}, but a {wanted} is wanted here{hint}")
+        yield spot.diagnostic(f"'{name}' is of type {found.name}, but a {wanted} is required{hint}", code="missing-key")
     elif capability and not any(
         types.derives("capability_types", d.get("type") if isinstance(d, dict) else d, capability)
         for d in types.collected(found, "capabilities").values()
     ):
-        yield spot.fault(f"'{name}' of type {found.name} has no capability of type {capability}")
+        yield spot.diagnostic(f"'{name}' of type {found.name} has no capability of type {capability}")
     named, has = spot.get("capability"), types.collected(found, "capabilities")
     if named and named.value not in has and types.find("capability_types", named.value) is None:
-        yield named.fault(f"'{name}' has no capability '{named.value}'{nearest(named.value, list(has))}")
+        yield named.diagnostic(f"'{name}' has no capability '{named.value}'", hint=did_you_mean(named.value, list(has)))
 
 
-def _relationship(service: Service, spot: Spot, definition: Any) -> Iterator[Fault]:
+def _relationship(service: Service, spot: SourceLocation, definition: Any) -> Iterator[Diagnostic]:
     given = spot.get("relationship")
     if given is None:
         return
     templates = {s.name: s.value for s in service.root.below("topology_template", "relationship_templates")}
     wanted = definition.get("relationship") if isinstance(definition, dict) else None
     if not isinstance(given.value, str) or service.types.find("relationship_types", given.value):
-        yield given.fault("xOpera takes the name of a relationship template only", tools=OPERA)
+        yield given.diagnostic(
+            "xOpera takes the name of a relationship template only", tools=OPERA, code="not-portable"
+        )
     elif given.value not in templates:
-        yield given.fault(f"there is no relationship template '{given.value}'{nearest(given.value, list(templates))}")
+        yield given.diagnostic(
+            f"relationship template '{given.value}' not found",
+            hint=did_you_mean(given.value, list(templates)),
+            code="not-found",
+        )
     elif wanted and not service.types.derives("relationship_types", templates[given.value].get("type"), wanted):
-        yield given.fault(
-            f"'{given.value}' is of type {templates[given.value].get('type')}, but a {wanted} is wanted here"
+        yield given.diagnostic(
+            f"'{given.value}' is of type {templates[given.value].get('type')}, but a {wanted} is required",
+            code="missing-key",
         )
 
 
-def _artifacts(service: Service, template: Spot, found: Type) -> Iterator[Fault]:
+def _artifacts(service: Service, template: SourceLocation, found: Type) -> Iterator[Diagnostic]:
     names: dict[str, str] = dict.fromkeys(_playbooks(service, found), "a playbook of its type")
     for spot in template.below("artifacts"):
         file = spot.get("file") if isinstance(spot.value, dict) else spot
@@ -178,24 +198,27 @@ def _artifacts(service: Service, template: Spot, found: Type) -> Iterator[Fault]
         yield from _artifact_type(service, spot, file)
         path, problem = inside(spot.document.path.parent, file.value, service.folder)
         if problem:
-            yield file.fault(f"'{file.value}' {problem}")
+            yield file.diagnostic(f"'{file.value}' {problem}")
         elif path.name in names:
-            yield file.fault(
+            yield file.diagnostic(
                 f"'{path.name}' is the name of {names[path.name]} already, and xOpera copies all files into one folder",
                 tools=OPERA,
+                code="not-portable",
             )
         names[path.name] = f"the artifact '{spot.name}'"
 
 
-def _artifact_type(service: Service, spot: Spot, file: Spot) -> Iterator[Fault]:
+def _artifact_type(service: Service, spot: SourceLocation, file: SourceLocation) -> Iterator[Diagnostic]:
     kind = spot.value.get("type") if isinstance(spot.value, dict) else "tosca.artifacts.File"
     if isinstance(spot.value, str):
-        yield spot.fault("Puccini wants a mapping with the keys 'type' and 'file' here", tools=PUCCINI)
+        yield spot.diagnostic(
+            "Puccini requires a mapping with the keys 'type' and 'file' here", tools=PUCCINI, code="not-portable"
+        )
     if kind is None:
         return
     found = service.types.find("artifact_types", kind)
     if found is None:
-        yield spot.at("type").fault(service.types.unknown("artifact_types", kind))
+        yield spot.at("type").diagnostic(service.types.unknown("artifact_types", kind), code="unknown-name")
         return
     ends = next((t.definition["file_ext"] for t in service.types.lineage(found) if "file_ext" in t.definition), None)
     if given := spot.get("properties") if isinstance(spot.value, dict) else None:
@@ -204,7 +227,7 @@ def _artifact_type(service: Service, spot: Spot, file: Spot) -> Iterator[Fault]:
     if isinstance(ends, list) and Path(file.value).suffix.lstrip(".") not in ends:
         strict = () if found.name.startswith("modak.") else PUCCINI
         sentence = f"'{file.value}' should end in .{' or .'.join(map(str, ends))} to be a {found.name}"
-        yield file.fault(sentence, tools=strict)
+        yield file.diagnostic(sentence, tools=strict, code="not-portable")
 
 
 def _playbooks(service: Service, found: Type) -> Iterator[str]:
@@ -216,24 +239,26 @@ def _playbooks(service: Service, found: Type) -> Iterator[str]:
                         yield Path(str(file.value)).name
 
 
-def _interfaces(service: Service, template: Spot, found: Type) -> Iterator[Fault]:
+def _interfaces(service: Service, template: SourceLocation, found: Type) -> Iterator[Diagnostic]:
     known = service.types.operations(found)
     yield from _inputs_missing(service, template, found)
     for interface in template.below("interfaces"):
         if interface.name not in known:
-            yield interface.fault(f"unknown interface{nearest(interface.name, list(known))}")
+            yield interface.diagnostic(
+                "unknown interface", hint=did_you_mean(interface.name, list(known)), code="unknown-key"
+            )
             continue
         for operation in interface.below("operations"):
             if operation.name not in known[interface.name]:
                 operations = sorted(known[interface.name])
                 hint = nearest(operation.name, operations) or f"; there are {', '.join(operations)}"
-                yield operation.fault(f"unknown operation{hint}")
+                yield operation.diagnostic(f"unknown operation{hint}", code="unknown-key")
             else:
                 known_inputs = known[interface.name][operation.name]
                 yield from check_assigned(service, operation, known_inputs, Scope(service, template.name))
 
 
-def _inputs_missing(service: Service, template: Spot, found: Type) -> Iterator[Fault]:
+def _inputs_missing(service: Service, template: SourceLocation, found: Type) -> Iterator[Diagnostic]:
     """Check that the operations which have an implementation get every input that they require."""
     interfaces = template.get("interfaces")
     for interface, operations in service.types.required_inputs(found).items():
@@ -247,11 +272,11 @@ def _inputs_missing(service: Service, template: Spot, found: Type) -> Iterator[F
             if there is not None and isinstance(there.value, dict):
                 given |= set(there.value.get("inputs") or ())
             for name in sorted(required - given):
-                sentence = f"the input '{name}' of the operation {interface}.{operation} is missing"
-                yield (there or interfaces or template).fault(sentence)
+                sentence = f"the input '{name}' of the operation {interface}.{operation} is required"
+                yield (there or interfaces or template).diagnostic(sentence)
 
 
-_CHECKS: tuple[Callable[[Service, Spot, Type], Iterator[Fault]], ...] = (
+_CHECKS: tuple[Callable[[Service, SourceLocation, Type], Iterator[Diagnostic]], ...] = (
     _properties,
     _attributes,
     _capabilities,
@@ -261,9 +286,9 @@ _CHECKS: tuple[Callable[[Service, Spot, Type], Iterator[Fault]], ...] = (
 )
 
 
-def _cycles(service: Service) -> Iterator[Fault]:
-    waits: dict[str, list[tuple[Spot, str]]] = {}
-    takes: dict[str, list[tuple[Spot, str]]] = {}
+def _cycles(service: Service) -> Iterator[Diagnostic]:
+    waits: dict[str, list[tuple[SourceLocation, str]]] = {}
+    takes: dict[str, list[tuple[SourceLocation, str]]] = {}
     for name, template in service.templates().items():
         waits[name] = [(spot, target_of(spot) or "") for spot in requirements_of(template)]
         for spot in template.below("properties"):
@@ -272,15 +297,15 @@ def _cycles(service: Service) -> Iterator[Fault]:
     yield from _rings(takes, "the properties take their values from each other")
 
 
-def _rings(edges: Mapping[str, list[tuple[Spot, str]]], sentence: str) -> Iterator[Fault]:
+def _rings(edges: Mapping[str, list[tuple[SourceLocation, str]]], sentence: str) -> Iterator[Diagnostic]:
     """Yield a fault for each way along ``edges`` that comes back, told at its last part."""
     done: set[str] = set()
 
-    def walk(name: str, path: tuple[str, ...]) -> Iterator[Fault]:
+    def walk(name: str, path: tuple[str, ...]) -> Iterator[Diagnostic]:
         for spot, target in edges.get(name, []):
             if target in path:
                 ring = " -> ".join([*path[path.index(target) :], target])
-                yield spot.fault(f"{sentence}: {ring}")
+                yield spot.diagnostic(f"{sentence}: {ring}")
             elif target not in done:
                 yield from walk(target, (*path, target))
         done.add(name)

@@ -1,23 +1,23 @@
-"""What is worth knowing of a blueprint and is no fault."""
+"""Warnings about a blueprint: what is accepted and not used."""
 
 from collections.abc import Iterator
 
+from modak.diagnostics import Diagnostic
 from modak.tosca.service import Service
 from modak.tosca.sodalite_types import JOB, UNUSED, UNUSED_INPUTS
-from modak.tosca.spot import Fault
 
 _NOT_USED = "it is accepted and not used"
 
 
-def notices(service: Service) -> Iterator[Fault]:
+def notices(service: Service) -> Iterator[Diagnostic]:
     """Yield what is accepted and has no effect."""
     is_of_sodalite = False
     for template in service.templates().values():
-        found = service.type_of(template)
-        is_of_sodalite |= found is not None and found.name == JOB
-        for spot in template.below("properties"):
-            if found is not None and spot.name in UNUSED.get(found.name, ()):
-                yield spot.fault(_NOT_USED)
-    for spot in service.root.below("topology_template", "inputs") if is_of_sodalite else ():
-        if spot.name in UNUSED_INPUTS:
-            yield spot.fault(_NOT_USED)
+        node_type = service.type_of(template)
+        is_of_sodalite |= node_type is not None and node_type.name == JOB
+        for element in template.below("properties"):
+            if node_type is not None and element.name in UNUSED.get(node_type.name, ()):
+                yield element.diagnostic(_NOT_USED, code="not-used").as_warning()
+    for element in service.root.below("topology_template", "inputs") if is_of_sodalite else ():
+        if element.name in UNUSED_INPUTS:
+            yield element.diagnostic(_NOT_USED, code="not-used").as_warning()

@@ -2,16 +2,17 @@
 
 from collections.abc import Collection, Iterator
 
-from modak.documents.faults import shown
+from modak.diagnostics import Diagnostic
+from modak.documents.validation import shown
+from modak.tosca.locations import SourceLocation
 from modak.tosca.references import Scope, calls_in
 from modak.tosca.service import Service, inside
-from modak.tosca.spot import Fault, Spot
-from modak.util.text import nearest
+from modak.util.text import did_you_mean
 
 _HOSTS = ("SELF", "HOST", "ORCHESTRATOR", "SOURCE", "TARGET")
 
 
-def implementation_files(operation: Spot) -> Iterator[Spot]:
+def implementation_files(operation: SourceLocation) -> Iterator[SourceLocation]:
     """Yield the files that carry out an operation: its primary and its dependencies."""
     given = operation.get("implementation") if isinstance(operation.value, dict) else operation
     if given is None:
@@ -26,23 +27,23 @@ def implementation_files(operation: Spot) -> Iterator[Spot]:
             yield file
 
 
-def check_implementation(service: Service, operation: Spot) -> Iterator[Fault]:
+def check_implementation(service: Service, operation: SourceLocation) -> Iterator[Diagnostic]:
     """Check that the files that carry out an operation are there."""
     for file in implementation_files(operation):
         _, problem = inside(file.document.path.parent, file.value, service.folder)
         if problem:
-            yield file.fault(f"the playbook '{file.value}' {problem}")
+            yield file.diagnostic(f"the playbook '{file.value}' {problem}")
     if isinstance(operation.value, dict) and (host := next(_hosts(operation), None)):
-        yield host.fault(f"must be one of {', '.join(_HOSTS)}, not {shown(host.value)}")
+        yield host.diagnostic(f"must be one of {', '.join(_HOSTS)}, not {shown(host.value)}", code="wrong-type")
 
 
-def _hosts(operation: Spot) -> Iterator[Spot]:
+def _hosts(operation: SourceLocation) -> Iterator[SourceLocation]:
     yield from (
         spot for spot in operation.below("implementation") if spot.name == "operation_host" and spot.value not in _HOSTS
     )
 
 
-def check_declared(service: Service, operation: Spot, scope: Scope) -> Iterator[Fault]:
+def check_declared(service: Service, operation: SourceLocation, scope: Scope) -> Iterator[Diagnostic]:
     """Check an operation of a type: its files, the functions in its inputs, the attributes that its outputs go to."""
     yield from check_implementation(service, operation)
     yield from check_calls(operation, scope)
@@ -50,16 +51,18 @@ def check_declared(service: Service, operation: Spot, scope: Scope) -> Iterator[
         yield from scope.attribute(output)
 
 
-def check_assigned(service: Service, operation: Spot, inputs: Collection[str], scope: Scope) -> Iterator[Fault]:
+def check_assigned(
+    service: Service, operation: SourceLocation, inputs: Collection[str], scope: Scope
+) -> Iterator[Diagnostic]:
     """Check an operation of a node template, whose type declares its ``inputs``."""
     yield from check_implementation(service, operation)
     yield from check_calls(operation, scope)
     for spot in operation.below("inputs"):
         if spot.name not in inputs:
-            yield spot.fault(f"the type declares no such input{nearest(spot.name, list(inputs))}")
+            yield spot.diagnostic("the type declares no such input", hint=did_you_mean(spot.name, list(inputs)))
 
 
-def check_calls(holder: Spot, scope: Scope) -> Iterator[Fault]:
+def check_calls(holder: SourceLocation, scope: Scope) -> Iterator[Diagnostic]:
     """Check the functions in the inputs of an interface or operation."""
     for spot in holder.below("inputs"):
         for call in calls_in(spot):

@@ -9,9 +9,9 @@ from pathlib import Path
 from modak import __version__
 from modak.errors import InputError
 from modak.tosca import library
+from modak.tosca.locations import SourceLocation
 from modak.tosca.operations import implementation_files
 from modak.tosca.service import Service, inside, load
-from modak.tosca.spot import Spot
 from modak.tosca.validate import validate
 
 META = "TOSCA-Metadata/TOSCA.meta"
@@ -38,7 +38,7 @@ def files_of(service: Service) -> list[Path]:
     return sorted(needed)
 
 
-def _named(service: Service, folder: Path, operation: Spot) -> Iterator[Path]:
+def _named(service: Service, folder: Path, operation: SourceLocation) -> Iterator[Path]:
     for file in implementation_files(operation):
         yield from _below(inside(folder, str(file.value), service.folder)[0])
 
@@ -98,13 +98,13 @@ def start_from(name: str, folder: Path) -> Path:
     """
     known = shipped()
     if name not in known:
-        raise InputError(f"there is no blueprint '{name}': there are {', '.join(known)}")
+        raise InputError(f"blueprint '{name}' not found: there are {', '.join(known)}")
     service = load(known[name])
     copies = {path: folder / path.relative_to(service.folder) for path in files_of(service)}
     copies |= {path: folder / path.relative_to(service.folder) for path in _below(library.folder())}
     for source, target in copies.items():
         if target.exists() and target.read_bytes() != source.read_bytes():
-            raise InputError(f"{target}: there is another file of this name: choose an empty folder")
+            raise InputError(f"{target}: there is another file of this name", hint="choose an empty folder")
     for source, target in copies.items():
         try:
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -2,16 +2,17 @@
 
 from collections.abc import Iterator
 
+from modak.diagnostics import Diagnostic
+from modak.tosca.locations import SourceLocation
 from modak.tosca.profiles import PUCCINI
 from modak.tosca.references import requirements_of
 from modak.tosca.service import KINDS, Service
-from modak.tosca.spot import Fault, Spot
 
 _KEYS = ("derived_from", "type", "node", "capability", "relationship")
 """Keys below which the name of a type stands."""
 
 
-def check_portability(service: Service) -> Iterator[Fault]:
+def check_portability(service: Service) -> Iterator[Diagnostic]:
     """Yield what one of the tools rejects although TOSCA 1.3 permits it, and no other check covers."""
     for found in service.types.own():
         if found.spot is not None:
@@ -23,21 +24,23 @@ def check_portability(service: Service) -> Iterator[Fault]:
         yield from _host_first(service, template)
 
 
-def _types_unknown(service: Service, spot: Spot) -> Iterator[Fault]:
+def _types_unknown(service: Service, spot: SourceLocation) -> Iterator[Diagnostic]:
     """Report names of standard types that a tool lacks, wherever they stand in a definition or template."""
     if spot.name in _KEYS and isinstance(spot.value, str):
         for kind in KINDS:
             found = service.types.find(kind, spot.value)
             if found is not None and found.unknown_to:
-                yield spot.fault(
-                    f"{' and '.join(found.unknown_to)} does not know '{found.name}'", tools=found.unknown_to
+                yield spot.diagnostic(
+                    f"{' and '.join(found.unknown_to)} does not support '{found.name}'",
+                    tools=found.unknown_to,
+                    code="not-portable",
                 )
     for inner in spot.items():
         if inner.name not in ("default", "value"):
             yield from _types_unknown(service, inner)
 
 
-def _host_first(service: Service, template: Spot) -> Iterator[Fault]:
+def _host_first(service: Service, template: SourceLocation) -> Iterator[Diagnostic]:
     """Puccini goes through a node's requirements for its host, and fails at a relationship type without metadata."""
     lineage = service.types.lineage(service.type_of(template))
     if not any("'HOST'" in repr(ancestor.definition.get("interfaces")) for ancestor in lineage):
@@ -46,7 +49,12 @@ def _host_first(service: Service, template: Spot) -> Iterator[Fault]:
     before: list[str] = []
     for spot in requirements_of(template):
         if spot.name == "host" and before:
-            yield spot.fault(f"Puccini does not find the host behind '{before[0]}': put 'host' first", tools=PUCCINI)
+            yield spot.diagnostic(
+                f"Puccini does not find the host behind '{before[0]}'",
+                hint="put 'host' first",
+                tools=PUCCINI,
+                code="not-portable",
+            )
         definition = known.get(spot.name)
         kind = definition.get("relationship") if isinstance(definition, dict) else None
         found = service.types.find("relationship_types", kind)

@@ -1,9 +1,10 @@
 """What a Plan would reject although the blueprint alone shows it: names, paths, limits of the target described."""
 
-import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from modak.catalogue.catalogue import load_catalogue
+from modak.diagnostics import Diagnostic, Location
 from modak.errors import ModakError
 from modak.jobs.results import declared_outputs
 from modak.model.deployment import Deployment
@@ -13,26 +14,15 @@ from modak.model.target import Facts
 from modak.optimiser.candidates import check_names
 from modak.optimiser.resources import resources_of
 
-_KEYED = re.compile(r"(?P<key>(?:application|target|request|job)(?:\.\w+)*):? (?P<sentence>.*)", re.DOTALL)
 
-
-def rejections(deployment: Deployment) -> Iterator[tuple[str, str]]:
-    """Yield the key and the sentence of each error, the key as in a deployment document."""
-    for check, key in _CHECKS:
+def rejections(deployment: Deployment) -> Iterator[Diagnostic]:
+    """Yield each error, its path as in a deployment document."""
+    for check, path in _CHECKS:
         try:
             check(deployment)
         except ModakError as error:
-            match = _KEYED.fullmatch(str(error))
-            key, sentence = (match["key"], match["sentence"]) if match else (key, str(error))
-            yield (_lever_key(deployment, sentence) if key == "request" else key), sentence
-
-
-def _lever_key(deployment: Deployment, sentence: str) -> str:
-    """Return the key of the request whose list holds the lever that a sentence quotes."""
-    for key in ("require_levers", "forbid_levers"):
-        if any(f"'{name}'" in sentence for name in getattr(deployment.request, key)):
-            return f"request.{key}"
-    return "request"
+            for diagnostic in error.diagnostics:
+                yield diagnostic if diagnostic.path else replace(diagnostic, path=path)
 
 
 def _outputs(deployment: Deployment) -> None:
@@ -57,9 +47,9 @@ def _resources(deployment: Deployment) -> None:
     resources_of(deployment, node, partition)
 
 
-_CHECKS: tuple[tuple[Callable[[Deployment], None], str], ...] = (
-    (_outputs, "application.outputs"),
-    (_image, "application.image"),
-    (_levers, "request"),
-    (_resources, "job"),
+_CHECKS: tuple[tuple[Callable[[Deployment], None], Location], ...] = (
+    (_outputs, ("application", "outputs")),
+    (_image, ("application", "image")),
+    (_levers, ("request",)),
+    (_resources, ("job",)),
 )

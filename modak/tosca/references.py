@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from modak.documents.faults import shown
+from modak.diagnostics import Diagnostic
+from modak.documents.validation import shown
+from modak.tosca.locations import SourceLocation
 from modak.tosca.profiles import OPERA, PORTABLE, PUCCINI, UNFURL
 from modak.tosca.service import Service, Type
-from modak.tosca.spot import Fault, Spot
 from modak.tosca.values import FUNCTIONS, PRIMITIVES, is_function, primitive_of, type_name
-from modak.util.text import nearest
+from modak.util.text import did_you_mean, nearest
 
 _NO_RELATIONSHIPS = ("tosca-parser", "unfurl", "puccini")
 _OF_EVERY_NODE = ("tosca_id", "tosca_name", "state")
@@ -24,12 +25,12 @@ class Scope:
     own: Type | None = None
     """The type; of what else there will be, a type knows nothing."""
 
-    def __call__(self, spot: Spot, wanted: str) -> Iterator[Fault]:
+    def __call__(self, spot: SourceLocation, wanted: str) -> Iterator[Diagnostic]:
         """Yield what is wrong with the call at ``spot``, which must give a ``wanted``; any type will do when empty."""
         ((function, argument),) = spot.value.items()
         call = spot.at(function)
         if function not in ("concat", "join", "token") and not _is_path(argument):
-            yield call.fault(f"must be a name or a list of names, not {shown(argument)}")
+            yield call.diagnostic(f"must be a name or a list of names, not {shown(argument)}", code="wrong-type")
             return
         match function:
             case "get_input":
@@ -41,27 +42,31 @@ class Scope:
             case "concat":
                 yield from self._parts(call, call if isinstance(argument, list) else None, "a list of texts")
             case "join":
-                yield spot.fault("tosca-parser knows no join: write concat", tools=PORTABLE)
+                yield spot.diagnostic(
+                    "tosca-parser does not support join", hint="write concat", tools=PORTABLE, code="not-portable"
+                )
                 whole = isinstance(argument, list) and 1 <= len(argument) <= 2 and isinstance(argument[0], list)
                 yield from self._parts(call, call.at(0) if whole else None, "a list of texts and a delimiter")
             case "token":
                 yield from self._token(call)
         if function in ("concat", "join", "token") and wanted not in ("", "string"):
-            yield spot.fault(f"the function {function} gives text, but the type here is {wanted}")
+            yield spot.diagnostic(f"the function {function} gives text, but the type here is {wanted}")
 
-    def _input(self, call: Spot, wanted: str) -> Iterator[Fault]:
+    def _input(self, call: SourceLocation, wanted: str) -> Iterator[Diagnostic]:
         name, *inner = call.value if isinstance(call.value, list) else [call.value]
         inputs = {spot.name: spot.value for spot in self.service.root.below("topology_template", "inputs")}
         if name not in inputs:
-            yield call.fault(f"there is no input '{name}'{nearest(name, list(inputs))}")
+            yield call.diagnostic(f"input '{name}' not found", hint=did_you_mean(name, list(inputs)), code="not-found")
         elif inner:
             sentence = f"xOpera cannot look inside the input '{name}': leave out what follows its name"
-            yield call.fault(sentence, tools=OPERA + PUCCINI)
+            yield call.diagnostic(sentence, tools=OPERA + PUCCINI, code="not-portable")
         elif wanted and isinstance(inputs[name], dict):
             given = type_name(inputs[name])
             is_known = given in PRIMITIVES or self.service.types.find("data_types", given)
             if is_known and not self._fits(given, wanted):
-                yield call.fault(f"the input '{name}' is of type {given}, but the type here is {wanted}")
+                yield call.diagnostic(
+                    f"the input '{name}' is of type {given}, but the type here is {wanted}", code="wrong-type"
+                )
 
     def _fits(self, given: str, wanted: str) -> bool:
         """Tell whether a value of one type is also one of another; only simple types are compared by what they are."""
@@ -69,7 +74,7 @@ class Scope:
         bases = [primitive_of(name, types) or name for name in (given, wanted)]
         return bases[0] == bases[1] or bases == ["integer", "float"] or types.derives("data_types", given, wanted)
 
-    def _template(self, call: Spot) -> tuple[Spot | None, str | None]:
+    def _template(self, call: SourceLocation) -> tuple[SourceLocation | None, str | None]:
         """Return the node template that a call's first argument names, and what is wrong with it."""
         entity, templates = call.value[0], self.service.templates()
         if self.own is not None:
@@ -89,33 +94,37 @@ class Scope:
         if entity in relationships:
             return relationships[entity], None
         if not isinstance(entity, str) or entity not in templates:
-            return None, f"there is no node template {shown(entity)}{nearest(str(entity), list(templates))}"
+            return None, f"node template {shown(entity)} not found{nearest(str(entity), list(templates))}"
         return templates[entity], None
 
-    def _member(self, call: Spot, function: str, wanted: str) -> Iterator[Fault]:
+    def _member(self, call: SourceLocation, function: str, wanted: str) -> Iterator[Diagnostic]:
         if not isinstance(call.value, list) or len(call.value) < 2:
-            yield call.fault("must be a list of a node template and a name")
+            yield call.diagnostic("must be a list of a node template and a name", code="wrong-type")
             return
         template, problem = self._template(call)
         if problem:
-            yield call.fault(problem)
+            yield call.diagnostic(problem)
         if self._is_relationship(template):
-            yield call.fault("xOpera alone takes values of relationship templates", tools=_NO_RELATIONSHIPS)
+            yield call.diagnostic(
+                "xOpera alone takes values of relationship templates", tools=_NO_RELATIONSHIPS, code="not-portable"
+            )
         holder = self.own if call.value[0] == "SELF" and self.own else self._type_of(template)
         if holder is not None and self.service.types.is_whole(holder):
             yield from self._of_type(call, function, wanted, holder, template)
 
     @staticmethod
-    def _is_relationship(template: Spot | None) -> bool:
+    def _is_relationship(template: SourceLocation | None) -> bool:
         return template is not None and template.location[-2:-1] == ("relationship_templates",)
 
-    def _type_of(self, template: Spot | None) -> Type | None:
+    def _type_of(self, template: SourceLocation | None) -> Type | None:
         """Return the type of a node or relationship template."""
         if template is not None and self._is_relationship(template):
             return self.service.types.find("relationship_types", template.value.get("type"))
         return self.service.type_of(template)
 
-    def _of_type(self, call: Spot, function: str, wanted: str, holder: Type, template: Spot | None) -> Iterator[Fault]:
+    def _of_type(
+        self, call: SourceLocation, function: str, wanted: str, holder: Type, template: SourceLocation | None
+    ) -> Iterator[Diagnostic]:
         name, *inner = call.value[1:]
         what = "attribute" if function == "get_attribute" else "property"
         known = self._members(holder, function)
@@ -133,13 +142,18 @@ class Scope:
                 hint = ": it is an attribute, so write get_attribute"
             if not hint and function == "get_attribute":
                 hint = f"; there are {', '.join(types.collected(holder, 'attributes'))}"
-            yield call.fault(f"'{template.name if template else holder.name}' has no {what} {shown(name)}{hint}")
+            yield call.diagnostic(f"'{template.name if template else holder.name}' has no {what} {shown(name)}{hint}")
         elif inner:
             sentence = f"xOpera cannot look inside the {what} '{name}': leave out what follows its name"
             # Puccini looks for the key among those of the attribute's data type.
-            yield call.fault(sentence, tools=OPERA + PUCCINI if function == "get_attribute" else OPERA)
+            yield call.diagnostic(
+                sentence, tools=OPERA + PUCCINI if function == "get_attribute" else OPERA, code="not-portable"
+            )
         elif wanted and not self._fits(type_name(known[name]), wanted):
-            yield call.fault(f"the {what} '{name}' is of type {type_name(known[name])}, but the type here is {wanted}")
+            yield call.diagnostic(
+                f"the {what} '{name}' is of type {type_name(known[name])}, but the type here is {wanted}",
+                code="wrong-type",
+            )
 
     def _members(self, holder: Type, function: str) -> dict[str, Any]:
         """Return the definitions of what a function can take from a node or relationship of a type."""
@@ -149,7 +163,7 @@ class Scope:
             known = {**known, **types.collected(holder, "attributes"), **dict.fromkeys(_OF_EVERY_NODE, "string")}
         return known
 
-    def _of_capability(self, call: Spot, function: str, definition: Any) -> Iterator[Fault]:
+    def _of_capability(self, call: SourceLocation, function: str, definition: Any) -> Iterator[Diagnostic]:
         kind = self.service.types.find("capability_types", type_name(definition))
         what = "attribute" if function == "get_attribute" else "property"
         known = self._members(kind, function) if kind else {}
@@ -159,14 +173,18 @@ class Scope:
         _, capability, name, *_ = call.value
         if kind is not None and name not in known:
             hint = nearest(str(name), list(known))
-            yield call.fault(f"the capability '{capability}' has no {what} {shown(name)}{hint}")
+            yield call.diagnostic(f"the capability '{capability}' has no {what} {shown(name)}{hint}")
 
-    def _of_requirement(self, call: Spot, function: str, template: Spot | None) -> Iterator[Fault]:
+    def _of_requirement(
+        self, call: SourceLocation, function: str, template: SourceLocation | None
+    ) -> Iterator[Diagnostic]:
         """Check what is taken from the node that meets a requirement; in a type nobody knows which that will be."""
         _, requirement, name, *_ = call.value
-        yield call.fault(
-            f"'{requirement}' is a requirement, which Puccini does not follow; name the node template in its place",
+        yield call.diagnostic(
+            f"'{requirement}' is a requirement, which Puccini does not follow",
+            hint="name the node template in its place",
             tools=PUCCINI if self.own is None else PUCCINI + UNFURL,
+            code="not-portable",
         )
         met = [r for r in requirements_of(template) if r.name == requirement] if template else []
         holder = self.service.type_of(self.service.templates().get(target_of(met[0]) or "")) if met else None
@@ -176,56 +194,69 @@ class Scope:
         known |= self.service.types.collected(holder, "capabilities")
         if name not in known:
             what = "attribute" if function == "get_attribute" else "property"
-            yield call.fault(f"'{target_of(met[0])}' has no {what} {shown(name)}{nearest(str(name), list(known))}")
+            yield call.diagnostic(
+                f"'{target_of(met[0])}' has no {what} {shown(name)}", hint=did_you_mean(str(name), list(known))
+            )
 
-    def attribute(self, spot: Spot) -> Iterator[Fault]:
+    def attribute(self, spot: SourceLocation) -> Iterator[Diagnostic]:
         """Check that a type has the attribute of its own that an operation's output goes to."""
         path = spot.value
         ends = ("SOURCE", "TARGET") if self.own and self.own.kind == "relationship_types" else ()
         if _is_path(path) and path[0] not in ("SELF", *ends):
-            yield spot.fault(f"must begin with {' or '.join(('SELF', *ends))}, not {shown(path[0])}")
+            yield spot.diagnostic(
+                f"must begin with {' or '.join(('SELF', *ends))}, not {shown(path[0])}", code="wrong-type"
+            )
         if self.own is None or not _is_path(path) or path[0] != "SELF" or not self.service.types.is_whole(self.own):
             return
         known = list(self.service.types.collected(self.own, "attributes"))
         if len(path) < 2 or path[1] not in known:
-            yield spot.fault(f"'{self.own.name}' has no attribute {shown(path[-1])}{nearest(str(path[-1]), known)}")
+            yield spot.diagnostic(
+                f"'{self.own.name}' has no attribute {shown(path[-1])}", hint=did_you_mean(str(path[-1]), known)
+            )
 
-    def _artifact(self, call: Spot) -> Iterator[Fault]:
+    def _artifact(self, call: SourceLocation) -> Iterator[Diagnostic]:
         if not isinstance(call.value, list) or len(call.value) < 2:
-            yield call.fault("must be a list of SELF and the name of an artifact")
+            yield call.diagnostic("must be a list of SELF and the name of an artifact", code="wrong-type")
             return
         if self.own is not None:
             return
         template = self.service.templates().get(self.node or "")
         if call.value[0] != "SELF" or template is None:
-            yield call.fault("xOpera knows the artifacts of SELF only")
+            yield call.diagnostic("xOpera supports the artifacts of SELF only")
             return
         artifacts = [spot.name for spot in template.below("artifacts")]
         artifacts += self.service.types.collected(self.service.type_of(template), "artifacts")
         name = call.value[1]
         if name not in artifacts:
-            yield call.fault(f"'{template.name}' has no artifact {shown(name)}{nearest(str(name), artifacts)}")
+            yield call.diagnostic(
+                f"'{template.name}' has no artifact {shown(name)}", hint=did_you_mean(str(name), artifacts)
+            )
 
-    def _parts(self, call: Spot, parts: Spot | None, words: str) -> Iterator[Fault]:
+    def _parts(self, call: SourceLocation, parts: SourceLocation | None, words: str) -> Iterator[Diagnostic]:
         if parts is None:
-            yield call.fault(f"must be {words}")
+            yield call.diagnostic(f"must be {words}", code="wrong-type")
             return
         for part in parts.items():
             if is_function(part.value):
                 yield from self(part, "string")
             elif not isinstance(part.value, str):
-                yield part.fault(
-                    f"must be text or one of the functions {', '.join(FUNCTIONS)}, not {shown(part.value)}"
+                yield part.diagnostic(
+                    f"must be text or one of the functions {', '.join(FUNCTIONS)}, not {shown(part.value)}",
+                    code="wrong-type",
                 )
 
-    def _token(self, call: Spot) -> Iterator[Fault]:
+    def _token(self, call: SourceLocation) -> Iterator[Diagnostic]:
         match call.value:
             case [text, str(), int()]:
                 if is_function(text):
-                    yield call.at(0).fault("xOpera takes no function inside token", tools=OPERA)
+                    yield call.at(0).diagnostic(
+                        "xOpera takes no function inside token", tools=OPERA, code="not-portable"
+                    )
                     yield from self(call.at(0), "string")
             case _:
-                yield call.fault("must be a list of a text, the characters that part it, and a number")
+                yield call.diagnostic(
+                    "must be a list of a text, the characters that part it, and a number", code="wrong-type"
+                )
 
 
 def _is_path(argument: Any) -> bool:
@@ -239,7 +270,7 @@ def _is_path(argument: Any) -> bool:
     )
 
 
-def calls_in(spot: Spot) -> Iterator[Spot]:
+def calls_in(spot: SourceLocation) -> Iterator[SourceLocation]:
     """Yield every call of a function that is or stands in a value."""
     if is_function(spot.value):
         yield spot
@@ -247,7 +278,9 @@ def calls_in(spot: Spot) -> Iterator[Spot]:
         yield from calls_in(part)
 
 
-def taken_properties(service: Service, template: Spot, spot: Spot) -> Iterator[tuple[Spot, str]]:
+def taken_properties(
+    service: Service, template: SourceLocation, spot: SourceLocation
+) -> Iterator[tuple[SourceLocation, str]]:
     """Yield each call in a value of a node template that takes a property, and which, as node and name."""
     for call in calls_in(spot):
         argument = call.value.get("get_property")
@@ -257,7 +290,7 @@ def taken_properties(service: Service, template: Spot, spot: Spot) -> Iterator[t
             yield call, f"{holder}.{argument[1]}"
 
 
-def host_of(service: Service, template: Spot | None) -> Spot | None:
+def host_of(service: Service, template: SourceLocation | None) -> SourceLocation | None:
     """Return the node template that hosts another: the target of its requirement ``host``."""
     if template is None:
         return None
@@ -267,14 +300,14 @@ def host_of(service: Service, template: Spot | None) -> Spot | None:
     return None
 
 
-def requirements_of(template: Spot) -> Iterator[Spot]:
+def requirements_of(template: SourceLocation) -> Iterator[SourceLocation]:
     """Yield the requirements of a node template, each named by its requirement; malformed ones are left out."""
     for item in template.below("requirements"):
         if isinstance(item.value, dict) and len(item.value) == 1:
             yield item.at(next(iter(item.value)))
 
 
-def target_of(requirement: Spot) -> str | None:
+def target_of(requirement: SourceLocation) -> str | None:
     """Return the name of the node template that a requirement names."""
     node = requirement.value.get("node") if isinstance(requirement.value, dict) else requirement.value
     return node if isinstance(node, str) else None

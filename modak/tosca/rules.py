@@ -3,17 +3,18 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from modak.diagnostics import Diagnostic
 from modak.errors import InputError
 from modak.model.request import JobOptions, Request
 from modak.tosca.deployments import Resolver, jobs
+from modak.tosca.locations import SourceLocation
 from modak.tosca.service import Service
-from modak.tosca.spot import Fault, Spot
 from modak.tosca.translate import documents
 
 OPTIMISATION, SCALING = "modak.policies.Optimisation", "modak.policies.Scaling"
 
 
-def check_rules(service: Service, inputs: Mapping[str, Any]) -> Iterator[Fault]:
+def check_rules(service: Service, inputs: Mapping[str, Any]) -> Iterator[Diagnostic]:
     """Check every job that a policy names, directly or by a group, against the policy."""
     resolver = Resolver(service, inputs)
     known = {template.name: template for template, _ in jobs(service)}
@@ -27,7 +28,7 @@ def check_rules(service: Service, inputs: Mapping[str, Any]) -> Iterator[Fault]:
             yield from rule(policy.name, given, job, _asked(resolver, job))
 
 
-def _rule(service: Service, policy: Spot) -> Any:
+def _rule(service: Service, policy: SourceLocation) -> Any:
     kind = policy.value.get("type")
     for name, rule in ((OPTIMISATION, _optimisation), (SCALING, _scaling)):
         if service.types.derives("policy_types", kind, name):
@@ -35,20 +36,20 @@ def _rule(service: Service, policy: Spot) -> Any:
     return None
 
 
-def _targets(service: Service, policy: Spot) -> Iterator[str]:
+def _targets(service: Service, policy: SourceLocation) -> Iterator[str]:
     groups = {g.name: g.value.get("members") or [] for g in service.root.below("topology_template", "groups")}
     for name in policy.value.get("targets") or []:
         yield from groups.get(name, [name])
 
 
-def _given(service: Service, resolver: Resolver, policy: Spot) -> dict[str, Any]:
+def _given(service: Service, resolver: Resolver, policy: SourceLocation) -> dict[str, Any]:
     definitions = service.types.collected(service.types.find("policy_types", policy.value["type"]), "properties")
     given = {name: definition.get("default") for name, definition in definitions.items()}
     given |= {name: resolver.value(value, None) for name, value in (policy.value.get("properties") or {}).items()}
     return {name: value for name, value in given.items() if isinstance(value, str | int | float) and value}
 
 
-def _asked(resolver: Resolver, job: Spot) -> dict[str, Any]:
+def _asked(resolver: Resolver, job: SourceLocation) -> dict[str, Any]:
     """Return what a job asks for, with the defaults; nothing where that is a fault of its own."""
     properties = resolver.properties(job)
     try:
@@ -59,7 +60,7 @@ def _asked(resolver: Resolver, job: Spot) -> dict[str, Any]:
     return {**defaults, **found["request"], **found["job"]}
 
 
-def _at(job: Spot, section: str, key: str) -> Spot:
+def _at(job: SourceLocation, section: str, key: str) -> SourceLocation:
     """Return the place of a key in a job's request or options; as much of it as is there."""
     spot = job
     for part in ("properties", section, key):
@@ -69,27 +70,31 @@ def _at(job: Spot, section: str, key: str) -> Spot:
     return spot
 
 
-def _optimisation(name: str, rule: Mapping[str, Any], job: Spot, asked: Mapping[str, Any]) -> Iterator[Fault]:
+def _optimisation(
+    name: str, rule: Mapping[str, Any], job: SourceLocation, asked: Mapping[str, Any]
+) -> Iterator[Diagnostic]:
     wanted = rule.get("objective")
     if wanted and asked.get("objective") != wanted:
-        words = f"the objective is {asked.get('objective')}, and the policy '{name}' wants {wanted}"
-        yield _at(job, "request", "objective").fault(words)
+        words = f"the objective is {asked.get('objective')}, and the policy '{name}' requires {wanted}"
+        yield _at(job, "request", "objective").diagnostic(words)
     if rule.get("numerics") == "exact" and asked.get("numerics") == "relaxed":
-        yield _at(job, "request", "numerics").fault(f"numerics are relaxed, and the policy '{name}' wants exact ones")
+        yield _at(job, "request", "numerics").diagnostic(
+            f"numerics are relaxed, and the policy '{name}' requires exact ones"
+        )
     most, budget = rule.get("budget"), asked.get("budget")
     if most and (budget is None or budget > most):
         words = "there is no budget" if budget is None else f"the budget is {budget:g}"
-        yield _at(job, "request", "budget").fault(f"{words}, and the policy '{name}' permits {most:g} at most")
+        yield _at(job, "request", "budget").diagnostic(f"{words}, and the policy '{name}' permits {most:g} at most")
 
 
-def _scaling(name: str, rule: Mapping[str, Any], job: Spot, asked: Mapping[str, Any]) -> Iterator[Fault]:
+def _scaling(name: str, rule: Mapping[str, Any], job: SourceLocation, asked: Mapping[str, Any]) -> Iterator[Diagnostic]:
     nodes = asked.get("nodes") or 1
     low, high = rule.get("minimum_nodes", 1), rule.get("maximum_nodes")
     if nodes < low or (high and nodes > high):
         limits = f"{low} to {high}" if high else f"at least {low}"
         count = f"{nodes} nodes are" if nodes > 1 else "1 node is"
-        yield _at(job, "job", "nodes").fault(f"{count} asked for, and the policy '{name}' wants {limits}")
+        yield _at(job, "job", "nodes").diagnostic(f"{count} asked for, and the policy '{name}' requires {limits}")
     efficiency = rule.get("minimal_efficiency")
     if efficiency and (asked.get("minimal_efficiency") or 0) < efficiency:
-        words = f"the policy '{name}' wants a parallel efficiency of at least {efficiency:g}"
-        yield _at(job, "request", "minimal_efficiency").fault(words)
+        words = f"the policy '{name}' requires a parallel efficiency of at least {efficiency:g}"
+        yield _at(job, "request", "minimal_efficiency").diagnostic(words)

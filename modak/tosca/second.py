@@ -6,14 +6,15 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from modak.diagnostics import Diagnostic
+from modak.tosca.locations import SourceLocation
 from modak.tosca.profiles import TOSCA_PARSER
 from modak.tosca.service import Service
-from modak.tosca.spot import Fault, Spot
 
 _QUOTED = re.compile(r"\"([^\"]+)\"|'([^']+)'")
 
 
-def second_opinion(service: Service, inputs: Mapping[str, Any] | None) -> list[Fault]:
+def second_opinion(service: Service, inputs: Mapping[str, Any] | None) -> list[Diagnostic]:
     """Return the finding of tosca-parser, at the deepest part of the blueprint whose key its message quotes.
 
     It would fetch what an import or repository names by its address; load() reports those, so it is not asked then.
@@ -28,11 +29,11 @@ def second_opinion(service: Service, inputs: Mapping[str, Any] | None) -> list[F
         reason = re.sub(r"^The input .* error\(s\):|\bFile \S+, line .*", "", " ".join(str(error).split())).strip()
         quoted = {double or single for double, single in _QUOTED.findall(reason)}
         spot = max(_quoted(service.root, quoted, 0), key=lambda pair: pair[0], default=(0, service.root))[1]
-        return [spot.fault(f"tosca-parser refuses it: {reason}", tools=TOSCA_PARSER)]
+        return [spot.diagnostic(f"tosca-parser refuses it: {reason}", tools=TOSCA_PARSER, code="not-portable")]
     return []
 
 
-def _quoted(spot: Spot, quoted: set[str], depth: int) -> Iterator[tuple[int, Spot]]:
+def _quoted(spot: SourceLocation, quoted: set[str], depth: int) -> Iterator[tuple[int, SourceLocation]]:
     """Yield each part below which a quoted name is the key, with how many names lead there."""
     for inner in spot.items():
         found = depth + (inner.name in quoted)

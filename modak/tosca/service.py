@@ -9,12 +9,13 @@ from typing import Any
 
 import yaml
 
-from modak.documents.faults import shown
+from modak.diagnostics import Diagnostic
 from modak.documents.reading import Document, read_document
+from modak.documents.validation import shown
 from modak.errors import InputError
+from modak.tosca.locations import SourceLocation
 from modak.tosca.profiles import OPERA, PORTABLE, TOSCA_PARSER
 from modak.tosca.shapes import check_shape
-from modak.tosca.spot import Fault, Spot
 from modak.util.text import nearest
 
 VERSION = "tosca_simple_yaml_1_3"
@@ -60,7 +61,7 @@ class Type:
     name: str
     kind: str
     definition: Mapping[str, Any]
-    spot: Spot | None = None
+    spot: SourceLocation | None = None
     unknown_to: tuple[str, ...] = ()
     """The tools whose copy of the standard lacks it."""
 
@@ -211,7 +212,7 @@ class Types:
             short = {n.rpartition(".")[2].lower(): n for n in reversed(self.names(kind))}
             close = nearest(name.rpartition(".")[2], list(short))
             hint = f"; did you mean '{short[close.split(chr(39))[1]]}'?" if close else ""
-        return f"there is no {KINDS[kind]} '{name}'{hint}"
+        return f"{KINDS[kind]} '{name}' not found{hint}"
 
 
 def _is_unset(definition: Any) -> bool:
@@ -225,11 +226,11 @@ def _is_unset(definition: Any) -> bool:
 class Service:
     """A blueprint as it was read; ``faults`` are those found while reading."""
 
-    root: Spot
+    root: SourceLocation
     types: Types
     files: list[Path]
     """The blueprint and all files that it imports, as paths below its folder."""
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[Diagnostic] = field(default_factory=list)
     is_whole: bool = True
     """All is of the right kind, all imports could be read, and there are node templates: one can look into it."""
 
@@ -239,24 +240,24 @@ class Service:
         return self.root.document.path.parent
 
     @property
-    def topology(self) -> Spot | None:
+    def topology(self) -> SourceLocation | None:
         """The section topology_template."""
         return self.root.get("topology_template")
 
-    def templates(self) -> Mapping[str, Spot]:
+    def templates(self) -> Mapping[str, SourceLocation]:
         """Return the node templates by name."""
         return self._templates
 
     @cached_property
-    def _templates(self) -> Mapping[str, Spot]:
+    def _templates(self) -> Mapping[str, SourceLocation]:
         return {spot.name: spot for spot in self.root.below("topology_template", "node_templates")}
 
-    def type_of(self, template: Spot | None) -> Type | None:
+    def type_of(self, template: SourceLocation | None) -> Type | None:
         """Return the type of a node template; None when it has none that exists."""
         return self.types.find("node_types", template.value.get("type")) if template and _is_map(template) else None
 
 
-def _is_map(spot: Spot) -> bool:
+def _is_map(spot: SourceLocation) -> bool:
     return isinstance(spot.value, dict)
 
 
@@ -264,9 +265,9 @@ def load(path: Path) -> Service:
     """Read a blueprint and what it imports; InputError when the file itself cannot be read or is no YAML mapping."""
     document = read_document(path)
     if not isinstance(document.data, dict):
-        raise InputError(f"{path}: a blueprint must be a mapping with the key 'topology_template'")
-    root = Spot(document, (), document.data)
-    faults: list[Fault] = []
+        raise InputError("a blueprint must be a mapping with the key 'topology_template'", source=path)
+    root = SourceLocation(document, (), document.data)
+    faults: list[Diagnostic] = []
     own: dict[tuple[str, str], Type] = {}
     files: list[Path] = []
     is_whole = _read(root, path.parent, own, files, faults, ())
@@ -274,11 +275,11 @@ def load(path: Path) -> Service:
 
 
 def _read(
-    root: Spot,
+    root: SourceLocation,
     folder: Path,
     own: dict[tuple[str, str], Type],
     files: list[Path],
-    faults: list[Fault],
+    faults: list[Diagnostic],
     above: tuple[Path, ...],
 ) -> bool:
     """Add a file's types and those of its imports; return whether all imports could be read.
@@ -288,7 +289,10 @@ def _read(
     above = (*above, root.document.path)
     files.append(root.document.path)
     shapes = list(check_shape(root))
-    faults += [Fault(str(root.document.path), line, f"the key << {_NO_MERGE}", OPERA) for line in root.document.merges]
+    faults += [
+        Diagnostic(f"the key << {_NO_MERGE}", source=str(root.document.path), line=line, rejected_by=OPERA)
+        for line in root.document.merges
+    ]
     faults += [*_header(root), *(shape.fault for shape in shapes)]
     is_whole = not any(shape.is_fatal for shape in shapes)
     _add_types(root, own, faults)
@@ -296,60 +300,64 @@ def _read(
         imported = _resolve(spot, folder, faults)
         if imported in above:
             sentence = f"'{imported.name}' imports this file in turn, which tosca-parser does not end"
-            faults.append(spot.fault(sentence, tools=_NO_CYCLES))
+            faults.append(spot.diagnostic(sentence, tools=_NO_CYCLES, code="not-portable"))
         if imported in files:
             continue
         document = _imported(spot, imported, faults) if imported else None
-        if document is None or not _read(Spot(document, (), document.data), folder, own, files, faults, above):
+        if document is None or not _read(
+            SourceLocation(document, (), document.data), folder, own, files, faults, above
+        ):
             is_whole = False
     return is_whole
 
 
-def _imported(spot: Spot, path: Path, faults: list[Fault]) -> Document | None:
+def _imported(spot: SourceLocation, path: Path, faults: list[Diagnostic]) -> Document | None:
     try:
         document = read_document(path)
     except InputError as error:
-        faults.append(spot.fault(f"the imported file cannot be read: {error}"))
+        faults.append(spot.diagnostic(f"the imported file cannot be read: {error}"))
         return None
     if not isinstance(document.data, dict):
-        faults.append(spot.fault(f"the imported file '{path}' is no mapping"))
+        faults.append(spot.diagnostic(f"the imported file '{path}' is not a mapping"))
         return None
     return document
 
 
-def _add_types(root: Spot, own: dict[tuple[str, str], Type], faults: list[Fault]) -> None:
+def _add_types(root: SourceLocation, own: dict[tuple[str, str], Type], faults: list[Diagnostic]) -> None:
     for kind in KINDS:
         for spot in root.below(kind):
             other = own.get((kind, spot.name))
             if other and other.spot and other.spot.document.path != spot.document.path:
                 where = other.spot.document.locate(other.spot.location)
-                faults.append(spot.fault(f"the {KINDS[kind]} '{spot.name}' is defined in {where} already"))
+                faults.append(spot.diagnostic(f"the {KINDS[kind]} '{spot.name}' is defined in {where} already"))
             elif (kind, spot.name) in _standard():
-                faults.append(spot.fault(f"the {KINDS[kind]} '{spot.name}' is one of the standard's"))
+                faults.append(spot.diagnostic(f"the {KINDS[kind]} '{spot.name}' is one of the standard's"))
             else:
                 if spot.name.startswith("tosca."):
                     sentence = "names that start with 'tosca.' belong to the standard"
-                    faults.append(spot.fault(sentence, tools=PORTABLE))
+                    faults.append(spot.diagnostic(sentence, tools=PORTABLE, code="not-portable"))
                 own[kind, spot.name] = Type(spot.name, kind, spot.value if _is_map(spot) else {}, spot)
 
 
-def _header(root: Spot) -> Iterator[Fault]:
+def _header(root: SourceLocation) -> Iterator[Diagnostic]:
     version = root.get("tosca_definitions_version")
     if version is None:
-        yield root.fault(f"the key 'tosca_definitions_version' is missing: write {VERSION}")
+        yield root.diagnostic(
+            "the key 'tosca_definitions_version' is required", hint=f"write {VERSION}", code="missing-key"
+        )
     elif version.value != VERSION:
-        yield version.fault(f"must be {VERSION}, not {shown(version.value)}")
+        yield version.diagnostic(f"must be {VERSION}, not {shown(version.value)}", code="wrong-type")
 
 
-def _resolve(spot: Spot, folder: Path, faults: list[Fault]) -> Path | None:
+def _resolve(spot: SourceLocation, folder: Path, faults: list[Diagnostic]) -> Path | None:
     """Return the path of an import, in its plain form, or None with a fault added."""
     name = spot.value.get("file") if isinstance(spot.value, dict) else spot.value
     if not isinstance(name, str):
         return None
     path, problem = inside(spot.document.path.parent, name, folder)
     if problem:
-        hint = ": copy the library there with 'modak blueprint init'" if name.startswith("modak/") else ""
-        faults.append(spot.fault(f"'{name}' {problem}{hint}"))
+        hint = "copy the library there with 'modak blueprint init'" if name.startswith("modak/") else ""
+        faults.append(spot.diagnostic(f"'{name}' {problem}", hint=hint, code="import"))
         return None
     return path
 
@@ -380,7 +388,7 @@ def _problem_of(path: Path, folder: Path) -> str | None:
     if path.is_symlink():
         return "is a symbolic link, which xOpera does not take"
     if not path.exists():
-        return f"does not exist: there is no {path}"
+        return f"not found: {path}"
     if not path.resolve().is_relative_to(folder.resolve()):
         return f"leads by a symbolic link to {path.resolve()}, outside the blueprint's folder"
     link = next((inner for inner in sorted(path.rglob("*")) if inner.is_symlink()), None) if path.is_dir() else None

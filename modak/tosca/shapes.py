@@ -8,14 +8,15 @@ from typing import Any
 
 import yaml
 
-from modak.documents.faults import shown
+from modak.diagnostics import Diagnostic
+from modak.documents.validation import shown
+from modak.tosca.locations import SourceLocation
 from modak.tosca.profiles import OPERA, UNFURL
-from modak.tosca.spot import Fault, Spot
 from modak.util.text import nearest
 
 _DATA = Path(__file__).parent / "data" / "shapes.yaml"
 _HINTS = dict.fromkeys(
-    ("interface", "interface_definition"), ": operations stand below the key 'operations', which xOpera wants"
+    ("interface", "interface_definition"), ": operations stand below the key 'operations', which xOpera requires"
 )
 """What is said of an unknown key, where one is often written in another version of TOSCA."""
 _DIRECTIVES = ("select", "selectable", "substitute", "substitutable")
@@ -25,7 +26,7 @@ _DIRECTIVES = ("select", "selectable", "substitute", "substitutable")
 class Misshapen:
     """A fault of shape; it is fatal where what stands there is of another kind, so that nobody can look into it."""
 
-    fault: Fault
+    fault: Diagnostic
     is_fatal: bool = False
 
 
@@ -60,14 +61,16 @@ def _shapes() -> Mapping[str, Mapping[str, _Key]]:
     return {part: dict(_Key.read(name, text) for name, text in keys.items()) for part, keys in loaded.items()}
 
 
-def check_shape(spot: Spot, shape: str = "document") -> Iterator[Misshapen]:
+def check_shape(spot: SourceLocation, shape: str = "document") -> Iterator[Misshapen]:
     """Yield what is wrong with the shape of a value and all that is in it."""
     if shape == "any":
         return
     if shape.startswith("text or "):
         other = shape.removeprefix("text or ")
         if other in _shapes() and not isinstance(spot.value, str | dict):
-            yield Misshapen(spot.fault(f"must be text or a mapping, not {shown(spot.value)}"), True)
+            yield Misshapen(
+                spot.diagnostic(f"must be text or a mapping, not {shown(spot.value)}", code="wrong-type"), True
+            )
         elif not isinstance(spot.value, str):
             yield from check_shape(spot, other)
     elif shape.startswith("list of "):
@@ -76,7 +79,10 @@ def check_shape(spot: Spot, shape: str = "document") -> Iterator[Misshapen]:
         yield from _items(spot, dict, shape.removeprefix("map of "), "a mapping")
     elif shape.startswith("one "):
         if not isinstance(spot.value, dict) or len(spot.value) != 1:
-            yield Misshapen(spot.fault(f"must be a mapping with a single name, not {shown(spot.value)}"), True)
+            yield Misshapen(
+                spot.diagnostic(f"must be a mapping with a single name, not {shown(spot.value)}", code="wrong-type"),
+                True,
+            )
         else:
             yield from _items(spot, dict, shape.removeprefix("one "), "a mapping")
     elif shape == "directives":
@@ -84,52 +90,62 @@ def check_shape(spot: Spot, shape: str = "document") -> Iterator[Misshapen]:
     elif shape in _SIMPLE:
         is_right, words = _SIMPLE[shape]
         if not is_right(spot.value):
-            yield Misshapen(spot.fault(f"must be {words}, not {shown(spot.value)}"), True)
+            yield Misshapen(spot.diagnostic(f"must be {words}, not {shown(spot.value)}", code="wrong-type"), True)
     else:
         yield from _part(spot, shape)
 
 
-def _items(spot: Spot, kind: type, shape: str, words: str) -> Iterator[Misshapen]:
+def _items(spot: SourceLocation, kind: type, shape: str, words: str) -> Iterator[Misshapen]:
     if not isinstance(spot.value, kind):
-        yield Misshapen(spot.fault(f"must be {words}, not {shown(spot.value)}"), True)
+        yield Misshapen(spot.diagnostic(f"must be {words}, not {shown(spot.value)}", code="wrong-type"), True)
         return
     for item in spot.items():
         yield from check_shape(item, shape)
 
 
-def _part(spot: Spot, shape: str) -> Iterator[Misshapen]:
+def _part(spot: SourceLocation, shape: str) -> Iterator[Misshapen]:
     keys = _shapes()[shape]
     required = [name for name, key in keys.items() if key.is_required]
     if not isinstance(spot.value, dict):
         words = f" with the key '{required[0]}'" if required else ""
-        yield Misshapen(spot.fault(f"must be a mapping{words}, not {shown(spot.value)}"), True)
+        yield Misshapen(spot.diagnostic(f"must be a mapping{words}, not {shown(spot.value)}", code="wrong-type"), True)
         return
     meant = {hint.split("'")[1] for key in spot.value if key not in keys and (hint := nearest(str(key), list(keys)))}
     for name in required:
         if name not in spot.value and name not in meant:
-            yield Misshapen(spot.fault(f"the key '{name}' is missing", tools=keys[name].required_by))
+            yield Misshapen(
+                spot.diagnostic(f"the key '{name}' is required", tools=keys[name].required_by, code="missing-key")
+            )
     for item in spot.items():
         key = keys.get(item.name)
         if key is None:
             hint = nearest(item.name, list(keys)) or _HINTS.get(shape, "")
-            yield Misshapen(item.fault(f"unknown key{hint}"))
+            yield Misshapen(item.diagnostic(f"unknown key{hint}", code="unknown-key"))
             continue
         if key.rejected_by:
-            yield Misshapen(item.fault(f"leave '{item.name}' out: {key.reason}", tools=key.rejected_by))
+            yield Misshapen(
+                item.diagnostic(f"leave '{item.name}' out: {key.reason}", tools=key.rejected_by, code="not-portable")
+            )
         if key.shape:
             yield from check_shape(item, key.shape)
 
 
-def _directives(spot: Spot) -> Iterator[Misshapen]:
+def _directives(spot: SourceLocation) -> Iterator[Misshapen]:
     if not isinstance(spot.value, list):
-        yield Misshapen(spot.fault(f"must be a list, not {shown(spot.value)}"), True)
+        yield Misshapen(spot.diagnostic(f"must be a list, not {shown(spot.value)}", code="wrong-type"), True)
         return
     if spot.value:
-        yield Misshapen(spot.fault("leave 'directives' out: xOpera takes none", tools=OPERA + UNFURL))
+        yield Misshapen(
+            spot.diagnostic("leave 'directives' out: xOpera takes none", tools=OPERA + UNFURL, code="not-portable")
+        )
     for item in spot.items():
         if item.value not in _DIRECTIVES:
             hint = nearest(str(item.value), _DIRECTIVES)
-            yield Misshapen(item.fault(f"must be one of {', '.join(_DIRECTIVES)}, not {shown(item.value)}{hint}"))
+            yield Misshapen(
+                item.diagnostic(
+                    f"must be one of {', '.join(_DIRECTIVES)}, not {shown(item.value)}{hint}", code="wrong-type"
+                )
+            )
 
 
 def _is_range(value: Any) -> bool:

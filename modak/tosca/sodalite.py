@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from modak.catalogue.catalogue import load_catalogue
+from modak.diagnostics import Diagnostic, Position
 from modak.documents import check
-from modak.errors import InputError, ModakError, reworded
+from modak.errors import InputError, ModakError
 from modak.jobmodel.model import Build, JobBody, JobDocument, without_blanks
-from modak.jobmodel.names import in_its_words
+from modak.jobmodel.names import in_job_model
 from modak.jobmodel.options import joined
 from modak.jobmodel.script import build_here
 from modak.jobmodel.site import Sites
@@ -54,7 +55,7 @@ def sections(told: Mapping[str, Any], manager: Mapping[str, Any], found: str = "
 
 def _kinds(name: str, found: str) -> list[tuple[str, TargetType]]:
     if name not in _SCHEDULERS:
-        raise InputError(f"scheduler: there is no '{name}': write {', '.join(_SCHEDULERS)}")
+        raise InputError(f"'{name}' is not supported", key="scheduler", hint=f"write {', '.join(_SCHEDULERS)}")
     if name != "batch":
         return [_SCHEDULERS[name]]
     return [pair for pair in _SCHEDULERS.values() if found in ("", pair[1])]
@@ -72,7 +73,7 @@ def _sections(told: Mapping[str, Any], manager: Mapping[str, Any], scheduler: st
         described["executable"], described["arguments"] = f"./{_SCRIPT}", ""
         described["app_type"] = "mpi"  # what it reserves is for the ranks that it starts
     elif not described.get("executable"):
-        raise InputError("executable: there is neither a ready script in 'content' nor an application's 'executable'")
+        raise InputError("either a ready script in 'content' or an 'executable' is required", key="executable")
     if image := described.get("container_runtime"):
         described["container_runtime"] = _image(image, told.get("private_registry"))
     job, deployment = _translated(
@@ -94,8 +95,8 @@ def _sections(told: Mapping[str, Any], manager: Mapping[str, Any], scheduler: st
 def _add_build(found: dict[str, Any], build: Build, folder: str) -> None:
     """Let the job build its application in ``folder``, a shell word, before anything else."""
     if found["job"].get("array"):
-        raise InputError("build: each task of 'job_array' would build anew: build in a job before it")
-    found["files"][_BUILD] = _in_its_words(lambda: build_here(build, found["application"]["name"]))
+        raise InputError("each task of 'job_array' would build anew", key="build", hint="build in a job before it")
+    found["files"][_BUILD] = _of_properties(lambda: build_here(build, found["application"]["name"]))
     found["application"]["inputs"] = [*found["application"].get("inputs", []), _BUILD]
     line = f'(build=$PWD/{_BUILD}; mkdir -p {folder} && cd {folder} && sh "$build")'
     found["job"]["pre_execution"] = joined([line, found["job"].get("pre_execution")])
@@ -107,7 +108,7 @@ def _image(name: str, registry: str | None) -> str:
         return name
     if not registry:
         raise InputError(
-            f"container_runtime: '{name}' is in a private registry, and the runtime's 'private_registry' is empty"
+            f"'{name}' is in a private registry, and the runtime's 'private_registry' is empty", key="container_runtime"
         )
     return f"docker://{registry.removeprefix('https://').strip('/')}/{name.removeprefix('private://')}"
 
@@ -116,7 +117,9 @@ def _build(told: Any, image: str | None) -> Any:
     """Return how the application is built: what the map holds, or what its one entry does."""
     if image:
         raise InputError(
-            f"build: it cannot be built inside the image '{image}': build it in the image's definition, or in 'content'"
+            f"it cannot be built inside the image '{image}'",
+            key="build",
+            hint="build it in the image's definition, or in 'content'",
         )
     if isinstance(told, Mapping) and len(told) == 1 and isinstance(next(iter(told.values())), Mapping):
         told = next(iter(told.values()))
@@ -140,24 +143,22 @@ def _translated(job: Mapping[str, Any]) -> tuple[JobBody, Deployment]:
         body = check(JobDocument, without_blanks({"job": dict(job)}), origin="the blueprint").job
         return body, translate(body, Sites(), load_catalogue(), origin="the blueprint").deployment
 
-    return _in_its_words(both)
+    return _of_properties(both)
 
 
-def _in_its_words(make: Callable[[], T]) -> T:
-    """Return what is made; the properties of a fault bear their own names: the blueprint has no sections."""
+def _of_properties(make: Callable[[], T]) -> T:
+    """Return what is made; the problems in an error come under the names of properties."""
     try:
         return make()
     except ModakError as error:
-        lines = str(in_its_words(error)).splitlines()
-        told = [line.removeprefix("the blueprint: ").removeprefix("job.") for line in lines]
-        raise reworded(error, "\n".join(_property(line) for line in told)) from None
+        raise in_job_model(error).mapped(_of_property) from None
 
 
-def _property(line: str) -> str:
-    """Return a fault with the property's own name: the blueprint has no sections."""
-    for section in ("job_options.", "application.", "target."):
-        line = line.removeprefix(section)
-    return line
+def _of_property(diagnostic: Diagnostic) -> Diagnostic:
+    """Return a problem under the property's own name: a blueprint has no sections."""
+    path = diagnostic.path[1:] if diagnostic.path[:1] == ("job",) else diagnostic.path
+    path = path[1:] if path[:1] and path[0] in ("job_options", "application", "target") else path
+    return diagnostic.at(Position(""), path)
 
 
 def _target(manager: Mapping[str, Any], kind: TargetType) -> dict[str, Any]:

@@ -1,25 +1,29 @@
 """Checking jobs with SODALITE's node types: what their parts come to must be a deployment."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
 
-from modak.documents.faults import sentences
+from modak.diagnostics import Diagnostic, dotted
+from modak.documents.validation import problems
 from modak.errors import ModakError
 from modak.model.deployment import Deployment
 from modak.tosca.deployments import Resolver
 from modak.tosca.library import RENAMED, target_properties
+from modak.tosca.locations import SourceLocation
 from modak.tosca.references import host_of, requirements_of, target_of
 from modak.tosca.service import Service
 from modak.tosca.sodalite import sections
 from modak.tosca.sodalite_types import APPLICATION, EXECUTION, JOB, MANAGER, RUNTIME
-from modak.tosca.spot import Fault, Spot
 
+_PROPERTIES = {"host": "public_address", "user": "username", "private_key": "ssh-key"}
+"""Properties of the workload manager, by the keys of a target that they become."""
 _FIELDS = {shown: field for field, shown in RENAMED.items()}
 
 
-def check_jobs(service: Service, inputs: Mapping[str, Any]) -> Iterator[Fault]:
+def check_jobs(service: Service, inputs: Mapping[str, Any]) -> Iterator[Diagnostic]:
     """Check every job with SODALITE's node types against the models; each fault is told at the property's line."""
     for name, template in service.templates().items():
         found = service.type_of(template)
@@ -33,12 +37,14 @@ def check_jobs(service: Service, inputs: Mapping[str, Any]) -> Iterator[Fault]:
             yield from _check(service, inputs, name, known, manager)
 
 
-def _other(service: Service, template: Spot | None, requirement: str) -> Spot | None:
+def _other(service: Service, template: SourceLocation | None, requirement: str) -> SourceLocation | None:
     named = (r for r in requirements_of(template) if r.name == requirement) if template is not None else ()
     return next((service.templates().get(target_of(r) or "") for r in named), None)
 
 
-def _check(service: Service, inputs: Mapping[str, Any], name: str, parts: list[Spot], manager: Spot) -> Iterator[Fault]:
+def _check(
+    service: Service, inputs: Mapping[str, Any], name: str, parts: list[SourceLocation], manager: SourceLocation
+) -> Iterator[Diagnostic]:
     resolver = Resolver(service, inputs)
     told: dict[str, Any] = {"tosca_name": name, "env": _attribute(resolver, parts[0], "env") or {}}
     for part in parts:
@@ -52,27 +58,28 @@ def _check(service: Service, inputs: Mapping[str, Any], name: str, parts: list[S
         found.pop("files", None)
         Deployment.model_validate(found)
     except ModakError as error:
-        for line in str(error).splitlines():
-            yield _fault(parts, line)
+        for diagnostic in error.diagnostics:
+            yield _of_property(parts, diagnostic)
     except ValidationError as error:
-        for location, _, sentence in sentences(error, Deployment):
-            yield _fault(parts, f"{'.'.join(map(str, location[1:]))}: {sentence}")
+        for location, diagnostic in problems(error, Deployment):
+            yield _of_property(parts, replace(diagnostic, path=location[1:]))
 
 
-def _attribute(resolver: Resolver, template: Spot, name: str) -> Any:
+def _attribute(resolver: Resolver, template: SourceLocation, name: str) -> Any:
     given = (template.value.get("attributes") or {}).get(name)
     value = resolver.value(given, template.name)
     return value if isinstance(value, str | dict) else None
 
 
-def _fault(parts: list[Spot], line: str) -> Fault:
-    """Return a fault at the property that the line begins with, or at the execution where it names none."""
-    name, _, sentence = line.partition(": ")
-    known = {"host": "public_address", "user": "username", "private_key": "ssh-key"}
+def _of_property(parts: list[SourceLocation], diagnostic: Diagnostic) -> Diagnostic:
+    """Return a problem at the property that its path begins with, or at the execution where it names none."""
+    name = str(diagnostic.path[0]) if diagnostic.path else ""
+    key = _PROPERTIES.get(name, name)
     for part in parts:
-        for key in ("properties", "attributes"):
-            spot = part.get(key)
-            place = known.get(name, name).partition(".")[0]
-            if spot is not None and isinstance(spot.value, dict) and place in spot.value:
-                return spot.at(place).fault(sentence)
-    return parts[0].fault(sentence if name in (*EXECUTION, *APPLICATION, *MANAGER) else line)
+        for section in ("properties", "attributes"):
+            values = part.get(section)
+            if values is not None and isinstance(values.value, dict) and key in values.value:
+                return values.at(key).adopted(diagnostic)
+    if name and name not in (*EXECUTION, *APPLICATION, *MANAGER):
+        diagnostic = replace(diagnostic, text=f"{dotted(diagnostic.path)}: {diagnostic.message}")
+    return parts[0].adopted(diagnostic)

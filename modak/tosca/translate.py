@@ -122,10 +122,10 @@ def scalar(value: Any, kind: str, place: str) -> int:
     """Return bytes for a ``scalar-unit.size`` and seconds for a ``scalar-unit.time``, by TOSCA's units."""
     exact = amount(value, kind)
     if exact is None:
-        raise InputError(f"{place}: '{value}' is not an amount with one of the units {', '.join(UNITS[kind])}")
+        raise InputError(f"'{value}' is not an amount with one of the units {', '.join(UNITS[kind])}", key=place)
     if exact.denominator != 1 or exact <= 0:
         whole = "bytes" if kind == "scalar-unit.size" else "seconds"
-        raise InputError(f"{place}: '{value}' is not a whole number of {whole} above zero")
+        raise InputError(f"'{value}' is not a whole number of {whole} above zero", key=place)
     return int(exact)
 
 

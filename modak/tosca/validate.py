@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from modak.diagnostics import Diagnostic, dotted
 from modak.documents.reading import read_document
 from modak.errors import InputError
 from modak.tosca.deployments import check_deployments
@@ -16,20 +17,19 @@ from modak.tosca.second import second_opinion
 from modak.tosca.sections import check_structure, check_topology
 from modak.tosca.service import load
 from modak.tosca.sodalite_check import check_jobs
-from modak.tosca.spot import Fault
 from modak.tosca.typedefs import check_types
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What is wrong with a blueprint, and what other tools reject."""
+    """The errors of a blueprint, and what other tools reject."""
 
-    errors: list[Fault]
-    notes: list[Fault]
+    errors: list[Diagnostic]
+    notes: list[Diagnostic]
     """What the tool that it is judged for accepts and another one rejects."""
 
 
-def validate(path: Path, inputs: Mapping[str, Any] | None = None, profile: Profile = "opera") -> list[Fault]:
+def validate(path: Path, inputs: Mapping[str, Any] | None = None, profile: Profile = "opera") -> list[Diagnostic]:
     """Return the errors of a blueprint for an orchestrator or parser; an empty list when there are none.
 
     ``inputs`` are the values of a file of inputs. Without one, inputs without default are assumed to be right.
@@ -44,30 +44,36 @@ def examine(path: Path, inputs: Mapping[str, Any] | None = None, profile: Profil
     Those of imported files come first, because they cause others, then those of the blueprint, each by line.
     """
     service = load(path)
-    faults = [*service.faults, *check_structure(service)]
+    diagnostics = [*service.faults, *check_structure(service)]
     if service.is_whole:
-        faults += [*check_types(service), *check_topology(service, inputs), *check_templates(service)]
-        faults += check_portability(service)
-    if not _errors(faults, profile):
-        faults += [
+        diagnostics += [*check_types(service), *check_topology(service, inputs), *check_templates(service)]
+        diagnostics += check_portability(service)
+    if not _errors(diagnostics, profile):
+        diagnostics += [
             *check_deployments(service, inputs or {}),
             *check_jobs(service, inputs or {}),
             *check_rules(service, inputs or {}),
         ]
-    if profile in ("tosca-parser", "all") and not _errors(faults, profile):
-        faults += second_opinion(service, inputs)
-    ordered = sorted(set(faults), key=lambda fault: (fault.file == str(path), fault))
+    if profile in ("tosca-parser", "all") and not _errors(diagnostics, profile):
+        diagnostics += second_opinion(service, inputs)
+    ordered = sorted(set(diagnostics), key=lambda diagnostic: _order(diagnostic, path))
     errors = _errors(ordered, profile)
-    return Findings(errors, [fault for fault in ordered if fault not in errors])
+    return Findings(errors, [diagnostic for diagnostic in ordered if diagnostic not in errors])
 
 
-def _errors(faults: Iterable[Fault], profile: Profile) -> list[Fault]:
-    return [fault for fault in faults if is_error(fault.tools, profile)]
+def _order(diagnostic: Diagnostic, path: Path) -> tuple[bool, str, int, str, str]:
+    """Return what imported files sort before the blueprint ``path`` by, and each by its lines."""
+    is_own = diagnostic.source == str(path)
+    return is_own, diagnostic.source, diagnostic.line or 0, dotted(diagnostic.path), diagnostic.message
+
+
+def _errors(diagnostics: Iterable[Diagnostic], profile: Profile) -> list[Diagnostic]:
+    return [diagnostic for diagnostic in diagnostics if is_error(diagnostic.rejected_by, profile)]
 
 
 def read_inputs(path: Path) -> dict[str, Any]:
     """Return the values in a YAML or JSON file of inputs; InputError when it is no mapping."""
     data = read_document(path).data
     if not isinstance(data, dict):
-        raise InputError(f"{path}: a file of inputs must be a mapping of names to values")
+        raise InputError("a file of inputs must be a mapping of names to values", source=path)
     return data

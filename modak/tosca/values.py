@@ -5,17 +5,18 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from modak.documents.faults import PATTERNS, shown
+from modak.diagnostics import Diagnostic
+from modak.documents.validation import PATTERNS, shown
+from modak.tosca.locations import SourceLocation
 from modak.tosca.profiles import OPERA, TOSCA_PARSER
 from modak.tosca.scalars import UNITS, amount
 from modak.tosca.service import Types
-from modak.tosca.spot import Fault, Spot
-from modak.util.text import nearest
+from modak.util.text import did_you_mean, nearest
 
 FUNCTIONS = ("get_input", "get_property", "get_attribute", "get_artifact", "concat", "join", "token")
 """What tosca-parser, xOpera, Unfurl and Puccini all evaluate."""
 _VERSION = re.compile(r"\d+\.\d+(\.\d+(\.\w+(-\d+)?)?)?")
-OfFunction = Callable[[Spot, str], Iterator[Fault]]
+OfFunction = Callable[[SourceLocation, str], Iterator[Diagnostic]]
 """Checks a function call that stands for a value of the named type."""
 
 
@@ -28,13 +29,13 @@ def is_function(value: Any) -> bool:
     return isinstance(value, dict) and len(value) == 1 and next(iter(value)) in FUNCTIONS
 
 
-def misspelt_function(spot: Spot) -> Fault | None:
+def misspelt_function(spot: SourceLocation) -> Diagnostic | None:
     """Return a fault where a value looks like the call of a function that there is not."""
     if not isinstance(spot.value, dict) or len(spot.value) != 1 or is_function(spot.value):
         return None
     name = next(iter(spot.value))
     hint = nearest(name, FUNCTIONS)
-    return spot.fault(f"there is no function '{name}'{hint}", name) if hint else None
+    return spot.diagnostic(f"function '{name}' not found{hint}", name, code="not-found") if hint else None
 
 
 def type_name(definition: Any) -> str:
@@ -43,17 +44,22 @@ def type_name(definition: Any) -> str:
 
 
 def check_properties(
-    given: Spot, definitions: Mapping[str, Any], types: Types, of_function: OfFunction | None, *, what: str = "property"
-) -> Iterator[Fault]:
+    given: SourceLocation,
+    definitions: Mapping[str, Any],
+    types: Types,
+    of_function: OfFunction | None,
+    *,
+    what: str = "property",
+) -> Iterator[Diagnostic]:
     """Check a mapping of assigned values against the definitions: unknown names, and each value."""
     if not isinstance(given.value, dict):
-        yield given.fault(f"must be a mapping, not {shown(given.value)}")
+        yield given.diagnostic(f"must be a mapping, not {shown(given.value)}", code="wrong-type")
         return
     for spot in given.items():
         if spot.name not in definitions:
             hint = nearest(spot.name, list(definitions))
             known = "" if hint or not definitions else f"; there are {', '.join(definitions)}"
-            yield spot.fault(f"unknown {what}{hint or known}")
+            yield spot.diagnostic(f"unknown {what}{hint or known}", code="unknown-key")
         else:
             yield from check_value(spot, definitions[spot.name], types, of_function)
 
@@ -71,21 +77,23 @@ def missing(given: Mapping[str, Any], definitions: Mapping[str, Any]) -> list[st
 
 
 def check_value(
-    spot: Spot, definition: Any, types: Types, of_function: OfFunction | None, depth: int = 0
-) -> Iterator[Fault]:
+    spot: SourceLocation, definition: Any, types: Types, of_function: OfFunction | None, depth: int = 0
+) -> Iterator[Diagnostic]:
     """Check one value against its definition or schema; ``of_function`` is None where no function may stand."""
     wanted = type_name(definition)
     if is_function(spot.value):
         if of_function is None:
-            yield spot.fault("no function may stand here")
+            yield spot.diagnostic("no function may stand here")
         elif depth > 1:
             sentence = "xOpera evaluates functions in a property or one level below it, but not here"
-            yield spot.fault(sentence, tools=OPERA)
+            yield spot.diagnostic(sentence, tools=OPERA, code="not-portable")
             yield from of_function(spot, "")
         elif depth and isinstance(definition, dict) and definition.get("constraints"):
-            yield spot.fault(
-                "tosca-parser takes no function here, where the type has a constraint: give an input above",
+            yield spot.diagnostic(
+                "tosca-parser takes no function here, where the type has a constraint",
+                hint="give an input above",
                 tools=TOSCA_PARSER,
+                code="not-portable",
             )
             yield from of_function(spot, "")
         else:
@@ -96,25 +104,30 @@ def check_value(
         return
     faults = list(_typed(spot, wanted, definition, types, of_function, depth))
     yield from faults
-    if all(fault.tools for fault in faults) and isinstance(definition, dict):
+    if all(problem.rejected_by for problem in faults) and isinstance(definition, dict):
         base = primitive_of(wanted, types) or wanted
         yield from check_constraints(spot, definition.get("constraints") or [], base)
 
 
 def _typed(
-    spot: Spot, wanted: str, definition: Any, types: Types, of_function: OfFunction | None, depth: int
-) -> Iterator[Fault]:
+    spot: SourceLocation, wanted: str, definition: Any, types: Types, of_function: OfFunction | None, depth: int
+) -> Iterator[Diagnostic]:
     value = spot.value
     if wanted in _PRIMITIVES:
         is_right, words = _PRIMITIVES[wanted]
         if wanted in ("string", "timestamp") and isinstance(value, str) and spot.is_date:
-            yield spot.fault(f"{value} is a date to YAML: write it in quotes")
+            yield spot.diagnostic(f"{value} is a date in YAML", hint="write it in quotes")
         elif not is_right(value):
             tools = ("tosca-parser", "puccini") if wanted == "float" and _is_number(value) else ()
-            yield spot.fault(f"must be {words}, not {shown(value)}{_remedy(wanted, value)}", tools=tools)
+            yield spot.diagnostic(
+                f"must be {words}, not {shown(value)}", hint=_remedy(wanted, value), tools=tools, code="wrong-type"
+            )
     elif wanted in UNITS:
         if amount(value, wanted) is None:
-            yield spot.fault(f"must be an amount with one of the units {', '.join(UNITS[wanted])}, not {shown(value)}")
+            yield spot.diagnostic(
+                f"must be an amount with one of the units {', '.join(UNITS[wanted])}, not {shown(value)}",
+                code="wrong-type",
+            )
     elif wanted in ("list", "map"):
         yield from _collection(spot, wanted, definition, types, of_function, depth)
     elif base := primitive_of(wanted, types):
@@ -122,29 +135,33 @@ def _typed(
     elif found := types.find("data_types", wanted):
         definitions = types.collected(found, "properties")
         if not isinstance(value, dict):
-            yield spot.fault(f"must be a mapping of the keys {', '.join(definitions)}, not {shown(value)}")
+            yield spot.diagnostic(
+                f"must be a mapping of the keys {', '.join(definitions)}, not {shown(value)}", code="wrong-type"
+            )
             return
         for name in missing(value, definitions):
-            yield spot.fault(f"the key '{name}' is missing")
+            yield spot.diagnostic(f"the key '{name}' is required", code="missing-key")
         for inner in spot.items():
             if inner.name not in definitions:
-                yield inner.fault(f"unknown key{nearest(inner.name, list(definitions))}")
+                yield inner.diagnostic(
+                    "unknown key", hint=did_you_mean(inner.name, list(definitions)), code="unknown-key"
+                )
             else:
                 yield from check_value(inner, definitions[inner.name], types, of_function, depth + 1)
 
 
 def _collection(
-    spot: Spot, wanted: str, definition: Any, types: Types, of_function: OfFunction | None, depth: int
-) -> Iterator[Fault]:
+    spot: SourceLocation, wanted: str, definition: Any, types: Types, of_function: OfFunction | None, depth: int
+) -> Iterator[Diagnostic]:
     kind, words = (list, "a list") if wanted == "list" else (dict, "a mapping of keys to values")
     if not isinstance(spot.value, kind):
-        yield spot.fault(f"must be {words}, not {shown(spot.value)}")
+        yield spot.diagnostic(f"must be {words}, not {shown(spot.value)}", code="wrong-type")
         return
     entry = definition.get("entry_schema") if isinstance(definition, dict) else None
     key = definition.get("key_schema") if isinstance(definition, dict) else None
     for inner in spot.items():
         if isinstance(key, dict) and wanted == "map":
-            named = Spot(inner.document, inner.location, inner.name)
+            named = SourceLocation(inner.document, inner.location, inner.name)
             yield from check_constraints(named, key.get("constraints") or [], "string", "the key ")
         if entry is not None:
             yield from check_value(inner, entry, types, of_function, depth + 1)
@@ -194,15 +211,15 @@ PRIMITIVES = frozenset({*_PRIMITIVES, *UNITS, "list", "map"})
 
 def _remedy(wanted: str, value: Any) -> str:
     if wanted == "string" and isinstance(value, int | float):
-        return ": write it in quotes"
+        return "write it in quotes"
     if wanted == "float" and _is_number(value):
-        return f": write {value}.0"
+        return f"write {value}.0"
     if wanted in ("integer", "float", "boolean") and isinstance(value, str):
-        return ": write it without quotes" if re.fullmatch(r"[\d.]+|true|false", value) else ""
+        return "write it without quotes" if re.fullmatch(r"[\d.]+|true|false", value) else ""
     return ""
 
 
-def check_constraints(spot: Spot, constraints: Any, wanted: str, what: str = "") -> Iterator[Fault]:
+def check_constraints(spot: SourceLocation, constraints: Any, wanted: str, what: str = "") -> Iterator[Diagnostic]:
     """Check a value against a list of constraint clauses; a clause that is no good itself is another check's matter."""
     for clause in constraints if isinstance(constraints, list) else []:
         if isinstance(clause, dict) and len(clause) == 1:
@@ -214,7 +231,7 @@ def check_constraints(spot: Spot, constraints: Any, wanted: str, what: str = "")
                 limits = _limits(keyword, limit)
                 hint = nearest(str(spot.value), limit) if keyword == "valid_values" else ""
                 told = str(len(spot.value)) if isinstance(spot.value, list | dict) else shown(spot.value)
-                yield spot.fault(f"{what}must be {words.format(limits)}, not {told}{hint}")
+                yield spot.diagnostic(f"{what}must be {words.format(limits)}, not {told}{hint}")
 
 
 def _limits(keyword: str, limit: Any) -> str:

@@ -147,11 +147,11 @@ class ParamikoTransport:
         """Return the last hop with the key and the known hosts that were given."""
         if self._private_key is not None:
             if not self._private_key.is_file():
-                raise InputError(f"the private key {self._private_key} for {self._destination} is no file")
+                raise InputError(f"the private key {self._private_key} for {self._destination} is not a file")
             hop = replace(hop, keys=[str(self._private_key)], only_these_keys=True)
         if self._known_hosts is not None:
             if not self._known_hosts.is_file():
-                raise InputError(f"the known hosts {self._known_hosts} for {self._destination} are no file")
+                raise InputError(f"the known hosts {self._known_hosts} for {self._destination} are not a file")
             hop = replace(hop, known_hosts=[self._known_hosts])
         return hop
 

@@ -164,10 +164,10 @@ class SshTransport:
     def _connect(self) -> "SharedConnection":
         program = shutil.which("ssh")
         if program is None:
-            raise TargetError("the program ssh was not found on this machine; install OpenSSH's client")
+            raise TargetError("the program ssh was not found on this machine", hint="install OpenSSH's client")
         for path, what in ((self._private_key, "private key"), (self._known_hosts, "known hosts")):
             if path is not None and not path.is_file():
-                raise InputError(f"the {what} {path} for {self._destination} is no file")
+                raise InputError(f"the {what} {path} for {self._destination} is not a file")
         hops = route(self._destination, self._user, self._port, self._config)
         words = [program, *(["-F", str(self._config)] if self._config else [])]
         folder = private_folder()

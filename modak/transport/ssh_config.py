@@ -116,7 +116,7 @@ def split(destination: str) -> tuple[str, str | None, str | None]:
         host, port = rest, ""
     # What starts with a dash would be read as an option by ssh, here or in a ProxyCommand.
     if not host or re.search(r"\s", rest) or host.startswith("-") or user.startswith("-"):
-        raise InputError(f"'{destination}' names no host: write [user@]host[:port]")
+        raise InputError(f"'{destination}' names no host", hint="write [user@]host[:port]")
     return host, user or None, port or None
 
 

@@ -215,7 +215,7 @@ def private_folder() -> Path:
         with suppress(OSError):
             _remove_old(Path(parent))
             return Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-    raise InputError("no folder for the connection's socket can be created in /tmp; set XDG_RUNTIME_DIR")
+    raise InputError("no folder for the connection's socket can be created in /tmp", hint="set XDG_RUNTIME_DIR")
 
 
 def _remove_old(parent: Path) -> None:

@@ -16,10 +16,16 @@ def close_match(name: str, candidates: Iterable[str], *, cutoff: float = 0.6, pr
     return by_lower[close[0]] if close else None
 
 
+def did_you_mean(name: str, candidates: Iterable[str]) -> str:
+    """Return ``did you mean 'x'?`` with the closest candidate, or an empty text when none is close."""
+    close = close_match(name, candidates)
+    return f"did you mean '{close}'?" if close else ""
+
+
 def nearest(name: str, candidates: Iterable[str]) -> str:
     """Return ``; did you mean 'x'?`` with the closest candidate, or an empty text when none is close."""
-    close = close_match(name, candidates)
-    return f"; did you mean '{close}'?" if close else ""
+    hint = did_you_mean(name, candidates)
+    return f"; {hint}" if hint else ""
 
 
 def plural(number: int, noun: str) -> str:

@@ -34,5 +34,5 @@ class ActionModule(JobAction):
         """Return the Plan that lies in a job's folder."""
         text = read(self.transport(task_vars), f"{directory}/plan.json")
         if text is None:
-            raise InputError(f"{directory} is no job's folder: it has no readable plan.json")
+            raise InputError(f"{directory} is not a job's folder: it has no readable plan.json")
         return parse_json(text, f"{directory}/plan.json")

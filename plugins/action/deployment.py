@@ -134,4 +134,4 @@ def _no_application(variables: list[str]) -> str:
     misspelt = difflib.get_close_matches("application", others, n=1, cutoff=0.8)
     if misspelt:
         return f"The variable '{misspelt[0]}' is unknown; did you mean 'application'?"
-    return "The variable 'application' is missing or empty: describe what is to be run, as in -e deployment=deploy.yml"
+    return "The variable 'application' is required; describe what is to be run, as in -e deployment=deploy.yml"

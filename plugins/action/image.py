@@ -90,7 +90,7 @@ class ActionModule(JobAction):
             return images.named(arguments["name"], arguments["microarchitecture"], arguments["digest"])
         image = pinned(plan, images.catalogue, images.store, images.recipes).chosen.image
         if image is None:
-            raise InputError("the plan's image cannot be had: make the plan again")
+            raise InputError("the plan's image is not available", hint="make the plan again")
         return image
 
     def _absent(self, images: Images, image: Image, wish: Wish) -> dict[str, Any]:

@@ -100,7 +100,7 @@ class ActionModule(ModakAction):
     def _elsewhere(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Return the better of the Plan that was given and one for the task's host."""
         if arguments["target"] is None or arguments["application"] is not None:
-            raise InputError("with 'plan' the option 'target' is wanted, and 'application' stands in the Plan")
+            raise InputError("with 'plan' the option 'target' is required and 'application' is not supported")
         given = check(_model(arguments["plan"]), plain(arguments["plan"]), origin="plan")
         target = check(Target, plain(arguments["target"]), origin="target")
         name = Deployment(application=given.application, job=given.job).run_name
@@ -152,10 +152,10 @@ class ActionModule(ModakAction):
         return still_holds(pinned.model_copy(update={"secrets": plan.secrets}), kept)
 
 
-def _located(error: InfeasibleError | OptionError, documents: Any) -> InfeasibleError | InputError:
+def _located(error: InfeasibleError | OptionError, documents: Any) -> InfeasibleError | OptionError:
     """Return the error with the file and the line that give the option, where documents are named."""
     if documents and isinstance(error, OptionError):
-        return read_description(*document_files(documents)).located(error)
+        return error.located(read_description(*document_files(documents)).locate)
     return error
 
 

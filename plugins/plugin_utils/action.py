@@ -45,7 +45,8 @@ class ModakAction(ActionBase):
         try:
             result.update(self.act(arguments, task_vars or {}))
         except ModakError as error:
-            result.update(failed=True, msg=visible(str(error)))
+            diagnostics = [diagnostic.as_dict() for diagnostic in error.diagnostics]
+            result.update(failed=True, msg=visible(str(error)), diagnostics=diagnostics)
         return result
 
     def _reader(self, search: Sequence[Path], arguments: dict[str, Any]) -> Reader:

@@ -14,7 +14,7 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.transport import Ansi
 
 try:
     from modak.documents import plain
-    from modak.documents.faults import check
+    from modak.documents.validation import check
     from modak.errors import InputError
     from modak.jobs.control import Jobs
     from modak.jobs.settings import Patience
@@ -44,7 +44,7 @@ def check_seconds(arguments: dict[str, Any]) -> None:
     """Raise InputError for a time to wait that is none."""
     for name in ("timeout", "outage"):
         if arguments[name] < 0:
-            raise InputError(f"{name}: {arguments[name]} is no number of seconds: write 0 or more")
+            raise InputError(f"{name}: {arguments[name]} is not a number of seconds", hint="write 0 or more")
 
 
 def plan_of(argument: Any) -> Plan:

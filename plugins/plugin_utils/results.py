@@ -34,7 +34,7 @@ def results_folder(results: str, task: Task, task_vars: dict[str, Any], run: str
     several = len(task_vars.get("ansible_play_hosts_all") or ()) > 1 and not _runs_once(task)
     if several and not re.fullmatch(r"(?!\.{1,2}$)[^/\x00-\x1f\x7f]+", host):
         raise InputError(
-            f"results: no folder can have the name of the host {host!r}: give it a results folder of its own"
+            f"results: no folder can have the name of the host {host!r}", hint="give it a results folder of its own"
         )
     if several or (run is not None and (top / host / run / PLAN).is_file()):
         return top / host

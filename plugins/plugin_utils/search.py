@@ -12,7 +12,8 @@ from typing import Any
 from ansible import context
 
 try:
-    from modak.documents import Locate, read_outline
+    from modak.diagnostics import Locate, Position
+    from modak.documents import read_outline
     from modak.errors import InputError
 except ImportError:
     pass  # the actions say so before anything here is used
@@ -25,16 +26,16 @@ def document_paths() -> list[Path]:
 
 
 def locator(sections: Sequence[str]) -> Locate:
-    """Return what tells the file and line that a section of the variables was written in, None where it cannot.
+    """Return a function from a location in the variables to the file and line that it was written in, or to None.
 
     InputError when a document holds a number there that YAML reads otherwise than people: Ansible has lost how it was
     written.
     """
     documents = [outline for path in document_paths() if (outline := read_outline(path)) is not None]
-    if faults := [fault for document in documents for fault in document.faults(sections)]:
-        raise InputError("\n".join(faults))
+    if diagnostics := [problem for document in documents for problem in document.diagnostics(sections)]:
+        raise InputError(diagnostics)
 
-    def locate(location: tuple[int | str, ...]) -> str | None:
+    def locate(location: tuple[int | str, ...]) -> Position | None:
         holding = (document for document in documents if location and location[0] in document.sections())
         document = next(holding, None)
         return None if document is None else document.locate(location)

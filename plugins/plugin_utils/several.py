@@ -31,10 +31,12 @@ MOST = 5
 def check_names(plans: list[Plan]) -> None:
     """Raise InputError where two plans would fetch their results to one folder."""
     if not plans:
-        raise InputError("plans: there is none to wait for")
+        raise InputError("plans: at least one is required")
     twice = [name for name, count in Counter(plan.name for plan in plans).items() if count > 1]
     if twice:
-        raise InputError(f"plans: {len(twice)} names occur more than once, such as '{twice[0]}': give each run its own")
+        raise InputError(
+            f"plans: {len(twice)} names occur more than once, such as '{twice[0]}'", hint="give each run its own"
+        )
 
 
 def wait_and_fetch(jobs: Jobs, present: list[Present], folders: list[Path], timeout: float | None) -> dict[str, Any]:

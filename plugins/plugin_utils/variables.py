@@ -38,7 +38,7 @@ def check_extra_variables(loader: DataLoader, names: Collection[str]) -> None:
     known = [*SECTIONS, DOCUMENTS, *options()]
     for name in load_extra_vars(loader):
         if name in names and name not in known and (near := close_match(name, known, cutoff=0.8, prefix=6)):
-            raise InputError(f"the extra variable '{name}' is unknown; did you mean '{near}'?")
+            raise InputError(f"the extra variable '{name}' is unknown", hint=f"did you mean '{near}'?")
 
 
 def document_files(value: Any) -> list[Path]:
@@ -51,7 +51,7 @@ def document_files(value: Any) -> list[Path]:
         )
     files = [part.strip() for part in parts if part.strip()]
     if not files:
-        raise InputError(f"the variable '{DOCUMENTS}' is empty: name a file, such as -e deployment=deploy.yml")
+        raise InputError(f"the variable '{DOCUMENTS}' is empty", hint="name a file, such as -e deployment=deploy.yml")
     return [Path(file.removeprefix("@")).expanduser() for file in files]
 
 
@@ -59,6 +59,6 @@ def check_one_source(given: Iterable[str]) -> None:
     """Raise InputError where a section comes as a variable although documents are named: one would hide the other."""
     if names := sorted(given):
         raise InputError(
-            f"the variable '{names[0]}' is set as well as '{DOCUMENTS}': put that section into a document, "
-            "such as -e deployment=deploy.yml,other.yml"
+            f"the variable '{names[0]}' is set as well as '{DOCUMENTS}'",
+            hint="put that section into a document, such as -e deployment=deploy.yml,other.yml",
         )

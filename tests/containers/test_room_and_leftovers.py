@@ -52,7 +52,7 @@ def test_a_build_without_space_says_so(
     )
     definition = definition_for("quick", {"quick": quick}, recipes=Recipes([DATA, tmp_path]))
     jobs = Jobs(UserTransport(parts), patience=Patience(settle=2.0))
-    says = r"has \d+ MB free, and \d+ MB are needed" if known else "there is no space left for it: .*no space left"
+    says = r"has \d+ MB free, and \d+ MB are needed" if known else "no space left for it: .*no space left"
     with pytest.raises(JobError, match=rf"the image 'quick' was not built: .*{says}"):
         run_build(make_build(definition, target, tmp_path / "context", compression="lz4"), jobs, tmp_path / "logs")
     assert not list(small_disk.glob("*.sif"))

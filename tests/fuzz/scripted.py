@@ -46,4 +46,4 @@ class Scripted:
 
     def fetch(self, remote: str, local: Path) -> None:
         check_paths(remote, local)
-        raise TargetError("there is no such file")
+        raise TargetError("file not found")

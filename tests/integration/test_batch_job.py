@@ -186,9 +186,9 @@ def test_restarted_runs_again_but_not_with_a_fault(here: User, shell: Callable[.
         (lambda deployed: {"modak.deploy.batch_job": {"plan": {"nmae": "x"}}}, "the plan: the key"),
         (lambda deployed: batch_job(deployed, template="/nowhere.j2"), "template /nowhere.j2 cannot be read"),
         (lambda deployed: batch_job(deployed, timeout=1), "after 1 s of waiting and goes on: run again to follow it"),
-        (lambda deployed: batch_job(deployed, timeout=-1), "timeout: -1 is no number of seconds: write 0 or more"),
+        (lambda deployed: batch_job(deployed, timeout=-1), "timeout: -1 is not a number of seconds: write 0 or more"),
         (lambda deployed: info(), "give either 'plan' or 'directory'"),
-        (lambda deployed: info(directory="/nowhere"), "/nowhere is no job's folder"),
+        (lambda deployed: info(directory="/nowhere"), "/nowhere is not a job's folder"),
         (lambda deployed: {**batch_job(deployed), "become": True}, "become is not supported"),
         (
             lambda deployed: {

@@ -124,7 +124,7 @@ def test_description_is_compared(tmp_path: Path, environment: dict[str, str], ad
     assert done.returncode == 4
     assert done.stderr.splitlines() == [
         "rig.yml: rig: target.partitions[0].nodes: the description says 3, and 2 was found",
-        "rig.yml: rig: target.partitions[1]: there is no partition 'cpux'; there are cpu, gpu",
+        "rig.yml: rig: target.partitions[1]: partition 'cpux' not found; there are cpu, gpu",
     ]
     target["partitions"] = [{"name": "cpu", "default": True, "nodes": 2}]
     (tmp_path / "rig.yml").write_text(yaml.safe_dump({"target": target}))
@@ -166,7 +166,7 @@ def test_inventory_and_module(tmp_path: Path, environment: dict[str, str], addre
 @pytest.mark.parametrize(
     ("inventory", "words"),
     [
-        ({"files": ["absent.yml"]}, "absent.yml: there is no such file"),
+        ({"files": ["absent.yml"]}, "absent.yml: file not found"),
         ({"files": ["bad.yml"]}, "bad.yml:1: target: unknown key 'hots'; did you mean 'host'?"),
         ({"files": ["one.yml", "two.yml"]}, "two.yml: the host h is another target in a file before"),
     ],

@@ -125,7 +125,7 @@ FAULTS: list[tuple[list[str], str]] = [
     (["-e", "wait=maybe"], "wait: must be true or false, not 'maybe'"),
     (["-e", "secret_commands=maybe"], "secret_commands: must be true or false, not 'maybe'"),
     (["-e", '{"target": {"name": "x"}}'], "the variable 'target' is set as well as 'deployment'"),
-    (["-e", "deployment=absent.yml"], "absent.yml: there is no such file"),
+    (["-e", "deployment=absent.yml"], "absent.yml: file not found"),
 ]
 
 

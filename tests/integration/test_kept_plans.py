@@ -77,7 +77,7 @@ def test_a_plan_of_another_controller_is_kept(machine_site: Site, tmp_path: Path
         ('{"created": ' + "9" * 5000 + "}", "plan.json: not JSON: a number has 5000 digits"),
         ('{"gain": 1e999}', "plan.json: not JSON: the number 1e999 is too large"),
         ("", "plan.json:1: not JSON"),
-        ("{}", "plan.json: the key 'scheduler' is missing"),
+        ("{}", "plan.json: the key 'scheduler' is required"),
         ("\x00\x01", "plan.json"),
     ],
     ids=["lists", "mappings", "digits", "float", "empty", "object", "binary"],

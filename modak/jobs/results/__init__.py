@@ -61,7 +61,9 @@ def declared_outputs(plan: Plan | Deployment) -> dict[str, str]:
     for path, key in paths.items():
         top = inner_path(path, key).partition("/")[0]
         if top == ATTEMPTS or _OWN.fullmatch(top):
-            raise InputError(f"{key}: '{excerpt(path)}' is the name of a file that modak writes itself; choose another")
+            raise InputError(
+                f"'{excerpt(path)}' is the name of a file that modak writes itself; choose another", key=key
+            )
     return {inner_path(path, key): key for path, key in paths.items()}
 
 

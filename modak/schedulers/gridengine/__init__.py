@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from modak import shell
+from modak.diagnostics import Key, Text
 from modak.errors import InputError, JobError
 from modak.model.base import SchedulerName
 from modak.model.target import Node, Partition
@@ -134,10 +135,10 @@ class GridEngine(Scheduler):
     def _placement(self, job: JobSpec) -> Iterator[str]:
         o = job.options
         if o.qos is not None:
-            raise opt.refused(_LABEL, "job.qos", "it has no qualities of service", "leave 'qos' out")
+            raise opt.refused(_LABEL, "job.qos", "it has no qualities of service", ("leave ", Key("job.qos"), " out"))
         if o.exclusive:
-            hint = "name the site's resource with 'constraint', often exclusive=true"
-            raise opt.refused(_LABEL, "job.exclusive", "it has no option for whole nodes", hint)
+            named: Text = ("name the site's resource with ", Key("job.constraint"), ", often exclusive=true")
+            raise opt.refused(_LABEL, "job.exclusive", "it has no option for whole nodes", named)
         if o.constraint is not None:
             pattern = r"[A-Za-z0-9_]+=[A-Za-z0-9_.*|-]+(,[A-Za-z0-9_]+=[A-Za-z0-9_.*|-]+)*"
             hint = "write resources as NAME=VALUE, with commas between them"
@@ -239,4 +240,4 @@ def _parents(text: str) -> list[str]:
 def _number(text: str) -> str:
     if re.fullmatch(r"[0-9]{1,12}", text):
         return text
-    raise InputError(f"'{text}' is not the id of a Grid Engine job; it is a number, such as 12")
+    raise InputError(f"'{text}' is not the id of a Grid Engine job", hint="it is a number, such as 12")

@@ -325,7 +325,7 @@ class PBS(Scheduler):
     def _checked(self, text: str) -> str:
         if re.fullmatch(ID, text, re.ASCII):
             return text
-        raise InputError(f"'{text}' is no id of a {self._words} job: it is what qsub printed, such as 12.server")
+        raise InputError(f"'{text}' is not an id of a {self._words} job: it is what qsub printed, such as 12.server")
 
 
 def task_of(name: str, asked: str) -> str | None:

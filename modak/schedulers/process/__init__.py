@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from modak import shell
+from modak.diagnostics import Key
 from modak.errors import InputError
 from modak.model.base import SchedulerName
 from modak.schedulers import options as opt
@@ -53,7 +54,7 @@ class Process(Scheduler):
         }
         for key, value in absent.items():
             if value is not None:
-                hint = f"leave '{key}' out or choose a target with a scheduler"
+                hint = ("leave ", Key(f"job.{key}"), " out or choose a target with a scheduler")
                 raise opt.refused(_WORDS, f"job.{key}", "nothing queues or confines jobs there", hint)
         if job.resources.nodes > 1:
             why = f"it is one node and the job has {job.resources.nodes}"
@@ -122,4 +123,4 @@ class Process(Scheduler):
 def _id(text: str) -> str:
     if re.fullmatch(r"\d+-\w+", text, re.ASCII):
         return text
-    raise InputError(f"'{text}' is no id of a process: it is a process id, a hyphen and a start time")
+    raise InputError(f"'{text}' is not an id of a process: it is a process id, a hyphen and a start time")

@@ -254,7 +254,7 @@ def _unset_for(job: JobSpec) -> str:
 def _number(text: str) -> str:
     if re.fullmatch(r"\d+(_\d+)?", text, re.ASCII):
         return text
-    raise InputError(f"'{text}' is no id of a Slurm job: it is a number, such as 123, or 123_4 for a task")
+    raise InputError(f"'{text}' is not an id of a Slurm job: it is a number, such as 123, or 123_4 for a task")
 
 
 def _facts(lines: Sequence[str]) -> Iterator[tuple[str, str, QueueState]]:

@@ -64,13 +64,13 @@ def test_a_site_brings_its_own_launcher(tmp_path):
 
 
 BAD = [
-    ("levers: []\n", 1, "the key 'version' is missing"),
+    ("levers: []\n", 1, "the key 'version' is required"),
     ("version: 2\n", 1, "version: must be 1, not 2"),
     ("version: 1\nleverz: []\n", 2, "unknown key 'leverz'; did you mean 'levers'?"),
     (SITE + "    enviroment: {}\n", 9, "unknown key 'enviroment'; did you mean 'environment'?"),
     (SITE + "    when: {glibc: 2.35}\n", 9, "write the version in quotes"),
     (SITE + "    when: {glibc: 'new'}\n", 9, "'new' is not a version or a range"),
-    (SITE.replace('"1"', "1"), 8, "must be text, not 1: write it in quotes"),
+    (SITE.replace('"1"', "1"), 8, "must be text, not 1; write it in quotes"),
     (SITE.replace("readahead", "read ahead"), 5, "levers[0].name: must be a name"),
     (SITE.replace('"1"', '"{cores}"'), 5, "only {threads} is known"),
     (SITE.replace('"1"', '"{threads}"'), 5, "the lever sets no threads"),
@@ -117,7 +117,7 @@ def test_two_files_of_one_folder_may_not_share_a_name(tmp_path):
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(InputError, match="there is no such catalogue folder or file"):
+    with pytest.raises(InputError, match="catalogue folder or file not found"):
         load_catalogue([tmp_path / "nowhere"])
 
 

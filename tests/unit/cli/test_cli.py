@@ -202,7 +202,7 @@ def test_option_that_a_plain_machine_does_not_support(
     job = "".join(f"  {key}: {json.dumps(value)}\n" for key, value in case["job"].items())
     (folder / "deploy.yml").write_text(f"{DOCUMENT}job:\n{job}")
     code, out, err = run(capsys, "plan", "deploy.yml")
-    key = case["process"].split()[0]
+    key = case["process"].split(":")[0]
     line = (folder / "deploy.yml").read_text().splitlines().index(f"  {key[4:]}: {json.dumps(case['job'][key[4:]])}")
     assert (code, out) == (2, "")
     assert err.startswith(f"deploy.yml:{line + 1}: {key}: not supported by a plain machine: ")
@@ -214,4 +214,4 @@ def test_target_that_does_not_support_an_option_is_left_for_another(
     (folder / "deploy.yml").write_text(f"{DOCUMENT}target: {{name: one}}\nother_targets: [{{name: two}}]\n")
     (folder / "more.yml").write_text("job:\n  account: x\n")
     code, _, err = run(capsys, "plan", "deploy.yml", "more.yml")
-    assert (code, err.count("job.account cannot be honoured by a plain machine")) == (3, 2)
+    assert (code, err.count("job.account: not supported by a plain machine")) == (3, 2)

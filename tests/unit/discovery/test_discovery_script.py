@@ -252,7 +252,7 @@ def test_python_on_the_path(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("python", ["/no/python", "/tmp", "$(touch /tmp/x)", "a'b\"c; exit 1", "no-such-python"])
 def test_python_that_is_none(python: str) -> None:
-    with pytest.raises(TargetError, match=r"^target\.python: .* is no program on "):
+    with pytest.raises(TargetError, match=r"^target\.python: .* is not a program on "):
         discover(Target(name="t", python=python))
 
 

@@ -89,9 +89,9 @@ def test_plain_of_ruamel() -> None:
 @pytest.mark.parametrize(
     ("value", "fault"),
     [
-        ({"a": {1: 2}}, "a: the key 1 is no text: write it in quotes"),
-        ({"a": [b"x"]}, "a[0]: a value of type bytes is of no use here"),
-        (object(), "the document: a value of type object is of no use here"),
+        ({"a": {1: 2}}, "a: the key 1 is not text; write it in quotes"),
+        ({"a": [b"x"]}, "a[0]: a value of type bytes is not supported"),
+        (object(), "a value of type object is not supported"),
     ],
 )
 def test_plain_refuses(value: Any, fault: str) -> None:
@@ -103,7 +103,7 @@ def test_plain_refuses(value: Any, fault: str) -> None:
 def test_plain_refuses_a_circle() -> None:
     circle: list[Any] = []
     circle.append({"again": circle})
-    with pytest.raises(InputError, match=r"^\[0\]\.again: the value holds itself$"):
+    with pytest.raises(InputError, match=r"^\[0\]\.again: the value contains itself$"):
         plain(circle)
 
 
@@ -198,19 +198,19 @@ def as_it_is(folder: Path) -> None:
         (
             as_it_is,
             {"script": "trian.py"},
-            "application.script: there is no 'trian.py'; looked in {0}, {0}/data",
+            "application.script: 'trian.py' not found; searched in {0}, {0}/data",
         ),
-        (as_it_is, {"script": "/no/train.py"}, "application.script: there is no '/no/train.py'; looked in /no"),
+        (as_it_is, {"script": "/no/train.py"}, "application.script: '/no/train.py' not found; searched in /no"),
         (as_it_is, {"script": "data"}, "application.script: {0}/data is a folder, not a script"),
         (as_it_is, {"inputs": ["."]}, "application.inputs[0]: '.' is the whole folder"),
-        (as_it_is, {"inputs": ["launchers/x"]}, "application.inputs[0]: 'launchers/x' lies in 'launchers'"),
-        (prepare_empty, {"inputs": ["data", "empty"]}, "application.inputs[1]: the folder {0}/empty holds no file"),
+        (as_it_is, {"inputs": ["launchers/x"]}, "application.inputs[0]: 'launchers/x' is in the folder 'launchers'"),
+        (prepare_empty, {"inputs": ["data", "empty"]}, "application.inputs[1]: the folder {0}/empty contains no file"),
         (prepare_link_out, {"inputs": ["data"]}, "{0}/data/out is a link that leads out of the folder"),
-        (prepare_circle, {"inputs": ["data"]}, "the link {0}/data/deep/up leads back to a folder that holds it"),
+        (prepare_circle, {"inputs": ["data"]}, "the link {0}/data/deep/up leads back to a folder that contains it"),
         (prepare_dangling, {"inputs": ["data"]}, "{0}/data/gone is a link to nowhere, which does not exist"),
         (prepare_dangling_input, {"inputs": ["gone"]}, "{0}/gone is a link to nowhere, which does not exist"),
         (prepare_pipe, {"inputs": ["pipe"]}, "{0}/pipe is neither a file nor a folder"),
-        (prepare_name, {"inputs": ["data"]}, "the file's name is no line of UTF-8 text: rename it"),
+        (prepare_name, {"inputs": ["data"]}, "the file's name is not one line of UTF-8 text; rename it"),
         (
             prepare_other_deep,
             {"inputs": ["b.csv", "../{1}/data/b.csv"]},
@@ -232,11 +232,11 @@ def test_outline_of_a_file_with_anybodys_tags(tmp_path: Path) -> None:
     path.write_text("other: 010\napplication:\n  name: !unsafe '{{ x }}'\njob:\n  wall_time: 90:00\n  nodes: 1\n")
     outline = read_outline(path)
     assert outline is not None
-    assert outline.locate(("application", "name")) == f"{path}:3"
+    assert str(outline.locate(("application", "name"))) == f"{path}:3"
     assert set(outline.sections()) == {"other", "application", "job"}
-    fault = "90:00 is the number 5400 to YAML: write that number, or '90:00' in quotes"
-    assert outline.faults(["job", "target"]) == [f"{path}:5: {fault}"]
-    assert len(outline.faults()) == 2
+    fault = "90:00 is the number 5400 in YAML; write that number, or '90:00' in quotes"
+    assert list(map(str, outline.diagnostics(["job", "target"]))) == [f"{path}:5: {fault}"]
+    assert len(outline.diagnostics()) == 2
 
 
 @pytest.mark.parametrize("text", ["", "a: [", "a: &x [*y]", "\x07"])

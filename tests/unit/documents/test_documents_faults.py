@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
+from modak.diagnostics import Position
 from modak.documents import load_deployment, parse_deployment
-from modak.documents.faults import PATTERNS
+from modak.documents.validation import PATTERNS
 from modak.errors import InputError
 from modak.model.deployment import Deployment
 
@@ -21,6 +22,7 @@ def test_fault(case: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         load_deployment(document)
     assert str(caught.value).replace(str(document), "FILE").splitlines() == case["faults"]
+    assert [diagnostic.code for diagnostic in caught.value.diagnostics] == case["codes"]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +52,7 @@ def test_aliases_that_explode(tmp_path: Path) -> None:
 
 
 def test_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"absent\.yml: there is no such file$"):
+    with pytest.raises(InputError, match=r"absent\.yml: file not found$"):
         load_deployment(tmp_path / "absent.yml")
     with pytest.raises(InputError, match=r": this is a folder, not a file$"):
         load_deployment(tmp_path)
@@ -66,7 +68,7 @@ def test_variables_tell_their_origin() -> None:
 
 
 def test_variables_with_their_own_places() -> None:
-    places = {("job", "nodes"): "site.yml:7", ("application", "scrpt"): "site.yml:3"}
+    places = {("job", "nodes"): Position("site.yml", 7), ("application", "scrpt"): Position("site.yml", 3)}
     with pytest.raises(InputError) as caught:
         parse_deployment(
             {"application": {"name": "a", "scrpt": "x"}, "job": {"nodes": 2.9}},

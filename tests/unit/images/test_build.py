@@ -36,7 +36,7 @@ def test_a_build_is_one_process_on_one_node_where_the_job_would_run(
         ("a\nE: Unable to locate package x\nmodak: the image q was not built: apptainer ended with exit code 255\n",
          "E: Unable to locate package x"),
         ("FATAL: While performing build: write /x: no space left on device\nFATAL: cleanup failed\n",
-         "there is no space left for it: FATAL: While performing build: write /x: no space left on device"),
+         "no space left for it: FATAL: While performing build: write /x: no space left on device"),
         ("one\ntwo\nthree\nfour\n", "ended with exit code 1; the log ends with: two | three | four"),
         ("", "the application ended with exit code 1"),
         ("x\x1b[2J\x07y\r\nFATAL: a\x1b]0;b\x9b\n", "FATAL: a ]0;b"),

@@ -172,7 +172,7 @@ def test_a_login_that_is_not_accepted_is_said_so(server: Server) -> None:
 
 def test_a_login_is_not_sent_in_the_clear_to_where_a_registry_points(server: Server) -> None:
     server.answer = lambda *_: (401, {"WWW-Authenticate": 'Bearer realm="http://token.example.org/a"'}, b"")
-    with pytest.raises(TargetError, match=r"wants the login sent in the clear to 'http://token.example.org/a'"):
+    with pytest.raises(TargetError, match=r"requires the login in plain text to 'http://token.example.org/a'"):
         resolve(parse(f"docker://{server.host}/app:1"), login=Login("me", "secret"))
 
 
@@ -181,10 +181,10 @@ def test_a_sif_of_a_registry_brings_its_hash(server: Server) -> None:
     server.put("1", {"layers": [layer]})
     found = resolve(parse(f"oras://{server.host}/app:1"))
     assert (found.sif_sha256, found.size) == ("a" * 64, 7)
-    with pytest.raises(InputError, match="is a SIF image: write 'oras://'"):
+    with pytest.raises(InputError, match="is a SIF image; write 'oras://'"):
         resolve(parse(f"docker://{server.host}/app:1"))
     server.add("2", "amd64")
-    with pytest.raises(InputError, match="is no SIF image"):
+    with pytest.raises(InputError, match="is not a SIF image"):
         resolve(parse(f"oras://{server.host}/app:2"))
 
 

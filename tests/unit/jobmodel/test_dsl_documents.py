@@ -146,7 +146,7 @@ def test_the_command_gives_the_plan_as_well(folder: Path, capsys: pytest.Capture
     [
         ('{"job": {"application": {"executable": "x", "theads": 1}}}', [], ":1: job.application: unknown key 'theads'; "
          "did you mean 'threads'?"),
-        ('{"job": {"job_options": {}}}', [], ":1: job: the key 'application' is missing"),
+        ('{"job": {"job_options": {}}}', [], ":1: job: the key 'application' is required"),
         ('{"job": {"application": {"executable": "x"}, "target": {"name": "a"}}}', [], "job.target.name: no site 'a'"),
         ('{"job": {"application": "x"}}', [], ":1: job.application: must be a mapping of keys to values, not 'x'"),
         ('{"application": {"name": "a", "executable": "x"}}', ["--site", "s"], "--site describes targets of the JSON"),

@@ -253,8 +253,8 @@ def test_faulty_metrics(jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path, 
 @pytest.mark.parametrize(
     ("application", "fault"),
     [
-        ({"outputs": ["../secret"]}, r"application\.outputs '\.\./secret' does not lie below"),
-        ({"outputs": ["/etc/passwd"]}, "does not lie below"),
+        ({"outputs": ["../secret"]}, r"application\.outputs: '\.\./secret' is not below"),
+        ({"outputs": ["/etc/passwd"]}, "is not below"),
         (
             {"metrics": "plan.json"},
             r"application\.metrics: 'plan\.json' is the name of a file that modak writes",

@@ -123,7 +123,7 @@ def test_a_workload_without_a_name_is_refused(results):
 
 
 def test_a_folder_without_results_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"plan\.json: there is no such file"):
+    with pytest.raises(InputError, match=r"plan\.json: file not found"):
         record(tmp_path)
 
 

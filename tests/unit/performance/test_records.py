@@ -75,7 +75,7 @@ def test_a_bad_record_is_refused_with_its_line(tmp_path, change, words):
         ("", "holds no measurement"),
         ("\n", "holds no"),
         ('{"type": "hpc"}', ":1: schema: must be 'modak"),
-        ('{"runs": [{"total": 1.0, "total": 2.0}]}', ":1: the key 'total' stands twice"),
+        ('{"runs": [{"total": 1.0, "total": 2.0}]}', ":1: the key 'total' is given twice"),
     ],
 )
 def test_what_is_no_record_is_refused(tmp_path, text, words):

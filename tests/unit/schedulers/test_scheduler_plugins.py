@@ -90,7 +90,7 @@ def test_a_job_is_cancelled_and_removed(queue: Path, tmp_path: Path) -> None:
 
 
 def test_an_option_that_it_does_not_support_is_named(queue: Path, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=r"job\.qos cannot be honoured by shellqueue: it has no qualities of service"):
+    with pytest.raises(OptionError, match=r"job\.qos: not supported by shellqueue: it has no qualities of service"):
         plan_of(tmp_path, "-c", "true", qos="high")
 
 

@@ -320,7 +320,7 @@ def test_launch_line(scheduler: str, job: dict[str, Any], ranks: int, line: str)
 
 @pytest.mark.parametrize("scheduler", ["torque", "openpbs", "process"])
 def test_srun_needs_slurm(scheduler: str) -> None:
-    with pytest.raises(InputError, match=r"^job\.mpi_launcher cannot be honoured by .*: srun needs Slurm"):
+    with pytest.raises(InputError, match=r"^job\.mpi_launcher: not supported by .*: srun needs Slurm"):
         make(scheduler, job={"mpi_launcher": "srun"}).script()
 
 

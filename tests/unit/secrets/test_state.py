@@ -44,7 +44,7 @@ def test_a_key_that_others_can_read_is_refused(folder: Path) -> None:
         keyed_hash("a", "b")
     (folder / "secret.key").chmod(0o600)
     (folder / "secret.key").write_text("abc")
-    with pytest.raises(InputError, match=r"no key of 64 hexadecimal digits"):
+    with pytest.raises(InputError, match=r"not a key of 64 hexadecimal digits"):
         keyed_hash("a", "b")
     folder.chmod(0o777)
     with pytest.raises(InputError, match=r"modak is open to other users"):

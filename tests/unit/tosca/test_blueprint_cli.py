@@ -17,7 +17,7 @@ def run(*words: str) -> int:
 
 def test_validate_says_that_there_is_no_fault(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("validate", str(base)) == 0
-    assert capsys.readouterr().out == f"{base}: no fault found\n"
+    assert capsys.readouterr().out == f"{base}: no problems found\n"
 
 
 def test_validate_reports_what_other_tools_reject_on_request(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -30,12 +30,12 @@ def test_validate_reports_what_other_tools_reject_on_request(base: Path, capsys:
         text = text.replace(old, new, 1)
     base.write_text(text)
     assert run("validate", str(base)) == 0
-    assert capsys.readouterr() == (f"{base}: no fault found\n", "")
+    assert capsys.readouterr() == (f"{base}: no problems found\n", "")
     assert run("validate", str(base), "--portability") == 0
     said = capsys.readouterr()
-    words = ".host: Puccini does not find the host behind 'other_target': put 'host' first"
+    words = ".host: Puccini does not find the host behind 'other_target'; put 'host' first"
     assert said.err.endswith(f"{words} [not portable: puccini]\n")
-    assert said.out == f"{base}: no fault found\n"
+    assert said.out == f"{base}: no problems found\n"
     assert run("validate", str(base), "--for", "puccini") == 2
     assert capsys.readouterr().err.endswith(f"{words}\n")
 

@@ -41,7 +41,7 @@ def test_a_part_out_of_date_is_named_and_written_anew(tmp_path: Path, capsys: py
 
 
 def test_an_unknown_part_is_refused() -> None:
-    with pytest.raises(InputError, match=r"^x.yaml: there is no generated part 'colours', only data types, "):
+    with pytest.raises(InputError, match=r"^x.yaml: generated part 'colours' not found, only data types, "):
         library.generate("# generated: colours\n# end of generated\n", "x.yaml")
 
 

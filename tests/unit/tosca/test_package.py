@@ -89,5 +89,5 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 
 
 def test_a_blueprint_that_is_not_shipped(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"^there is no blueprint 'digit': there are .*digits-machine"):
+    with pytest.raises(InputError, match=r"^blueprint 'digit' not found: there are .*digits-machine"):
         start_from("digit", tmp_path)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from modak.diagnostics import Diagnostic
 from modak.errors import InputError
 from modak.tosca import library
 from modak.tosca.profiles import Profile
@@ -21,12 +22,17 @@ UNUSUAL: list[dict[str, Any]] = yaml.safe_load((DATA / "unusual.yaml").read_text
 MARK = "# here"
 
 
-def told(path: Path, **inputs: Any) -> list[str]:
-    """Return what is said of a blueprint."""
+def diagnostics(path: Path, **inputs: Any) -> list[Diagnostic]:
+    """Return the problems of a blueprint."""
     try:
-        return [str(fault) for fault in validate(path, inputs or None, "all")]
+        return validate(path, inputs or None, "all")
     except InputError as error:
-        return str(error).splitlines()
+        return list(error.diagnostics)
+
+
+def told(path: Path, **inputs: Any) -> list[str]:
+    """Return the problems of a blueprint as text."""
+    return [str(diagnostic) for diagnostic in diagnostics(path, **inputs)]
 
 
 def edited(case: dict[str, Any]) -> str:
@@ -54,7 +60,7 @@ def test_a_construct_is_an_error_only_for_the_tools_that_reject_it(project: Path
     assert sorted(rejecting) == sorted([*case["rejected_by"], *case.get("strict", [])])
     findings = examine(project / "b.yaml")
     assert not set(findings.errors) & set(findings.notes)
-    assert all(note.tools for note in findings.notes)
+    assert all(note.rejected_by for note in findings.notes)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "latin-1", "utf-16"])
@@ -81,7 +87,9 @@ def test_each_fault_is_told_once_at_its_line(project: Path, case: dict[str, Any]
     (line,) = (number for number, content in enumerate(text.splitlines(), 1) if MARK in content)
     blueprint = project / "blueprint.yaml"
     blueprint.write_text(text)
-    assert told(blueprint) == [f"{blueprint}:{line}: {case['says']}".replace("DIR", str(project))]
+    (diagnostic,) = diagnostics(blueprint)
+    assert str(diagnostic) == f"{blueprint}:{line}: {case['says']}".replace("DIR", str(project))
+    assert (diagnostic.source, diagnostic.line, diagnostic.code) == (str(blueprint), line, case["code"])
 
 
 RULES = """\
@@ -100,7 +108,7 @@ def test_jobs_that_keep_the_rules_have_no_fault(project: Path) -> None:
     assert told(project / "kept.yaml") == []
     (project / "broken.yaml").write_text(text)
     assert [fault.partition("and ")[2] for fault in told(project / "broken.yaml")] == [
-        "the policy 'thrifty' wants cost",
+        "the policy 'thrifty' requires cost",
         "the policy 'thrifty' permits 9 at most",
     ], "the rule of a group is one for its members"
 
@@ -129,7 +137,7 @@ def line_of(text: str) -> int:
         (
             {"hots": "x"},
             "inputs:",
-            "inputs: there is no input 'hots', which a value is given for; did you mean 'host'?",
+            "inputs: input 'hots' not found, which a value is given for; did you mean 'host'?",
         ),
     ],
 )
@@ -167,7 +175,7 @@ def test_what_is_no_blueprint_at_all(tmp_path: Path, text: str, says: str) -> No
 
 
 def test_a_blueprint_that_does_not_exist(tmp_path: Path) -> None:
-    assert told(tmp_path / "b.yaml") == [f"{tmp_path / 'b.yaml'}: there is no such file"]
+    assert told(tmp_path / "b.yaml") == [f"{tmp_path / 'b.yaml'}: file not found"]
 
 
 def test_the_blueprint_of_the_documentation_has_no_fault(project: Path) -> None:

@@ -1,16 +1,17 @@
-"""Checking data against a model: every fault as one sentence that names file, line, place and what would be right."""
+"""Checking data against a model: every problem as a diagnostic with its file, line, path, and what would be right."""
 
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from modak.addresses import without_password
-from modak.documents.reading import Locate, Location
+from modak.diagnostics import Diagnostic, Locate, Location, ModelError, Position, dotted
 from modak.errors import InputError
-from modak.util.text import close_match, nearest
+from modak.util.text import close_match, did_you_mean
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -37,105 +38,95 @@ PATTERNS = {
         "a dependency such as afterok:1234"
     ),
 }
-"""What each pattern of the models asks for, in words."""
+"""What each pattern of the models asks for."""
 
 
 def check(model: type[T], data: Any, *, origin: str, locate: Locate | None = None) -> T:
     """Return ``data``, made of plain types, as ``model``.
 
-    InputError has one line for every fault: ``locate``'s answer, or ``origin``, then the dotted place and the sentence.
+    InputError has one diagnostic for every problem, at the position that ``locate`` returns, or in ``origin``.
     """
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        lines = fault_lines(error, model, origin=origin, locate=locate)
-        raise InputError("\n".join(lines)) from None
+        raise InputError(diagnostics_of(error, model, origin=origin, locate=locate)) from None
 
 
-def fault_lines(
+def diagnostics_of(
     error: ValidationError, model: type[BaseModel], *, origin: str, locate: Locate | None = None
-) -> list[str]:
-    """Return one line for every fault of ``error``, in the document's order where it is known."""
-    found: list[tuple[tuple[str, int], str]] = []
-    for location, parent, sentence in sentences(error, model):
-        where = (locate(location) if locate else None) or origin
-        place = dotted(parent)
-        found.append((_order(where), f"{where}: {place}: {sentence}" if place else f"{where}: {sentence}"))
-    return list(dict.fromkeys(line for _, line in sorted(found, key=lambda pair: pair[0])))
+) -> list[Diagnostic]:
+    """Return one diagnostic for every problem of ``error``, in the document's order where it has lines."""
+    result: list[Diagnostic] = []
+    for location, diagnostic in problems(error, model):
+        position = (locate(location) if locate else None) or Position(origin)
+        result.append(diagnostic.at(position))
+    result.sort(key=lambda diagnostic: (diagnostic.source, diagnostic.line or 0))
+    return list(dict.fromkeys(result))
 
 
-def sentences(error: ValidationError, model: type[BaseModel]) -> Iterator[tuple[Location, Location, str]]:
-    """Yield each fault's location, that of the section or value that its sentence speaks of, and the sentence."""
-    faults = error.errors(include_url=False)
-    misspelt = {_meant(fault["loc"], model) for fault in faults if fault["type"] == "extra_forbidden"}
-    for fault in faults:
-        if fault["type"] == "missing" and fault["loc"] in misspelt:
+def problems(error: ValidationError, model: type[BaseModel]) -> Iterator[tuple[Location, Diagnostic]]:
+    """Yield the location of each problem, and the problem under the path of the section or value that it is about."""
+    errors = error.errors(include_url=False)
+    misspelt = {_meant(details["loc"], model) for details in errors if details["type"] == "extra_forbidden"}
+    for details in errors:
+        if details["type"] == "missing" and details["loc"] in misspelt:
             continue
         # The part '[key]' says that the key itself is at fault.
-        location = tuple(part for part in fault["loc"] if part != "[key]")
-        parent = location[:-1] if fault["type"] in ("extra_forbidden", "missing") else location
-        yield location, parent, _sentence(fault, location, model)
+        location = tuple(part for part in details["loc"] if part != "[key]")
+        parent = location[:-1] if details["type"] in ("extra_forbidden", "missing") else location
+        yield location, replace(_problem(details, location, model), path=parent)
 
 
 def _meant(location: Location, model: type[BaseModel]) -> Location | None:
-    """Return the location of the known key that the unknown one at ``location`` must stand for."""
+    """Return the location of the valid key that the unknown one at ``location`` must stand for."""
     section = _model_at(model, location[:-1])
     key = close_match(str(location[-1]), list(_fields(section))) if section else None
     return (*location[:-1], key) if key else None
 
 
-def dotted(location: Sequence[int | str]) -> str:
-    """Return a location as users write it: ``target.partitions[0].name``."""
-    text = ""
-    for part in location:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text
-
-
-def _order(where: str) -> tuple[str, int]:
-    file, _, line = where.rpartition(":")
-    return (file, int(line)) if line.isdigit() else (where, 0)
-
-
-def _sentence(fault: Any, location: Location, model: type[BaseModel]) -> str:
-    kind, context, value = fault["type"], fault.get("ctx", {}), fault.get("input")
+def _problem(details: Any, location: Location, model: type[BaseModel]) -> Diagnostic:
+    kind, context, value = details["type"], details.get("ctx", {}), details.get("input")
     is_private = _PRIVATE & set(location[:-1]) and location[0] != "levers"
-    told = _kind(value) if is_private else shown(value)
+    text = _kind(value) if is_private else shown(value)
     if kind == "extra_forbidden":
         return _unknown_key(str(location[-1]), location[:-1], model)
     if kind == "missing":
-        return f"the key '{location[-1]}' is missing"
-    if "[key]" in fault["loc"]:
-        return f"the key {shown(value)} must be {PATTERNS.get(context.get('pattern', ''), 'of another form')}"
+        return Diagnostic(f"the key '{location[-1]}' is required", "missing-key")
+    if "[key]" in details["loc"]:
+        pattern = PATTERNS.get(context.get("pattern", ""), "of another form")
+        return Diagnostic(f"the key {shown(value)} must be {pattern}", "invalid-key")
     if kind == "value_error":
-        return str(context["error"])
+        raised = context["error"]
+        return Diagnostic(raised.text if isinstance(raised, ModelError) else str(raised), "invalid-value")
     if kind == "string_pattern_mismatch":
-        return f"must be {PATTERNS.get(context['pattern'], 'of the form ' + context['pattern'])}, not {told}"
+        pattern = PATTERNS.get(context["pattern"], "of the form " + context["pattern"])
+        return Diagnostic(f"must be {pattern}, not {text}", "invalid-value")
     if kind == "string_too_short":
-        return "must not be empty"
+        return Diagnostic("must not be empty", "invalid-value")
     if kind == "literal_error":
-        return _not_one_of(context["expected"], value)
-    if make := _WANTED.get(kind):
-        return f"must be {make(context)}, not {told}" + _remedy(kind, value)
-    message = str(fault["msg"])
-    return message[0].lower() + message[1:]
+        return _no_choice(context["expected"], value)
+    if (code_and_text := _EXPECTED.get(kind)) is not None:
+        code, make = code_and_text
+        return Diagnostic(f"must be {make(context)}, not {text}", code, hint_text=_remedy(kind, value))
+    message = str(details["msg"])
+    return Diagnostic(message[0].lower() + message[1:], "invalid-value")
 
 
-_WANTED: dict[str, Callable[[dict[str, Any]], str]] = {
-    "string_type": lambda _: "text",
-    "int_type": lambda _: "a whole number",
-    "float_type": lambda _: "a number",
-    "bool_type": lambda _: "true or false",
-    "finite_number": lambda _: "a finite number",
-    "list_type": lambda _: "a list",
-    "dict_type": lambda _: "a mapping of keys to values",
-    "model_type": lambda _: "a mapping of keys to values",
-    "model_attributes_type": lambda _: "a mapping of keys to values",
-    "greater_than": lambda c: f"above {c['gt']:g}",
-    "greater_than_equal": lambda c: f"at least {c['ge']:g}",
-    "less_than": lambda c: f"below {c['lt']:g}",
-    "less_than_equal": lambda c: f"at most {c['le']:g}",
-    "too_long": lambda c: f"a list of at most {c['max_length']}",
+_EXPECTED: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
+    "string_type": ("wrong-type", lambda _: "text"),
+    "int_type": ("wrong-type", lambda _: "a whole number"),
+    "float_type": ("wrong-type", lambda _: "a number"),
+    "bool_type": ("wrong-type", lambda _: "true or false"),
+    "finite_number": ("out-of-range", lambda _: "a finite number"),
+    "list_type": ("wrong-type", lambda _: "a list"),
+    "dict_type": ("wrong-type", lambda _: "a mapping of keys to values"),
+    "model_type": ("wrong-type", lambda _: "a mapping of keys to values"),
+    "model_attributes_type": ("wrong-type", lambda _: "a mapping of keys to values"),
+    "greater_than": ("out-of-range", lambda c: f"above {c['gt']:g}"),
+    "greater_than_equal": ("out-of-range", lambda c: f"at least {c['ge']:g}"),
+    "less_than": ("out-of-range", lambda c: f"below {c['lt']:g}"),
+    "less_than_equal": ("out-of-range", lambda c: f"at most {c['le']:g}"),
+    "too_long": ("out-of-range", lambda c: f"a list of at most {c['max_length']}"),
 }
 
 
@@ -168,9 +159,9 @@ def shown(value: Any) -> str:
 
 def _remedy(kind: str, value: Any) -> str:
     if kind == "string_type" and isinstance(value, bool | int | float):
-        return ": write it in quotes"
+        return "write it in quotes"
     if kind in ("int_type", "float_type", "bool_type") and isinstance(value, str) and _is_simple(value):
-        return ": write it without quotes"
+        return "write it without quotes"
     return ""
 
 
@@ -178,25 +169,30 @@ def _is_simple(text: str) -> bool:
     return text.lower() in ("true", "false") or text.replace(".", "", 1).isdigit()
 
 
-def _not_one_of(expected: str, value: Any) -> str:
-    known = [word.strip("'") for word in expected.replace(" or ", ", ").split(", ")]
-    return f"must be {expected}, not {shown(value)}" + (nearest(value, known) if isinstance(value, str) else "")
+def _no_choice(expected: str, value: Any) -> Diagnostic:
+    choices = [choice.strip("'") for choice in expected.replace(" or ", ", ").split(", ")]  # pydantic joins them so
+    hint = did_you_mean(value, choices) if isinstance(value, str) else ""
+    return Diagnostic(f"must be {expected}, not {shown(value)}", "not-a-choice", hint_text=hint)
 
 
-def _unknown_key(key: str, parent: Location, model: type[BaseModel]) -> str:
+def _unknown_key(key: str, parent: Location, model: type[BaseModel]) -> Diagnostic:
     section = _model_at(model, parent)
     keys = list(_fields(section)) if section else []
-    if hint := nearest(key, keys):
-        return f"unknown key '{key}'{hint}"
+    return Diagnostic(f"unknown key '{key}'", "unknown-key", hint_text=_hint_for_key(key, keys, model))
+
+
+def _hint_for_key(key: str, keys: list[str], model: type[BaseModel]) -> str:
+    if hint := did_you_mean(key, keys):
+        return hint
     others: dict[str, str] = {}
-    for place, fields in _sections(model, ()):
+    for location, fields in _sections(model, ()):
         for name in fields:
-            others.setdefault(name, f"'{dotted(place)}'" if place else "the document's top")
+            others.setdefault(name, f"'{dotted(location)}'" if location else "the document's top")
     if key in others:
-        return f"unknown key '{key}'; it belongs in {others[key]}"
+        return f"it belongs in {others[key]}"
     if close := close_match(key, others):
-        return f"unknown key '{key}'; did you mean '{close}' in {others[close]}?"
-    return f"unknown key '{key}'; the keys here are {', '.join(keys)}"
+        return f"did you mean '{close}' in {others[close]}?"
+    return f"the keys here are {', '.join(keys)}"
 
 
 def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
@@ -217,15 +213,15 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     if get_origin(annotation) in (Annotated, Union, types.UnionType, list, dict):
-        return next((found for part in get_args(annotation) if (found := _model_in(part))), None)
+        return next((model for part in get_args(annotation) if (model := _model_in(part))), None)
     return None
 
 
-def _sections(model: type[BaseModel], place: Location) -> Iterator[tuple[Location, dict[str, FieldInfo]]]:
+def _sections(model: type[BaseModel], location: Location) -> Iterator[tuple[Location, dict[str, FieldInfo]]]:
     """Yield the document's sections with their keys, the outer before the inner; not those inside lists."""
     fields = _fields(model)
-    yield place, fields
+    yield location, fields
     for name, field in fields.items():
         inner = _model_in(field.annotation)
         if inner is not None and get_origin(field.annotation) is not list:
-            yield from _sections(inner, (*place, name))
+            yield from _sections(inner, (*location, name))

@@ -1,31 +1,16 @@
-"""A value of a blueprint together with the place where it was written."""
+"""A value of a blueprint together with where it was written."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from modak.documents.faults import dotted
-from modak.documents.reading import Document, Location
-
-
-@dataclass(frozen=True, order=True)
-class Fault:
-    """One thing that is wrong, and where."""
-
-    file: str
-    line: int
-    text: str
-    """The dotted place in the blueprint and one sentence."""
-    tools: tuple[str, ...] = ()
-    """The tools that reject it where TOSCA does not; see modak.tosca.profiles."""
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.text}"
+from modak.diagnostics import Diagnostic, Location, Text, dotted
+from modak.documents.reading import Document
 
 
 @dataclass(frozen=True)
-class Spot:
+class SourceLocation:
     """A value, the document that it stands in, and its location there."""
 
     document: Document
@@ -38,10 +23,14 @@ class Spot:
         return str(self.location[-1]) if self.location else ""
 
     @property
+    def path(self) -> Location:
+        """Its location as users know it; the key topology_template is left out."""
+        return self.location[1:] if self.location[:1] == ("topology_template",) else self.location
+
+    @property
     def place(self) -> str:
-        """Where it stands, as users write it; the key topology_template is left out."""
-        location = self.location[1:] if self.location[:1] == ("topology_template",) else self.location
-        return dotted(location)
+        """Its path with dots."""
+        return dotted(self.path)
 
     @property
     def is_date(self) -> bool:
@@ -51,31 +40,42 @@ class Spot:
         node = self.document.node(self.location)
         return node is not None and node.tag == "tag:yaml.org,2002:timestamp"
 
-    def at(self, key: int | str) -> "Spot":
+    def at(self, key: int | str) -> "SourceLocation":
         """Return the value below ``key``."""
-        return Spot(self.document, (*self.location, key), self.value[key])
+        return SourceLocation(self.document, (*self.location, key), self.value[key])
 
-    def get(self, key: str) -> "Spot | None":
+    def get(self, key: str) -> "SourceLocation | None":
         """Return the value below ``key``; None when this is no mapping or has no such key."""
         return self.at(key) if isinstance(self.value, dict) and key in self.value else None
 
-    def items(self) -> Iterator["Spot"]:
+    def items(self) -> Iterator["SourceLocation"]:
         """Yield every value of a mapping or list; nothing for any other value."""
         if isinstance(self.value, dict):
             yield from (self.at(key) for key in self.value)
         elif isinstance(self.value, list):
             yield from (self.at(index) for index in range(len(self.value)))
 
-    def below(self, *keys: str) -> Iterator["Spot"]:
+    def below(self, *keys: str) -> Iterator["SourceLocation"]:
         """Yield the values of the mapping or list that ``keys`` lead to; nothing where there is none."""
-        spot: Spot | None = self
+        spot: SourceLocation | None = self
         for key in keys:
             spot = spot.get(key) if spot else None
         if spot:
             yield from spot.items()
 
-    def fault(self, sentence: str, key: int | str | None = None, *, tools: tuple[str, ...] = ()) -> Fault:
-        """Return a fault here, at the line of ``key`` where it is given; ``tools`` reject it where TOSCA does not."""
+    def diagnostic(
+        self,
+        text: Text,
+        key: int | str | None = None,
+        *,
+        hint: Text = "",
+        code: str = "invalid-blueprint",
+        tools: tuple[str, ...] = (),
+    ) -> Diagnostic:
+        """Return a problem here, at the line of ``key`` where it is given; ``tools`` reject it where TOSCA does not."""
+        return self.adopted(Diagnostic(text, code, hint_text=hint, rejected_by=tools), key)
+
+    def adopted(self, diagnostic: Diagnostic, key: int | str | None = None) -> Diagnostic:
+        """Return a problem of the document that this value is translated into, as one of this value."""
         location = self.location if key is None else (*self.location, key)
-        file, _, line = self.document.locate(location).rpartition(":")
-        return Fault(file, int(line), f"{self.place}: {sentence}" if self.place else sentence, tools)
+        return diagnostic.at(self.document.locate(location), self.path)
