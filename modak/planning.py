@@ -159,7 +159,7 @@ def with_image(plan: Plan, transport: Transport, *, search: Sequence[Path]) -> P
     if plan.chosen.image is None or plan.chosen.image.digest is not None:
         return plan
     from modak.catalogue.recipe import recipes_of
-    from modak.containers.place import locate
+    from modak.containers.location import locate
     from modak.images.pin import Unavailable, pinned, registry_of
     from modak.images.store import ImageStore
 

@@ -20,8 +20,24 @@ ERRORS = re.compile(r"(\w+Error|AnsibleActionFail|BadParameter|Diagnostic)$")
 MAKERS = frozenset({"diagnostic", "refused"})
 """Functions whose arguments are messages."""
 OLD = frozenset(
-    ("bring", "bringing", "brought", "found", "known", "one", "patience", "place", "placed", "places", "some")
-    + ("spot", "told", "verdict", "word", "words")
+    {
+        "bring",
+        "bringing",
+        "brought",
+        "found",
+        "known",
+        "one",
+        "patience",
+        "place",
+        "placed",
+        "places",
+        "some",
+        "spot",
+        "told",
+        "verdict",
+        "word",
+        "words",
+    }
 )
 """The vocabulary that CONTRIBUTING.md replaces."""
 PERMITTED = frozenset({"known_hosts"})

@@ -9,7 +9,7 @@ import yaml
 
 from modak.containers import registry
 from modak.containers.base import accelerator
-from modak.containers.place import argument
+from modak.containers.location import argument
 from modak.errors import InputError
 from modak.model.base import RuntimeName
 from modak.model.plan import Plan

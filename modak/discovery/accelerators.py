@@ -17,15 +17,15 @@ Vendor = Literal["nvidia", "amd", "intel"]
 
 def parse_nvidia(text: str) -> list[Accelerator]:
     """Return the GPUs of ``nvidia-smi --query-gpu=name,memory.total,driver_version --format=csv,noheader,nounits``."""
-    found = []
+    devices = []
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split(",")]
         # Without a driver or a device it prints a sentence.
         if len(cells) == 3 and cells[0] and re.match(r"\d|\[", cells[1]):
             mebibytes = digits(cells[1], _MOST)
             memory = None if mebibytes is None else mebibytes * 1024**2
-            found.append((cells[0], memory, _version(cells[2])))
-    return _grouped(found, "nvidia")
+            devices.append((cells[0], memory, _version(cells[2])))
+    return _grouped(devices, "nvidia")
 
 
 def parse_rocm(text: str) -> list[Accelerator]:
@@ -41,27 +41,27 @@ def parse_rocm(text: str) -> list[Accelerator]:
         if isinstance(fields, dict)
     }
     driver = _version(folded.get("system", {}).get("driver version", ""))
-    found = []
+    devices = []
     for card, fields in folded.items():
         # An integrated one is no accelerator: its memory is a piece of the host's.
         memory = digits(fields.get("vram total memory (b)", ""))
         if card.startswith("card") and (memory is None or memory >= 1024**3):
             name = fields.get("card series") or fields.get("card model") or "AMD GPU"
-            found.append((_in_brackets(name), memory, driver))
-    return _grouped(found, "amd")
+            devices.append((_in_brackets(name), memory, driver))
+    return _grouped(devices, "amd")
 
 
-def _grouped(found: Iterable[tuple[str, int | None, str | None]], vendor: Vendor) -> list[Accelerator]:
+def _grouped(devices: Iterable[tuple[str, int | None, str | None]], vendor: Vendor) -> list[Accelerator]:
     return [
         Accelerator(model=model, count=count, vendor=vendor, memory=memory, driver=driver)
-        for (model, memory, driver), count in Counter(found).items()
+        for (model, memory, driver), count in Counter(devices).items()
     ]
 
 
 def _in_brackets(name: str) -> str:
     """Return ``AMD Instinct MI100`` of ``Arcturus GL-XL [AMD Instinct MI100]``."""
-    found = re.search(r"\[(.+)\]", name)
-    return found[1] if found else name
+    devices = re.search(r"\[(.+)\]", name)
+    return devices[1] if devices else name
 
 
 def _version(text: str) -> str | None:

@@ -17,8 +17,8 @@ def ask(transport: Transport, script: str, name: str) -> str:
     """
     done = transport.run(script, timeout=120)
     if done.returncode != 0:
-        words = " ".join(done.stderr.split()) or "nothing"
-        raise TargetError(f"the target {name} could not be asked about itself", hint=f"its shell said: {words}")
+        message = " ".join(done.stderr.split()) or "nothing"
+        raise TargetError(f"the target {name} could not be asked about itself", hint=f"its shell said: {message}")
     return done.stdout
 
 

@@ -24,13 +24,13 @@ def _differences(target: Target, facts: Facts) -> Iterator[str]:
     if target.node is not None:
         yield from _node("target.node", target.node, facts.node)
     by_name = {partition.name: partition for partition in facts.partitions}
-    for number, told in enumerate(target.partitions):
-        place = f"target.partitions[{number}]"
-        if told.name not in by_name:
-            yield f"{place}: partition '{told.name}' not found; there are {', '.join(sorted(by_name)) or 'none'}"
+    for number, described in enumerate(target.partitions):
+        key = f"target.partitions[{number}]"
+        if described.name not in by_name:
+            yield f"{key}: partition '{described.name}' not found; there are {', '.join(sorted(by_name)) or 'none'}"
             continue
-        yield from _fields(place, told, by_name[told.name], _OF_PARTITION)
-        yield from _node(f"{place}.node", told.node, by_name[told.name].node)
+        yield from _fields(key, described, by_name[described.name], _OF_PARTITION)
+        yield from _node(f"{key}.node", described.node, by_name[described.name].node)
     if target.mpi_type is not None and facts.mpi_types and target.mpi_type not in facts.mpi_types:
         yield f"target.mpi_type: srun does not support {target.mpi_type}; it supports {', '.join(facts.mpi_types)}"
     permitted = set(target.runtimes or ()) - {"native"}
@@ -38,25 +38,25 @@ def _differences(target: Target, facts: Facts) -> Iterator[str]:
         yield f"target.runtimes: {runtime} was not found"
 
 
-def _node(place: str, told: Node, found: Node) -> Iterator[str]:
-    yield from _fields(place, told, found, _OF_NODE)
-    missing = sorted(set(told.cpu_features) - set(found.cpu_features))
-    if missing and found.cpu_features:
-        yield f"{place}.cpu_features: the processor does not show {', '.join(missing)}"
-    if "accelerators" in told.model_fields_set and _count(told.accelerators) != _count(found.accelerators):
-        yield _sentence(f"{place}.accelerators", _count(told.accelerators), _count(found.accelerators))
+def _node(key: str, described: Node, reported: Node) -> Iterator[str]:
+    yield from _fields(key, described, reported, _OF_NODE)
+    missing = sorted(set(described.cpu_features) - set(reported.cpu_features))
+    if missing and reported.cpu_features:
+        yield f"{key}.cpu_features: the processor does not show {', '.join(missing)}"
+    if "accelerators" in described.model_fields_set and _count(described.accelerators) != _count(reported.accelerators):
+        yield _sentence(f"{key}.accelerators", _count(described.accelerators), _count(reported.accelerators))
 
 
-def _fields(place: str, told: Node | Partition, found: Node | Partition, names: Sequence[str]) -> Iterator[str]:
+def _fields(key: str, described: Node | Partition, reported: Node | Partition, names: Sequence[str]) -> Iterator[str]:
     for name in names:
-        said, is_so = getattr(told, name), getattr(found, name)
-        if name in told.model_fields_set and None not in (said, is_so) and said != is_so:
-            yield _sentence(f"{place}.{name}", said, is_so)
+        said, is_so = getattr(described, name), getattr(reported, name)
+        if name in described.model_fields_set and None not in (said, is_so) and said != is_so:
+            yield _sentence(f"{key}.{name}", said, is_so)
 
 
 def _count(accelerators: Sequence[Accelerator]) -> int:
     return sum(accelerator.count for accelerator in accelerators)
 
 
-def _sentence(place: str, told: Any, found: Any) -> str:
-    return f"{place}: the description says {told}, and {found} was found"
+def _sentence(key: str, described: Any, reported: Any) -> str:
+    return f"{key}: the description says {described}, and {reported} was found"

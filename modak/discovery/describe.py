@@ -28,8 +28,8 @@ def target_of(facts: Facts, address: Target, name: str | None = None) -> Target:
 
 def section(target: Target) -> dict[str, Any]:
     """Return the section ``target`` of a document; what is unknown, or as usual, is left out."""
-    told = target.model_dump(mode="json", exclude_defaults=True)
-    return {"name": target.name, "type": target.type, **told}
+    described = target.model_dump(mode="json", exclude_defaults=True)
+    return {"name": target.name, "type": target.type, **described}
 
 
 def describe(target: Target) -> str:

@@ -21,7 +21,7 @@ from modak.reported import host_name
 from modak.schedulers import registry
 from modak.schedulers.base import Recognised
 from modak.schedulers.detect import recognised
-from modak.schedulers.states import words
+from modak.schedulers.states import message
 from modak.terminal import excerpt
 from modak.transport.base import Completed
 
@@ -39,9 +39,9 @@ def parse_probe(text: str, target: Target | None, *, libraries: Collection[str] 
         return _facts(answer, target, libraries)
     except ValidationError as error:
         fault = error.errors()[0]
-        place = ".".join(str(part) for part in fault["loc"])
+        folder = ".".join(str(part) for part in fault["loc"])
         value, why = excerpt(str(fault["input"])), excerpt(fault["msg"])
-        raise TargetError(f"the target reports a {place} that is not valid: '{value}': {why}") from None
+        raise TargetError(f"the target reports a {folder} that is not valid: '{value}': {why}") from None
 
 
 def _facts(answer: Answer, target: Target | None, libraries: Collection[str] | None) -> Facts:
@@ -73,11 +73,11 @@ def _scheduler(answer: Answer, target: Target | None) -> Recognised | None:
     """
     if target is not None and target.type == "machine":
         return None
-    for found in recognised(answer, expected=target.type if target else ""):
-        if target is not None and target.type != found.name and not found.wrapped:
-            return found
-        if _answers(found.name, answer, expected=target is not None):
-            return found
+    for facts in recognised(answer, expected=target.type if target else ""):
+        if target is not None and target.type != facts.name and not facts.wrapped:
+            return facts
+        if _answers(facts.name, answer, expected=target is not None):
+            return facts
     return None
 
 
@@ -89,7 +89,7 @@ def _answers(name: str, answer: Answer, *, expected: bool) -> bool:
             text = answer[query]
             if not expected and scheduler.no_cluster and scheduler.no_cluster in text:
                 return False
-            reason = words(Completed(code, text, ""), scheduler.query_prefixes)
+            reason = message(Completed(code, text, ""), scheduler.query_prefixes)
             reason = "no answer in time" if code == _TIMED_OUT else reason
             raise TargetError(f"{name} does not answer on {answer.line('host')}: {reason}")
     return True
@@ -107,10 +107,10 @@ def _python(answer: Answer, target: Target | None, scheduler: Recognised | None)
     python = answer.line("python")
     if python is None or "python-runs" in answer.parts:
         return python
-    if target is not None and target.python is not None and (place := answer.line("python-forbidden")):
+    if target is not None and target.python is not None and (folder := answer.line("python-forbidden")):
         host = answer.line("host")
         raise TargetError(
-            f"{python} cannot be executed on {host}: {place} does not permit it to this user", key="target.python"
+            f"{python} cannot be executed on {host}: {folder} does not permit it to this user", key="target.python"
         )
     if scheduler and python.startswith("/"):
         return python if "packages" in answer.parts else None

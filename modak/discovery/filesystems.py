@@ -15,13 +15,13 @@ _LINE = re.compile(
 def parse_file_systems(answer: Answer) -> dict[Literal["home", "workspace"], FileSystem]:
     """Return the file systems that ``df -Pk`` told of, with their types as far as /proc/mounts knows them."""
     types = parse_mounts(answer["mounts"])
-    told = ((folder, parse_df(answer[f"df-{folder}"], types)) for folder in _FOLDERS)
-    return {folder: found for folder, found in told if found is not None}
+    reported = ((folder, parse_df(answer[f"df-{folder}"], types)) for folder in _FOLDERS)
+    return {folder: filesystems for folder, filesystems in reported if filesystems is not None}
 
 
 def parse_df(text: str, types: dict[str, str]) -> FileSystem | None:
     """Return what ``df -Pk FOLDER`` says, None when it says nothing; ``types`` are by mount point."""
-    line = next((found for line in text.splitlines() if (found := _LINE.fullmatch(line.rstrip()))), None)
+    line = next((filesystems for line in text.splitlines() if (filesystems := _LINE.fullmatch(line.rstrip()))), None)
     if line is None:
         return None
     mount = line["mount"]
@@ -32,9 +32,9 @@ def parse_df(text: str, types: dict[str, str]) -> FileSystem | None:
 def parse_mounts(text: str) -> dict[str, str]:
     """Return the types in /proc/mounts by mount point; what is mounted last covers what was there before."""
     fields = (line.split(" ") for line in text.splitlines())
-    return {_plain(words[1]): words[2] for words in fields if len(words) >= 3}
+    return {_plain(columns[1]): columns[2] for columns in fields if len(columns) >= 3}
 
 
 def _plain(text: str) -> str:
     """Return a name of /proc/mounts with the blanks and backslashes that stand there as octal numbers."""
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
+    return re.sub(r"\\([0-7]{3})", lambda filesystems: chr(int(filesystems[1], 8)), text)

@@ -16,13 +16,13 @@ def parse_node(answer: Answer) -> Node:
     cpuinfo = parse_colons(answer["cpuinfo"])
     lscpu = parse_colons(answer["lscpu"])
     features = features_of(cpuinfo) or set(lscpu.get("Flags", "").split())
-    known = cpuinfo or {"vendor_id": lscpu.get("Vendor ID", "generic"), "flags": " ".join(features)}
+    reported = cpuinfo or {"vendor_id": lscpu.get("Vendor ID", "generic"), "flags": " ".join(features)}
     machine = answer.line("machine")
     cores, memory = parse_limits(answer["limits"])
     return Node(
         cores=_least([parse_cores(answer), cores]),
         memory=_least([parse_memory(answer["meminfo"]), memory]),
-        microarchitecture=microarchitecture(machine, known) if machine and features_or_power(known) else None,
+        microarchitecture=microarchitecture(machine, reported) if machine and features_or_power(reported) else None,
         cpu_model=_model(cpuinfo, lscpu),
         cpu_features=sorted(features),
         accelerators=parse_accelerators(answer),
@@ -59,8 +59,8 @@ def parse_cores(answer: Answer) -> int | None:
 
 def parse_memory(meminfo: str) -> int | None:
     """Return the bytes of main memory, MemTotal of /proc/meminfo."""
-    words = parse_colons(meminfo).get("MemTotal", "").split()
-    kibibytes = digits(words[0], _MOST_KIB) if len(words) == 2 and words[1] == "kB" else None
+    fields = parse_colons(meminfo).get("MemTotal", "").split()
+    kibibytes = digits(fields[0], _MOST_KIB) if len(fields) == 2 and fields[1] == "kB" else None
     return None if kibibytes is None else kibibytes * 1024
 
 

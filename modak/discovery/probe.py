@@ -36,11 +36,11 @@ def probe_script(
     names them, or nothing is known of the target.
     """
     kind = target.type if target is not None else "any"
-    told = (target.python if target is not None else None) or ""
+    described = (target.python if target is not None else None) or ""
     if application is not None and application.script is None and application.framework is None:
-        told = _NO_PYTHON
+        described = _NO_PYTHON
     workspace = (target or Target(name="unknown")).workspace
-    arguments = join([kind, told, default_python or "", workspace])
+    arguments = join([kind, described, default_python or "", workspace])
     if target is None:
         others: list[str] = RUNTIMES.names()
     else:

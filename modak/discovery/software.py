@@ -21,11 +21,11 @@ _MPI: dict[Literal["openmpi", "intelmpi", "mvapich", "mpich"], str] = {
 
 def parse_glibc(answer: Answer) -> str | None:
     """Return glibc's version from ``getconf GNU_LIBC_VERSION`` or ``ldd --version``; None for another C library."""
-    if found := re.search(r"^glibc (\d+(?:\.\d+)+)", answer["glibc"], re.MULTILINE):
-        return found[1]
+    if result := re.search(r"^glibc (\d+(?:\.\d+)+)", answer["glibc"], re.MULTILINE):
+        return result[1]
     first = answer.line("ldd") or ""
-    found = re.search(r"^ldd \(.*\) (\d+(?:\.\d+)+)$", first)
-    return found[1] if found else None
+    result = re.search(r"^ldd \(.*\) (\d+(?:\.\d+)+)$", first)
+    return result[1] if result else None
 
 
 def parse_libraries(text: str, wanted: Collection[str] | None = None) -> list[str]:
@@ -36,38 +36,38 @@ def parse_libraries(text: str, wanted: Collection[str] | None = None) -> list[st
 
 def parse_runtimes(answer: Answer) -> dict[RuntimeName, str]:
     """Return the container runtimes that answered, with their versions."""
-    found: dict[RuntimeName, str] = {}
+    result: dict[RuntimeName, str] = {}
     for name in registry.asked_for(answer.parts):
         said = re.search(registry.get(name).version_line, answer[registry.part_of(name)].strip(), re.MULTILINE)
         if said and (version := _version(said[1])):
-            found[name] = version
-    return found
+            result[name] = version
+    return result
 
 
 def _version(text: str) -> str | None:
     """Return the leading part of ``text`` that is a version: 3.8.7 of 3.8.7-1.el8."""
-    found = re.match(r"v?(\d+(?:\.\d+)*)", text)
-    return found[1] if found else None
+    result = re.match(r"v?(\d+(?:\.\d+)*)", text)
+    return result[1] if result else None
 
 
 def parse_mpi(answer: Answer) -> list[MpiLibrary]:
     """Return the MPI libraries that ``mpirun --version`` and ``mpichversion`` tell of."""
     text = f"{answer['mpirun']}\n{answer['mpichversion']}"
-    found = ((family, re.search(pattern, text, re.MULTILINE)) for family, pattern in _MPI.items())
-    return [MpiLibrary(family=family, version=said[1]) for family, said in found if said]
+    result = ((family, re.search(pattern, text, re.MULTILINE)) for family, pattern in _MPI.items())
+    return [MpiLibrary(family=family, version=said[1]) for family, said in result if said]
 
 
 def parse_mpi_types(text: str) -> list[str]:
     """Return what ``srun --mpi=list`` offers, sorted: types, and the versions of pmix, which may be asked for too."""
-    found: set[str] = set()
+    result: set[str] = set()
     for line in text.splitlines():
         said = line.removeprefix("srun:").strip()
         if versions := re.fullmatch(r"specific \w+ plugin versions available:(.*)", said):
-            found.update(version.strip() for version in versions[1].split(",") if version.strip())
+            result.update(version.strip() for version in versions[1].split(",") if version.strip())
         elif re.fullmatch(r"[a-z][\w-]*", said):
-            found.add(said)
+            result.add(said)
     # Without its first line it is an error that srun tells.
-    return sorted(found) if re.search(r"MPI (?:plugin )?types are", text) else []
+    return sorted(result) if re.search(r"MPI (?:plugin )?types are", text) else []
 
 
 def parse_packages(listing: str) -> dict[str, str]:
@@ -76,7 +76,7 @@ def parse_packages(listing: str) -> dict[str, str]:
     The first on Python's path counts. What has no version in its name, or one that is no version, is nothing that a
     decision could rest on.
     """
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for line in listing.splitlines():
         named = re.fullmatch(r"([A-Za-z0-9][\w.-]*?)-(\d[^-]*)(?:-py\d\S*)?\.(?:dist|egg)-info", line.strip())
         if named is None:
@@ -85,5 +85,5 @@ def parse_packages(listing: str) -> dict[str, str]:
             Version(named[2])
         except ValueError:  # InvalidVersion, and parts of 4300 digits
             continue
-        found.setdefault(re.sub(r"[-_.]+", "-", named[1]).lower(), named[2])
-    return dict(sorted(found.items()))
+        result.setdefault(re.sub(r"[-_.]+", "-", named[1]).lower(), named[2])
+    return dict(sorted(result.items()))

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from modak import reported
-from modak.containers.place import pin
+from modak.containers.location import pin
 from modak.errors import TargetError
 from modak.jobs.remote import Answer
 from modak.model.image import Architecture

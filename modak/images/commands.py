@@ -42,7 +42,7 @@ def place_of(
     document: Path | None, config: Path | None, images: str | None, catalogue: Sequence[Path] = ()
 ) -> Iterator[Place]:
     """Yield the target that a deployment document describes, or this machine; ``images`` is its image folder."""
-    from modak.containers.place import locate
+    from modak.containers.location import locate
     from modak.documents import load_deployment
     from modak.images.store import ImageStore
     from modak.jobs.control import Jobs

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from modak.catalogue.recipe import Recipes
 from modak.containers import registry
-from modak.containers.place import argument, pin
+from modak.containers.location import argument, pin
 from modak.errors import InputError, JobError, TargetError
 from modak.extensions import RUNTIMES
 from modak.images.build import COMPRESSIONS, make_build, run_build

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from modak.containers import registry
 from modak.containers.capabilities import check_source, fault_of_signature
-from modak.containers.place import argument, folder, pin
+from modak.containers.location import argument, folder, pin
 from modak.errors import InputError, TargetError
 from modak.images import answers
 from modak.images.answers import Collected, Found

@@ -40,7 +40,7 @@ class Answer:
         stem = f"{self.plan.name}-{self.plan.tag().removeprefix('modak-')}"
         return f"{stem}.sh", f"{stem}-build.sh"
 
-    def placed(self, folder: Path) -> dict[str, Any]:
+    def with_scripts_in(self, folder: Path) -> dict[str, Any]:
         """Return the document with the scripts' places in ``folder``."""
         job, build = self.names()
         document = copy.deepcopy(self.document)

@@ -34,7 +34,7 @@ def write_answer(
     )
     completed = done.document
     if output is not None:
-        completed = done.placed(output.absolute())
+        completed = done.with_scripts_in(output.absolute())
         _write_all(output, document.path, done, completed)
     for sentence in done.assumed:
         print(f"{document.path}: {sentence}", file=sys.stderr)

@@ -77,9 +77,9 @@ def _check_parallelisation(hpc: Hpc) -> None:
 
 def _check_accelerator(job: JobBody, optimisation: Optimisation) -> None:
     accelerator = optimisation.opt_build.acc_type if optimisation.enable_opt_build else None
-    place = "optimisation.opt_build.acc_type"
+    key = "optimisation.opt_build.acc_type"
     if accelerator == "fpga":
-        raise InputError("images for FPGAs are not available", key=place, hint="write nvidia, amd or nothing")
+        raise InputError("images for FPGAs are not available", key=key, hint="write nvidia, amd or nothing")
     offload = offload_of(job)
     if offload and offload.number_of_acc and offload.number_of_acc != (job.job_options.request_gpus or 0):
         kind = optimisation.hpc.config.parallelisation if optimisation.hpc else ""
@@ -94,18 +94,18 @@ def preferences_of(job: JobBody) -> list[str]:
     optimisation = job.optimisation
     if optimisation is None:
         return []
-    found = []
+    names = []
     accelerator = optimisation.opt_build.acc_type if optimisation.enable_opt_build else None
     if accelerator is not None and not job.job_options.request_gpus:
-        found.append(
+        names.append(
             f"optimisation.opt_build.acc_type: {accelerator} is a preference: request_gpus asks for no GPU, "
             "so none is reserved"
         )
     if optimisation.enable_autotuning:
         tuner = optimisation.autotuning.tuner
         named = f"the tuner '{tuner}' is not" if tuner else "no tuner is"
-        found.append(f"optimisation.enable_autotuning: {named} started: the job runs as it is decided here")
-    return found
+        names.append(f"optimisation.enable_autotuning: {named} started: the job runs as it is decided here")
+    return names
 
 
 def offload_of(job: JobBody) -> Any:
@@ -117,12 +117,12 @@ def offload_of(job: JobBody) -> Any:
 def names_of(job: JobBody) -> list[str]:
     """Return the names by which conditions of scripts know the application."""
     optimisation = job.optimisation
-    found: list[str | None] = [job.application.app_tag, job.application.app_type]
+    names: list[str | None] = [job.application.app_tag, job.application.app_type]
     if optimisation is not None:
-        found.append(optimisation.app_type)
-        found += [optimisation.training.config.ai_framework] if optimisation.training else []
-        found += [optimisation.hpc.config.parallelisation] if optimisation.hpc else []
-    return [name for name in found if name is not None]
+        names.append(optimisation.app_type)
+        names += [optimisation.training.config.ai_framework] if optimisation.training else []
+        names += [optimisation.hpc.config.parallelisation] if optimisation.hpc else []
+    return [name for name in names if name is not None]
 
 
 def features_of(job: JobBody) -> dict[str, Any]:
@@ -133,10 +133,10 @@ def features_of(job: JobBody) -> dict[str, Any]:
 
 
 def _leaves(data: dict[str, Any]) -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
+    names: list[tuple[str, Any]] = []
     for key, value in data.items():
-        found += _leaves(value) if isinstance(value, dict) else [(key, value)]
-    return found
+        names += _leaves(value) if isinstance(value, dict) else [(key, value)]
+    return names
 
 
 def check_honoured(job: JobBody, features: dict[str, Any], used: set[str]) -> None:

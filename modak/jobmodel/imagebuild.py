@@ -28,7 +28,7 @@ class BuiltImage:
     """The site's folder for images; None where it is FOLDER beside the job."""
     texts: Mapping[str, str]
     """The build's files by their relative paths: definitions, locks, the script."""
-    words: Sequence[str]
+    arguments: Sequence[str]
     """Arguments of the script after the image folder."""
 
     @property

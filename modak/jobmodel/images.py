@@ -71,9 +71,9 @@ def permitted(catalogue: Catalogue, job: JobBody, site: Site) -> Narrowed:
             reasons[reason] += 1
     framework = training.config.ai_framework if training else None
     if framework is not None and not _holding(kept, framework) and job.application.container_runtime is None:
-        told = "; ".join(f"{number}: {reason}" for reason, number in sorted(reasons.items()))
+        available = "; ".join(f"{number}: {reason}" for reason, number in sorted(reasons.items()))
         raise InfeasibleError(
-            f"of the catalogue's images none of {framework} will do ({told or 'it has none'})",
+            f"of the catalogue's images none of {framework} will do ({available or 'it has none'})",
             key="optimisation",
             hint="name an image by container_runtime, or describe the site's own in its catalogue",
         )

@@ -9,7 +9,7 @@ from modak.model.site import StorageClass
 
 Efficiency = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 Parallelisation = Literal["mpi", "openmp", "openacc", "opencc", "opencl"]
-Word = Annotated[str, StringConstraints(pattern=r"^[^\x00\r\n]*$", min_length=1)]
+Token = Annotated[str, StringConstraints(pattern=r"^[^\x00\r\n]*$", min_length=1)]
 
 
 class JobSection(Model):
@@ -76,10 +76,10 @@ class TargetSection(Model):
     queue_type: Literal["slurm", "torque", "none"] | None = None
 
     @model_validator(mode="after")
-    def _one_scheduler(self) -> "TargetSection":
-        one, other = self.job_scheduler_type, self.queue_type
-        if one is not None and other is not None and one != other:
-            raise ValueError(f"'job_scheduler_type' is '{one}' and 'queue_type' is '{other}': give one of them")
+    def _single_scheduler(self) -> "TargetSection":
+        first, other = self.job_scheduler_type, self.queue_type
+        if first is not None and other is not None and first != other:
+            raise ValueError(f"'job_scheduler_type' is '{first}' and 'queue_type' is '{other}': give one of them")
         return self
 
     @property
@@ -202,7 +202,7 @@ class OpenMp(Model):
 class Offload(Model):
     """``parallelisation-openacc`` and ``parallelisation-opencl``."""
 
-    compiler: Word | None = None
+    compiler: Token | None = None
     version: Specifier | None = None
     number_of_acc: Positive | None = None
 

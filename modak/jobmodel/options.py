@@ -11,7 +11,7 @@ from modak.jobmodel.model import JobBody
 from modak.jobmodel.site import Site
 
 _LETTERS = {"a": "fail", "b": "begin", "e": "end"}
-_WORDS = {"BEGIN": ["begin"], "END": ["end"], "FAIL": ["fail"], "ALL": ["begin", "end", "fail"], "NONE": []}
+_EVENTS = {"BEGIN": ["begin"], "END": ["end"], "FAIL": ["fail"], "ALL": ["begin", "end", "fail"], "NONE": []}
 _STAMP = re.compile(r"(?P<date>(?:\d\d)?\d{10})(?:\.(?P<seconds>\d\d))?")
 _SETTING = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<value>=.*)?")
 
@@ -21,7 +21,7 @@ def options_of(job: JobBody, site: Site, layout: Layout, name: str) -> dict[str,
     o = job.job_options
     settings, _ = copied(o.copy_environment_variable)
     threads_are_cores = o.core_count_per_process is None
-    found: dict[str, Any] = {
+    options: dict[str, Any] = {
         "name": name,
         "account": o.account,
         "qos": o.qos,
@@ -47,7 +47,7 @@ def options_of(job: JobBody, site: Site, layout: Layout, name: str) -> dict[str,
     }
     if o.memory_limit is not None and o.minimum_memory_per_processor is not None:
         raise InputError("give it or minimum_memory_per_processor, not both", key="job_options.memory_limit")
-    return {key: value for key, value in found.items() if value is not None}
+    return {key: value for key, value in options.items() if value is not None}
 
 
 def _partition(job: JobBody, site: Site) -> str | None:
@@ -63,8 +63,8 @@ def _where(job: JobBody, site: Site) -> dict[str, Any]:
     """Return what chooses nodes: a list of names, and properties that they must have."""
     o = job.job_options
     text = o.request_specific_nodes
-    told = site.infrastructure.specific_nodes if site.infrastructure else None
-    names = (told or ("property" if site.target.type == "torque" else "names")) == "names"
+    reported = site.infrastructure.specific_nodes if site.infrastructure else None
+    names = (reported or ("property" if site.target.type == "torque" else "names")) == "names"
     properties = [o.architecture_constraint, None if names else text]
     return {
         "constraint": "&".join(part for part in properties if part is not None) or None,
@@ -75,10 +75,10 @@ def _where(job: JobBody, site: Site) -> dict[str, Any]:
 def _output(job: JobBody, name: str) -> dict[str, Any]:
     o = job.job_options
     joined = o.combine_stdout_stderr if o.combine_stdout_stderr is not None else o.standard_error_file is None
-    found: dict[str, Any] = {"output": o.standard_output_file or f"{name}.out", "join_output": joined}
+    options: dict[str, Any] = {"output": o.standard_output_file or f"{name}.out", "join_output": joined}
     if not joined:
-        found["error"] = o.standard_error_file or f"{name}.err"
-    return found
+        options["error"] = o.standard_error_file or f"{name}.err"
+    return options
 
 
 def _events(text: str | None) -> list[str]:
@@ -87,16 +87,16 @@ def _events(text: str | None) -> list[str]:
         return []
     if re.fullmatch("[abe]+", text):
         return sorted({_LETTERS[letter] for letter in text})
-    found: set[str] = set()
-    for word in text.split(","):
-        if word.strip().upper() not in _WORDS:
+    options: set[str] = set()
+    for event in text.split(","):
+        if event.strip().upper() not in _EVENTS:
             raise InputError(
-                f"'{word.strip()}' is not an event",
+                f"'{event.strip()}' is not an event",
                 key="job_options.request_event_notification",
-                hint=f"write letters of 'abe', or names of {', '.join(_WORDS)} with commas",
+                hint=f"write letters of 'abe', or names of {', '.join(_EVENTS)} with commas",
             )
-        found.update(_WORDS[word.strip().upper()])
-    return sorted(found)
+        options.update(_EVENTS[event.strip().upper()])
+    return sorted(options)
 
 
 def _begin(text: str | None) -> str | None:

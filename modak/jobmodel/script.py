@@ -103,7 +103,7 @@ def _image_values(built: BuiltImage) -> dict[str, object]:
         "folders": sorted({path.rpartition("/")[0] for path in built.texts} - {""}),
         "texts": built.texts,
         "mark": built.mark,
-        "words": " ".join(map(word, built.words)),
+        "words": " ".join(map(word, built.arguments)),
     }
 
 

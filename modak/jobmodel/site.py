@@ -46,11 +46,11 @@ class Site:
             if storage.storage_class == wanted:
                 return url
         classes = sorted({storage.storage_class for storage in have.values()})
-        told = f"it has {', '.join(classes)}" if classes else "its storage is not described"
+        available = f"it has {', '.join(classes)}" if classes else "its storage is not described"
         raise InfeasibleError(
             f"the target {self.target.name} has no storage of class {wanted}",
             key="application.storage_class_pref",
-            hint=f"{told}",
+            hint=f"{available}",
         )
 
 
@@ -58,25 +58,25 @@ class Site:
 class Sites:
     """What the site's folders and files say."""
 
-    known: Mapping[str, tuple[Infrastructure, Sequence[SiteScript]]] = field(default_factory=dict)
+    sites_by_name: Mapping[str, tuple[Infrastructure, Sequence[SiteScript]]] = field(default_factory=dict)
     catalogue: Sequence[str] = ()
     """The other files beside: images, levers, hardware."""
 
 
-def load_sites(places: Sequence[Path]) -> Sites:
-    """Return what ``places`` say, files of sites or folders with ``sites*.yaml``; a later name replaces an earlier."""
-    known: dict[str, tuple[Infrastructure, Sequence[SiteScript]]] = {}
+def load_sites(paths: Sequence[Path]) -> Sites:
+    """Return what ``paths`` hold, files of sites or folders with ``sites*.yaml``; a later name replaces an earlier."""
+    sites_by_name: dict[str, tuple[Infrastructure, Sequence[SiteScript]]] = {}
     catalogue: list[str] = []
-    for place in places:
-        files = sorted(place.glob("*.yaml")) if place.is_dir() else [place]
-        described = [file for file in files if file.name.startswith("sites") or not place.is_dir()]
+    for path in paths:
+        files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
+        described = [file for file in files if file.name.startswith("sites") or not path.is_dir()]
         if not described:
-            raise InputError("the folder has no file sites*.yaml", source=place)
+            raise InputError("the folder has no file sites*.yaml", source=path)
         catalogue += [str(file.absolute()) for file in files if file not in described]
         parsed = [_read(file) for file in described]
-        scripts = [script for one in parsed for script in one.scripts]
-        known.update({i.name: (i, scripts) for one in parsed for i in one.infrastructures})
-    return Sites(known, catalogue)
+        scripts = [script for file in parsed for script in file.scripts]
+        sites_by_name.update({i.name: (i, scripts) for file in parsed for i in file.infrastructures})
+    return Sites(sites_by_name, catalogue)
 
 
 def _read(path: Path) -> SiteFile:
@@ -86,10 +86,16 @@ def _read(path: Path) -> SiteFile:
 
 def site_of(sites: Sites, name: str, scheduler: str | None, partition: str | None, binds: Sequence[str]) -> Site:
     """Return the site that is called ``name``; InputError where it does not exist or is not what the document says."""
-    if name not in sites.known:
-        have = f"; there are {', '.join(sorted(sites.known))}" if sites.known else "; name its description by --site"
-        raise InputError(f"no site '{name}' is described{nearest(name, list(sites.known)) or have}", key="target.name")
-    infrastructure, scripts = sites.known[name]
+    if name not in sites.sites_by_name:
+        have = (
+            f"; there are {', '.join(sorted(sites.sites_by_name))}"
+            if sites.sites_by_name
+            else "; name its description by --site"
+        )
+        raise InputError(
+            f"no site '{name}' is described{nearest(name, list(sites.sites_by_name)) or have}", key="target.name"
+        )
+    infrastructure, scripts = sites.sites_by_name[name]
     if not infrastructure.enabled:
         raise InfeasibleError(f"the site {name} is not enabled: it takes no jobs", key="target.name")
     if scheduler is not None and scheduler != infrastructure.scheduler:
@@ -127,9 +133,9 @@ def site_of(sites: Sites, name: str, scheduler: str | None, partition: str | Non
 def _partition(infrastructure: Infrastructure, wanted: str | None) -> str | None:
     have = infrastructure.partitions
     if wanted is not None and have and wanted not in have:
-        told = nearest(wanted, list(have)) or f"; it has {', '.join(have)}"
+        available = nearest(wanted, list(have)) or f"; it has {', '.join(have)}"
         raise InputError(
-            f"the site {infrastructure.name} has no partition '{wanted}'{told}", key="job_options.partition"
+            f"the site {infrastructure.name} has no partition '{wanted}'{available}", key="job_options.partition"
         )
     if not have:
         return None
@@ -184,7 +190,7 @@ def scripts_for(
     site: Site, names: Sequence[str], features: Mapping[str, object], storage_class: str | None
 ) -> tuple[list[SiteScript], set[str]]:
     """Return the scripts whose every condition holds, and the features that one of them asked for."""
-    found: list[SiteScript] = []
+    matches: list[SiteScript] = []
     used: set[str] = set()
     for script in site.scripts:
         application, infrastructure = script.conditions.application, script.conditions.infrastructure
@@ -195,11 +201,11 @@ def scripts_for(
             and infrastructure.storage_class in (None, storage_class)
         )
         if holds:
-            found.append(script)
+            matches.append(script)
             used |= set(application.feature)
-    return found, used
+    return matches, used
 
 
-def _same(one: object, other: object) -> bool:
+def _same(first: object, other: object) -> bool:
     """Tell whether two values are the same; true is no 1, and 1 no true."""
-    return one == other and isinstance(one, bool) == isinstance(other, bool)
+    return first == other and isinstance(first, bool) == isinstance(other, bool)

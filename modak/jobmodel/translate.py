@@ -9,13 +9,13 @@ from packaging.version import Version
 from modak.catalogue.catalogue import Catalogue
 from modak.documents import check
 from modak.errors import InfeasibleError, InputError
+from modak.jobmodel.arguments import argv_of
 from modak.jobmodel.features import check_honoured, check_sections, features_of, names_of, preferences_of
 from modak.jobmodel.images import Narrowed, mpi_image, permitted, reference_of
 from modak.jobmodel.layout import layout_of, stated_efficiency
 from modak.jobmodel.model import JobBody
 from modak.jobmodel.options import copied, joined, options_of
 from modak.jobmodel.site import RUNTIMES, Site, Sites, any_site, path_of, scripts_for, site_of
-from modak.jobmodel.words import argv_of
 from modak.model.deployment import Deployment
 from modak.model.image import MpiLibrary
 from modak.model.target import Accelerator, Facts, Node
@@ -148,10 +148,10 @@ def _check_mpi(job: JobBody, site: Site, application: Mapping[str, Any]) -> None
         library.family == mpi.library and (mpi.version is None or satisfies(library.version, mpi.version))
         for library in have
     ):
-        told = ", ".join(f"{library.family} {library.version}" for library in have)
+        present = ", ".join(f"{library.family} {library.version}" for library in have)
         raise InfeasibleError(
             f"optimisation.app_type-hpc.parallelisation-mpi.library: {mpi.library} {mpi.version or ''} was asked for, "
-            f"and {site.target.name} has {told}".replace("  ", " ")
+            f"and {site.target.name} has {present}".replace("  ", " ")
         )
 
 
@@ -184,7 +184,7 @@ def _application(
     mpi = optimisation.hpc.mpi if optimisation and optimisation.hpc else None
     if image is None and mpi is not None and mpi.library is not None and site.facts.runtimes:
         image = mpi_image(catalogue, mpi)
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "name": application.app_tag or _name(job),
         "type": kind,
         "executable": argv[0],
@@ -193,7 +193,7 @@ def _application(
         "image": image,
         "workload": _workload(job, features),
     }
-    return {key: value for key, value in found.items() if value is not None}
+    return {key: value for key, value in result.items() if value is not None}
 
 
 def _framework(job: JobBody) -> dict[str, Any] | None:
@@ -202,13 +202,13 @@ def _framework(job: JobBody) -> dict[str, Any] | None:
         return None
     name = training.config.ai_framework
     section = getattr(training, name, None)
-    found = {"name": name, "version": section.version if section is not None else None}
-    return {key: value for key, value in found.items() if value is not None}
+    result = {"name": name, "version": section.version if section is not None else None}
+    return {key: value for key, value in result.items() if value is not None}
 
 
 def _workload(job: JobBody, features: Mapping[str, Any]) -> dict[str, Any]:
     tag, dataset = job.application.app_tag, features.get("basedata")
-    found = {
+    result = {
         "model": tag.lower() if tag and job.optimisation else None,
         "unit": None if job.optimisation and job.optimisation.training else "run",
         "dataset": dataset.lower() if dataset else None,
@@ -216,7 +216,7 @@ def _workload(job: JobBody, features: Mapping[str, Any]) -> dict[str, Any]:
         "layers": features.get("layers"),
         "parameters": features.get("parameters"),
     }
-    return {key: value for key, value in found.items() if value is not None}
+    return {key: value for key, value in result.items() if value is not None}
 
 
 def _request(job: JobBody, catalogue: Catalogue, contained: bool) -> dict[str, Any]:
@@ -256,7 +256,7 @@ def _request(job: JobBody, catalogue: Catalogue, contained: bool) -> dict[str, A
 def _assumed(site: Site, contained: bool) -> list[str]:
     if site.infrastructure is not None:
         return []
-    found = ["no site is named: what the job asks for is taken to be there"]
+    result = ["no site is named: what the job asks for is taken to be there"]
     if contained:
-        found.append("singularity is taken to be on its nodes, and their processors to be as new as the image needs")
-    return found
+        result.append("singularity is taken to be on its nodes, and their processors to be as new as the image needs")
+    return result

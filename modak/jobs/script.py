@@ -169,7 +169,7 @@ def _in_image(plan: Plan, directory: str) -> list[str]:
     """Return the application's command line as it runs in the chosen image; the plain one where there is none."""
     if plan.chosen.runtime == "native":
         return launching.launched(plan, plan.chosen.argv, directory)
-    from modak.containers.place import folder
+    from modak.containers.location import folder
     from modak.containers.run import wrap
 
     workspace = posixpath.dirname(posixpath.dirname(directory))

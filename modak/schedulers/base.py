@@ -105,7 +105,7 @@ class Scheduler(ABC):
 
     no_answer: ClassVar[str] = "(?!)"
     """What its commands say when nobody answers them, as a regular expression."""
-    own_words: ClassVar[str] = r"^(qdel|qselect|qstat|qsub|pbsnodes|sbatch|scancel|scontrol|squeue): "
+    own_messages: ClassVar[str] = r"^(qdel|qselect|qstat|qsub|pbsnodes|sbatch|scancel|scontrol|squeue): "
     """How a line of a command's own begins, as a regular expression: one that was killed has written none."""
 
     submit_folder: ClassVar[str] = "$PWD"
@@ -152,7 +152,7 @@ class Scheduler(ABC):
         if done.returncode in (NO_FOLDER, 126, 127) or re.search(self.no_answer, done.stderr) is not None:
             return True
         killed = done.returncode == _TIMED_OUT or 128 < done.returncode <= 128 + _LAST_SIGNAL
-        return killed and re.search(self.own_words, done.stderr, re.MULTILINE) is None
+        return killed and re.search(self.own_messages, done.stderr, re.MULTILINE) is None
 
     @abstractmethod
     def directives(self, job: JobSpec) -> list[str]:
@@ -182,9 +182,9 @@ class Scheduler(ABC):
         said neither: then only ``find_command`` tells whether the job exists.
         """
 
-    def id_of(self, known: str) -> str:
-        """Return the id of the job whose script knows itself as ``known``: for an array's task the array's."""
-        return known
+    def id_of(self, own_id: str) -> str:
+        """Return the id of the job whose script knows itself as ``own_id``: for an array's task the array's."""
+        return own_id
 
     @abstractmethod
     def status_command(self, ids: Sequence[str]) -> str:

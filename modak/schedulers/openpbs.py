@@ -42,7 +42,7 @@ class OpenPBS(PBS):
     name: ClassVar[SchedulerName] = "openpbs"
     task_variable = "PBS_ARRAY_INDEX"
     _version_line = r"^pbs_version *= *(\S+)"
-    _words = "OpenPBS"
+    _label = "OpenPBS"
 
     def reads_environment(self, job: JobSpec) -> bool:
         """See ``Scheduler.reads_environment``: ``qsub -V`` of OpenPBS 23.06 passes nothing on and says nothing."""
@@ -57,12 +57,12 @@ class OpenPBS(PBS):
     def _quality(self, job: JobSpec) -> Iterator[str]:
         if job.options.qos is not None:
             hint = ("choose a queue with ", Key("job.partition"))
-            raise opt.refused(self._words, "job.qos", "it has no qualities of service", hint)
+            raise opt.refused(self._label, "job.qos", "it has no qualities of service", hint)
         yield from ()
 
     def _resources(self, job: JobSpec) -> Iterator[str]:
         o = job.options
-        layout = opt.layout(job, self._words)
+        layout = opt.layout(job, self._label)
         cores = layout.cores or 1
         names = self._hosts(job, layout)
         suffix = self._chunk(job)
@@ -85,7 +85,7 @@ class OpenPBS(PBS):
         if job.options.constraint is not None:
             pair = r"[A-Za-z][A-Za-z0-9_]*=[A-Za-z0-9_.-]+"
             hint = "write resources of a node as 'name=value', several with ':'"
-            constraint = opt.checked(self._words, "job.constraint", job.options.constraint, f"{pair}(:{pair})*", hint)
+            constraint = opt.checked(self._label, "job.constraint", job.options.constraint, f"{pair}(:{pair})*", hint)
             suffix += f":{constraint}"
         return suffix
 
@@ -95,7 +95,7 @@ class OpenPBS(PBS):
         if len(steps) != 1:
             text = str(array)
             why = f"'{text}' is a single task" if not steps else f"'{text}' is not one range"
-            raise opt.refused(self._words, "job.array", why, "write a range of two tasks or more, such as 0-9 or 0-9:2")
+            raise opt.refused(self._label, "job.array", why, "write a range of two tasks or more, such as 0-9 or 0-9:2")
         step = steps.pop()
         limit = f"%{array.limit}" if array.limit else ""
         return f"-J {numbers[0]}-{numbers[-1]}{f':{step}' if step > 1 else ''}{limit}"
@@ -141,5 +141,5 @@ class OpenPBS(PBS):
 
 
 def _by(comment: str) -> str:
-    found = re.search(r"(terminated|deleted) by (\S+)", comment)
-    return f"deleted by {found[2]}" if found else ""
+    fields = re.search(r"(terminated|deleted) by (\S+)", comment)
+    return f"deleted by {fields[2]}" if fields else ""

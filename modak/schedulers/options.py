@@ -16,7 +16,7 @@ from modak.schedulers.base import JobSpec
 
 NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,62}"
 """A job's name."""
-WORD = r"[A-Za-z0-9_][A-Za-z0-9_.@:+-]*"
+NAME_PATTERN = r"[A-Za-z0-9_][A-Za-z0-9_.@:+-]*"
 """An account, a QOS, a mail address."""
 LIST = r"[A-Za-z0-9_][A-Za-z0-9_.@,+-]*"
 """A partition, or several with commas."""
@@ -31,7 +31,7 @@ _LARGEST_TASK = 2**31 - 1
 _LONGEST = 1000
 
 
-def checked(scheduler: str, key: str, value: str, pattern: str = WORD, hint: Text = "") -> str:
+def checked(scheduler: str, key: str, value: str, pattern: str = NAME_PATTERN, hint: Text = "") -> str:
     """Return ``value`` when the whole of it matches ``pattern``; raise InputError naming ``key`` otherwise."""
     if re.fullmatch(pattern, value, re.ASCII):
         return value
@@ -59,9 +59,9 @@ def check_tag(tag: str) -> str:
 def check_paths(job: JobSpec, scheduler: str) -> None:
     """Refuse patterns in the names of output files: the job script opens them itself, and takes names literally."""
     for key, name in (("job.output", job.options.output), ("job.error", job.options.error)):
-        if name is not None and (found := FILE_PATTERN.search(name)):
+        if name is not None and (matches := FILE_PATTERN.search(name)):
             hint = "every job has a folder of its own, so write a plain name"
-            raise refused(scheduler, key, f"'{name}' holds the pattern '{found[0]}'", hint)
+            raise refused(scheduler, key, f"'{name}' holds the pattern '{matches[0]}'", hint)
 
 
 def check_scratch(job: JobSpec, scheduler: str) -> None:
@@ -75,7 +75,7 @@ def check_mail(job: JobSpec, scheduler: str) -> None:
     """Refuse an address without events, which nobody would ever write to."""
     options = job.options
     if options.mail_user is not None:
-        checked(scheduler, "job.mail_user", options.mail_user, rf"{WORD}(,{WORD})*")
+        checked(scheduler, "job.mail_user", options.mail_user, rf"{NAME_PATTERN}(,{NAME_PATTERN})*")
         if not options.mail_events:
             raise refused(scheduler, "job.mail_user", "no events are selected", ("add ", Key("job.mail_events")))
 
@@ -163,15 +163,15 @@ def array(job: JobSpec, scheduler: str) -> Array | None:
     if not re.fullmatch(rf"{TASKS}(%\d+)?", text, re.ASCII):
         raise refused(scheduler, "job.array", f"'{text}' is not an array", "write it as 0-9, 0-9%2 or 1,3,5")
     numbers, _, limit = text.partition("%")
-    found = ranges(numbers)
-    if found is None or (limit and digits(limit) is None):
+    matches = ranges(numbers)
+    if matches is None or (limit and digits(limit) is None):
         raise refused(scheduler, "job.array", f"'{text[:100]}' has more than {_LARGEST} tasks")
-    for part, (first, last, step) in zip(numbers.split(","), found, strict=True):
+    for part, (first, last, step) in zip(numbers.split(","), matches, strict=True):
         if first > last or step == 0 or last - first > _LARGEST:
             raise refused(scheduler, "job.array", f"'{part}' is not a range of at most {_LARGEST} tasks")
     if limit and int(limit) == 0:
         raise refused(scheduler, "job.array", f"'{text}' lets no task run at a time")
-    return Array(found, int(limit) if limit else None)
+    return Array(matches, int(limit) if limit else None)
 
 
 def ranges(tasks: str) -> list[tuple[int, int, int]] | None:
@@ -179,7 +179,7 @@ def ranges(tasks: str) -> list[tuple[int, int, int]] | None:
 
     None for more tasks than any scheduler takes: a target may say so, and each of them would become an object.
     """
-    found = []
+    matches = []
     total = 0
     for part in tasks.split(","):
         span, _, step = part.partition(":")
@@ -189,8 +189,8 @@ def ranges(tasks: str) -> list[tuple[int, int, int]] | None:
             return None
         begin, end, stride = (number or 0 for number in numbers)
         total += max(0, end - begin) // (stride or 1) + 1
-        found.append((begin, end, stride))
-    return found if total <= _LARGEST + 1 else None
+        matches.append((begin, end, stride))
+    return matches if total <= _LARGEST + 1 else None
 
 
 def hosts(text: str) -> list[str]:

@@ -47,7 +47,7 @@ def _all_nodes(states: Sequence[QueueState]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(node for state in states for node in state.nodes))
 
 
-def words(done: Completed, prefixes: Sequence[str] = ()) -> str:
+def message(done: Completed, prefixes: Sequence[str] = ()) -> str:
     """Return what a command said, on stderr or else on stdout, as one line without the ``prefixes`` of its lines."""
     lines = []
     for line in (done.stderr.strip() or done.stdout.strip()).splitlines():
@@ -64,4 +64,4 @@ def words(done: Completed, prefixes: Sequence[str] = ()) -> str:
 
 def unreachable(scheduler: str, done: Completed) -> ModakError:
     """Return the error for a scheduler whose server does not answer."""
-    return TargetError(f"{scheduler} does not answer: {words(done)}")
+    return TargetError(f"{scheduler} does not answer: {message(done)}")

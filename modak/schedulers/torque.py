@@ -42,7 +42,7 @@ class Torque(PBS):
     default_threads = 1
     script_is_shell = True
     _version_line = r"^Version: *(\d\S*)"
-    _words = "Torque"
+    _label = "Torque"
     _reserves_evenly = True
 
     def _shell(self, job: JobSpec) -> str:
@@ -58,7 +58,7 @@ class Torque(PBS):
             return super()._shell(job)
         # qsub(1): -S path[@host][,path[@host],...]
         hint = "choose a workspace whose path has no '@' in it"
-        return opt.checked(self._words, "target.workspace", job.script, r"/[A-Za-z0-9_./+=~-]*", hint)
+        return opt.checked(self._label, "target.workspace", job.script, r"/[A-Za-z0-9_./+=~-]*", hint)
 
     def _qsub(self, job: JobSpec) -> str:
         """Return the command that submits the script, and gives the job time to end after qdel.
@@ -76,15 +76,15 @@ class Torque(PBS):
     def _quality(self, job: JobSpec) -> Iterator[str]:
         o = job.options
         if o.qos is not None:
-            yield f"-l qos={opt.checked(self._words, 'job.qos', o.qos)}"
+            yield f"-l qos={opt.checked(self._label, 'job.qos', o.qos)}"
         if o.export_environment:
             yield "-V"
         if o.exclusive:
             hint = ("reserve all cores of a node with ", Key("job.cores_per_rank"))
-            raise opt.refused(self._words, "job.exclusive", "it has no option for whole nodes", hint)
+            raise opt.refused(self._label, "job.exclusive", "it has no option for whole nodes", hint)
 
     def _resources(self, job: JobSpec) -> Iterator[str]:
-        layout = opt.layout(job, self._words)
+        layout = opt.layout(job, self._label)
         names = self._hosts(job, layout)
         suffix = self._properties(job)
         if job.resources.gpus:
@@ -108,7 +108,7 @@ class Torque(PBS):
             return ""
         pattern = r"[A-Za-z][A-Za-z0-9_.-]*([:&][A-Za-z][A-Za-z0-9_.-]*)*"
         hint = "write node properties, joined with '&' where a node must have several"
-        return ":" + opt.checked(self._words, "job.constraint", constraint, pattern, hint).replace("&", ":")
+        return ":" + opt.checked(self._label, "job.constraint", constraint, pattern, hint).replace("&", ":")
 
     def _array(self, array: opt.Array) -> str:
         # There are no steps in Torque's syntax.
@@ -123,7 +123,7 @@ class Torque(PBS):
         arrays = [i for i in ids.split(":") if "[]" in i]
         if arrays and len(arrays) != ids.count(":") + 1:
             why = f"'{text}' waits for an array and a job at once"
-            raise opt.refused(self._words, "job.dependency", why, "write one dependency for each")
+            raise opt.refused(self._label, "job.dependency", why, "write one dependency for each")
         if not arrays:
             return text
         return f"{'afterstartarray' if kind == 'after' else f'{kind}array'}:{ids}"
@@ -160,11 +160,11 @@ class Torque(PBS):
         """Return why a held job will never be released; Torque leaves one for ever whose parent had ended before."""
         for kind, _, ids in (part.partition(":") for part in parents.split(",")):
             for parent in ids.split(":"):
-                known = jobs.get(parent)
-                if known is None or known.get("job_state") != "C" or kind not in ("afterok", "afternotok"):
+                reported = jobs.get(parent)
+                if reported is None or reported.get("job_state") != "C" or kind not in ("afterok", "afternotok"):
                     continue
-                if (known.get("exit_status") == "0") != (kind == "afterok"):
-                    return f"{parent} ended with exit status {known.get('exit_status') or 'none'} ({kind})"
+                if (reported.get("exit_status") == "0") != (kind == "afterok"):
+                    return f"{parent} ended with exit status {reported.get('exit_status') or 'none'} ({kind})"
         return ""
 
     def _ended(self, job: Job) -> QueueState:

@@ -42,23 +42,25 @@ def properties_of(model: Model, *omitted: str) -> dict[str, Any]:
     return properties
 
 
-def _value(value: Any, schema: Schema, place: str) -> Any:
+def _value(value: Any, schema: Schema, path_of_key: str) -> Any:
     if isinstance(value, Model):
         value = properties_of(value)
     elif schema.entry is not None and isinstance(value, Mapping):
-        value = {k: _value(v, schema.entry, f"{place}.{k}") for k, v in value.items()}
+        value = {k: _value(v, schema.entry, f"{path_of_key}.{k}") for k, v in value.items()}
     elif schema.entry is not None:
-        value = [_value(v, schema.entry, f"{place}[{i}]") for i, v in enumerate(value)]
+        value = [_value(v, schema.entry, f"{path_of_key}[{i}]") for i, v in enumerate(value)]
     elif schema.type == "scalar-unit.time":
         value = f"{value} s"
     elif schema.type == "scalar-unit.size":
         value = f"{value} B"
     if isinstance(value, Mapping) and len(value) == 1 and next(iter(value)) in FUNCTIONS:
         raise InputError(
-            f"TOSCA takes a mapping with '{next(iter(value))}' alone for a call of that function", key=place
+            f"TOSCA takes a mapping with '{next(iter(value))}' alone for a call of that function", key=path_of_key
         )
     if value in ("", [], {}) and schema.optional:
-        raise InputError("TOSCA cannot tell an empty value from one that is not given", key=place, hint="leave it out")
+        raise InputError(
+            "TOSCA cannot tell an empty value from one that is not given", key=path_of_key, hint="leave it out"
+        )
     return value
 
 

@@ -107,9 +107,9 @@ class Resolver:
 def jobs(service: Service) -> Iterator[tuple[SourceLocation, SourceLocation]]:
     """Yield each node template that is a job, with the node template of the target that hosts it."""
     for template in service.templates().values():
-        found = service.type_of(template)
-        target = host_of(service, template) if found else None
-        if found and target and service.types.derives("node_types", found.name, JOB):
+        outcome = service.type_of(template)
+        target = host_of(service, template) if outcome else None
+        if outcome and target and service.types.derives("node_types", outcome.name, JOB):
             yield template, target
 
 
@@ -128,8 +128,8 @@ def document_of(
     """Return the deployment document that a job of the blueprint stands for."""
     resolver = Resolver(service, inputs)
     own, where = resolver.properties(template), resolver.properties(target)
-    known = ("type", *application_properties())
-    application = {name: value for name, value in own.items() if name in known}
+    valid_names = ("type", *application_properties())
+    application = {name: value for name, value in own.items() if name in valid_names}
     names = {shown: field for field, shown in RENAMED.items()}
     of_target = ("type", *target_properties())
     described = {names.get(k, k): v for k, v in where.items() if k in of_target}
@@ -143,16 +143,16 @@ def check_deployments(service: Service, inputs: Mapping[str, Any]) -> Iterator[D
     for template, host in jobs(service):
         names: set[str] = set()
         for requirement, target in [(host, host), *other_targets(service, template)]:
-            found = _checked(service, inputs, template, target)
-            yield from found if isinstance(found, list) else ()
-            if isinstance(found, Deployment):
+            outcome = _checked(service, inputs, template, target)
+            yield from outcome if isinstance(outcome, list) else ()
+            if isinstance(outcome, Deployment):
                 if target is host:
-                    yield from _preflight(service, template, host, found)
-                if found.target.name in names:
+                    yield from _preflight(service, template, host, outcome)
+                if outcome.target.name in names:
                     yield requirement.diagnostic(
-                        f"two targets have the name '{found.target.name}'", hint="give each its own"
+                        f"two targets have the name '{outcome.target.name}'", hint="give each its own"
                     )
-                names.add(found.target.name)
+                names.add(outcome.target.name)
         if names and not template.value.get("properties", {}).get("input_folders"):
             yield from _files(service, document_of(service, inputs, template, host), template)
 
@@ -164,7 +164,7 @@ def _preflight(
     if any(other_targets(service, template)):
         deployment = deployment.model_copy(update={"job": JobOptions()})
     for diagnostic in rejections(deployment):
-        yield _spot(template, host, diagnostic.path).adopted(diagnostic)
+        yield _element_at(template, host, diagnostic.path).adopted(diagnostic)
 
 
 def _checked(
@@ -174,9 +174,9 @@ def _checked(
     try:
         return Deployment.model_validate(document_of(service, inputs, template, target))
     except InputError as error:
-        return [_spot(template, target, _location(d.path)).adopted(d) for d in error.diagnostics]
+        return [_element_at(template, target, _location(d.path)).adopted(d) for d in error.diagnostics]
     except ValidationError as error:
-        return [_spot(template, target, where).adopted(d) for where, d in problems(error, Deployment)]
+        return [_element_at(template, target, where).adopted(d) for where, d in problems(error, Deployment)]
 
 
 def _location(path: Location) -> Location:
@@ -186,22 +186,24 @@ def _location(path: Location) -> Location:
     return ("target" if path[:1] and path[0] in Target.model_fields else "application", *path)
 
 
-def _spot(template: SourceLocation, target: SourceLocation, location: Location) -> SourceLocation:
+def _element_at(template: SourceLocation, target: SourceLocation, location: Location) -> SourceLocation:
     """Return the part of the blueprint that a location in the deployment document comes from."""
     section, *rest = location or ("application",)
-    spot = target if section == "target" else template
+    element = target if section == "target" else template
     path = [str(section), *rest] if section in ("request", "job") else rest
     if path[:1] == ["workload"]:
         path = path[1:] if len(path) > 1 and path[1] in Workload.model_fields else []
     path = [RENAMED.get(str(path[0]), path[0]), *path[1:]] if path else []
     for key in ("properties", *path):
         there = (
-            key in spot.value if isinstance(spot.value, dict) else isinstance(spot.value, list) and key != "properties"
+            key in element.value
+            if isinstance(element.value, dict)
+            else isinstance(element.value, list) and key != "properties"
         )
         if not there:
             break
-        spot = spot.at(key)
-    return spot
+        element = element.at(key)
+    return element
 
 
 def _files(service: Service, document: Mapping[str, Any], template: SourceLocation) -> Iterator[Diagnostic]:
@@ -213,6 +215,6 @@ def _files(service: Service, document: Mapping[str, Any], template: SourceLocati
     named = [("script", application.get("script"))] + [("inputs", name) for name in application.get("inputs", [])]
     for key, name in named:
         if name is not None and PurePosixPath(name).parts[0] not in there:
-            spot = _spot(template, template, ("application", key))
-            known = f"; there are {', '.join(there)}" if there else ": it has none"
-            yield spot.diagnostic(f"'{name}' is not an artifact of '{template.name}'{known}")
+            element = _element_at(template, template, ("application", key))
+            valid_names = f"; there are {', '.join(there)}" if there else ": it has none"
+            yield element.diagnostic(f"'{name}' is not an artifact of '{template.name}'{valid_names}")

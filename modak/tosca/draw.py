@@ -71,13 +71,13 @@ _LABELS = {
 
 def _box(service: Service, resolver: Resolver, name: str) -> Box:
     template = service.templates()[name]
-    found = service.type_of(template)
+    nodes_here = service.type_of(template)
     kind = "other"
-    if found and any(service.types.derives("node_types", found.name, job) for job in (JOB, SODALITE_JOB)):
+    if nodes_here and any(service.types.derives("node_types", nodes_here.name, job) for job in (JOB, SODALITE_JOB)):
         kind = "job"
-    elif found and service.types.derives("node_types", found.name, TARGET):
+    elif nodes_here and service.types.derives("node_types", nodes_here.name, TARGET):
         kind = "target"
-    short = found.name.rpartition(".")[2] if found else ""
+    short = nodes_here.name.rpartition(".")[2] if nodes_here else ""
     facts = _FACTS[kind](resolver.properties(template))
     return Box(name, kind, tuple(_cut(line) for line in (short, *facts) if line))
 
@@ -113,7 +113,7 @@ def _layers(boxes: Mapping[str, Box], edges: tuple[Edge, ...]) -> tuple[tuple[st
             depth[name] = lowest
     rows: list[list[str]] = []
     for level in sorted(set(depth.values())):
-        above = {name: place for place, name in enumerate(rows[-1])} if rows else {}
+        above = {name: position for position, name in enumerate(rows[-1])} if rows else {}
         row = [name for name in boxes if depth[name] == level]
         row.sort(key=lambda name: min((above.get(e.source, 99) for e in edges if e.target == name), default=99))
         rows.append(row)
@@ -149,11 +149,11 @@ def svg(shown: Picture) -> str:
     inner = widest * WIDTH + (widest - 1) * GAP
     width = 2 * MARGIN + inner + LANE * len(far)
     height = 2 * MARGIN + len(shown.layers) * HEIGHT + (len(shown.layers) - 1) * GAP
-    places: dict[str, tuple[float, float]] = {}
+    positions: dict[str, tuple[float, float]] = {}
     for level, row in enumerate(shown.layers):
         left = MARGIN + (inner - len(row) * WIDTH - (len(row) - 1) * GAP) / 2
         for column, name in enumerate(row):
-            places[name] = (left + column * (WIDTH + GAP), MARGIN + level * (HEIGHT + GAP))
+            positions[name] = (left + column * (WIDTH + GAP), MARGIN + level * (HEIGHT + GAP))
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" style="{_STYLE}">',
@@ -161,14 +161,16 @@ def svg(shown: Picture) -> str:
         '<defs><marker id="end" viewBox="0 0 10 10" refX="10" refY="5" markerWidth="8" markerHeight="8" orient="auto">'
         '<path d="M 0 0 L 10 5 L 0 10 z" fill="#444444"/></marker></defs>',
     ]
-    parts += [_line(edge, places, far.index(edge) + 1 if edge in far else None, MARGIN + inner) for edge in shown.edges]
-    parts += [_rectangle(box, *places[name]) for name, box in shown.boxes.items()]
+    parts += [
+        _line(edge, positions, far.index(edge) + 1 if edge in far else None, MARGIN + inner) for edge in shown.edges
+    ]
+    parts += [_rectangle(box, *positions[name]) for name, box in shown.boxes.items()]
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _line(edge: Edge, places: Mapping[str, tuple[float, float]], lane: int | None, right: float) -> str:
+def _line(edge: Edge, positions: Mapping[str, tuple[float, float]], lane: int | None, right: float) -> str:
     """Return an edge to the next layer as a straight line; a longer one goes around the boxes, right of ``right``."""
-    (x1, y1), (x2, y2) = places[edge.source], places[edge.target]
+    (x1, y1), (x2, y2) = positions[edge.source], positions[edge.target]
     x1, y1, x2 = x1 + WIDTH / 2, y1 + HEIGHT, x2 + WIDTH / 2
     if lane is None:
         path, label = f"M {x1:g} {y1:g} L {x2:g} {y2:g}", ((x1 + x2) / 2 + 5, (y1 + y2) / 2 + 4)

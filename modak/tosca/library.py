@@ -112,25 +112,25 @@ def target_properties() -> Mapping[str, Any]:
 
 def data_types() -> dict[str, Any]:
     """Return the data types of all models that are values of properties, each after those that it uses."""
-    found: dict[str, Any] = {}
+    matches: dict[str, Any] = {}
     for model in (Application, Target):
         for field in model.model_fields.values():
             schema = schema_of(field.annotation, field.metadata)
             if schema.model is not Workload:
-                _collect(schema.model or (schema.entry.model if schema.entry else None), found, schema.optional)
-    _collect(Request, found, False)
-    _collect(JobOptions, found, False)
-    return found
+                _collect(schema.model or (schema.entry.model if schema.entry else None), matches, schema.optional)
+    _collect(Request, matches, False)
+    _collect(JobOptions, matches, False)
+    return matches
 
 
-def _collect(model: type[Model] | None, found: dict[str, Any], optional: bool) -> None:
-    if model is None or PREFIX + model.__name__ in found:
+def _collect(model: type[Model] | None, matches: dict[str, Any], optional: bool) -> None:
+    if model is None or PREFIX + model.__name__ in matches:
         return
     describe(model)
     for field in model.model_fields.values():
         schema = schema_of(field.annotation, field.metadata)
-        _collect(schema.model or (schema.entry.model if schema.entry else None), found, False)
-    found[PREFIX + model.__name__] = {
+        _collect(schema.model or (schema.entry.model if schema.entry else None), matches, False)
+    matches[PREFIX + model.__name__] = {
         "derived_from": "tosca.datatypes.Root",
         "description": " ".join((model.__doc__ or "").split()),
         # A property that may be left out is {} then, which must be a legal value.
@@ -175,8 +175,8 @@ def image_runtime() -> dict[str, Any]:
 def job_attributes() -> dict[str, Any]:
     """Return the attributes of ``modak.nodes.Job``, for other types that stand for a job."""
     document = read_document(folder() / "types" / "applications.yaml")
-    found: dict[str, Any] = document.data["node_types"]["modak.nodes.Job"]["attributes"]
-    return found
+    matches: dict[str, Any] = document.data["node_types"]["modak.nodes.Job"]["attributes"]
+    return matches
 
 
 def manager_inputs() -> dict[str, Any]:
@@ -199,9 +199,9 @@ PARTS: dict[str, Callable[[], Mapping[str, Any]]] = {
     ),
     "attributes of a job": job_attributes,
     "outputs of a job": lambda: {name: ["SOURCE", name] for name in job_attributes()},
-    "inputs from a SODALITE application": lambda: sodalite.told(*sodalite.APPLICATION),
-    "inputs from a SODALITE runtime": lambda: sodalite.told(*sodalite.RUNTIME),
-    "inputs from a SODALITE execution": lambda: sodalite.told(*sodalite.EXECUTION),
+    "inputs from a SODALITE application": lambda: sodalite.inputs(*sodalite.APPLICATION),
+    "inputs from a SODALITE runtime": lambda: sodalite.inputs(*sodalite.RUNTIME),
+    "inputs from a SODALITE execution": lambda: sodalite.inputs(*sodalite.EXECUTION),
     "inputs from a SODALITE workload manager": manager_inputs,
 }
 

@@ -28,7 +28,7 @@ class SourceLocation:
         return self.location[1:] if self.location[:1] == ("topology_template",) else self.location
 
     @property
-    def place(self) -> str:
+    def dotted_path(self) -> str:
         """Its path with dots."""
         return dotted(self.path)
 
@@ -57,11 +57,11 @@ class SourceLocation:
 
     def below(self, *keys: str) -> Iterator["SourceLocation"]:
         """Yield the values of the mapping or list that ``keys`` lead to; nothing where there is none."""
-        spot: SourceLocation | None = self
+        element: SourceLocation | None = self
         for key in keys:
-            spot = spot.get(key) if spot else None
-        if spot:
-            yield from spot.items()
+            element = element.get(key) if element else None
+        if element:
+            yield from element.items()
 
     def diagnostic(
         self,

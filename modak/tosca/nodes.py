@@ -24,15 +24,15 @@ def check_templates(service: Service) -> Iterator[Diagnostic]:
         yield from _name(template)
         if "type" not in template.value:
             continue
-        found = service.type_of(template)
-        if found is None:
+        node_type = service.type_of(template)
+        if node_type is None:
             yield template.at("type").diagnostic(
                 service.types.unknown("node_types", template.value["type"]), code="unknown-name"
             )
             continue
-        if service.types.is_whole(found):
+        if service.types.is_whole(node_type):
             for check in _CHECKS:
-                yield from check(service, template, found)
+                yield from check(service, template, node_type)
     yield from _cycles(service)
 
 
@@ -47,8 +47,8 @@ def _name(template: SourceLocation) -> Iterator[Diagnostic]:
         )
 
 
-def _properties(service: Service, template: SourceLocation, found: Type) -> Iterator[Diagnostic]:
-    definitions = service.types.collected(found, "properties")
+def _properties(service: Service, template: SourceLocation, node_type: Type) -> Iterator[Diagnostic]:
+    definitions = service.types.collected(node_type, "properties")
     given = template.get("properties")
     if given:
         yield from check_properties(given, definitions, service.types, Scope(service, template.name))
@@ -57,33 +57,35 @@ def _properties(service: Service, template: SourceLocation, found: Type) -> Iter
             yield (given or template).diagnostic(f"the property '{name}' is required", code="missing-key")
 
 
-def _attributes(service: Service, template: SourceLocation, found: Type) -> Iterator[Diagnostic]:
+def _attributes(service: Service, template: SourceLocation, node_type: Type) -> Iterator[Diagnostic]:
     if given := template.get("attributes"):
-        definitions = service.types.collected(found, "attributes")
+        definitions = service.types.collected(node_type, "attributes")
         scope = Scope(service, template.name)
         yield from check_properties(given, definitions, service.types, scope, what="attribute")
 
 
-def _capabilities(service: Service, template: SourceLocation, found: Type) -> Iterator[Diagnostic]:
-    known = service.types.collected(found, "capabilities")
+def _capabilities(service: Service, template: SourceLocation, node_type: Type) -> Iterator[Diagnostic]:
+    declared = service.types.collected(node_type, "capabilities")
     assigned = template.get("capabilities")
-    for name, definition in known.items():
+    for name, definition in declared.items():
         if assigned is None or name not in assigned.value:
             for lacking in missing({}, _capability_properties(service, definition)):
                 sentence = f"the property '{lacking}' of the capability '{name}' is required"
                 yield (assigned or template).diagnostic(sentence)
-    for spot in template.below("capabilities"):
-        if spot.name not in known:
-            yield spot.diagnostic("unknown capability", hint=did_you_mean(spot.name, list(known)), code="unknown-key")
+    for element in template.below("capabilities"):
+        if element.name not in declared:
+            yield element.diagnostic(
+                "unknown capability", hint=did_you_mean(element.name, list(declared)), code="unknown-key"
+            )
             continue
-        definitions = _capability_properties(service, known[spot.name])
-        given = spot.get("properties")
+        definitions = _capability_properties(service, declared[element.name])
+        given = element.get("properties")
         for lacking in missing(given.value if given else {}, definitions):
-            yield (given or spot).diagnostic(f"the property '{lacking}' is required", code="missing-key")
+            yield (given or element).diagnostic(f"the property '{lacking}' is required", code="missing-key")
         if given:
             yield from check_properties(given, definitions, service.types, Scope(service, template.name))
         else:
-            yield spot.diagnostic(
+            yield element.diagnostic(
                 "the key 'properties' is required by tosca-parser", tools=TOSCA_PARSER, code="missing-key"
             )
 
@@ -95,21 +97,23 @@ def _capability_properties(service: Service, definition: Any) -> dict[str, Any]:
     return {**service.types.collected(kind, "properties"), **(added or {})}
 
 
-def _requirements(service: Service, template: SourceLocation, found: Type) -> Iterator[Diagnostic]:
-    known = service.types.collected(found, "requirements")
+def _requirements(service: Service, template: SourceLocation, node_type: Type) -> Iterator[Diagnostic]:
+    declared = service.types.collected(node_type, "requirements")
     given = template.get("requirements")
     counted: Counter[str] = Counter()
-    for spot in requirements_of(template):
-        if spot.name not in known:
-            yield spot.diagnostic("unknown requirement", hint=did_you_mean(spot.name, list(known)), code="unknown-key")
+    for element in requirements_of(template):
+        if element.name not in declared:
+            yield element.diagnostic(
+                "unknown requirement", hint=did_you_mean(element.name, list(declared)), code="unknown-key"
+            )
             continue
-        counted[spot.name] += 1
-        yield from _target(service, spot, known[spot.name])
-        highest = _occurrences(known[spot.name])[1]
-        if highest is not None and counted[spot.name] > highest:
+        counted[element.name] += 1
+        yield from _target(service, element, declared[element.name])
+        highest = _occurrences(declared[element.name])[1]
+        if highest is not None and counted[element.name] > highest:
             often = "once" if highest == 1 else f"{highest} times"
-            yield spot.diagnostic(f"the requirement '{spot.name}' may be given {often} only")
-    for name, definition in known.items():
+            yield element.diagnostic(f"the requirement '{element.name}' may be given {often} only")
+    for name, definition in declared.items():
         lowest = _occurrences(definition)[0]
         if counted[name] < lowest:
             yield (given or template).diagnostic(
@@ -130,44 +134,46 @@ def _candidates(service: Service, definition: Any) -> str:
     fit = [
         name
         for name, other in service.templates().items()
-        if (found := service.type_of(other)) and service.types.derives("node_types", found.name, wanted)
+        if (node_type := service.type_of(other)) and service.types.derives("node_types", node_type.name, wanted)
     ]
     return f": {' or '.join(fit)} would do" if fit else ""
 
 
-def _target(service: Service, spot: SourceLocation, definition: Any) -> Iterator[Diagnostic]:
-    name, templates = target_of(spot), service.templates()
+def _target(service: Service, element: SourceLocation, definition: Any) -> Iterator[Diagnostic]:
+    name, templates = target_of(element), service.templates()
     if name is None:
-        yield spot.diagnostic(
+        yield element.diagnostic(
             "must name the node template that meets it: xOpera does not look for one", tools=OPERA, code="not-portable"
         )
         return
     if name not in templates:
-        yield spot.diagnostic(
+        yield element.diagnostic(
             f"node template '{name}' not found", hint=did_you_mean(name, list(templates)), code="not-found"
         )
         return
-    yield from _relationship(service, spot, definition)
-    found, types = service.type_of(templates[name]), service.types
+    yield from _relationship(service, element, definition)
+    node_type, types = service.type_of(templates[name]), service.types
     wanted = definition.get("node") if isinstance(definition, dict) else None
     capability = definition.get("capability") if isinstance(definition, dict) else definition
-    if found is None or not types.is_whole(found) or (wanted and types.find("node_types", wanted) is None):
+    if node_type is None or not types.is_whole(node_type) or (wanted and types.find("node_types", wanted) is None):
         return
-    if wanted and not types.derives("node_types", found.name, wanted):
+    if wanted and not types.derives("node_types", node_type.name, wanted):
         hint = _candidates(service, definition)
-        yield spot.diagnostic(f"'{name}' is of type {found.name}, but a {wanted} is required{hint}", code="missing-key")
+        yield element.diagnostic(
+            f"'{name}' is of type {node_type.name}, but a {wanted} is required{hint}", code="missing-key"
+        )
     elif capability and not any(
         types.derives("capability_types", d.get("type") if isinstance(d, dict) else d, capability)
-        for d in types.collected(found, "capabilities").values()
+        for d in types.collected(node_type, "capabilities").values()
     ):
-        yield spot.diagnostic(f"'{name}' of type {found.name} has no capability of type {capability}")
-    named, has = spot.get("capability"), types.collected(found, "capabilities")
+        yield element.diagnostic(f"'{name}' of type {node_type.name} has no capability of type {capability}")
+    named, has = element.get("capability"), types.collected(node_type, "capabilities")
     if named and named.value not in has and types.find("capability_types", named.value) is None:
         yield named.diagnostic(f"'{name}' has no capability '{named.value}'", hint=did_you_mean(named.value, list(has)))
 
 
-def _relationship(service: Service, spot: SourceLocation, definition: Any) -> Iterator[Diagnostic]:
-    given = spot.get("relationship")
+def _relationship(service: Service, element: SourceLocation, definition: Any) -> Iterator[Diagnostic]:
+    given = element.get("relationship")
     if given is None:
         return
     templates = {s.name: s.value for s in service.root.below("topology_template", "relationship_templates")}
@@ -189,14 +195,14 @@ def _relationship(service: Service, spot: SourceLocation, definition: Any) -> It
         )
 
 
-def _artifacts(service: Service, template: SourceLocation, found: Type) -> Iterator[Diagnostic]:
-    names: dict[str, str] = dict.fromkeys(_playbooks(service, found), "a playbook of its type")
-    for spot in template.below("artifacts"):
-        file = spot.get("file") if isinstance(spot.value, dict) else spot
+def _artifacts(service: Service, template: SourceLocation, node_type: Type) -> Iterator[Diagnostic]:
+    names: dict[str, str] = dict.fromkeys(_playbooks(service, node_type), "a playbook of its type")
+    for element in template.below("artifacts"):
+        file = element.get("file") if isinstance(element.value, dict) else element
         if file is None:
             continue
-        yield from _artifact_type(service, spot, file)
-        path, problem = inside(spot.document.path.parent, file.value, service.folder)
+        yield from _artifact_type(service, element, file)
+        path, problem = inside(element.document.path.parent, file.value, service.folder)
         if problem:
             yield file.diagnostic(f"'{file.value}' {problem}")
         elif path.name in names:
@@ -205,63 +211,65 @@ def _artifacts(service: Service, template: SourceLocation, found: Type) -> Itera
                 tools=OPERA,
                 code="not-portable",
             )
-        names[path.name] = f"the artifact '{spot.name}'"
+        names[path.name] = f"the artifact '{element.name}'"
 
 
-def _artifact_type(service: Service, spot: SourceLocation, file: SourceLocation) -> Iterator[Diagnostic]:
-    kind = spot.value.get("type") if isinstance(spot.value, dict) else "tosca.artifacts.File"
-    if isinstance(spot.value, str):
-        yield spot.diagnostic(
+def _artifact_type(service: Service, element: SourceLocation, file: SourceLocation) -> Iterator[Diagnostic]:
+    kind = element.value.get("type") if isinstance(element.value, dict) else "tosca.artifacts.File"
+    if isinstance(element.value, str):
+        yield element.diagnostic(
             "Puccini requires a mapping with the keys 'type' and 'file' here", tools=PUCCINI, code="not-portable"
         )
     if kind is None:
         return
-    found = service.types.find("artifact_types", kind)
-    if found is None:
-        yield spot.at("type").diagnostic(service.types.unknown("artifact_types", kind), code="unknown-name")
+    node_type = service.types.find("artifact_types", kind)
+    if node_type is None:
+        yield element.at("type").diagnostic(service.types.unknown("artifact_types", kind), code="unknown-name")
         return
-    ends = next((t.definition["file_ext"] for t in service.types.lineage(found) if "file_ext" in t.definition), None)
-    if given := spot.get("properties") if isinstance(spot.value, dict) else None:
-        definitions = service.types.collected(found, "properties")
-        yield from check_properties(given, definitions, service.types, Scope(service, str(spot.location[-3])))
+    ends = next(
+        (t.definition["file_ext"] for t in service.types.lineage(node_type) if "file_ext" in t.definition), None
+    )
+    if given := element.get("properties") if isinstance(element.value, dict) else None:
+        definitions = service.types.collected(node_type, "properties")
+        yield from check_properties(given, definitions, service.types, Scope(service, str(element.location[-3])))
     if isinstance(ends, list) and Path(file.value).suffix.lstrip(".") not in ends:
-        strict = () if found.name.startswith("modak.") else PUCCINI
-        sentence = f"'{file.value}' should end in .{' or .'.join(map(str, ends))} to be a {found.name}"
+        strict = () if node_type.name.startswith("modak.") else PUCCINI
+        sentence = f"'{file.value}' should end in .{' or .'.join(map(str, ends))} to be a {node_type.name}"
         yield file.diagnostic(sentence, tools=strict, code="not-portable")
 
 
-def _playbooks(service: Service, found: Type) -> Iterator[str]:
-    for ancestor in service.types.lineage(found):
-        if ancestor.spot:
-            for interface in ancestor.spot.below("interfaces"):
+def _playbooks(service: Service, node_type: Type) -> Iterator[str]:
+    for ancestor in service.types.lineage(node_type):
+        if ancestor.element:
+            for interface in ancestor.element.below("interfaces"):
                 for operation in interface.below("operations"):
                     for file in implementation_files(operation):
                         yield Path(str(file.value)).name
 
 
-def _interfaces(service: Service, template: SourceLocation, found: Type) -> Iterator[Diagnostic]:
-    known = service.types.operations(found)
-    yield from _inputs_missing(service, template, found)
+def _interfaces(service: Service, template: SourceLocation, node_type: Type) -> Iterator[Diagnostic]:
+    declared = service.types.operations(node_type)
+    yield from _inputs_missing(service, template, node_type)
     for interface in template.below("interfaces"):
-        if interface.name not in known:
+        if interface.name not in declared:
             yield interface.diagnostic(
-                "unknown interface", hint=did_you_mean(interface.name, list(known)), code="unknown-key"
+                "unknown interface", hint=did_you_mean(interface.name, list(declared)), code="unknown-key"
             )
             continue
         for operation in interface.below("operations"):
-            if operation.name not in known[interface.name]:
-                operations = sorted(known[interface.name])
+            if operation.name not in declared[interface.name]:
+                operations = sorted(declared[interface.name])
                 hint = nearest(operation.name, operations) or f"; there are {', '.join(operations)}"
                 yield operation.diagnostic(f"unknown operation{hint}", code="unknown-key")
             else:
-                known_inputs = known[interface.name][operation.name]
-                yield from check_assigned(service, operation, known_inputs, Scope(service, template.name))
+                declared_inputs = declared[interface.name][operation.name]
+                yield from check_assigned(service, operation, declared_inputs, Scope(service, template.name))
 
 
-def _inputs_missing(service: Service, template: SourceLocation, found: Type) -> Iterator[Diagnostic]:
+def _inputs_missing(service: Service, template: SourceLocation, node_type: Type) -> Iterator[Diagnostic]:
     """Check that the operations which have an implementation get every input that they require."""
     interfaces = template.get("interfaces")
-    for interface, operations in service.types.required_inputs(found).items():
+    for interface, operations in service.types.required_inputs(node_type).items():
         for operation, required in operations.items():
             there = interfaces
             given: set[str] = set()
@@ -290,9 +298,9 @@ def _cycles(service: Service) -> Iterator[Diagnostic]:
     waits: dict[str, list[tuple[SourceLocation, str]]] = {}
     takes: dict[str, list[tuple[SourceLocation, str]]] = {}
     for name, template in service.templates().items():
-        waits[name] = [(spot, target_of(spot) or "") for spot in requirements_of(template)]
-        for spot in template.below("properties"):
-            takes[f"{name}.{spot.name}"] = list(taken_properties(service, template, spot))
+        waits[name] = [(element, target_of(element) or "") for element in requirements_of(template)]
+        for element in template.below("properties"):
+            takes[f"{name}.{element.name}"] = list(taken_properties(service, template, element))
     yield from _rings(waits, "the node templates wait for each other")
     yield from _rings(takes, "the properties take their values from each other")
 
@@ -302,10 +310,10 @@ def _rings(edges: Mapping[str, list[tuple[SourceLocation, str]]], sentence: str)
     done: set[str] = set()
 
     def walk(name: str, path: tuple[str, ...]) -> Iterator[Diagnostic]:
-        for spot, target in edges.get(name, []):
+        for element, target in edges.get(name, []):
             if target in path:
                 ring = " -> ".join([*path[path.index(target) :], target])
-                yield spot.diagnostic(f"{sentence}: {ring}")
+                yield element.diagnostic(f"{sentence}: {ring}")
             elif target not in done:
                 yield from walk(target, (*path, target))
         done.add(name)

@@ -21,8 +21,8 @@ def implementation_files(operation: SourceLocation) -> Iterator[SourceLocation]:
         yield given
         return
     primary = given.get("primary")
-    for spot in [*([primary] if primary else []), *given.below("dependencies")]:
-        file = spot.get("file") if isinstance(spot.value, dict) else spot
+    for element in [*([primary] if primary else []), *given.below("dependencies")]:
+        file = element.get("file") if isinstance(element.value, dict) else element
         if file:
             yield file
 
@@ -39,7 +39,9 @@ def check_implementation(service: Service, operation: SourceLocation) -> Iterato
 
 def _hosts(operation: SourceLocation) -> Iterator[SourceLocation]:
     yield from (
-        spot for spot in operation.below("implementation") if spot.name == "operation_host" and spot.value not in _HOSTS
+        element
+        for element in operation.below("implementation")
+        if element.name == "operation_host" and element.value not in _HOSTS
     )
 
 
@@ -57,13 +59,13 @@ def check_assigned(
     """Check an operation of a node template, whose type declares its ``inputs``."""
     yield from check_implementation(service, operation)
     yield from check_calls(operation, scope)
-    for spot in operation.below("inputs"):
-        if spot.name not in inputs:
-            yield spot.diagnostic("the type declares no such input", hint=did_you_mean(spot.name, list(inputs)))
+    for element in operation.below("inputs"):
+        if element.name not in inputs:
+            yield element.diagnostic("the type declares no such input", hint=did_you_mean(element.name, list(inputs)))
 
 
 def check_calls(holder: SourceLocation, scope: Scope) -> Iterator[Diagnostic]:
     """Check the functions in the inputs of an interface or operation."""
-    for spot in holder.below("inputs"):
-        for call in calls_in(spot):
+    for element in holder.below("inputs"):
+        for call in calls_in(element):
             yield from scope(call, "")

@@ -22,9 +22,9 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 def files_of(service: Service) -> list[Path]:
     """Return all files that a blueprint needs, itself and what is in folders included, in order."""
     needed = set(service.files)
-    for found in service.types.own():
-        if found.spot:
-            for interface in found.spot.below("interfaces"):
+    for matches in service.types.own():
+        if matches.element:
+            for interface in matches.element.below("interfaces"):
                 for operation in interface.below("operations"):
                     needed.update(_named(service, operation.document.path.parent, operation))
     for template in service.templates().values():
@@ -96,10 +96,10 @@ def start_from(name: str, folder: Path) -> Path:
 
     InputError tells that there is no such blueprint, or that a file is in the way.
     """
-    known = shipped()
-    if name not in known:
-        raise InputError(f"blueprint '{name}' not found: there are {', '.join(known)}")
-    service = load(known[name])
+    available = shipped()
+    if name not in available:
+        raise InputError(f"blueprint '{name}' not found: there are {', '.join(available)}")
+    service = load(available[name])
     copies = {path: folder / path.relative_to(service.folder) for path in files_of(service)}
     copies |= {path: folder / path.relative_to(service.folder) for path in _below(library.folder())}
     for source, target in copies.items():
@@ -111,4 +111,4 @@ def start_from(name: str, folder: Path) -> Path:
             shutil.copyfile(source, target)
         except OSError as error:
             raise InputError(f"{target}: cannot be written: {error.strerror}") from None
-    return folder / known[name].name
+    return folder / available[name].name

@@ -14,28 +14,28 @@ _KEYS = ("derived_from", "type", "node", "capability", "relationship")
 
 def check_portability(service: Service) -> Iterator[Diagnostic]:
     """Yield what one of the tools rejects although TOSCA 1.3 permits it, and no other check covers."""
-    for found in service.types.own():
-        if found.spot is not None:
-            yield from _types_unknown(service, found.spot)
+    for own_type in service.types.own():
+        if own_type.element is not None:
+            yield from _types_unknown(service, own_type.element)
     for section in ("inputs", "node_templates", "relationship_templates", "groups", "policies"):
-        for spot in service.root.below("topology_template", section):
-            yield from _types_unknown(service, spot)
+        for element in service.root.below("topology_template", section):
+            yield from _types_unknown(service, element)
     for template in service.templates().values():
         yield from _host_first(service, template)
 
 
-def _types_unknown(service: Service, spot: SourceLocation) -> Iterator[Diagnostic]:
+def _types_unknown(service: Service, element: SourceLocation) -> Iterator[Diagnostic]:
     """Report names of standard types that a tool lacks, wherever they stand in a definition or template."""
-    if spot.name in _KEYS and isinstance(spot.value, str):
+    if element.name in _KEYS and isinstance(element.value, str):
         for kind in KINDS:
-            found = service.types.find(kind, spot.value)
-            if found is not None and found.unknown_to:
-                yield spot.diagnostic(
-                    f"{' and '.join(found.unknown_to)} does not support '{found.name}'",
-                    tools=found.unknown_to,
+            own_type = service.types.find(kind, element.value)
+            if own_type is not None and own_type.unknown_to:
+                yield element.diagnostic(
+                    f"{' and '.join(own_type.unknown_to)} does not support '{own_type.name}'",
+                    tools=own_type.unknown_to,
                     code="not-portable",
                 )
-    for inner in spot.items():
+    for inner in element.items():
         if inner.name not in ("default", "value"):
             yield from _types_unknown(service, inner)
 
@@ -45,18 +45,18 @@ def _host_first(service: Service, template: SourceLocation) -> Iterator[Diagnost
     lineage = service.types.lineage(service.type_of(template))
     if not any("'HOST'" in repr(ancestor.definition.get("interfaces")) for ancestor in lineage):
         return  # no operation of it refers to its host
-    known = service.types.collected(service.type_of(template), "requirements")
+    declared = service.types.collected(service.type_of(template), "requirements")
     before: list[str] = []
-    for spot in requirements_of(template):
-        if spot.name == "host" and before:
-            yield spot.diagnostic(
+    for element in requirements_of(template):
+        if element.name == "host" and before:
+            yield element.diagnostic(
                 f"Puccini does not find the host behind '{before[0]}'",
                 hint="put 'host' first",
                 tools=PUCCINI,
                 code="not-portable",
             )
-        definition = known.get(spot.name)
+        definition = declared.get(element.name)
         kind = definition.get("relationship") if isinstance(definition, dict) else None
-        found = service.types.find("relationship_types", kind)
-        if found is not None and found.spot is not None:
-            before.append(spot.name)
+        own_type = service.types.find("relationship_types", kind)
+        if own_type is not None and own_type.element is not None:
+            before.append(element.name)

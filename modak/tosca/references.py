@@ -25,10 +25,10 @@ class Scope:
     own: Type | None = None
     """The type; of what else there will be, a type knows nothing."""
 
-    def __call__(self, spot: SourceLocation, wanted: str) -> Iterator[Diagnostic]:
+    def __call__(self, element: SourceLocation, wanted: str) -> Iterator[Diagnostic]:
         """Yield what is wrong with the call at ``spot``, which must give a ``wanted``; any type will do when empty."""
-        ((function, argument),) = spot.value.items()
-        call = spot.at(function)
+        ((function, argument),) = element.value.items()
+        call = element.at(function)
         if function not in ("concat", "join", "token") and not _is_path(argument):
             yield call.diagnostic(f"must be a name or a list of names, not {shown(argument)}", code="wrong-type")
             return
@@ -42,7 +42,7 @@ class Scope:
             case "concat":
                 yield from self._parts(call, call if isinstance(argument, list) else None, "a list of texts")
             case "join":
-                yield spot.diagnostic(
+                yield element.diagnostic(
                     "tosca-parser does not support join", hint="write concat", tools=PORTABLE, code="not-portable"
                 )
                 whole = isinstance(argument, list) and 1 <= len(argument) <= 2 and isinstance(argument[0], list)
@@ -50,11 +50,11 @@ class Scope:
             case "token":
                 yield from self._token(call)
         if function in ("concat", "join", "token") and wanted not in ("", "string"):
-            yield spot.diagnostic(f"the function {function} gives text, but the type here is {wanted}")
+            yield element.diagnostic(f"the function {function} gives text, but the type here is {wanted}")
 
     def _input(self, call: SourceLocation, wanted: str) -> Iterator[Diagnostic]:
         name, *inner = call.value if isinstance(call.value, list) else [call.value]
-        inputs = {spot.name: spot.value for spot in self.service.root.below("topology_template", "inputs")}
+        inputs = {element.name: element.value for element in self.service.root.below("topology_template", "inputs")}
         if name not in inputs:
             yield call.diagnostic(f"input '{name}' not found", hint=did_you_mean(name, list(inputs)), code="not-found")
         elif inner:
@@ -62,8 +62,8 @@ class Scope:
             yield call.diagnostic(sentence, tools=OPERA + PUCCINI, code="not-portable")
         elif wanted and isinstance(inputs[name], dict):
             given = type_name(inputs[name])
-            is_known = given in PRIMITIVES or self.service.types.find("data_types", given)
-            if is_known and not self._fits(given, wanted):
+            is_declared = given in PRIMITIVES or self.service.types.find("data_types", given)
+            if is_declared and not self._fits(given, wanted):
                 yield call.diagnostic(
                     f"the input '{name}' is of type {given}, but the type here is {wanted}", code="wrong-type"
                 )
@@ -127,17 +127,17 @@ class Scope:
     ) -> Iterator[Diagnostic]:
         name, *inner = call.value[1:]
         what = "attribute" if function == "get_attribute" else "property"
-        known = self._members(holder, function)
+        declared = self._members(holder, function)
         types = self.service.types
-        if name not in known and inner:
+        if name not in declared and inner:
             if name in types.collected(holder, "capabilities"):
                 yield from self._of_capability(call, function, types.collected(holder, "capabilities")[name])
                 return
             if name in types.collected(holder, "requirements"):
                 yield from self._of_requirement(call, function, template)
                 return
-        if name not in known:
-            hint = nearest(str(name), list(known))
+        if name not in declared:
+            hint = nearest(str(name), list(declared))
             if function == "get_property" and name in types.collected(holder, "attributes"):
                 hint = ": it is an attribute, so write get_attribute"
             if not hint and function == "get_attribute":
@@ -149,30 +149,30 @@ class Scope:
             yield call.diagnostic(
                 sentence, tools=OPERA + PUCCINI if function == "get_attribute" else OPERA, code="not-portable"
             )
-        elif wanted and not self._fits(type_name(known[name]), wanted):
+        elif wanted and not self._fits(type_name(declared[name]), wanted):
             yield call.diagnostic(
-                f"the {what} '{name}' is of type {type_name(known[name])}, but the type here is {wanted}",
+                f"the {what} '{name}' is of type {type_name(declared[name])}, but the type here is {wanted}",
                 code="wrong-type",
             )
 
     def _members(self, holder: Type, function: str) -> dict[str, Any]:
         """Return the definitions of what a function can take from a node or relationship of a type."""
         types = self.service.types
-        known: dict[str, Any] = types.collected(holder, "properties")
+        declared: dict[str, Any] = types.collected(holder, "properties")
         if function == "get_attribute":
-            known = {**known, **types.collected(holder, "attributes"), **dict.fromkeys(_OF_EVERY_NODE, "string")}
-        return known
+            declared = {**declared, **types.collected(holder, "attributes"), **dict.fromkeys(_OF_EVERY_NODE, "string")}
+        return declared
 
     def _of_capability(self, call: SourceLocation, function: str, definition: Any) -> Iterator[Diagnostic]:
         kind = self.service.types.find("capability_types", type_name(definition))
         what = "attribute" if function == "get_attribute" else "property"
-        known = self._members(kind, function) if kind else {}
+        declared = self._members(kind, function) if kind else {}
         if isinstance(definition, dict):
             for section in ("properties", "attributes") if function == "get_attribute" else ("properties",):
-                known |= definition.get(section) or {}
+                declared |= definition.get(section) or {}
         _, capability, name, *_ = call.value
-        if kind is not None and name not in known:
-            hint = nearest(str(name), list(known))
+        if kind is not None and name not in declared:
+            hint = nearest(str(name), list(declared))
             yield call.diagnostic(f"the capability '{capability}' has no {what} {shown(name)}{hint}")
 
     def _of_requirement(
@@ -190,28 +190,28 @@ class Scope:
         holder = self.service.type_of(self.service.templates().get(target_of(met[0]) or "")) if met else None
         if holder is None or not self.service.types.is_whole(holder):
             return
-        known = {**self._members(holder, function), **self.service.types.collected(holder, "requirements")}
-        known |= self.service.types.collected(holder, "capabilities")
-        if name not in known:
+        declared = {**self._members(holder, function), **self.service.types.collected(holder, "requirements")}
+        declared |= self.service.types.collected(holder, "capabilities")
+        if name not in declared:
             what = "attribute" if function == "get_attribute" else "property"
             yield call.diagnostic(
-                f"'{target_of(met[0])}' has no {what} {shown(name)}", hint=did_you_mean(str(name), list(known))
+                f"'{target_of(met[0])}' has no {what} {shown(name)}", hint=did_you_mean(str(name), list(declared))
             )
 
-    def attribute(self, spot: SourceLocation) -> Iterator[Diagnostic]:
+    def attribute(self, element: SourceLocation) -> Iterator[Diagnostic]:
         """Check that a type has the attribute of its own that an operation's output goes to."""
-        path = spot.value
+        path = element.value
         ends = ("SOURCE", "TARGET") if self.own and self.own.kind == "relationship_types" else ()
         if _is_path(path) and path[0] not in ("SELF", *ends):
-            yield spot.diagnostic(
+            yield element.diagnostic(
                 f"must begin with {' or '.join(('SELF', *ends))}, not {shown(path[0])}", code="wrong-type"
             )
         if self.own is None or not _is_path(path) or path[0] != "SELF" or not self.service.types.is_whole(self.own):
             return
-        known = list(self.service.types.collected(self.own, "attributes"))
-        if len(path) < 2 or path[1] not in known:
-            yield spot.diagnostic(
-                f"'{self.own.name}' has no attribute {shown(path[-1])}", hint=did_you_mean(str(path[-1]), known)
+        declared = list(self.service.types.collected(self.own, "attributes"))
+        if len(path) < 2 or path[1] not in declared:
+            yield element.diagnostic(
+                f"'{self.own.name}' has no attribute {shown(path[-1])}", hint=did_you_mean(str(path[-1]), declared)
             )
 
     def _artifact(self, call: SourceLocation) -> Iterator[Diagnostic]:
@@ -224,7 +224,7 @@ class Scope:
         if call.value[0] != "SELF" or template is None:
             yield call.diagnostic("xOpera supports the artifacts of SELF only")
             return
-        artifacts = [spot.name for spot in template.below("artifacts")]
+        artifacts = [element.name for element in template.below("artifacts")]
         artifacts += self.service.types.collected(self.service.type_of(template), "artifacts")
         name = call.value[1]
         if name not in artifacts:
@@ -232,9 +232,9 @@ class Scope:
                 f"'{template.name}' has no artifact {shown(name)}", hint=did_you_mean(str(name), artifacts)
             )
 
-    def _parts(self, call: SourceLocation, parts: SourceLocation | None, words: str) -> Iterator[Diagnostic]:
+    def _parts(self, call: SourceLocation, parts: SourceLocation | None, expected: str) -> Iterator[Diagnostic]:
         if parts is None:
-            yield call.diagnostic(f"must be {words}", code="wrong-type")
+            yield call.diagnostic(f"must be {expected}", code="wrong-type")
             return
         for part in parts.items():
             if is_function(part.value):
@@ -270,19 +270,19 @@ def _is_path(argument: Any) -> bool:
     )
 
 
-def calls_in(spot: SourceLocation) -> Iterator[SourceLocation]:
+def calls_in(element: SourceLocation) -> Iterator[SourceLocation]:
     """Yield every call of a function that is or stands in a value."""
-    if is_function(spot.value):
-        yield spot
-    for part in spot.items():
+    if is_function(element.value):
+        yield element
+    for part in element.items():
         yield from calls_in(part)
 
 
 def taken_properties(
-    service: Service, template: SourceLocation, spot: SourceLocation
+    service: Service, template: SourceLocation, element: SourceLocation
 ) -> Iterator[tuple[SourceLocation, str]]:
     """Yield each call in a value of a node template that takes a property, and which, as node and name."""
-    for call in calls_in(spot):
+    for call in calls_in(element):
         argument = call.value.get("get_property")
         if isinstance(argument, list) and len(argument) == 2:
             host = host_of(service, template)

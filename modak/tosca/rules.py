@@ -17,14 +17,14 @@ OPTIMISATION, SCALING = "modak.policies.Optimisation", "modak.policies.Scaling"
 def check_rules(service: Service, inputs: Mapping[str, Any]) -> Iterator[Diagnostic]:
     """Check every job that a policy names, directly or by a group, against the policy."""
     resolver = Resolver(service, inputs)
-    known = {template.name: template for template, _ in jobs(service)}
+    job_templates = {template.name: template for template, _ in jobs(service)}
     for item in service.root.below("topology_template", "policies"):
         policy = item.at(next(iter(item.value)))
         rule = _rule(service, policy)
         if rule is None:
             continue
         given = _given(service, resolver, policy)
-        for job in (known[name] for name in _targets(service, policy) if name in known):
+        for job in (job_templates[name] for name in _targets(service, policy) if name in job_templates):
             yield from rule(policy.name, given, job, _asked(resolver, job))
 
 
@@ -53,21 +53,21 @@ def _asked(resolver: Resolver, job: SourceLocation) -> dict[str, Any]:
     """Return what a job asks for, with the defaults; nothing where that is a fault of its own."""
     properties = resolver.properties(job)
     try:
-        found = documents({}, {}, properties.get("request"), properties.get("job"))
+        sections = documents({}, {}, properties.get("request"), properties.get("job"))
     except InputError:
         return {}
     defaults = {name: field.default for model in (Request, JobOptions) for name, field in model.model_fields.items()}
-    return {**defaults, **found["request"], **found["job"]}
+    return {**defaults, **sections["request"], **sections["job"]}
 
 
 def _at(job: SourceLocation, section: str, key: str) -> SourceLocation:
     """Return the place of a key in a job's request or options; as much of it as is there."""
-    spot = job
+    element = job
     for part in ("properties", section, key):
-        if not isinstance(spot.value, dict) or part not in spot.value:
+        if not isinstance(element.value, dict) or part not in element.value:
             break
-        spot = spot.at(part)
-    return spot
+        element = element.at(part)
+    return element
 
 
 def _optimisation(
@@ -75,16 +75,16 @@ def _optimisation(
 ) -> Iterator[Diagnostic]:
     wanted = rule.get("objective")
     if wanted and asked.get("objective") != wanted:
-        words = f"the objective is {asked.get('objective')}, and the policy '{name}' requires {wanted}"
-        yield _at(job, "request", "objective").diagnostic(words)
+        text = f"the objective is {asked.get('objective')}, and the policy '{name}' requires {wanted}"
+        yield _at(job, "request", "objective").diagnostic(text)
     if rule.get("numerics") == "exact" and asked.get("numerics") == "relaxed":
         yield _at(job, "request", "numerics").diagnostic(
             f"numerics are relaxed, and the policy '{name}' requires exact ones"
         )
     most, budget = rule.get("budget"), asked.get("budget")
     if most and (budget is None or budget > most):
-        words = "there is no budget" if budget is None else f"the budget is {budget:g}"
-        yield _at(job, "request", "budget").diagnostic(f"{words}, and the policy '{name}' permits {most:g} at most")
+        text = "there is no budget" if budget is None else f"the budget is {budget:g}"
+        yield _at(job, "request", "budget").diagnostic(f"{text}, and the policy '{name}' permits {most:g} at most")
 
 
 def _scaling(name: str, rule: Mapping[str, Any], job: SourceLocation, asked: Mapping[str, Any]) -> Iterator[Diagnostic]:
@@ -96,5 +96,5 @@ def _scaling(name: str, rule: Mapping[str, Any], job: SourceLocation, asked: Map
         yield _at(job, "job", "nodes").diagnostic(f"{count} asked for, and the policy '{name}' requires {limits}")
     efficiency = rule.get("minimal_efficiency")
     if efficiency and (asked.get("minimal_efficiency") or 0) < efficiency:
-        words = f"the policy '{name}' requires a parallel efficiency of at least {efficiency:g}"
-        yield _at(job, "request", "minimal_efficiency").diagnostic(words)
+        text = f"the policy '{name}' requires a parallel efficiency of at least {efficiency:g}"
+        yield _at(job, "request", "minimal_efficiency").diagnostic(text)

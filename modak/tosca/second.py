@@ -28,15 +28,15 @@ def second_opinion(service: Service, inputs: Mapping[str, Any] | None) -> list[D
     except Exception as error:  # it raises whatever its code happens to stumble over
         reason = re.sub(r"^The input .* error\(s\):|\bFile \S+, line .*", "", " ".join(str(error).split())).strip()
         quoted = {double or single for double, single in _QUOTED.findall(reason)}
-        spot = max(_quoted(service.root, quoted, 0), key=lambda pair: pair[0], default=(0, service.root))[1]
-        return [spot.diagnostic(f"tosca-parser refuses it: {reason}", tools=TOSCA_PARSER, code="not-portable")]
+        element = max(_quoted(service.root, quoted, 0), key=lambda pair: pair[0], default=(0, service.root))[1]
+        return [element.diagnostic(f"tosca-parser refuses it: {reason}", tools=TOSCA_PARSER, code="not-portable")]
     return []
 
 
-def _quoted(spot: SourceLocation, quoted: set[str], depth: int) -> Iterator[tuple[int, SourceLocation]]:
+def _quoted(element: SourceLocation, quoted: set[str], depth: int) -> Iterator[tuple[int, SourceLocation]]:
     """Yield each part below which a quoted name is the key, with how many names lead there."""
-    for inner in spot.items():
-        found = depth + (inner.name in quoted)
-        if found > depth:
-            yield found, inner
-        yield from _quoted(inner, quoted, found)
+    for inner in element.items():
+        depth_here = depth + (inner.name in quoted)
+        if depth_here > depth:
+            yield depth_here, inner
+        yield from _quoted(inner, quoted, depth_here)

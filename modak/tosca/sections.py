@@ -37,32 +37,32 @@ def check_structure(service: Service) -> Iterator[Diagnostic]:
     topology = service.topology
     if topology is None:
         service.is_whole = False
-        if not any(nearest(spot.name, ["topology_template"]) for spot in service.root.items()):
+        if not any(nearest(element.name, ["topology_template"]) for element in service.root.items()):
             yield service.root.diagnostic("the key 'topology_template' is required", code="missing-key")
         return
     if not service.templates():
         service.is_whole = False
-        misspelt = any(nearest(spot.name, ["node_templates"]) for spot in topology.items())
+        misspelt = any(nearest(element.name, ["node_templates"]) for element in topology.items())
         if not misspelt or "node_templates" in topology.value:
-            place = topology.get("node_templates") or topology
-            yield place.diagnostic("at least one node template is required", code="missing-key")
+            template_list = topology.get("node_templates") or topology
+            yield template_list.diagnostic("at least one node template is required", code="missing-key")
 
 
 def _inputs(service: Service, given: Mapping[str, Any] | None) -> Iterator[Diagnostic]:
-    declared = {spot.name: spot for spot in service.root.below("topology_template", "inputs")}
-    for spot in declared.values():
-        yield from check_definition(service, spot)
-        default = spot.get("default")
+    declared = {element.name: element for element in service.root.below("topology_template", "inputs")}
+    for element in declared.values():
+        yield from check_definition(service, element)
+        default = element.get("default")
         if default and is_function(default.value):
             yield default.diagnostic("no function may stand here")
         if given is None:
             continue
-        if spot.name in given:
+        if element.name in given:
             # The value is told at the declaration's line: the file of inputs has no lines here.
-            inner = SourceLocation(spot.document, spot.location, given[spot.name])
-            yield from check_value(inner, spot.value, service.types, None)
-        elif "default" not in spot.value and spot.value.get("required", True):
-            yield spot.diagnostic("the input has no value and no default")
+            inner = SourceLocation(element.document, element.location, given[element.name])
+            yield from check_value(inner, element.value, service.types, None)
+        elif "default" not in element.value and element.value.get("required", True):
+            yield element.diagnostic("the input has no value and no default")
     for name in given or {}:
         if name not in declared:
             line = (service.topology or service.root).get("inputs") or service.topology or service.root
@@ -75,8 +75,8 @@ def _inputs(service: Service, given: Mapping[str, Any] | None) -> Iterator[Diagn
 
 def _outputs(service: Service) -> Iterator[Diagnostic]:
     scope = Scope(service)
-    for spot in service.root.below("topology_template", "outputs"):
-        value = spot.get("value")
+    for element in service.root.below("topology_template", "outputs"):
+        value = element.get("value")
         if value and value.value in (None, "", [], {}):
             yield value.diagnostic("must not be empty")
         elif value:
@@ -88,62 +88,62 @@ def _outputs(service: Service) -> Iterator[Diagnostic]:
                 yield from scope(call, "")
 
 
-def _function_names(spot: SourceLocation) -> Iterator[Diagnostic]:
+def _function_names(element: SourceLocation) -> Iterator[Diagnostic]:
     """Tell misspelt names of functions, which would be given out as they are."""
-    if told := misspelt_function(spot):
-        yield told
-    if isinstance(spot.value, dict) and len(spot.value) == 1 and next(iter(spot.value)) in OTHER_FUNCTIONS:
-        name = next(iter(spot.value))
-        yield spot.diagnostic(f"'{name}' is not supported by xOpera", name, tools=OPERA, code="not-portable")
-    for inner in spot.items():
+    if problem := misspelt_function(element):
+        yield problem
+    if isinstance(element.value, dict) and len(element.value) == 1 and next(iter(element.value)) in OTHER_FUNCTIONS:
+        name = next(iter(element.value))
+        yield element.diagnostic(f"'{name}' is not supported by xOpera", name, tools=OPERA, code="not-portable")
+    for inner in element.items():
         yield from _function_names(inner)
 
 
 def _relationship_templates(service: Service) -> Iterator[Diagnostic]:
-    for spot in service.root.below("topology_template", "relationship_templates"):
-        found = yield from check_type_name(service, spot, "relationship_types")
-        if found:
-            yield from _properties(service, spot, found)
+    for element in service.root.below("topology_template", "relationship_templates"):
+        own_type = yield from check_type_name(service, element, "relationship_types")
+        if own_type:
+            yield from _properties(service, element, own_type)
 
 
-def _properties(service: Service, spot: SourceLocation, found: Type) -> Iterator[Diagnostic]:
-    definitions = service.types.collected(found, "properties")
-    given = spot.get("properties")
+def _properties(service: Service, element: SourceLocation, own_type: Type) -> Iterator[Diagnostic]:
+    definitions = service.types.collected(own_type, "properties")
+    given = element.get("properties")
     if given:
         yield from check_properties(given, definitions, service.types, Scope(service))
     for name in missing(given.value if given else {}, definitions):
-        yield (given or spot).diagnostic(f"the property '{name}' is required", code="missing-key")
+        yield (given or element).diagnostic(f"the property '{name}' is required", code="missing-key")
 
 
 def _groups_and_policies(service: Service) -> Iterator[Diagnostic]:
     groups = list(service.root.below("topology_template", "groups"))
     templates = service.templates()
-    for spot in groups:
-        found = yield from check_type_name(service, spot, "group_types")
-        yield from _members(spot, "members", list(templates))
-        if spot.name in templates:
-            sentence = f"there is a node template '{spot.name}' as well, and xOpera requires names that differ"
-            yield spot.diagnostic(sentence, tools=OPERA, code="not-portable")
-        if found:
-            yield from _properties(service, spot, found)
+    for element in groups:
+        own_type = yield from check_type_name(service, element, "group_types")
+        yield from _members(element, "members", list(templates))
+        if element.name in templates:
+            sentence = f"there is a node template '{element.name}' as well, and xOpera requires names that differ"
+            yield element.diagnostic(sentence, tools=OPERA, code="not-portable")
+        if own_type:
+            yield from _properties(service, element, own_type)
     names: set[str] = set()
     for item in service.root.below("topology_template", "policies"):
-        spot = item.at(next(iter(item.value)))
-        if spot.name in names:
-            yield spot.diagnostic(f"there is a policy '{spot.name}' already", tools=PUCCINI, code="not-portable")
-        names.add(spot.name)
-        found = yield from check_type_name(service, spot, "policy_types")
-        yield from _members(spot, "targets", [*templates, *(group.name for group in groups)])
-        if found:
-            yield from _policy(service, spot, found)
+        element = item.at(next(iter(item.value)))
+        if element.name in names:
+            yield element.diagnostic(f"there is a policy '{element.name}' already", tools=PUCCINI, code="not-portable")
+        names.add(element.name)
+        own_type = yield from check_type_name(service, element, "policy_types")
+        yield from _members(element, "targets", [*templates, *(group.name for group in groups)])
+        if own_type:
+            yield from _policy(service, element, own_type)
 
 
-def _policy(service: Service, spot: SourceLocation, found: Type) -> Iterator[Diagnostic]:
-    yield from _properties(service, spot, found)
-    yield from _triggers(service, spot)
-    wanted = next((t.definition["targets"] for t in service.types.lineage(found) if "targets" in t.definition), None)
+def _policy(service: Service, element: SourceLocation, own_type: Type) -> Iterator[Diagnostic]:
+    yield from _properties(service, element, own_type)
+    yield from _triggers(service, element)
+    wanted = next((t.definition["targets"] for t in service.types.lineage(own_type) if "targets" in t.definition), None)
     templates = service.templates()
-    for target in spot.below("targets"):
+    for target in element.below("targets"):
         of = service.type_of(templates.get(target.value)) if isinstance(target.value, str) else None
         if of and isinstance(wanted, list) and not any(service.types.derives("node_types", of.name, w) for w in wanted):
             yield target.diagnostic(
@@ -157,7 +157,7 @@ def _triggers(service: Service, policy: SourceLocation) -> Iterator[Diagnostic]:
     templates = service.templates()
     groups = {g.name: g.value.get("members") or [] for g in service.root.below("topology_template", "groups")}
     named = [name for target in policy.below("targets") for name in groups.get(str(target.value), [target.value])]
-    known = {
+    valid_names = {
         f"{interface}.{operation}"
         for name in named or templates
         for interface, operations in service.types.operations(service.type_of(templates.get(str(name)))).items()
@@ -168,20 +168,20 @@ def _triggers(service: Service, policy: SourceLocation) -> Iterator[Diagnostic]:
             call = action.get("call_operation")
             if call is not None and isinstance(call.value, dict):
                 call = call.get("operation")
-            if call is not None and known and call.value not in known:
-                hint = nearest(str(call.value), sorted(known))
+            if call is not None and valid_names and call.value not in valid_names:
+                hint = nearest(str(call.value), sorted(valid_names))
                 yield call.diagnostic(f"no target of the policy has the operation {shown(call.value)}{hint}")
 
 
-def _members(spot: SourceLocation, key: str, known: list[str]) -> Iterator[Diagnostic]:
+def _members(element: SourceLocation, key: str, valid_names: list[str]) -> Iterator[Diagnostic]:
     seen: set[str] = set()
-    for member in spot.below(key):
+    for member in element.below(key):
         if member.value in seen:
             yield member.diagnostic(f"'{member.value}' is named twice")
         seen.add(member.value)
-        if member.value not in known:
+        if member.value not in valid_names:
             yield member.diagnostic(
                 f"node template {shown(member.value)} not found",
-                hint=did_you_mean(str(member.value), known),
+                hint=did_you_mean(str(member.value), valid_names),
                 code="not-found",
             )

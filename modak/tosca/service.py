@@ -61,7 +61,7 @@ class Type:
     name: str
     kind: str
     definition: Mapping[str, Any]
-    spot: SourceLocation | None = None
+    element: SourceLocation | None = None
     unknown_to: tuple[str, ...] = ()
     """The tools whose copy of the standard lacks it."""
 
@@ -71,16 +71,16 @@ def _standard() -> Mapping[tuple[str, str], Type]:
     from toscaparser.elements.entity_type import EntityType  # type: ignore[import-untyped]
 
     sections: dict[str, dict[str, Any]] = yaml.safe_load(_NORMATIVE.read_text())
-    known = {**EntityType.TOSCA_DEF, **{name: t for types in sections.values() for name, t in types.items()}}
-    found = {}
-    for name, definition in known.items():
+    available = {**EntityType.TOSCA_DEF, **{name: t for types in sections.values() for name, t in types.items()}}
+    matches = {}
+    for name, definition in available.items():
         kind = next((k for prefix, k in _PREFIXES.items() if name.startswith(prefix)), None)
         if kind:
             # It overlooks a capability type that it does not know.
             lacks = kind in ("node_types", "data_types") and name not in EntityType.TOSCA_DEF
             unknown_to = TOSCA_PARSER if lacks else OPERA if name in _UNKNOWN_TO_OPERA else ()
-            found[kind, name] = Type(name, kind, definition or {}, unknown_to=unknown_to)
-    return found
+            matches[kind, name] = Type(name, kind, definition or {}, unknown_to=unknown_to)
+    return matches
 
 
 _NO_MERGE = "is a key like any other to xOpera: write the merged keys out"
@@ -114,23 +114,23 @@ class Types:
 
     def names(self, kind: str) -> list[str]:
         """Return the names of all types of a kind, the blueprint's own first."""
-        mine = [t.name for (k, _), t in self._types.items() if k == kind and t.spot]
-        return mine + [t.name for (k, _), t in self._types.items() if k == kind and not t.spot]
+        mine = [t.name for (k, _), t in self._types.items() if k == kind and t.element]
+        return mine + [t.name for (k, _), t in self._types.items() if k == kind and not t.element]
 
     def own(self) -> Iterator[Type]:
         """Yield the types that are not of the standard."""
-        yield from (t for t in self._types.values() if t.spot)
+        yield from (t for t in self._types.values() if t.element)
 
-    def lineage(self, found: Type | None) -> list[Type]:
+    def lineage(self, matches: Type | None) -> list[Type]:
         """Return a type and those that it derives from, up to the root; it ends where a type would come twice."""
-        if found is None:
+        if matches is None:
             return []
-        key = (found.kind, found.name)
+        key = (matches.kind, matches.name)
         if key not in self._lineages:
             line: list[Type] = []
-            while found is not None and found not in line:
-                line.append(found)
-                found = self.find(found.kind, found.definition.get("derived_from"))
+            while matches is not None and matches not in line:
+                line.append(matches)
+                matches = self.find(matches.kind, matches.definition.get("derived_from"))
             self._lineages[key] = line
         return self._lineages[key]
 
@@ -138,18 +138,18 @@ class Types:
         """Tell whether the type ``name`` is ``ancestor`` or derives from it."""
         return any(t.name == ancestor for t in self.lineage(self.find(kind, name)))
 
-    def collected(self, found: Type | None, section: str) -> dict[str, Any]:
+    def collected(self, matches: Type | None, section: str) -> dict[str, Any]:
         """Return the definitions of a section, those inherited and those that override them."""
-        if found is None:
+        if matches is None:
             return {}
-        key = (found.kind, found.name, section)
+        key = (matches.kind, matches.name, section)
         if key not in self._collected:
-            self._collected[key] = self._merged(found, section)
+            self._collected[key] = self._merged(matches, section)
         return dict(self._collected[key])
 
-    def _merged(self, found: Type, section: str) -> dict[str, Any]:
+    def _merged(self, matches: Type, section: str) -> dict[str, Any]:
         merged: dict[str, Any] = {}
-        for ancestor in reversed(self.lineage(found)):
+        for ancestor in reversed(self.lineage(matches)):
             definitions = ancestor.definition.get(section)
             if isinstance(definitions, dict):
                 merged.update(definitions)
@@ -158,25 +158,25 @@ class Types:
                     merged.update(item if isinstance(item, dict) else {})
         return merged
 
-    def operations(self, found: Type | None) -> dict[str, dict[str, set[str]]]:
+    def operations(self, matches: Type | None) -> dict[str, dict[str, set[str]]]:
         """Return the operations of each interface of a node type, each with the names of its inputs."""
         merged: dict[str, dict[str, set[str]]] = {}
-        for ancestor in self.lineage(found):
+        for ancestor in self.lineage(matches):
             for name, definition in (ancestor.definition.get("interfaces") or {}).items():
                 operations = merged.setdefault(name, {})
                 kinds = self.lineage(self.find("interface_types", (definition or {}).get("type")))
                 for part in (definition or {}, *(kind.definition for kind in kinds)):
                     standard: dict[str, Any] = {k: {} for k in _OPERATIONS if k in part}
                     for operation, body in {**standard, **(part.get("operations") or {})}.items():
-                        told = body.get("inputs") if isinstance(body, dict) else None
-                        operations.setdefault(operation, set()).update(told or {}, part.get("inputs") or {})
+                        reported = body.get("inputs") if isinstance(body, dict) else None
+                        operations.setdefault(operation, set()).update(reported or {}, part.get("inputs") or {})
         return merged
 
-    def required_inputs(self, found: Type | None) -> dict[str, dict[str, set[str]]]:
+    def required_inputs(self, matches: Type | None) -> dict[str, dict[str, set[str]]]:
         """Return the inputs that each operation of a type with an implementation must be given."""
         merged: dict[str, dict[str, dict[str, Any]]] = {}
         implemented: set[tuple[str, str]] = set()
-        for ancestor in reversed(self.lineage(found)):
+        for ancestor in reversed(self.lineage(matches)):
             for name, definition in (ancestor.definition.get("interfaces") or {}).items():
                 operations = merged.setdefault(name, {})
                 body: Mapping[str, Any] = definition or {}
@@ -196,9 +196,9 @@ class Types:
             for name, operations in merged.items()
         }
 
-    def is_whole(self, found: Type) -> bool:
+    def is_whole(self, matches: Type) -> bool:
         """Tell whether a type derives from one of the standard, so that all that it inherits is known."""
-        return self.lineage(found)[-1].spot is None
+        return self.lineage(matches)[-1].element is None
 
     def unknown(self, kind: str, name: Any) -> str:
         """Return the sentence for a type that does not exist."""
@@ -250,15 +250,15 @@ class Service:
 
     @cached_property
     def _templates(self) -> Mapping[str, SourceLocation]:
-        return {spot.name: spot for spot in self.root.below("topology_template", "node_templates")}
+        return {element.name: element for element in self.root.below("topology_template", "node_templates")}
 
     def type_of(self, template: SourceLocation | None) -> Type | None:
         """Return the type of a node template; None when it has none that exists."""
         return self.types.find("node_types", template.value.get("type")) if template and _is_map(template) else None
 
 
-def _is_map(spot: SourceLocation) -> bool:
-    return isinstance(spot.value, dict)
+def _is_map(element: SourceLocation) -> bool:
+    return isinstance(element.value, dict)
 
 
 def load(path: Path) -> Service:
@@ -296,14 +296,14 @@ def _read(
     faults += [*_header(root), *(shape.fault for shape in shapes)]
     is_whole = not any(shape.is_fatal for shape in shapes)
     _add_types(root, own, faults)
-    for spot in root.below("imports") if is_whole else ():
-        imported = _resolve(spot, folder, faults)
+    for element in root.below("imports") if is_whole else ():
+        imported = _resolve(element, folder, faults)
         if imported in above:
             sentence = f"'{imported.name}' imports this file in turn, which tosca-parser does not end"
-            faults.append(spot.diagnostic(sentence, tools=_NO_CYCLES, code="not-portable"))
+            faults.append(element.diagnostic(sentence, tools=_NO_CYCLES, code="not-portable"))
         if imported in files:
             continue
-        document = _imported(spot, imported, faults) if imported else None
+        document = _imported(element, imported, faults) if imported else None
         if document is None or not _read(
             SourceLocation(document, (), document.data), folder, own, files, faults, above
         ):
@@ -311,32 +311,32 @@ def _read(
     return is_whole
 
 
-def _imported(spot: SourceLocation, path: Path, faults: list[Diagnostic]) -> Document | None:
+def _imported(element: SourceLocation, path: Path, faults: list[Diagnostic]) -> Document | None:
     try:
         document = read_document(path)
     except InputError as error:
-        faults.append(spot.diagnostic(f"the imported file cannot be read: {error}"))
+        faults.append(element.diagnostic(f"the imported file cannot be read: {error}"))
         return None
     if not isinstance(document.data, dict):
-        faults.append(spot.diagnostic(f"the imported file '{path}' is not a mapping"))
+        faults.append(element.diagnostic(f"the imported file '{path}' is not a mapping"))
         return None
     return document
 
 
 def _add_types(root: SourceLocation, own: dict[tuple[str, str], Type], faults: list[Diagnostic]) -> None:
     for kind in KINDS:
-        for spot in root.below(kind):
-            other = own.get((kind, spot.name))
-            if other and other.spot and other.spot.document.path != spot.document.path:
-                where = other.spot.document.locate(other.spot.location)
-                faults.append(spot.diagnostic(f"the {KINDS[kind]} '{spot.name}' is defined in {where} already"))
-            elif (kind, spot.name) in _standard():
-                faults.append(spot.diagnostic(f"the {KINDS[kind]} '{spot.name}' is one of the standard's"))
+        for element in root.below(kind):
+            other = own.get((kind, element.name))
+            if other and other.element and other.element.document.path != element.document.path:
+                where = other.element.document.locate(other.element.location)
+                faults.append(element.diagnostic(f"the {KINDS[kind]} '{element.name}' is defined in {where} already"))
+            elif (kind, element.name) in _standard():
+                faults.append(element.diagnostic(f"the {KINDS[kind]} '{element.name}' is one of the standard's"))
             else:
-                if spot.name.startswith("tosca."):
+                if element.name.startswith("tosca."):
                     sentence = "names that start with 'tosca.' belong to the standard"
-                    faults.append(spot.diagnostic(sentence, tools=PORTABLE, code="not-portable"))
-                own[kind, spot.name] = Type(spot.name, kind, spot.value if _is_map(spot) else {}, spot)
+                    faults.append(element.diagnostic(sentence, tools=PORTABLE, code="not-portable"))
+                own[kind, element.name] = Type(element.name, kind, element.value if _is_map(element) else {}, element)
 
 
 def _header(root: SourceLocation) -> Iterator[Diagnostic]:
@@ -349,15 +349,15 @@ def _header(root: SourceLocation) -> Iterator[Diagnostic]:
         yield version.diagnostic(f"must be {VERSION}, not {shown(version.value)}", code="wrong-type")
 
 
-def _resolve(spot: SourceLocation, folder: Path, faults: list[Diagnostic]) -> Path | None:
+def _resolve(element: SourceLocation, folder: Path, faults: list[Diagnostic]) -> Path | None:
     """Return the path of an import, in its plain form, or None with a fault added."""
-    name = spot.value.get("file") if isinstance(spot.value, dict) else spot.value
+    name = element.value.get("file") if isinstance(element.value, dict) else element.value
     if not isinstance(name, str):
         return None
-    path, problem = inside(spot.document.path.parent, name, folder)
+    path, problem = inside(element.document.path.parent, name, folder)
     if problem:
         hint = "copy the library there with 'modak blueprint init'" if name.startswith("modak/") else ""
-        faults.append(spot.diagnostic(f"'{name}' {problem}", hint=hint, code="import"))
+        faults.append(element.diagnostic(f"'{name}' {problem}", hint=hint, code="import"))
         return None
     return path
 

@@ -61,62 +61,68 @@ def _shapes() -> Mapping[str, Mapping[str, _Key]]:
     return {part: dict(_Key.read(name, text) for name, text in keys.items()) for part, keys in loaded.items()}
 
 
-def check_shape(spot: SourceLocation, shape: str = "document") -> Iterator[Misshapen]:
+def check_shape(element: SourceLocation, shape: str = "document") -> Iterator[Misshapen]:
     """Yield what is wrong with the shape of a value and all that is in it."""
     if shape == "any":
         return
     if shape.startswith("text or "):
         other = shape.removeprefix("text or ")
-        if other in _shapes() and not isinstance(spot.value, str | dict):
+        if other in _shapes() and not isinstance(element.value, str | dict):
             yield Misshapen(
-                spot.diagnostic(f"must be text or a mapping, not {shown(spot.value)}", code="wrong-type"), True
+                element.diagnostic(f"must be text or a mapping, not {shown(element.value)}", code="wrong-type"), True
             )
-        elif not isinstance(spot.value, str):
-            yield from check_shape(spot, other)
+        elif not isinstance(element.value, str):
+            yield from check_shape(element, other)
     elif shape.startswith("list of "):
-        yield from _items(spot, list, shape.removeprefix("list of "), "a list")
+        yield from _items(element, list, shape.removeprefix("list of "), "a list")
     elif shape.startswith("map of "):
-        yield from _items(spot, dict, shape.removeprefix("map of "), "a mapping")
+        yield from _items(element, dict, shape.removeprefix("map of "), "a mapping")
     elif shape.startswith("one "):
-        if not isinstance(spot.value, dict) or len(spot.value) != 1:
+        if not isinstance(element.value, dict) or len(element.value) != 1:
             yield Misshapen(
-                spot.diagnostic(f"must be a mapping with a single name, not {shown(spot.value)}", code="wrong-type"),
+                element.diagnostic(
+                    f"must be a mapping with a single name, not {shown(element.value)}", code="wrong-type"
+                ),
                 True,
             )
         else:
-            yield from _items(spot, dict, shape.removeprefix("one "), "a mapping")
+            yield from _items(element, dict, shape.removeprefix("one "), "a mapping")
     elif shape == "directives":
-        yield from _directives(spot)
+        yield from _directives(element)
     elif shape in _SIMPLE:
-        is_right, words = _SIMPLE[shape]
-        if not is_right(spot.value):
-            yield Misshapen(spot.diagnostic(f"must be {words}, not {shown(spot.value)}", code="wrong-type"), True)
+        is_right, expected = _SIMPLE[shape]
+        if not is_right(element.value):
+            yield Misshapen(
+                element.diagnostic(f"must be {expected}, not {shown(element.value)}", code="wrong-type"), True
+            )
     else:
-        yield from _part(spot, shape)
+        yield from _part(element, shape)
 
 
-def _items(spot: SourceLocation, kind: type, shape: str, words: str) -> Iterator[Misshapen]:
-    if not isinstance(spot.value, kind):
-        yield Misshapen(spot.diagnostic(f"must be {words}, not {shown(spot.value)}", code="wrong-type"), True)
+def _items(element: SourceLocation, kind: type, shape: str, expected: str) -> Iterator[Misshapen]:
+    if not isinstance(element.value, kind):
+        yield Misshapen(element.diagnostic(f"must be {expected}, not {shown(element.value)}", code="wrong-type"), True)
         return
-    for item in spot.items():
+    for item in element.items():
         yield from check_shape(item, shape)
 
 
-def _part(spot: SourceLocation, shape: str) -> Iterator[Misshapen]:
+def _part(element: SourceLocation, shape: str) -> Iterator[Misshapen]:
     keys = _shapes()[shape]
     required = [name for name, key in keys.items() if key.is_required]
-    if not isinstance(spot.value, dict):
-        words = f" with the key '{required[0]}'" if required else ""
-        yield Misshapen(spot.diagnostic(f"must be a mapping{words}, not {shown(spot.value)}", code="wrong-type"), True)
+    if not isinstance(element.value, dict):
+        expected = f" with the key '{required[0]}'" if required else ""
+        yield Misshapen(
+            element.diagnostic(f"must be a mapping{expected}, not {shown(element.value)}", code="wrong-type"), True
+        )
         return
-    meant = {hint.split("'")[1] for key in spot.value if key not in keys and (hint := nearest(str(key), list(keys)))}
+    meant = {hint.split("'")[1] for key in element.value if key not in keys and (hint := nearest(str(key), list(keys)))}
     for name in required:
-        if name not in spot.value and name not in meant:
+        if name not in element.value and name not in meant:
             yield Misshapen(
-                spot.diagnostic(f"the key '{name}' is required", tools=keys[name].required_by, code="missing-key")
+                element.diagnostic(f"the key '{name}' is required", tools=keys[name].required_by, code="missing-key")
             )
-    for item in spot.items():
+    for item in element.items():
         key = keys.get(item.name)
         if key is None:
             hint = nearest(item.name, list(keys)) or _HINTS.get(shape, "")
@@ -130,15 +136,15 @@ def _part(spot: SourceLocation, shape: str) -> Iterator[Misshapen]:
             yield from check_shape(item, key.shape)
 
 
-def _directives(spot: SourceLocation) -> Iterator[Misshapen]:
-    if not isinstance(spot.value, list):
-        yield Misshapen(spot.diagnostic(f"must be a list, not {shown(spot.value)}", code="wrong-type"), True)
+def _directives(element: SourceLocation) -> Iterator[Misshapen]:
+    if not isinstance(element.value, list):
+        yield Misshapen(element.diagnostic(f"must be a list, not {shown(element.value)}", code="wrong-type"), True)
         return
-    if spot.value:
+    if element.value:
         yield Misshapen(
-            spot.diagnostic("leave 'directives' out: xOpera takes none", tools=OPERA + UNFURL, code="not-portable")
+            element.diagnostic("leave 'directives' out: xOpera takes none", tools=OPERA + UNFURL, code="not-portable")
         )
-    for item in spot.items():
+    for item in element.items():
         if item.value not in _DIRECTIVES:
             hint = nearest(str(item.value), _DIRECTIVES)
             yield Misshapen(

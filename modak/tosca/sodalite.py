@@ -36,7 +36,7 @@ _SCHEDULERS: dict[str, tuple[str, TargetType]] = {
 _SCRIPT, _BUILD = "job-script.sh", "job-build.sh"
 
 
-def sections(told: Mapping[str, Any], manager: Mapping[str, Any], found: str = "") -> dict[str, Any]:
+def sections(given: Mapping[str, Any], manager: Mapping[str, Any], section: str = "") -> dict[str, Any]:
     """Return the sections of a deployment document, and ``files``: texts of files that the job needs, by name.
 
     ``told`` holds the properties of a job's runtime, application and execution, ``env`` and the template's name;
@@ -45,27 +45,27 @@ def sections(told: Mapping[str, Any], manager: Mapping[str, Any], found: str = "
     InputError names a property that cannot be honoured.
     """
     faults = []
-    for scheduler, kind in _kinds(manager.get("scheduler") or "batch", found):
+    for scheduler, kind in _kinds(manager.get("scheduler") or "batch", section):
         try:
-            return _sections(told, manager, scheduler, kind)
+            return _sections(given, manager, scheduler, kind)
         except ModakError as error:
             faults.append(error)
     raise faults[0]
 
 
-def _kinds(name: str, found: str) -> list[tuple[str, TargetType]]:
+def _kinds(name: str, section: str) -> list[tuple[str, TargetType]]:
     if name not in _SCHEDULERS:
         raise InputError(f"'{name}' is not supported", key="scheduler", hint=f"write {', '.join(_SCHEDULERS)}")
     if name != "batch":
         return [_SCHEDULERS[name]]
-    return [pair for pair in _SCHEDULERS.values() if found in ("", pair[1])]
+    return [pair for pair in _SCHEDULERS.values() if section in ("", pair[1])]
 
 
-def _sections(told: Mapping[str, Any], manager: Mapping[str, Any], scheduler: str, kind: TargetType) -> dict[str, Any]:
-    content = told.get("content") or ""
-    options = {k: v for k, v in told.items() if k in _OPTIONS and _is_given(v)}
-    described = {k: v for k, v in told.items() if k in APPLICATION and _is_given(v)}
-    described.setdefault("app_tag", options.get("job_name") or told["tosca_name"])
+def _sections(given: Mapping[str, Any], manager: Mapping[str, Any], scheduler: str, kind: TargetType) -> dict[str, Any]:
+    content = given.get("content") or ""
+    options = {k: v for k, v in given.items() if k in _OPTIONS and _is_given(v)}
+    described = {k: v for k, v in given.items() if k in APPLICATION and _is_given(v)}
+    described.setdefault("app_tag", options.get("job_name") or given["tosca_name"])
     if "build" in described:
         described["build"] = _build(described["build"], described.get("container_runtime"))
     if content:
@@ -75,31 +75,34 @@ def _sections(told: Mapping[str, Any], manager: Mapping[str, Any], scheduler: st
     elif not described.get("executable"):
         raise InputError("either a ready script in 'content' or an 'executable' is required", key="executable")
     if image := described.get("container_runtime"):
-        described["container_runtime"] = _image(image, told.get("private_registry"))
+        described["container_runtime"] = _image(image, given.get("private_registry"))
     job, deployment = _translated(
         {"job_options": options, "application": described, "target": {"queue_type": scheduler}}
     )
-    found = {key: value.model_dump(mode="json", exclude_unset=True) for key, value in _parts(deployment).items()}
-    found["target"] = _target(manager, kind)
-    found["application"]["environment"] = {**found["application"].get("environment", {}), **(told.get("env") or {})}
-    found["files"] = {}
+    section = {key: value.model_dump(mode="json", exclude_unset=True) for key, value in _parts(deployment).items()}
+    section["target"] = _target(manager, kind)
+    section["application"]["environment"] = {
+        **section["application"].get("environment", {}),
+        **(given.get("env") or {}),
+    }
+    section["files"] = {}
     if content:
-        found["application"] |= _ready(told)
-        found["job"]["mpi_launcher"] = "none"
-        found["files"][_SCRIPT] = content
+        section["application"] |= _ready(given)
+        section["job"]["mpi_launcher"] = "none"
+        section["files"][_SCRIPT] = content
     if job.application.build is not None:
-        _add_build(found, job.application.build, _home(told.get("workspace") or "~/") if content else ".")
-    return found
+        _add_build(section, job.application.build, _home(given.get("workspace") or "~/") if content else ".")
+    return section
 
 
-def _add_build(found: dict[str, Any], build: Build, folder: str) -> None:
+def _add_build(section: dict[str, Any], build: Build, folder: str) -> None:
     """Let the job build its application in ``folder``, a shell word, before anything else."""
-    if found["job"].get("array"):
+    if section["job"].get("array"):
         raise InputError("each task of 'job_array' would build anew", key="build", hint="build in a job before it")
-    found["files"][_BUILD] = _of_properties(lambda: build_here(build, found["application"]["name"]))
-    found["application"]["inputs"] = [*found["application"].get("inputs", []), _BUILD]
+    section["files"][_BUILD] = _of_properties(lambda: build_here(build, section["application"]["name"]))
+    section["application"]["inputs"] = [*section["application"].get("inputs", []), _BUILD]
     line = f'(build=$PWD/{_BUILD}; mkdir -p {folder} && cd {folder} && sh "$build")'
-    found["job"]["pre_execution"] = joined([line, found["job"].get("pre_execution")])
+    section["job"]["pre_execution"] = joined([line, section["job"].get("pre_execution")])
 
 
 def _image(name: str, registry: str | None) -> str:
@@ -113,7 +116,7 @@ def _image(name: str, registry: str | None) -> str:
     return f"docker://{registry.removeprefix('https://').strip('/')}/{name.removeprefix('private://')}"
 
 
-def _build(told: Any, image: str | None) -> Any:
+def _build(given: Any, image: str | None) -> Any:
     """Return how the application is built: what the map holds, or what its one entry does."""
     if image:
         raise InputError(
@@ -121,11 +124,11 @@ def _build(told: Any, image: str | None) -> Any:
             key="build",
             hint="build it in the image's definition, or in 'content'",
         )
-    if isinstance(told, Mapping) and len(told) == 1 and isinstance(next(iter(told.values())), Mapping):
-        told = next(iter(told.values()))
-    if isinstance(told, Mapping) and str(told.get("build_parallelism", "")).isdecimal():
-        return {**told, "build_parallelism": int(told["build_parallelism"])}  # the map holds texts
-    return told
+    if isinstance(given, Mapping) and len(given) == 1 and isinstance(next(iter(given.values())), Mapping):
+        given = next(iter(given.values()))
+    if isinstance(given, Mapping) and str(given.get("build_parallelism", "")).isdecimal():
+        return {**given, "build_parallelism": int(given["build_parallelism"])}  # the map holds texts
+    return given
 
 
 def _parts(deployment: Deployment) -> dict[str, Model]:
@@ -162,25 +165,25 @@ def _of_property(diagnostic: Diagnostic) -> Diagnostic:
 
 
 def _target(manager: Mapping[str, Any], kind: TargetType) -> dict[str, Any]:
-    told = {k: v for k, v in manager.items() if k not in (*MANAGER, "public_address")}
-    told["type"] = kind
-    told["host"] = told.get("host") or manager.get("public_address")
-    told["user"] = told.get("user") or manager.get("username")
-    told["private_key"] = told.get("private_key") or manager.get("ssh-key")
-    return target_section(told)
+    given = {k: v for k, v in manager.items() if k not in (*MANAGER, "public_address")}
+    given["type"] = kind
+    given["host"] = given.get("host") or manager.get("public_address")
+    given["user"] = given.get("user") or manager.get("username")
+    given["private_key"] = given.get("private_key") or manager.get("ssh-key")
+    return target_section(given)
 
 
-def _ready(told: Mapping[str, Any]) -> dict[str, Any]:
+def _ready(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the program that runs a ready script in its workspace, with the variables that such scripts go by."""
-    workspace = _home(told.get("workspace") or "~/")
-    images = _home(told.get("images_location") or "images", below_home=True)
+    workspace = _home(given.get("workspace") or "~/")
+    images = _home(given.get("images_location") or "images", below_home=True)
     line = (
         f"SINGULARITY_DIR={images} WORKSPACE_DIR={workspace}; PBS_O_WORKDIR=$WORKSPACE_DIR "
         "SLURM_SUBMIT_DIR=$WORKSPACE_DIR script=$PWD/$0; "
         "export SINGULARITY_DIR WORKSPACE_DIR PBS_O_WORKDIR SLURM_SUBMIT_DIR; "
         'mkdir -p "$WORKSPACE_DIR" && cd "$WORKSPACE_DIR" && '
     )
-    starts = 'exec "$script"' if told["content"].startswith("#!") else 'exec /bin/sh "$script"'
+    starts = 'exec "$script"' if given["content"].startswith("#!") else 'exec /bin/sh "$script"'
     return {"executable": "/bin/sh", "arguments": ["-c", line + starts, _SCRIPT], "inputs": [_SCRIPT]}
 
 

@@ -26,15 +26,15 @@ _FIELDS = {shown: field for field, shown in RENAMED.items()}
 def check_jobs(service: Service, inputs: Mapping[str, Any]) -> Iterator[Diagnostic]:
     """Check every job with SODALITE's node types against the models; each fault is told at the property's line."""
     for name, template in service.templates().items():
-        found = service.type_of(template)
-        if found is None or not service.types.derives("node_types", found.name, JOB):
+        described = service.type_of(template)
+        if described is None or not service.types.derives("node_types", described.name, JOB):
             continue
         execution = _other(service, template, "execution")
         parts = [_other(service, execution, "application"), _other(service, execution, "runtime")]
         manager = host_of(service, template)
         if execution is not None and manager is not None:
-            known = [part for part in (execution, *parts, manager) if part is not None]
-            yield from _check(service, inputs, name, known, manager)
+            present = [part for part in (execution, *parts, manager) if part is not None]
+            yield from _check(service, inputs, name, present, manager)
 
 
 def _other(service: Service, template: SourceLocation | None, requirement: str) -> SourceLocation | None:
@@ -46,17 +46,17 @@ def _check(
     service: Service, inputs: Mapping[str, Any], name: str, parts: list[SourceLocation], manager: SourceLocation
 ) -> Iterator[Diagnostic]:
     resolver = Resolver(service, inputs)
-    told: dict[str, Any] = {"tosca_name": name, "env": _attribute(resolver, parts[0], "env") or {}}
+    collected: dict[str, Any] = {"tosca_name": name, "env": _attribute(resolver, parts[0], "env") or {}}
     for part in parts:
         values = resolver.properties(part)
-        told |= {k: v for k, v in values.items() if k in (*EXECUTION, *APPLICATION, *RUNTIME)}
+        collected |= {k: v for k, v in values.items() if k in (*EXECUTION, *APPLICATION, *RUNTIME)}
     wanted = {*target_properties(), *MANAGER}
     where = {_FIELDS.get(k, k): v for k, v in resolver.properties(manager).items() if k in wanted}
     where["public_address"] = _attribute(resolver, manager, "public_address")
     try:
-        found = sections(told, where)
-        found.pop("files", None)
-        Deployment.model_validate(found)
+        described = sections(collected, where)
+        described.pop("files", None)
+        Deployment.model_validate(described)
     except ModakError as error:
         for diagnostic in error.diagnostics:
             yield _of_property(parts, diagnostic)

@@ -28,6 +28,6 @@ UNUSED_INPUTS = ("monitoring_id", "hpc_exporter_address", "deployment_label", "j
 """Inputs of SODALITE's monitoring."""
 
 
-def told(*names: str) -> dict[str, Any]:
+def inputs(*names: str) -> dict[str, Any]:
     """Return what an operation of a relationship is told of its target."""
     return {name: {"get_property": ["TARGET", name]} for name in names}

@@ -75,7 +75,7 @@ def _split(application: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, An
     return own, {k: v for k, v in application.items() if k in Workload.model_fields}
 
 
-def _document(model: type[Model], values: Mapping[str, Any], place: str) -> dict[str, Any]:
+def _document(model: type[Model], values: Mapping[str, Any], path: str) -> dict[str, Any]:
     document = {}
     for shown, value in values.items():
         name = _FIELDS.get(shown, shown)
@@ -85,7 +85,7 @@ def _document(model: type[Model], values: Mapping[str, Any], place: str) -> dict
             continue
         schema = schemas_of(model)[name]
         if _is_given(value, schema, field.is_required()):
-            document[name] = value_of(value, schema, place + shown)
+            document[name] = value_of(value, schema, path + shown)
     return document
 
 
@@ -98,34 +98,34 @@ def _is_given(value: Any, schema: Schema, required: bool) -> bool:
     return required or not unset_number or ("greater_or_equal", 0) in schema.constraints
 
 
-def value_of(value: Any, schema: Schema, place: str) -> Any:
+def value_of(value: Any, schema: Schema, path: str) -> Any:
     """Return a property's value as the model wants it; ``place`` names it in an error."""
     if schema.model is not None and isinstance(value, Mapping):
-        return _document(schema.model, value, place + ".")
+        return _document(schema.model, value, path + ".")
     if schema.entry is not None and isinstance(value, list):
-        return [_entry(v, schema.entry, f"{place}[{i}]") for i, v in enumerate(value)]
+        return [_entry(v, schema.entry, f"{path}[{i}]") for i, v in enumerate(value)]
     if schema.entry is not None and isinstance(value, Mapping):
-        return {k: _entry(v, schema.entry, f"{place}.{k}") for k, v in value.items()}
+        return {k: _entry(v, schema.entry, f"{path}.{k}") for k, v in value.items()}
     if schema.type.startswith("scalar-unit."):
-        return scalar(value, schema.type, place)
+        return scalar(value, schema.type, path)
     return value
 
 
-def _entry(value: Any, schema: Schema, place: str) -> Any:
+def _entry(value: Any, schema: Schema, path: str) -> Any:
     if schema.type == "string" and isinstance(value, int | float):
         # An input that is a number may stand among the arguments or in the environment.
         return str(value).lower() if isinstance(value, bool) else str(value)
-    return value_of(value, schema, place)
+    return value_of(value, schema, path)
 
 
-def scalar(value: Any, kind: str, place: str) -> int:
+def scalar(value: Any, kind: str, path: str) -> int:
     """Return bytes for a ``scalar-unit.size`` and seconds for a ``scalar-unit.time``, by TOSCA's units."""
     exact = amount(value, kind)
     if exact is None:
-        raise InputError(f"'{value}' is not an amount with one of the units {', '.join(UNITS[kind])}", key=place)
+        raise InputError(f"'{value}' is not an amount with one of the units {', '.join(UNITS[kind])}", key=path)
     if exact.denominator != 1 or exact <= 0:
         whole = "bytes" if kind == "scalar-unit.size" else "seconds"
-        raise InputError(f"'{value}' is not a whole number of {whole} above zero", key=place)
+        raise InputError(f"'{value}' is not a whole number of {whole} above zero", key=path)
     return int(exact)
 
 
@@ -140,7 +140,7 @@ def attributes(plan: Mapping[str, Any], job: Mapping[str, Any] | None = None) ->
     chosen, facts = plan["chosen"], plan["facts"]
     native = chosen["runtime"] == "native"
     uses_python = plan["application"].get("script") is not None
-    told: dict[str, Any] = {
+    result: dict[str, Any] = {
         "plan": dict(plan),
         "target": plan["target"]["name"],
         "chosen": chosen["name"],
@@ -152,9 +152,9 @@ def attributes(plan: Mapping[str, Any], job: Mapping[str, Any] | None = None) ->
         "refusal": "",
     }
     if job is None:
-        return told
+        return result
     metrics = job.get("metrics") or {}
-    return told | {
+    return result | {
         "job_id": str(job["id"]),
         "job_state": job["state"],
         "job_attempt": job.get("attempt", 1),

@@ -24,36 +24,36 @@ from modak.util.text import did_you_mean, nearest
 
 def check_types(service: Service) -> Iterator[Diagnostic]:
     """Check every type that the blueprint defines or imports."""
-    for found in service.types.own():
-        if found.spot is None:
+    for own_type in service.types.own():
+        if own_type.element is None:
             continue
-        yield from _parent(service, found, found.spot)
+        yield from _parent(service, own_type, own_type.element)
         for section in ("properties", "attributes"):
-            for definition in found.spot.below(section):
+            for definition in own_type.element.below(section):
                 yield from check_definition(service, definition)
-        for interface in found.spot.below("interfaces"):
-            yield from _interface(service, interface, Scope(service, own=found))
-        yield from _version(found.spot)
-        yield from _requirements(service, found.spot)
-        yield from _capabilities(service, found.spot)
-        yield from _named_types(service, found.spot)
-        yield from _redefinitions(service, found, found.spot)
+        for interface in own_type.element.below("interfaces"):
+            yield from _interface(service, interface, Scope(service, own=own_type))
+        yield from _version(own_type.element)
+        yield from _requirements(service, own_type.element)
+        yield from _capabilities(service, own_type.element)
+        yield from _named_types(service, own_type.element)
+        yield from _redefinitions(service, own_type, own_type.element)
 
 
-def _parent(service: Service, found: Type, spot: SourceLocation) -> Iterator[Diagnostic]:
-    parent = spot.get("derived_from")
+def _parent(service: Service, own_type: Type, element: SourceLocation) -> Iterator[Diagnostic]:
+    parent = element.get("derived_from")
     if parent is None:
         return
-    if parent.value in PRIMITIVES and found.kind == "data_types":
+    if parent.value in PRIMITIVES and own_type.kind == "data_types":
         return
-    if service.types.find(found.kind, parent.value) is None:
-        yield parent.diagnostic(service.types.unknown(found.kind, parent.value), code="unknown-name")
-    elif "derived_from" in service.types.lineage(found)[-1].definition:
-        yield parent.diagnostic(f"'{found.name}' derives from itself")
+    if service.types.find(own_type.kind, parent.value) is None:
+        yield parent.diagnostic(service.types.unknown(own_type.kind, parent.value), code="unknown-name")
+    elif "derived_from" in service.types.lineage(own_type)[-1].definition:
+        yield parent.diagnostic(f"'{own_type.name}' derives from itself")
 
 
-def _version(spot: SourceLocation) -> Iterator[Diagnostic]:
-    version = spot.get("version")
+def _version(element: SourceLocation) -> Iterator[Diagnostic]:
+    version = element.get("version")
     if version is not None and not (isinstance(version.value, str) and is_version(version.value)):
         tools = ("opera", "puccini") if is_version(version.value) else ()
         yield version.diagnostic(
@@ -75,9 +75,9 @@ def _interface(service: Service, interface: SourceLocation, scope: Scope) -> Ite
         yield from check_declared(service, operation, scope)
 
 
-def _requirements(service: Service, spot: SourceLocation) -> Iterator[Diagnostic]:
+def _requirements(service: Service, element: SourceLocation) -> Iterator[Diagnostic]:
     kinds = {"capability": "capability_types", "node": "node_types", "relationship": "relationship_types"}
-    for item in spot.below("requirements"):
+    for item in element.below("requirements"):
         for requirement in item.items():
             for key, kind in kinds.items():
                 named = requirement.get(key)
@@ -85,8 +85,8 @@ def _requirements(service: Service, spot: SourceLocation) -> Iterator[Diagnostic
                     yield named.diagnostic(service.types.unknown(kind, named.value), code="unknown-name")
 
 
-def _capabilities(service: Service, spot: SourceLocation) -> Iterator[Diagnostic]:
-    for capability in spot.below("capabilities"):
+def _capabilities(service: Service, element: SourceLocation) -> Iterator[Diagnostic]:
+    for capability in element.below("capabilities"):
         kind = capability.get("type") if isinstance(capability.value, dict) else capability
         if kind is not None and service.types.find("capability_types", kind.value) is None:
             yield kind.diagnostic(service.types.unknown("capability_types", kind.value), code="unknown-name")
@@ -102,25 +102,25 @@ _LISTS = {
 """Lists of names in a definition of a type, and the kinds of types that they name."""
 
 
-def _named_types(service: Service, spot: SourceLocation) -> Iterator[Diagnostic]:
+def _named_types(service: Service, element: SourceLocation) -> Iterator[Diagnostic]:
     for (section, key), kinds in _LISTS.items():
-        if spot.location[0] == section:
-            yield from _listed(service, spot, key, kinds)
+        if element.location[0] == section:
+            yield from _listed(service, element, key, kinds)
 
 
-def _listed(service: Service, spot: SourceLocation, key: str, kinds: tuple[str, ...]) -> Iterator[Diagnostic]:
-    for name in spot.below(key):
+def _listed(service: Service, element: SourceLocation, key: str, kinds: tuple[str, ...]) -> Iterator[Diagnostic]:
+    for name in element.below(key):
         if not any(service.types.find(kind, name.value) for kind in kinds):
             yield name.diagnostic(service.types.unknown(kinds[0], name.value), code="unknown-name")
 
 
-def _redefinitions(service: Service, found: Type, spot: SourceLocation) -> Iterator[Diagnostic]:
+def _redefinitions(service: Service, own_type: Type, element: SourceLocation) -> Iterator[Diagnostic]:
     """Check that a property declared again keeps its type, or gets one that derives from it."""
     types = service.types
-    parent = types.find(found.kind, found.definition.get("derived_from"))
+    parent = types.find(own_type.kind, own_type.definition.get("derived_from"))
     for section in ("properties", "attributes"):
         inherited = types.collected(parent, section)
-        for definition in spot.below(section):
+        for definition in element.below(section):
             old, new = type_name(inherited.get(definition.name)), type_name(definition.value)
             base = primitive_of(new, types)
             if old and new and old != new and base != old and not types.derives("data_types", new, old):
@@ -128,45 +128,47 @@ def _redefinitions(service: Service, found: Type, spot: SourceLocation) -> Itera
                 yield definition.diagnostic(sentence, "type" if "type" in definition.value else None)
 
 
-def check_type_name(service: Service, spot: SourceLocation, kind: str) -> Generator[Diagnostic, None, Type | None]:
+def check_type_name(service: Service, element: SourceLocation, kind: str) -> Generator[Diagnostic, None, Type | None]:
     """Yield what is wrong with the key ``type`` of a template, and return the type that it names."""
-    name = spot.get("type")
+    name = element.get("type")
     if name is None:
         return None
-    found = service.types.find(kind, name.value)
-    if found is None:
+    own_type = service.types.find(kind, name.value)
+    if own_type is None:
         yield name.diagnostic(service.types.unknown(kind, name.value), code="unknown-name")
-    return found
+    return own_type
 
 
-def check_definition(service: Service, spot: SourceLocation) -> Iterator[Diagnostic]:
+def check_definition(service: Service, element: SourceLocation) -> Iterator[Diagnostic]:
     """Check the definition of a property, attribute or input: its type, schemas, constraints and default."""
-    if "type" not in spot.value:
+    if "type" not in element.value:
         return
-    faults = list(_schema(service, spot))
+    faults = list(_schema(service, element))
     yield from faults
-    default = spot.get("default")
+    default = element.get("default")
     if default and not faults and default.value is not None and not is_function(default.value):
-        yield from check_value(default, spot.value, service.types, None)
+        yield from check_value(default, element.value, service.types, None)
 
 
-def _schema(service: Service, spot: SourceLocation) -> Iterator[Diagnostic]:
-    kind = spot.get("type") if isinstance(spot.value, dict) else spot
+def _schema(service: Service, element: SourceLocation) -> Iterator[Diagnostic]:
+    kind = element.get("type") if isinstance(element.value, dict) else element
     if kind is None:
         return
     if kind.value not in PRIMITIVES and service.types.find("data_types", kind.value) is None:
-        words = nearest(str(kind.value), sorted(PRIMITIVES))
+        expected = nearest(str(kind.value), sorted(PRIMITIVES))
         yield kind.diagnostic(
-            f"type {shown(kind.value)} not found{words}" if words else service.types.unknown("data_types", kind.value),
+            f"type {shown(kind.value)} not found{expected}"
+            if expected
+            else service.types.unknown("data_types", kind.value),
             code="unknown-name",
         )
         return
-    for clause in spot.below("constraints"):
+    for clause in element.below("constraints"):
         yield from _clause(clause, primitive_of(kind.value, service.types) or kind.value)
-    if kind.value in ("list", "map") and spot.get("entry_schema") is None:
-        yield spot.diagnostic("the key 'entry_schema' is required by Puccini", tools=PUCCINI, code="missing-key")
+    if kind.value in ("list", "map") and element.get("entry_schema") is None:
+        yield element.diagnostic("the key 'entry_schema' is required by Puccini", tools=PUCCINI, code="missing-key")
     for key in ("entry_schema", "key_schema"):
-        if inner := spot.get(key):
+        if inner := element.get(key):
             if isinstance(inner.value, str):
                 yield inner.diagnostic("xOpera requires a mapping", hint=f"write {{type: {inner.value}}}")
             yield from _schema(service, inner)

@@ -29,13 +29,13 @@ def is_function(value: Any) -> bool:
     return isinstance(value, dict) and len(value) == 1 and next(iter(value)) in FUNCTIONS
 
 
-def misspelt_function(spot: SourceLocation) -> Diagnostic | None:
+def misspelt_function(element: SourceLocation) -> Diagnostic | None:
     """Return a fault where a value looks like the call of a function that there is not."""
-    if not isinstance(spot.value, dict) or len(spot.value) != 1 or is_function(spot.value):
+    if not isinstance(element.value, dict) or len(element.value) != 1 or is_function(element.value):
         return None
-    name = next(iter(spot.value))
+    name = next(iter(element.value))
     hint = nearest(name, FUNCTIONS)
-    return spot.diagnostic(f"function '{name}' not found{hint}", name, code="not-found") if hint else None
+    return element.diagnostic(f"function '{name}' not found{hint}", name, code="not-found") if hint else None
 
 
 def type_name(definition: Any) -> str:
@@ -55,13 +55,13 @@ def check_properties(
     if not isinstance(given.value, dict):
         yield given.diagnostic(f"must be a mapping, not {shown(given.value)}", code="wrong-type")
         return
-    for spot in given.items():
-        if spot.name not in definitions:
-            hint = nearest(spot.name, list(definitions))
-            known = "" if hint or not definitions else f"; there are {', '.join(definitions)}"
-            yield spot.diagnostic(f"unknown {what}{hint or known}", code="unknown-key")
+    for element in given.items():
+        if element.name not in definitions:
+            hint = nearest(element.name, list(definitions))
+            note = "" if hint or not definitions else f"; there are {', '.join(definitions)}"
+            yield element.diagnostic(f"unknown {what}{hint or note}", code="unknown-key")
         else:
-            yield from check_value(spot, definitions[spot.name], types, of_function)
+            yield from check_value(element, definitions[element.name], types, of_function)
 
 
 def missing(given: Mapping[str, Any], definitions: Mapping[str, Any]) -> list[str]:
@@ -77,71 +77,71 @@ def missing(given: Mapping[str, Any], definitions: Mapping[str, Any]) -> list[st
 
 
 def check_value(
-    spot: SourceLocation, definition: Any, types: Types, of_function: OfFunction | None, depth: int = 0
+    element: SourceLocation, definition: Any, types: Types, of_function: OfFunction | None, depth: int = 0
 ) -> Iterator[Diagnostic]:
     """Check one value against its definition or schema; ``of_function`` is None where no function may stand."""
     wanted = type_name(definition)
-    if is_function(spot.value):
+    if is_function(element.value):
         if of_function is None:
-            yield spot.diagnostic("no function may stand here")
+            yield element.diagnostic("no function may stand here")
         elif depth > 1:
             sentence = "xOpera evaluates functions in a property or one level below it, but not here"
-            yield spot.diagnostic(sentence, tools=OPERA, code="not-portable")
-            yield from of_function(spot, "")
+            yield element.diagnostic(sentence, tools=OPERA, code="not-portable")
+            yield from of_function(element, "")
         elif depth and isinstance(definition, dict) and definition.get("constraints"):
-            yield spot.diagnostic(
+            yield element.diagnostic(
                 "tosca-parser takes no function here, where the type has a constraint",
                 hint="give an input above",
                 tools=TOSCA_PARSER,
                 code="not-portable",
             )
-            yield from of_function(spot, "")
+            yield from of_function(element, "")
         else:
-            yield from of_function(spot, "" if depth else wanted)
+            yield from of_function(element, "" if depth else wanted)
         return
-    if wanted in _PRIMITIVES and (told := misspelt_function(spot)):
-        yield told
+    if wanted in _PRIMITIVES and (shown_value := misspelt_function(element)):
+        yield shown_value
         return
-    faults = list(_typed(spot, wanted, definition, types, of_function, depth))
+    faults = list(_typed(element, wanted, definition, types, of_function, depth))
     yield from faults
     if all(problem.rejected_by for problem in faults) and isinstance(definition, dict):
         base = primitive_of(wanted, types) or wanted
-        yield from check_constraints(spot, definition.get("constraints") or [], base)
+        yield from check_constraints(element, definition.get("constraints") or [], base)
 
 
 def _typed(
-    spot: SourceLocation, wanted: str, definition: Any, types: Types, of_function: OfFunction | None, depth: int
+    element: SourceLocation, wanted: str, definition: Any, types: Types, of_function: OfFunction | None, depth: int
 ) -> Iterator[Diagnostic]:
-    value = spot.value
+    value = element.value
     if wanted in _PRIMITIVES:
-        is_right, words = _PRIMITIVES[wanted]
-        if wanted in ("string", "timestamp") and isinstance(value, str) and spot.is_date:
-            yield spot.diagnostic(f"{value} is a date in YAML", hint="write it in quotes")
+        is_right, expected = _PRIMITIVES[wanted]
+        if wanted in ("string", "timestamp") and isinstance(value, str) and element.is_date:
+            yield element.diagnostic(f"{value} is a date in YAML", hint="write it in quotes")
         elif not is_right(value):
             tools = ("tosca-parser", "puccini") if wanted == "float" and _is_number(value) else ()
-            yield spot.diagnostic(
-                f"must be {words}, not {shown(value)}", hint=_remedy(wanted, value), tools=tools, code="wrong-type"
+            yield element.diagnostic(
+                f"must be {expected}, not {shown(value)}", hint=_remedy(wanted, value), tools=tools, code="wrong-type"
             )
     elif wanted in UNITS:
         if amount(value, wanted) is None:
-            yield spot.diagnostic(
+            yield element.diagnostic(
                 f"must be an amount with one of the units {', '.join(UNITS[wanted])}, not {shown(value)}",
                 code="wrong-type",
             )
     elif wanted in ("list", "map"):
-        yield from _collection(spot, wanted, definition, types, of_function, depth)
+        yield from _collection(element, wanted, definition, types, of_function, depth)
     elif base := primitive_of(wanted, types):
-        yield from _typed(spot, base, definition, types, of_function, depth)
-    elif found := types.find("data_types", wanted):
-        definitions = types.collected(found, "properties")
+        yield from _typed(element, base, definition, types, of_function, depth)
+    elif match := types.find("data_types", wanted):
+        definitions = types.collected(match, "properties")
         if not isinstance(value, dict):
-            yield spot.diagnostic(
+            yield element.diagnostic(
                 f"must be a mapping of the keys {', '.join(definitions)}, not {shown(value)}", code="wrong-type"
             )
             return
         for name in missing(value, definitions):
-            yield spot.diagnostic(f"the key '{name}' is required", code="missing-key")
-        for inner in spot.items():
+            yield element.diagnostic(f"the key '{name}' is required", code="missing-key")
+        for inner in element.items():
             if inner.name not in definitions:
                 yield inner.diagnostic(
                     "unknown key", hint=did_you_mean(inner.name, list(definitions)), code="unknown-key"
@@ -151,15 +151,15 @@ def _typed(
 
 
 def _collection(
-    spot: SourceLocation, wanted: str, definition: Any, types: Types, of_function: OfFunction | None, depth: int
+    element: SourceLocation, wanted: str, definition: Any, types: Types, of_function: OfFunction | None, depth: int
 ) -> Iterator[Diagnostic]:
-    kind, words = (list, "a list") if wanted == "list" else (dict, "a mapping of keys to values")
-    if not isinstance(spot.value, kind):
-        yield spot.diagnostic(f"must be {words}, not {shown(spot.value)}", code="wrong-type")
+    kind, expected = (list, "a list") if wanted == "list" else (dict, "a mapping of keys to values")
+    if not isinstance(element.value, kind):
+        yield element.diagnostic(f"must be {expected}, not {shown(element.value)}", code="wrong-type")
         return
     entry = definition.get("entry_schema") if isinstance(definition, dict) else None
     key = definition.get("key_schema") if isinstance(definition, dict) else None
-    for inner in spot.items():
+    for inner in element.items():
         if isinstance(key, dict) and wanted == "map":
             named = SourceLocation(inner.document, inner.location, inner.name)
             yield from check_constraints(named, key.get("constraints") or [], "string", "the key ")
@@ -169,8 +169,8 @@ def _collection(
 
 def primitive_of(name: str, types: Types) -> str | None:
     """Return the primitive type that a data type derives from, or None."""
-    for found in types.lineage(types.find("data_types", name)):
-        base = found.definition.get("derived_from")
+    for match in types.lineage(types.find("data_types", name)):
+        base = match.definition.get("derived_from")
         if base in _PRIMITIVES or base in UNITS or base in ("list", "map"):
             return str(base)
     return None
@@ -219,19 +219,21 @@ def _remedy(wanted: str, value: Any) -> str:
     return ""
 
 
-def check_constraints(spot: SourceLocation, constraints: Any, wanted: str, what: str = "") -> Iterator[Diagnostic]:
+def check_constraints(element: SourceLocation, constraints: Any, wanted: str, what: str = "") -> Iterator[Diagnostic]:
     """Check a value against a list of constraint clauses; a clause that is no good itself is another check's matter."""
     for clause in constraints if isinstance(constraints, list) else []:
         if isinstance(clause, dict) and len(clause) == 1:
             ((keyword, limit),) = clause.items()
             if limit_fault(keyword, limit, wanted):
                 continue
-            words = _CONSTRAINTS.get(keyword, _fine)(_comparable(spot.value, wanted), _comparable(limit, wanted))
-            if words:
+            expected = _CONSTRAINTS.get(keyword, _fine)(_comparable(element.value, wanted), _comparable(limit, wanted))
+            if expected:
                 limits = _limits(keyword, limit)
-                hint = nearest(str(spot.value), limit) if keyword == "valid_values" else ""
-                told = str(len(spot.value)) if isinstance(spot.value, list | dict) else shown(spot.value)
-                yield spot.diagnostic(f"{what}must be {words.format(limits)}, not {told}{hint}")
+                hint = nearest(str(element.value), limit) if keyword == "valid_values" else ""
+                shown_value = (
+                    str(len(element.value)) if isinstance(element.value, list | dict) else shown(element.value)
+                )
+                yield element.diagnostic(f"{what}must be {expected.format(limits)}, not {shown_value}{hint}")
 
 
 def _limits(keyword: str, limit: Any) -> str:

@@ -15,7 +15,7 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_
 try:
     from modak.catalogue.recipe import recipes_of
     from modak.catalogue.site import catalogue_for
-    from modak.containers.place import locate
+    from modak.containers.location import locate
     from modak.documents import check, plain
     from modak.errors import InputError
     from modak.images.ensure import Images, Wish

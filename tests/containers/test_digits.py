@@ -10,7 +10,7 @@ import pytest
 
 from containers import Containers, UserTransport
 from endings import assert_unchanged
-from modak.containers.place import locate
+from modak.containers.location import locate
 from modak.documents import find_sources, parse_deployment
 from modak.images.ensure import Images, Wish
 from modak.images.store import ImageStore, realise

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from containers import Containers, UserTransport
-from modak.containers.place import argument, locate
+from modak.containers.location import argument, locate
 from modak.documents import find_sources, parse_deployment
 from modak.errors import TargetError
 from modak.images.store import realise

@@ -13,7 +13,7 @@ from modak.schedulers import options as opt
 from modak.schedulers.base import NO_FOLDER, JobSpec, Parts, QueueState, Recognised, Scheduler
 from modak.schedulers.gridengine.discovery import parse_qhost
 from modak.schedulers.gridengine.states import parse_answer
-from modak.schedulers.states import unreachable, words
+from modak.schedulers.states import message, unreachable
 from modak.schedulers.steps import reach, step
 from modak.transport.base import Completed
 from modak.util.scripts import script_text
@@ -53,7 +53,7 @@ class GridEngine(Scheduler):
         r"can't resolve group|Connection refused|SGE_ROOT is not set|cell directory .* doesn't exist"
     )
 
-    own_words = r"^(Unable to|error:)"
+    own_messages = r"^(Unable to|error:)"
 
     def probe(self) -> Sequence[str]:
         """See ``Scheduler.probe``."""
@@ -189,7 +189,7 @@ class GridEngine(Scheduler):
             raise unreachable(_LABEL, done)
         if self.is_silent(done):  # qsub exits 1 for that too
             raise unreachable(_LABEL, done)
-        said = words(done, _PREFIXES).removesuffix("; Exiting.")
+        said = message(done, _PREFIXES).removesuffix("; Exiting.")
         raise JobError(f"Grid Engine refused the job: {said}")
 
     def status_command(self, ids: Sequence[str]) -> str:

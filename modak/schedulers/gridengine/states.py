@@ -41,9 +41,9 @@ def parse_answer(text: str, ids: Sequence[str]) -> dict[str, QueueState]:
             state = replace(state, state="queued", reason="it waits for another job")
         if state.state == "never_starts" and row.job in errors:
             state = replace(state, reason=errors[row.job])
-        known = jobs.setdefault(row.job, {})
-        known.pop("", None)
-        known.update(dict.fromkeys(row.tasks or ("",), state))
+        reported = jobs.setdefault(row.job, {})
+        reported.pop("", None)
+        reported.update(dict.fromkeys(row.tasks or ("",), state))
     return {asked: _whole(jobs[asked]) for asked in ids if asked in jobs}
 
 

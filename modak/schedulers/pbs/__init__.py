@@ -12,7 +12,7 @@ from modak.model.target import Node, Partition
 from modak.schedulers import options as opt
 from modak.schedulers.base import NO_FOLDER, JobSpec, Parts, QueueState, Recognised, Scheduler
 from modak.schedulers.pbs.discovery import parse_nodes, parse_queues
-from modak.schedulers.states import of_array, unreachable, words
+from modak.schedulers.states import message, of_array, unreachable
 from modak.schedulers.steps import reach, step
 from modak.transport.base import Completed
 from modak.util.scripts import script_text
@@ -106,7 +106,7 @@ class PBS(Scheduler):
     )
     _version_line: str
     """Regular expression for the line of ``qsub --version`` with the version."""
-    _words: str
+    _label: str
     """The scheduler's name in sentences."""
     _reserves_evenly = False
     """Whether a job whose nodes have different numbers of ranks reserves as much on each as on the fullest."""
@@ -130,30 +130,30 @@ class PBS(Scheduler):
 
     def _options(self, job: JobSpec) -> Iterator[str]:
         o = job.options
-        opt.check_paths(job, self._words)
-        opt.check_scratch(job, self._words)
-        opt.check_mail(job, self._words)
+        opt.check_paths(job, self._label)
+        opt.check_scratch(job, self._label)
+        opt.check_mail(job, self._label)
         hint = "choose a workspace without blanks and special characters"
-        opt.checked(self._words, "target.workspace", job.directory, _FOLDER, hint)
-        yield f"-N {opt.check_name(job, self._words)}"
+        opt.checked(self._label, "target.workspace", job.directory, _FOLDER, hint)
+        yield f"-N {opt.check_name(job, self._label)}"
         yield f"-S {self._shell(job)}"
         yield f"-v MODAK_TAG={opt.check_tag(job.tag)}"
         yield f"-o {job.directory}/{self._own_file(job)}"
         yield "-j oe"
         yield f"-r {self._rerun(o.array is not None)}"
         if o.account is not None:
-            yield f"-A {opt.checked(self._words, 'job.account', o.account)}"
+            yield f"-A {opt.checked(self._label, 'job.account', o.account)}"
         if o.partition is not None:
-            yield f"-q {opt.checked(self._words, 'job.partition', o.partition)}"
+            yield f"-q {opt.checked(self._label, 'job.partition', o.partition)}"
         yield from self._quality(job)
         if o.wall_time is not None:
             yield f"-l walltime={clock(o.wall_time)}"
         yield from self._resources(job)
-        if array := opt.array(job, self._words):
+        if array := opt.array(job, self._label):
             yield self._array(array)
         if o.dependency:
             yield f"-W depend={','.join(self._dependency(text) for text in o.dependency)}"
-        if begin := opt.begin_time(job, self._words):
+        if begin := opt.begin_time(job, self._label):
             yield f"-a {begin:%Y%m%d%H%M.%S}"
         letters = {"begin": "b", "end": "e", "fail": "a"}
         yield f"-m {''.join(sorted({letters[event] for event in o.mail_events})) or 'n'}"
@@ -181,10 +181,10 @@ class PBS(Scheduler):
 
     def _hosts(self, job: JobSpec, layout: opt.Layout) -> list[str]:
         """Return the nodes that the job must have, all of them; empty where it says nothing."""
-        names = opt.node_list(job, self._words)
+        names = opt.node_list(job, self._label)
         if names and len(names) != layout.nodes:
             why = f"'{job.options.node_list}' names {len(names)} nodes and the job has {layout.nodes}"
-            raise opt.refused(self._words, "job.node_list", why, "name all of them or none")
+            raise opt.refused(self._label, "job.node_list", why, "name all of them or none")
         return names
 
     @abstractmethod
@@ -193,11 +193,11 @@ class PBS(Scheduler):
 
     def _dependency(self, text: str) -> str:
         pattern = rf"(after|afterok|afternotok|afterany)(:{ID})+"
-        return opt.checked(self._words, "job.dependency", text, pattern, "write 'afterok:ID' with qsub's ids")
+        return opt.checked(self._label, "job.dependency", text, pattern, "write 'afterok:ID' with qsub's ids")
 
     def _gpus(self, job: JobSpec, usual: str, pattern: str, hint: str) -> str:
         spelling = job.target.gpu_spelling or usual
-        opt.checked(self._words, "target.gpu_spelling", spelling, pattern, hint)
+        opt.checked(self._label, "target.gpu_spelling", spelling, pattern, hint)
         return spelling.replace("{count}", str(job.resources.gpus))
 
     def launch(self, job: JobSpec, argv: Sequence[str]) -> str:
@@ -205,7 +205,7 @@ class PBS(Scheduler):
         ranks = job.resources.ranks
         launcher = job.options.mpi_launcher or ("mpirun" if ranks > 1 else "none")
         if launcher == "srun":
-            raise opt.refused(self._words, "job.mpi_launcher", "srun needs Slurm", "write mpirun")
+            raise opt.refused(self._label, "job.mpi_launcher", "srun needs Slurm", "write mpirun")
         if launcher == "none":
             return shell.join(argv)
         return f'{launcher} -n {ranks} -machinefile "$modak_state/hosts$modak_suffix" {shell.join(argv)}'
@@ -214,7 +214,7 @@ class PBS(Scheduler):
         """See ``Scheduler.prepare``: one line for each rank's host."""
         if job.options.mpi_launcher == "none" or (job.options.mpi_launcher is None and job.resources.ranks == 1):
             return ""
-        layout = opt.layout(job, self._words)
+        layout = opt.layout(job, self._label)
         lines = self._lines_per_rank(layout)
         if layout.uneven and self._reserves_evenly:
             least, fuller = divmod(layout.ranks, layout.nodes)
@@ -243,17 +243,17 @@ class PBS(Scheduler):
     def parse_submit(self, done: Completed) -> str:
         """See ``Scheduler.parse_submit``: exit codes differ and mean little, so the words are passed on."""
         if done.returncode == 0:
-            if found := re.search(rf"^({ID})$", done.stdout.strip(), re.MULTILINE | re.ASCII):
-                return found[1]
-            raise unreachable(self._words, done)
+            if result := re.search(rf"^({ID})$", done.stdout.strip(), re.MULTILINE | re.ASCII):
+                return result[1]
+            raise unreachable(self._label, done)
         if self.is_silent(done):
-            raise unreachable(self._words, done)
-        said = words(done, ("qsub:", "submit error"))
-        raise JobError(f"{self._words} refused the job: {said.removeprefix('(').removesuffix(')')}{self._advice(said)}")
+            raise unreachable(self._label, done)
+        said = message(done, ("qsub:", "submit error"))
+        raise JobError(f"{self._label} refused the job: {said.removeprefix('(').removesuffix(')')}{self._advice(said)}")
 
-    def id_of(self, known: str) -> str:
+    def id_of(self, reported: str) -> str:
         """See ``Scheduler.id_of``: tasks of an array are ``43[1].server``, and the array ``43[].server``."""
-        return re.sub(r"\[\d+\]", "[]", known)
+        return re.sub(r"\[\d+\]", "[]", reported)
 
     def _advice(self, said: str) -> str:
         # Older servers take names of up to 15 characters.
@@ -270,17 +270,17 @@ class PBS(Scheduler):
         text = f"{done.stdout}\n{done.stderr}"
         jobs = parse_jobs(done.stdout)
         if (not jobs and done.returncode not in (0, 35, 153)) or re.search(self.no_answer, _without_jobs(text)):
-            raise unreachable(self._words, Completed(done.returncode, done.stdout, _without_jobs(text)))
-        found = {}
+            raise unreachable(self._label, Completed(done.returncode, done.stdout, _without_jobs(text)))
+        result = {}
         for asked in ids:
             tasks = {task: job for name, job in jobs.items() if (task := task_of(name, asked)) is not None}
             if asked in jobs and not any(tasks):
-                found[asked] = self._state(jobs[asked], jobs)
+                result[asked] = self._state(jobs[asked], jobs)
             elif tasks := {task: job for task, job in tasks.items() if task}:
-                found[asked] = of_array({task: self._state(job, jobs) for task, job in tasks.items()})
+                result[asked] = of_array({task: self._state(job, jobs) for task, job in tasks.items()})
             elif "" in tasks:
-                found[asked] = self._state(tasks[""], jobs)
-        return found
+                result[asked] = self._state(tasks[""], jobs)
+        return result
 
     def parse_end_message(self, line: str) -> QueueState | None:
         """See ``Scheduler.parse_end_message``.
@@ -289,11 +289,11 @@ class PBS(Scheduler):
         the words of job_over_limit (resmom/linux/mom_mach.c and OpenPBS's): ``=>> PBS: job killed: walltime 23
         exceeded limit 8``, ``mem 829432kb exceeded limit 65536kb``, ``ncpus 3.2 exceeded limit 1 (sum)``.
         """
-        found = re.match(r"=>> PBS: job killed: ((\w+) .{0,200})", line, re.ASCII)
-        if found is None:
+        result = re.match(r"=>> PBS: job killed: ((\w+) .{0,200})", line, re.ASCII)
+        if result is None:
             return None
-        state, reason = _LIMITS.get(found[2], ("failed", f"{self._words} ended it"))
-        return QueueState(state, reason=f"{reason} ({found[1].strip()})")
+        state, reason = _LIMITS.get(result[2], ("failed", f"{self._label} ended it"))
+        return QueueState(state, reason=f"{reason} ({result[1].strip()})")
 
     @abstractmethod
     def _state(self, job: Job, jobs: Mapping[str, Job]) -> QueueState:
@@ -305,15 +305,15 @@ class PBS(Scheduler):
 
     def find_command(self, tag: str, name: str) -> str:
         """See ``Scheduler.find_command``."""
-        opt.checked(self._words, "job.name", name, opt.NAME)
+        opt.checked(self._label, "job.name", name, opt.NAME)
         return step(__package__, f"{self.name}_find", [opt.check_tag(tag), name], after="pbs_find", program="qselect")
 
     def parse_find(self, done: Completed, tag: str) -> list[str]:
         """See ``Scheduler.parse_find``."""
         if done.returncode != 0:
-            raise unreachable(self._words, done)
-        found = {self.id_of(line) for line in done.stdout.split("\n") if re.fullmatch(ID, line, re.ASCII)}
-        return sorted(found, key=lambda name: int(re.split(r"\D", name)[0]))
+            raise unreachable(self._label, done)
+        result = {self.id_of(line) for line in done.stdout.split("\n") if re.fullmatch(ID, line, re.ASCII)}
+        return sorted(result, key=lambda name: int(re.split(r"\D", name)[0]))
 
     def check_command(self, job: JobSpec) -> str:
         """See ``Scheduler.check_command``: qsub cannot be asked; the shell reads the script, the queue must exist."""
@@ -325,7 +325,7 @@ class PBS(Scheduler):
     def _checked(self, text: str) -> str:
         if re.fullmatch(ID, text, re.ASCII):
             return text
-        raise InputError(f"'{text}' is not an id of a {self._words} job: it is what qsub printed, such as 12.server")
+        raise InputError(f"'{text}' is not an id of a {self._label} job: it is what qsub printed, such as 12.server")
 
 
 def task_of(name: str, asked: str) -> str | None:

@@ -67,7 +67,7 @@ def typical(nodes: Sequence[Node]) -> Node:
         cores=max(sorted(set(cores)), key=lambda count: (cores.count(count), count), default=None),
         memory=max((node.memory for node in nodes if node.memory), default=None),
         accelerators=max(
-            (node.accelerators for node in nodes), key=lambda found: sum(gpu.count for gpu in found), default=[]
+            (node.accelerators for node in nodes), key=lambda matches: sum(gpu.count for gpu in matches), default=[]
         ),
     )
 

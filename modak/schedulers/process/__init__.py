@@ -15,7 +15,7 @@ from modak.schedulers.steps import step
 from modak.transport.base import Completed
 from modak.util.units import seconds_of
 
-_WORDS = "a plain machine"
+_LABEL = "a plain machine"
 GRACE = 10
 """Seconds from SIGTERM to SIGKILL."""
 
@@ -34,9 +34,9 @@ class Process(Scheduler):
     def directives(self, job: JobSpec) -> list[str]:
         """See ``Scheduler.directives``: there are none, but what a plain machine has not is refused."""
         o = job.options
-        opt.check_name(job, _WORDS)
+        opt.check_name(job, _LABEL)
         opt.check_tag(job.tag)
-        opt.check_paths(job, _WORDS)
+        opt.check_paths(job, _LABEL)
         absent = {
             "account": o.account,
             "partition": o.partition,
@@ -55,11 +55,11 @@ class Process(Scheduler):
         for key, value in absent.items():
             if value is not None:
                 hint = ("leave ", Key(f"job.{key}"), " out or choose a target with a scheduler")
-                raise opt.refused(_WORDS, f"job.{key}", "nothing queues or confines jobs there", hint)
+                raise opt.refused(_LABEL, f"job.{key}", "nothing queues or confines jobs there", hint)
         if job.resources.nodes > 1:
             why = f"it is one node and the job has {job.resources.nodes}"
-            raise opt.refused(_WORDS, "job.nodes", why)
-        opt.layout(job, _WORDS)
+            raise opt.refused(_LABEL, "job.nodes", why)
+        opt.layout(job, _LABEL)
         return []
 
     def launch(self, job: JobSpec, argv: Sequence[str]) -> str:
@@ -67,7 +67,7 @@ class Process(Scheduler):
         ranks = job.resources.ranks
         launcher = job.options.mpi_launcher or ("mpirun" if ranks > 1 else "none")
         if launcher == "srun":
-            raise opt.refused(_WORDS, "job.mpi_launcher", "srun needs Slurm", "write mpirun")
+            raise opt.refused(_LABEL, "job.mpi_launcher", "srun needs Slurm", "write mpirun")
         return shell.join(argv if launcher == "none" else [launcher, "-n", str(ranks), *argv])
 
     def submit_command(self, job: JobSpec) -> str:
@@ -79,14 +79,14 @@ class Process(Scheduler):
 
     def parse_submit(self, done: Completed) -> str:
         """See ``Scheduler.parse_submit``."""
-        found = re.search(r"^modak-process (\d+-\w+)$", done.stdout, re.MULTILINE | re.ASCII)
-        if done.returncode != 0 or not found:
+        matches = re.search(r"^modak-process (\d+-\w+)$", done.stdout, re.MULTILINE | re.ASCII)
+        if done.returncode != 0 or not matches:
             raise unreachable("the machine", done)
-        return found[1]
+        return matches[1]
 
-    def id_of(self, known: str) -> str:
+    def id_of(self, reported: str) -> str:
         """See ``Scheduler.id_of``; where there is no /proc, the script does not know when its process started."""
-        return known if "-" in known else f"{known}-0"
+        return reported if "-" in reported else f"{reported}-0"
 
     def status_command(self, ids: Sequence[str]) -> str:
         """See ``Scheduler.status_command``."""
@@ -97,8 +97,8 @@ class Process(Scheduler):
         if done.returncode != 0:
             raise unreachable("the machine", done)
         lines = re.findall(r"^modak-process (\d+-\w+) +(\S*)$", done.stdout, re.MULTILINE | re.ASCII)
-        known = {number: QueueState("running", elapsed=seconds_of(elapsed)) for number, elapsed in lines}
-        return {asked: known[asked] for asked in ids if asked in known}
+        reported = {number: QueueState("running", elapsed=seconds_of(elapsed)) for number, elapsed in lines}
+        return {asked: reported[asked] for asked in ids if asked in reported}
 
     def cancel_command(self, ids: Sequence[str]) -> str:
         """See ``Scheduler.cancel_command``: SIGTERM to the whole session, and SIGKILL to what is left after GRACE."""
@@ -112,8 +112,8 @@ class Process(Scheduler):
         """See ``Scheduler.parse_find``."""
         if done.returncode != 0:
             raise unreachable("the machine", done)
-        found = re.findall(r"^modak-process (\d+-\w+)$", done.stdout, re.MULTILINE | re.ASCII)
-        return sorted(set(found), key=lambda text: (text.partition("-")[2].zfill(20), text))
+        matches = re.findall(r"^modak-process (\d+-\w+)$", done.stdout, re.MULTILINE | re.ASCII)
+        return sorted(set(matches), key=lambda text: (text.partition("-")[2].zfill(20), text))
 
     def check_command(self, job: JobSpec) -> str:
         """See ``Scheduler.check_command``: there is nobody to ask, but the shell reads the script."""

@@ -13,13 +13,13 @@ from modak.schedulers import options as opt
 from modak.schedulers.base import NO_FOLDER, JobSpec, Parts, QueueState, Recognised, Scheduler
 from modak.schedulers.slurm.discovery import parse_sinfo
 from modak.schedulers.slurm.states import from_accounting, from_record, from_row
-from modak.schedulers.states import of_array, unreachable, words
+from modak.schedulers.states import message, of_array, unreachable
 from modak.schedulers.steps import reach, step
 from modak.transport.base import Completed
 from modak.util.scripts import script_text
 from modak.util.units import clock, mebibytes
 
-_WORDS = "Slurm"
+_LABEL = "Slurm"
 _PREFIXES = ("sbatch: error:", "sbatch: fatal:", "Batch job submission failed:", "allocation failure:")
 # What a site sets in these variables would win over the script's own directives.
 _SUBMIT_ENVIRONMENT = (
@@ -82,31 +82,31 @@ class Slurm(Scheduler):
 
     def _options(self, job: JobSpec) -> Iterator[str]:
         o = job.options
-        opt.check_paths(job, _WORDS)
-        opt.check_scratch(job, _WORDS)
-        opt.check_mail(job, _WORDS)
-        yield f"job-name={opt.check_name(job, _WORDS)}"
+        opt.check_paths(job, _LABEL)
+        opt.check_scratch(job, _LABEL)
+        opt.check_mail(job, _LABEL)
+        yield f"job-name={opt.check_name(job, _LABEL)}"
         yield f"comment={opt.check_tag(job.tag)}"
         # Relative to the job's folder, where sbatch is started. The script opens the user's own files.
         yield f"output=scheduler.log{'.%a' if o.array else ''}"
         yield "no-requeue"
         yield f"export={'ALL' if o.export_environment else 'NONE'}"
         if o.account is not None:
-            yield f"account={opt.checked(_WORDS, 'job.account', o.account)}"
+            yield f"account={opt.checked(_LABEL, 'job.account', o.account)}"
         if o.partition is not None:
-            yield f"partition={opt.checked(_WORDS, 'job.partition', o.partition, opt.LIST)}"
+            yield f"partition={opt.checked(_LABEL, 'job.partition', o.partition, opt.LIST)}"
         if o.qos is not None:
-            yield f"qos={opt.checked(_WORDS, 'job.qos', o.qos)}"
+            yield f"qos={opt.checked(_LABEL, 'job.qos', o.qos)}"
         if o.wall_time is not None:
             yield f"time={o.wall_time // 86400}-{clock(o.wall_time % 86400)}"
         yield from self._resources(job)
         yield from self._placement(job)
-        if array := opt.array(job, _WORDS):
+        if array := opt.array(job, _LABEL):
             yield f"array={array}"
         if o.dependency:
             yield f"dependency={','.join(self._dependency(text) for text in o.dependency)}"
             yield "kill-on-invalid-dep=yes"
-        if begin := opt.begin_time(job, _WORDS):
+        if begin := opt.begin_time(job, _LABEL):
             yield f"begin={begin.isoformat()}"
         if o.mail_user is not None:
             yield f"mail-user={o.mail_user}"
@@ -114,7 +114,7 @@ class Slurm(Scheduler):
 
     def _resources(self, job: JobSpec) -> Iterator[str]:
         o = job.options
-        layout = opt.layout(job, _WORDS)
+        layout = opt.layout(job, _LABEL)
         yield from _shape(layout)
         if o.memory is not None:
             yield f"mem={mebibytes(o.memory)}M"
@@ -124,45 +124,45 @@ class Slurm(Scheduler):
             spelling = job.target.gpu_spelling or "gres=gpu:{count}"
             pattern = r"(gres=gpu:|gpus-per-node=)([A-Za-z0-9_.-]+:)?\{count\}"
             hint = "write 'gres=gpu:{count}', 'gres=gpu:TYPE:{count}' or 'gpus-per-node={count}'"
-            opt.checked(_WORDS, "target.gpu_spelling", spelling, pattern, hint)
+            opt.checked(_LABEL, "target.gpu_spelling", spelling, pattern, hint)
             yield spelling.replace("{count}", str(job.resources.gpus))
 
     def _placement(self, job: JobSpec) -> Iterator[str]:
         o = job.options
         if o.constraint is not None:
             pattern = r"[A-Za-z0-9_\[(][A-Za-z0-9_.,:&|*()\[\]-]*"
-            yield f"constraint={opt.checked(_WORDS, 'job.constraint', o.constraint, pattern)}"
-        if names := opt.node_list(job, _WORDS):
+            yield f"constraint={opt.checked(_LABEL, 'job.constraint', o.constraint, pattern)}"
+        if names := opt.node_list(job, _LABEL):
             yield f"nodelist={','.join(names)}"
         if o.exclusive:
             yield "exclusive"
 
     def _dependency(self, text: str) -> str:
         pattern = r"(after|afterok|afternotok|afterany)(:\d+(_\d+)?)+"
-        return opt.checked(_WORDS, "job.dependency", text, pattern, "write 'afterok:ID' with Slurm's numbers")
+        return opt.checked(_LABEL, "job.dependency", text, pattern, "write 'afterok:ID' with Slurm's numbers")
 
     def launch(self, job: JobSpec, argv: Sequence[str]) -> str:
         """See ``Scheduler.launch``."""
-        layout = opt.layout(job, _WORDS)
+        layout = opt.layout(job, _LABEL)
         launcher = job.options.mpi_launcher or ("srun" if layout.ranks > 1 else "none")
         if launcher == "none":
             return shell.join(argv)
         if launcher != "srun":
             return shell.join([launcher, "-n", str(layout.ranks), *argv])
         # srun would otherwise hand on the environment that the job was submitted with.
-        words = ["srun", "--export=ALL", "--kill-on-bad-exit=1", *(f"--{option}" for option in _shape(layout))]
+        srun = ["srun", "--export=ALL", "--kill-on-bad-exit=1", *(f"--{option}" for option in _shape(layout))]
         if layout.uneven:
-            words = [word for word in words if not word.startswith("--ntasks-per-node=")]
+            srun = [option for option in srun if not option.startswith("--ntasks-per-node=")]
         if job.target.mpi_type is not None:
-            words.append(f"--mpi={job.target.mpi_type}")
+            srun.append(f"--mpi={job.target.mpi_type}")
         elif job.rank_start is not None and job.rank_start.types:
             # Chosen by the job script, which looks up what the program is linked to; see modak/jobs/ranks.py.
-            return f'{shell.join(words)} ${{modak_mpi_type:+"--mpi=$modak_mpi_type"}} {shell.join(argv)}'
-        return shell.join([*words, *argv])
+            return f'{shell.join(srun)} ${{modak_mpi_type:+"--mpi=$modak_mpi_type"}} {shell.join(argv)}'
+        return shell.join([*srun, *argv])
 
     def prepare(self, job: JobSpec) -> str:
         """See ``Scheduler.prepare``: ranks per node are a limit to sbatch, and an exact number to srun."""
-        return "unset SLURM_NTASKS_PER_NODE" if opt.layout(job, _WORDS).uneven else ""
+        return "unset SLURM_NTASKS_PER_NODE" if opt.layout(job, _LABEL).uneven else ""
 
     def submit_command(self, job: JobSpec) -> str:
         """See ``Scheduler.submit_command``."""
@@ -174,12 +174,12 @@ class Slurm(Scheduler):
     def parse_submit(self, done: Completed) -> str:
         """See ``Scheduler.parse_submit``."""
         if done.returncode == 0:
-            if found := re.search(r"^(\d+)(;\S+)?$", done.stdout.strip(), re.MULTILINE | re.ASCII):
-                return found[1]
-            raise unreachable(_WORDS, done)
+            if matches := re.search(r"^(\d+)(;\S+)?$", done.stdout.strip(), re.MULTILINE | re.ASCII):
+                return matches[1]
+            raise unreachable(_LABEL, done)
         if self.is_silent(done):
-            raise unreachable(_WORDS, done)
-        raise JobError(f"Slurm refused the job: {words(done, _PREFIXES)}")
+            raise unreachable(_LABEL, done)
+        raise JobError(f"Slurm refused the job: {message(done, _PREFIXES)}")
 
     def status_command(self, ids: Sequence[str]) -> str:
         """See ``Scheduler.status_command``: one squeue for all, scontrol and sacct only for what has ended."""
@@ -189,20 +189,20 @@ class Slurm(Scheduler):
         """See ``Scheduler.parse_status``."""
         head, _, rest = done.stdout.partition("\n")
         if head != "squeue 0" and not (head == "squeue 1" and "Invalid job id" in rest):
-            raise unreachable(_WORDS, Completed(done.returncode, rest or done.stdout, done.stderr))
+            raise unreachable(_LABEL, Completed(done.returncode, rest or done.stdout, done.stderr))
         tasks: dict[str, dict[str, QueueState]] = {}
         for job, task, state in _facts(rest.splitlines()):
-            known = tasks.setdefault(job, {})
-            known[task] = _merged(known.get(task), state)
-        found = {}
+            reported = tasks.setdefault(job, {})
+            reported[task] = _merged(reported.get(task), state)
+        matches = {}
         for asked in ids:
             job, _, task = asked.partition("_")
-            known = tasks.get(job, {})
-            if task and task in known:
-                found[asked] = known[task]
-            elif not task and known:
-                found[asked] = known[""] if set(known) == {""} else of_array(known)
-        return found
+            reported = tasks.get(job, {})
+            if task and task in reported:
+                matches[asked] = reported[task]
+            elif not task and reported:
+                matches[asked] = reported[""] if set(reported) == {""} else of_array(reported)
+        return matches
 
     def cancel_command(self, ids: Sequence[str]) -> str:
         """See ``Scheduler.cancel_command``; scancel itself forgives jobs that are unknown or have ended."""
@@ -224,7 +224,7 @@ class Slurm(Scheduler):
     def parse_find(self, done: Completed, tag: str) -> list[str]:
         """See ``Scheduler.parse_find``."""
         if done.returncode != 0:
-            raise unreachable(_WORDS, done)
+            raise unreachable(_LABEL, done)
         return sorted({line for line in done.stdout.split() if digits(line) is not None}, key=int)
 
     def check_command(self, job: JobSpec) -> str:

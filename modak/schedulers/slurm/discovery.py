@@ -68,8 +68,8 @@ def _group(line: str) -> Group | None:
 
 
 def _number(text: str) -> int | None:
-    found = re.match(r"[0-9]+", text)
-    return digits(found[0], 2**40) or None if found else None
+    matches = re.match(r"[0-9]+", text)
+    return digits(matches[0], 2**40) or None if matches else None
 
 
 def _partition(name: str, groups: Sequence[Group], host: Node | None) -> Partition:
@@ -108,13 +108,13 @@ def _named(features: Sequence[str]) -> str | None:
 
 def parse_gres(text: str) -> list[Accelerator]:
     """Return the GPUs of a node in Slurm's words, such as ``gpu:a100:4(S:0-1),mps:400``; ``gpu`` where untyped."""
-    found: Counter[str] = Counter()
+    matches: Counter[str] = Counter()
     for item in re.sub(r"\([^)]*\)", "", text).split(","):
-        words = item.strip().split(":")
-        if words[0] == "gpu" and (count := digits(words[-1], _MOST)) is not None:
-            found[words[1] if len(words) > 2 else "gpu"] += count
+        fields = item.strip().split(":")
+        if fields[0] == "gpu" and (count := digits(fields[-1], _MOST)) is not None:
+            matches[fields[1] if len(fields) > 2 else "gpu"] += count
     return [
-        Accelerator(model=model, count=count, vendor=vendor_of(model)) for model, count in found.items() if count > 0
+        Accelerator(model=model, count=count, vendor=vendor_of(model)) for model, count in matches.items() if count > 0
     ]
 
 

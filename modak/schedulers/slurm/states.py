@@ -62,8 +62,8 @@ def from_row(line: str) -> Iterator[tuple[str, str, QueueState]]:
     parts = line.split("|")
     if len(parts) < 9 or parts[3] not in STATES:
         return
-    number, job, _, word, elapsed, limit, nodes, reason, start = parts[:9]
-    state = _state(word, reason, elapsed=elapsed, limit=limit, nodes=nodes)
+    number, job, _, token, elapsed, limit, nodes, reason, start = parts[:9]
+    state = _state(token, reason, elapsed=elapsed, limit=limit, nodes=nodes)
     if state.state == "queued" and start not in _NOTHING:
         state = replace(state, start=start)
     for task in _tasks(number):
@@ -72,7 +72,7 @@ def from_row(line: str) -> Iterator[tuple[str, str, QueueState]]:
 
 def from_record(line: str) -> Iterator[tuple[str, str, QueueState]]:
     """Yield what a line of ``scontrol --oneliner show job`` tells."""
-    field = {key: found[1] for key, pattern in _RECORD.items() if (found := pattern.search(line))}
+    field = {key: match[1] for key, pattern in _RECORD.items() if (match := pattern.search(line))}
     if field.get("state") not in STATES or "job" not in field:
         return
     state = _state(
@@ -112,21 +112,21 @@ def from_accounting(line: str, users: Mapping[str, str]) -> Iterator[tuple[str, 
     parts = line.split("|", 7)
     if len(parts) < 8:
         return
-    _, number, told, code, elapsed, limit, nodes, reason = parts
-    word, _, by = told.partition(" by ")
-    if word not in STATES:
+    _, number, reported, code, elapsed, limit, nodes, reason = parts
+    token, _, by = reported.partition(" by ")
+    if token not in STATES:
         return
     if by:
         reason = f"cancelled by {users.get(by) or f'user id {by}'}"
-    state = _state(word, reason, code=code, elapsed=elapsed, limit=limit, nodes=nodes)
+    state = _state(token, reason, code=code, elapsed=elapsed, limit=limit, nodes=nodes)
     for task in _tasks(number):
         yield number.partition("_")[0], task, state
 
 
 def _state(
-    word: str, reason: str, *, code: str = "", elapsed: str = "", limit: str = "", nodes: str = ""
+    token: str, reason: str, *, code: str = "", elapsed: str = "", limit: str = "", nodes: str = ""
 ) -> QueueState:
-    state = STATES[word]
+    state = STATES[token]
     why = "" if reason in _NOTHING else reason
     if "DependencyNeverSatisfied" in reason and state in ("queued", "held", "cancelled"):
         state, why = "dependency_never_satisfied", ""
@@ -145,7 +145,7 @@ def _state(
         elapsed=seconds_of(elapsed),
         limit=seconds_of(limit),
         nodes=tuple(hosts(nodes)) if nodes not in _NOTHING else (),
-        in_queue=state in ENDS and STATES[word] not in ENDS,
+        in_queue=state in ENDS and STATES[token] not in ENDS,
     )
 
 

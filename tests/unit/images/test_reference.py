@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from modak.containers.place import argument, folder, pin
+from modak.containers.location import argument, folder, pin
 from modak.errors import InputError
 from modak.model.plan import Image
 from modak.model.reference import parse

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from modak.containers.capabilities import kind_of
-from modak.containers.place import argument
+from modak.containers.location import argument
 from modak.containers.registry import get
 from modak.errors import InfeasibleError, InputError
 from modak.extensions import RUNTIMES
