@@ -138,11 +138,11 @@ def write_target(host: str | None, *, name: str | None, facts: bool, config: Pat
         hostname, user, port = split(host)
         address = {"host": hostname, "user": user, "port": int(port) if port and port.isdecimal() else port}
     given = check(Target, {"name": name or "discovered", **address}, origin="modak discover")
-    found = _found(given, None, config)
-    sys.stdout.write(found.model_dump_json(indent=2) + "\n" if facts else describe(target_of(found, given, name)))
+    reported = _facts(given, None, config)
+    sys.stdout.write(reported.model_dump_json(indent=2) + "\n" if facts else describe(target_of(reported, given, name)))
 
 
-def _found(address: "Target", told: "Target | None", config: Path | None) -> "Facts":
+def _facts(address: "Target", described: "Target | None", config: Path | None) -> "Facts":
     """Return what the target at ``address`` tells; which scheduler it has is found out unless it is ``told``."""
     from modak.discovery import parse_probe, probe_script
     from modak.discovery.asking import ask
@@ -150,7 +150,7 @@ def _found(address: "Target", told: "Target | None", config: Path | None) -> "Fa
 
     with ExitStack() as stack:
         transport = connect(address, config, stack)
-        return parse_probe(ask(transport, probe_script(told), address.host or "this machine"), told)
+        return parse_probe(ask(transport, probe_script(described), address.host or "this machine"), described)
 
 
 def compare_targets(document: Path, *, config: Path | None) -> None:
@@ -160,10 +160,10 @@ def compare_targets(document: Path, *, config: Path | None) -> None:
 
     diagnostics: list[Diagnostic] = []
     for target in load_targets(document):
-        found = _found(target, target, config)
+        reported = _facts(target, target, config)
         diagnostics += [
             Diagnostic(f"{target.name}: {difference}", "target-differs", source=str(document))
-            for difference in differences(target, found)
+            for difference in differences(target, reported)
         ]
     if diagnostics:
         raise TargetError(diagnostics)
@@ -174,8 +174,8 @@ def write_schema(kind: str) -> None:
     if kind not in SCHEMAS:
         from modak.util.text import nearest
 
-        known = f"; there are {', '.join(SCHEMAS)}"
-        raise InputError(f"schema '{kind}' not found{nearest(kind, list(SCHEMAS)) or known}")
+        choices = f"; there are {', '.join(SCHEMAS)}"
+        raise InputError(f"schema '{kind}' not found{nearest(kind, list(SCHEMAS)) or choices}")
     module, _, name = SCHEMAS[kind].partition(":")
     model = getattr(import_module(module), name)
     text = json_text.dumps(

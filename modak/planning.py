@@ -28,9 +28,9 @@ from modak.schedulers import registry
 from modak.transport.base import Transport
 
 
-def preload(places: Sequence[str] = (), search: Sequence[Path] = ()) -> Catalogue:
+def preload(locations: Sequence[str] = (), search: Sequence[Path] = ()) -> Catalogue:
     """Read all that every decision needs and this process has not read yet; return the catalogue."""
-    catalogue = catalogue_for(places, search)
+    catalogue = catalogue_for(locations, search)
     import_module("modak.containers.capabilities")  # which the decision imports when it first meets an image: 9 ms
     # archspec reads its targets, 10 ms, when they are first looked at.
     _ = (catalogue.levers, catalogue.image_index, catalogue.version, load_measurements(), len(TARGETS))
@@ -52,7 +52,7 @@ def plan_deployment(
     Python on this machine, where it is a target and names none. ``inquiries`` holds the answers, by the names of the
     targets, of those that are being asked already. TargetError when one of the targets cannot be asked.
     """
-    found = [source.source for source in find_sources(deployment.application, search)]
+    local_sources = [source.source for source in find_sources(deployment.application, search)]
     outcomes: list[Plan | Refused] = []
     for target in deployment.targets:
         alone = deployment.on(target)
@@ -61,11 +61,11 @@ def plan_deployment(
             way = transport(target) if callable(transport) else transport
             inquiry = partial(ask, way, script_for(alone, default_python), target.name)
         try:
-            outcomes.append(_planned(alone, found, inquiry, search, now))
+            outcomes.append(_planned(alone, local_sources, inquiry, search, now))
         except (InfeasibleError, OptionError) as error:
             if len(deployment.targets) == 1:
                 raise
-            outcomes.append(Refused(target, str(error), inputs_of(alone, found)))
+            outcomes.append(Refused(target, str(error), inputs_of(alone, local_sources)))
     return choose_target(outcomes)
 
 
@@ -84,7 +84,7 @@ def unplanned(deployment: Deployment, *, search: Sequence[Path], reason: str) ->
 
 
 def reconsider(
-    known: Plan | Unplanned,
+    before: Plan | Unplanned,
     target: Target,
     transport: Transport,
     *,
@@ -97,19 +97,19 @@ def reconsider(
     Where no target can do it, what was asked comes back with both reasons. InputError when another target of this name
     is known already.
     """
-    if target.name in (known.target.name, *(other.target.name for other in known.other_targets)):
+    if target.name in (before.target.name, *(other.target.name for other in before.other_targets)):
         raise InputError(f"two targets have the name '{target.name}'", hint="give each its own")
-    alone = Deployment(application=known.application, target=target, request=known.request, job=known.job)
+    alone = Deployment(application=before.application, target=target, request=before.request, job=before.job)
     try:
         answer = partial(ask, transport, script_for(alone, default_python), target.name)
-        plan = _planned(alone, known.sources, answer, search, now)
+        plan = _planned(alone, before.sources, answer, search, now)
     except (InfeasibleError, OptionError) as error:
-        elsewhere = Elsewhere(target=target, reason=str(error), inputs=inputs_of(alone, known.sources))
-        return known.model_copy(update={"other_targets": [*known.other_targets, elsewhere]})
-    if isinstance(known, Plan):
-        return weigh(known, plan)
-    first = Elsewhere(target=known.target, reason=known.reason, inputs=known.inputs)
-    return plan.model_copy(update={"other_targets": [first, *known.other_targets]})
+        elsewhere = Elsewhere(target=target, reason=str(error), inputs=inputs_of(alone, before.sources))
+        return before.model_copy(update={"other_targets": [*before.other_targets, elsewhere]})
+    if isinstance(before, Plan):
+        return weigh(before, plan)
+    first = Elsewhere(target=before.target, reason=before.reason, inputs=before.inputs)
+    return plan.model_copy(update={"other_targets": [first, *before.other_targets]})
 
 
 def _planned(

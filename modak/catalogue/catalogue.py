@@ -222,8 +222,8 @@ def _launched() -> frozenset[str]:
 
 def _launcher_path(name: str, folder: Path) -> Path | None:
     """Return the launcher's file beside ``folder`` or in the shipped catalogue; None when there is none."""
-    places = (place / "launchers" / name for place in (folder, DATA))
-    return next((path for path in places if path.is_file()), None)
+    paths = (entry_path / "launchers" / name for entry_path in (folder, DATA))
+    return next((path for path in paths if path.is_file()), None)
 
 
 def merge(lists: Iterable[tuple[Path, Sequence[Named]]]) -> dict[str, Named]:

@@ -20,12 +20,12 @@ from modak.util.text import did_you_mean
 
 def rows(catalogue: Catalogue, kind: str | None, framework: str | None) -> Iterator[tuple[str, ...]]:
     """Yield (kind, name, description) in columns."""
-    found: list[tuple[str, str, str]] = []
+    matches: list[tuple[str, str, str]] = []
     for name, entries in _kinds(catalogue).items():
         if kind in (None, name):
-            found += [(name[:-1], entry, _about(value)) for entry, value in entries.items() if _is(value, framework)]
-    width = max((len(name) for _, name, _ in found), default=0)
-    for what, name, about in found:
+            matches += [(name[:-1], entry, _about(value)) for entry, value in entries.items() if _is(value, framework)]
+    width = max((len(name) for _, name, _ in matches), default=0)
+    for what, name, about in matches:
         yield f"{what:<11}", f"{name:<{width}}", about
 
 
@@ -53,11 +53,11 @@ def _about(value: Any) -> str:
 
 def entry_text(catalogue: Catalogue, name: str) -> str:
     """Return the entries of this name as YAML; InputError with the nearest name when there is none."""
-    found = {kind: entries[name] for kind, entries in _kinds(catalogue).items() if name in entries}
-    if not found:
+    matches = {kind: entries[name] for kind, entries in _kinds(catalogue).items() if name in entries}
+    if not matches:
         names = [entry for entries in _kinds(catalogue).values() for entry in entries]
         raise InputError(f"the catalogue has no entry '{name}'", hint=did_you_mean(name, names))
-    data = {kind: [entry.model_dump(mode="json", exclude_defaults=True)] for kind, entry in found.items()}
+    data = {kind: [entry.model_dump(mode="json", exclude_defaults=True)] for kind, entry in matches.items()}
     return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120)
 
 

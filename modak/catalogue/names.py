@@ -5,13 +5,13 @@ from functools import lru_cache
 
 from modak.catalogue.catalogue import Catalogue
 
-_Known = tuple[tuple[str, tuple[str, ...]], ...]
+_Model = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 def accelerator_name(model: str, catalogue: Catalogue) -> str:
     """Return the catalogue's name of an accelerator; the model itself, in small letters, when it has none."""
-    known = tuple((name, (name, *entry.also)) for name, entry in catalogue.accelerators.items())
-    return _longest(model.lower(), known) or model.lower()
+    models = tuple((name, (name, *entry.also)) for name, entry in catalogue.accelerators.items())
+    return _longest(model.lower(), models) or model.lower()
 
 
 def processor_name(model: str, catalogue: Catalogue) -> str | None:
@@ -20,14 +20,14 @@ def processor_name(model: str, catalogue: Catalogue) -> str | None:
 
 
 @lru_cache(maxsize=256)
-def _longest(model: str, known: _Known) -> str | None:
+def _longest(model: str, models: _Model) -> str | None:
     """Of several that fit, the longest word decides: a 1080 Ti is no 1080."""
     text = f" {_plain(model)} "
-    return max(_fitting(text, known), default=(0, None))[1]
+    return max(_fitting(text, models), default=(0, None))[1]
 
 
-def _fitting(text: str, known: _Known) -> Iterable[tuple[int, str]]:
-    return ((len(word), name) for name, words in known for word in words if f" {_plain(word)} " in text)
+def _fitting(text: str, models: _Model) -> Iterable[tuple[int, str]]:
+    return ((len(part), name) for name, parts in models for part in parts if f" {_plain(part)} " in text)
 
 
 def _plain(text: str) -> str:

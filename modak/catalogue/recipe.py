@@ -14,11 +14,11 @@ from modak.model.base import DeferredModel, Line, Model, Name, Sha256, Specifier
 from modak.model.image import DefinitionText, ImageAccelerator, definition_text
 
 DATA = Path(__file__).parent / "data" / "recipes"
-Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.+_-]*$")]
+Token = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.+_-]*$")]
 """A name that means the same in every shell."""
 Url = Annotated[str, StringConstraints(pattern=r"^https://[A-Za-z0-9._~:/?#@!&=%+,;-]+$")]
 Option = Annotated[str, StringConstraints(pattern=r"^-[A-Za-z0-9_][A-Za-z0-9 ._=:/,+@;%-]*$")]
-Words = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._=:/,+@-]*$")]
+Options = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._=:/,+@-]*$")]
 """What build scripts get without quotes."""
 Folder = Annotated[str, StringConstraints(pattern=r"^(/[A-Za-z0-9._+-]+)+$")]
 File = TypeVar("File", bound=Model)
@@ -58,7 +58,7 @@ class Checkout(DeferredModel):
 class Program(DeferredModel):
     """A file that the build needs."""
 
-    name: Word
+    name: Token
     url: Url
     sha256: Sha256
 
@@ -83,7 +83,7 @@ class Recipe(DeferredModel):
     """What goes into one image on top of its base."""
 
     entry: Name
-    packages: list[Word] = []
+    packages: list[Token] = []
     """Debian packages, whose archive signs them."""
     compiler: Compiler | None = None
     """The base's when absent."""
@@ -96,7 +96,7 @@ class Recipe(DeferredModel):
     cmake: CMakeBuild | None = None
     build: Name | None = None
     """Template of the build's shell script, by file name below ``build/``."""
-    values: dict[VariableName, Words] = {}
+    values: dict[VariableName, Options] = {}
     """Values for the template."""
     stubs: Folder | None = None
     """Folder with stand-ins for libraries of the GPU's driver, for the image's own test."""
@@ -104,7 +104,7 @@ class Recipe(DeferredModel):
     """Variables in the image; ``$NAME`` stands for what the base has."""
 
     @model_validator(mode="after")
-    def _one_build(self) -> "Recipe":
+    def _single_build(self) -> "Recipe":
         if self.build is not None and self.cmake is not None:
             raise ValueError("'build' and 'cmake' are two ways: give one of them")
         if (self.lock is None) != (self.tools is None):

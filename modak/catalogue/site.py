@@ -19,25 +19,25 @@ _MOST = 64 * 1024**2
 """Bytes of one file."""
 
 
-def catalogue_for(places: Sequence[str], search: Sequence[Path] = ()) -> Catalogue:
+def catalogue_for(locations: Sequence[str], search: Sequence[Path] = ()) -> Catalogue:
     """Return the shipped catalogue with a request's ``catalogue`` places on top.
 
     A relative path is looked for in the folders of ``search``, in their order. InputError says which place is not
     there or wrong.
     """
-    return load_catalogue([_local(place, search) for place in places])
+    return load_catalogue([_local(location, search) for location in locations])
 
 
-def _local(place: str, search: Sequence[Path]) -> Path:
-    if re.match(r"[a-z]+://", place):
-        return fetch(place)
-    path = Path(place).expanduser()
+def _local(location: str, search: Sequence[Path]) -> Path:
+    if re.match(r"[a-z]+://", location):
+        return fetch(location)
+    path = Path(location).expanduser()
     tried = [path] if path.is_absolute() else [folder / path for folder in search or (Path.cwd(),)]
     for candidate in tried:
         if candidate.exists():
             return candidate
     raise InputError(
-        f"'{place}' was not found", key="request.catalogue", hint=f"looked for {', '.join(map(str, tried))}"
+        f"'{location}' was not found", key="request.catalogue", hint=f"looked for {', '.join(map(str, tried))}"
     )
 
 

@@ -6,8 +6,8 @@ from modak.documents.deployment import (
     RunOptions,
     load_deployment,
     parse_deployment,
+    parse_destination,
     parse_options,
-    parse_place,
     read_description,
 )
 from modak.documents.plain import plain
@@ -26,8 +26,8 @@ __all__ = [
     "find_sources",
     "load_deployment",
     "parse_deployment",
+    "parse_destination",
     "parse_options",
-    "parse_place",
     "plain",
     "read_description",
     "read_document",

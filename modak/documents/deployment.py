@@ -125,7 +125,7 @@ def parse_deployment(data: Mapping[str, Any], *, origin: str, locate: Locate | N
     return check(Deployment, values, origin=origin, locate=locate)
 
 
-def parse_place(data: Mapping[str, Any], *, origin: str, locate: Locate | None = None) -> Place:
+def parse_destination(data: Mapping[str, Any], *, origin: str, locate: Locate | None = None) -> Place:
     """Return where something is brought to that is no application; see ``parse_deployment``."""
     return check(Place, _plain(data, origin), origin=origin, locate=locate)
 

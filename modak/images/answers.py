@@ -22,7 +22,7 @@ _Size = Annotated[int, Field(ge=0, le=reported.MAX_INTEGER)]
 
 
 @dataclass(frozen=True)
-class Found:
+class Listing:
     """An image on a target, checked."""
 
     path: str
@@ -91,11 +91,11 @@ class _Metadata(_Part):
 _Model = TypeVar("_Model", bound=_Part)
 
 
-def in_folder(path: str, answer: Answer, *, seconds: int | None = None) -> Found:
+def in_folder(path: str, answer: Answer, *, seconds: int | None = None) -> Listing:
     """Return the image file that ``hold`` or ``pull`` told of; ``seconds`` where it was pulled just now."""
     info = _fields(answer.text("info"))
     size = reported.integer(info["size"], "size of an image") if info.get("size") else 0
-    return Found(path, _sha256(info.get("sha256", "")), size, pulled=seconds is not None, seconds=seconds)
+    return Listing(path, _sha256(info.get("sha256", "")), size, pulled=seconds is not None, seconds=seconds)
 
 
 def pull_seconds(answer: Answer) -> int | None:
@@ -103,11 +103,11 @@ def pull_seconds(answer: Answer) -> int | None:
     return answer.integer("pulled") if answer.text("pulled").strip() else None
 
 
-def pulled_to_store(name: str, answer: Answer) -> Found:
+def pulled_to_store(name: str, answer: Answer) -> Listing:
     """Return the image that podman or docker has, pulled now or before."""
     fields = answer.text("pulled").split()
     size = reported.integer(fields[1], "size of an image") if len(fields) > 1 else 0
-    return Found(name, "", size, pulled=fields[:1] == ["1"])
+    return Listing(name, "", size, pulled=fields[:1] == ["1"])
 
 
 def digest(answer: Answer) -> str:
@@ -124,7 +124,7 @@ def collected(answer: Answer) -> list[Collected]:
     ]
 
 
-def checked_in_store(image: Image, name: str, answer: Answer) -> Found:
+def checked_in_store(image: Image, name: str, answer: Answer) -> Listing:
     """Return an image of podman's or docker's store that is what the Plan says."""
     content = _json(answer.text("inspect"))
     if not isinstance(content, list) or not content or not isinstance(content[0], dict):
@@ -132,10 +132,10 @@ def checked_in_store(image: Image, name: str, answer: Answer) -> Found:
     entry = _model(_InStore, content[0], name)
     labels = (entry.config.labels if entry.config else None) or entry.labels or {}
     _compare(image, name, entry.architecture, labels)
-    return Found(name, "", entry.size, architecture=entry.architecture, labels=labels)
+    return Listing(name, "", entry.size, architecture=entry.architecture, labels=labels)
 
 
-def checked(image: Image, path: str, answer: Answer, keys: int) -> Found:
+def checked(image: Image, path: str, answer: Answer, keys: int) -> Listing:
     """Return an image file that is what the Plan says, and that one of ``keys`` public keys has signed."""
     reference = pin(image)
     sha256, size = _sum(answer)
@@ -153,7 +153,7 @@ def checked(image: Image, path: str, answer: Answer, keys: int) -> Found:
     signed = any(answer.text(f"signature.{n}").rstrip().endswith("code 0") for n in range(1, keys + 1))
     if keys and not signed:
         why = _last_error(answer.text(f"signature.{keys}"))
-        raise TargetError(f"the image {path} carries no valid signature by {_keys_in_words(keys)}: {why}")
+        raise TargetError(f"the image {path} carries no valid signature by {_keys_in_text(keys)}: {why}")
     ends = re.findall(r"\|[0-9]+-([0-9]{1,18})\s*\|", answer.text("list"))
     whole = max(map(int, ends), default=0)
     if size < whole:
@@ -163,7 +163,7 @@ def checked(image: Image, path: str, answer: Answer, keys: int) -> Found:
     if inspected is not None and architecture is None and _json(inspected) is None:
         raise TargetError(f"the image {path} cannot be run: {_last_error(inspected)}")
     _compare(image, path, architecture, labels)
-    return Found(path, sha256, size, architecture=architecture, labels=labels, signed=signed)
+    return Listing(path, sha256, size, architecture=architecture, labels=labels, signed=signed)
 
 
 def _sum(answer: Answer) -> tuple[str, int]:
@@ -208,8 +208,8 @@ def _inside(path: str, answer: Answer) -> tuple[str | None, dict[str, str]]:
     if (metadata := answer.get("metadata")) is not None:
         # Of an image that was made by other means than ch-image nothing is known.
         by_charliecloud = _model(_Metadata, _json(metadata), path)
-        known = by_charliecloud.arch if by_charliecloud.arch in get_args(Architecture) else None
-        return known, by_charliecloud.labels or {}
+        valid = by_charliecloud.arch if by_charliecloud.arch in get_args(Architecture) else None
+        return valid, by_charliecloud.labels or {}
     header = re.search(r"^Primary Architecture:\s*(\S{1,100})", answer.text("header"), flags=re.M)
     inspected = _model(_Inspected, _json(answer.text("inspect")), path)
     attributes = inspected.data.attributes if inspected.data else None
@@ -228,7 +228,7 @@ def _compare(image: Image, name: str, architecture: str | None, labels: dict[str
             )
 
 
-def _keys_in_words(number: int) -> str:
+def _keys_in_text(number: int) -> str:
     return "the key that is demanded" if number == 1 else f"one of the {number} keys that are demanded"
 
 

@@ -85,7 +85,7 @@ def make_build(
     sources = [_source(path, folder) for path in sorted(folder.rglob("*")) if path.is_file()]
     size = sum(item.source.size for item in sources)
     bottom = parse(chain[0].entry.origin or chain[0].entry.reference or "library/scratch")
-    words = [
+    argv = [
         "sh",
         "build.sh",
         # The job's folder is <workspace>/runs/<name>, and the application starts in work/ below it.
@@ -94,9 +94,9 @@ def make_build(
         COMPRESSIONS[compression],
         str(4 * size + _ROOM),
         "1" if is_loopback(bottom.registry) else "0",
-        *(word for stage in chain for word in (stage.stem, stage.entry.name, stage.digest)),
+        *(option for stage in chain for option in (stage.stem, stage.entry.name, stage.digest)),
     ]
-    plan = _plan(definition, target, words, [item.source for item in sources], job or JobOptions())
+    plan = _plan(definition, target, argv, [item.source for item in sources], job or JobOptions())
     image = Image(
         reference=f"build://{definition.entry.name}",
         digest=definition.digest,
@@ -129,8 +129,8 @@ def _anew(build: Build, jobs: Jobs, dead: Present, timeout: float | None) -> Pre
     (result,) = jobs.wait([dead], timeout=timeout)
     if result.state == "completed":
         return dead
-    found = jobs.find(build.plan)
-    if found is not None and found.id == dead.job.id:
+    matches = jobs.find(build.plan)
+    if matches is not None and matches.id == dead.job.id:
         ended = result.state.replace("_", " ")
         jobs.notice(f"job {dead.job.id}, which built the image '{build.image.entry}', ended as {ended}: building anew")
         jobs.absent(build.plan)
@@ -161,8 +161,8 @@ def _reason(log: Path, result: JobResult) -> str:
     if own and " was not built: " not in own[-1]:
         return own[-1]
     for mark in ("FATAL:", "ERROR:", "E: ", "Error: ", "error: ", "fatal: "):
-        if found := [line for line in lines if mark in line]:
-            return found[-1]
+        if matches := [line for line in lines if mark in line]:
+            return matches[-1]
     why = result.reason or f"it ended as {result.state}"
     return f"{why}; the log ends with: {' | '.join(lines[-3:])}" if lines else why
 
@@ -218,19 +218,19 @@ def reserved(options: JobOptions, name: str) -> JobOptions:
     return JobOptions(**kept, name=name, ranks=1, cores_per_rank=cores if cores > 1 else None, mpi_launcher="none")
 
 
-def _plan(definition: Definition, target: Target, words: list[str], sources: list[Source], options: JobOptions) -> Plan:
+def _plan(definition: Definition, target: Target, argv: list[str], sources: list[Source], options: JobOptions) -> Plan:
     name = f"image-{definition.entry.name}"[:63].rstrip(".-_")
     return Plan(
         created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         name=name,
         scheduler=usual_scheduler(target.type),
-        application=Application(name=name, type="hpc", executable=words[0], arguments=words[1:]),
+        application=Application(name=name, type="hpc", executable=argv[0], arguments=argv[1:]),
         target=target,
         request=Request(),
         job=reserved(options, name),
         facts=Facts(),
         sources=sources,
-        chosen=Candidate(name="as-is", argv=words),
+        chosen=Candidate(name="as-is", argv=argv),
         prediction=Prediction(),
         default="as-is",
         reason=f"it builds the image '{definition.entry.name}'",

@@ -102,8 +102,8 @@ def build(
     from modak.images.ensure import Wish
 
     wish = Wish(runtime, compression, commands.microarchitecture(microarchitecture), network=network, timeout=timeout)
-    with commands.place_of(document, config, images, catalogue or []) as place:
-        commands.build(name, place, wish, follow=follow)
+    with commands.destination_of(document, config, images, catalogue or []) as address:
+        commands.build(name, address, wish, follow=follow)
 
 
 @app.command()
@@ -120,8 +120,8 @@ def pull(
     from modak.images import commands
     from modak.images.ensure import Wish
 
-    with commands.place_of(document, config, images, catalogue or []) as place:
-        commands.pull(name, place, Wish(runtime, compression))
+    with commands.destination_of(document, config, images, catalogue or []) as address:
+        commands.pull(name, address, Wish(runtime, compression))
 
 
 @app.command()
@@ -143,8 +143,8 @@ def verify(
     from modak.images.ensure import Wish
 
     wish = Wish(runtime, microarchitecture=commands.microarchitecture(microarchitecture))
-    with commands.place_of(document, config, images, catalogue or []) as place:
-        commands.verify(name, place, wish, key or [])
+    with commands.destination_of(document, config, images, catalogue or []) as address:
+        commands.verify(name, address, wish, key or [])
 
 
 @app.command()
@@ -158,8 +158,8 @@ def push(
     """Send an image of the target to a registry; prints the reference with its digest."""
     from modak.images import commands
 
-    with commands.place_of(document, config, None) as place:
-        commands.push(source, reference, place, runtime)
+    with commands.destination_of(document, config, None) as address:
+        commands.push(source, reference, address, runtime)
 
 
 @app.command()
@@ -173,5 +173,5 @@ def gc(
     """Remove images that nobody has used for some time and that no queued or running job needs."""
     from modak.images import commands
 
-    with commands.place_of(document, config, images) as place:
-        commands.collect(place, days, dry=dry_run)
+    with commands.destination_of(document, config, images) as address:
+        commands.collect(address, days, dry=dry_run)

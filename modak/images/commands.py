@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from modak.catalogue.recipe import Recipes
     from modak.images.define import Definition
     from modak.images.ensure import Images, Wish
-    from modak.images.store import Found, ImageStore
+    from modak.images.store import ImageStore, Listing
     from modak.jobs.control import Jobs
     from modak.schedulers.base import QueueState
 
 
 @dataclass(frozen=True)
-class Place:
+class Destination:
     """Where a command works: a target and the way to it."""
 
     target: Target
@@ -38,9 +38,9 @@ class Place:
 
 
 @contextmanager
-def place_of(
+def destination_of(
     document: Path | None, config: Path | None, images: str | None, catalogue: Sequence[Path] = ()
-) -> Iterator[Place]:
+) -> Iterator[Destination]:
     """Yield the target that a deployment document describes, or this machine; ``images`` is its image folder."""
     from modak.containers.location import locate
     from modak.documents import load_deployment
@@ -59,7 +59,7 @@ def place_of(
         printing = Printing()
         store = ImageStore(transport, locate(transport, target), limit=None, notice=printing.progress)
         jobs = Jobs(transport, reporter=printing)
-        yield Place(target, _there(store, jobs, target, job, catalogue))
+        yield Destination(target, _there(store, jobs, target, job, catalogue))
 
 
 def show(name: str, catalogue: Sequence[Path], *, as_json: bool) -> None:
@@ -68,20 +68,20 @@ def show(name: str, catalogue: Sequence[Path], *, as_json: bool) -> None:
     from modak.images.registry import resolve
     from modak.model.reference import parse
 
-    known = _known(catalogue)[0]
-    check_name(name, known)
-    entry = known.get(name)
-    told: dict[str, Any] = entry.model_dump(mode="json", exclude_defaults=True) if entry else {}
+    names = _entry_names(catalogue)[0]
+    check_name(name, names)
+    entry = names.get(name)
+    values: dict[str, Any] = entry.model_dump(mode="json", exclude_defaults=True) if entry else {}
     if entry is not None and entry.reference is None:
-        told |= {"reference": f"build://{name}", **_told_of_build(name, catalogue)}
+        values |= {"reference": f"build://{name}", **_build_summary(name, catalogue)}
     else:
         reference = parse(entry.reference if entry and entry.reference else name)
         if reference.scheme in ("file", "build"):
             raise InputError(f"'{name}' is in no registry: modak image verify looks at files")
-        found = resolve(reference, entry.architecture if entry else "amd64")
-        told |= {"reference": str(found.reference), "digest": found.digest, "size": found.size}
-        told["labels"] = {**told.get("labels", {}), **found.labels}
-    _print(told, as_json)
+        result = resolve(reference, entry.architecture if entry else "amd64")
+        values |= {"reference": str(result.reference), "digest": result.digest, "size": result.size}
+        values["labels"] = {**values.get("labels", {}), **result.labels}
+    _print(values, as_json)
 
 
 def define(name: str, catalogue: Sequence[Path], target: str | None, output: Path | None, form: str) -> None:
@@ -104,28 +104,28 @@ def define(name: str, catalogue: Sequence[Path], target: str | None, output: Pat
     print(f"{definition.digest} in {output}: {', '.join(sorted(texts))}")
 
 
-def build(name: str, place: Place, wish: "Wish", *, follow: bool) -> None:
+def build(name: str, destination: Destination, wish: "Wish", *, follow: bool) -> None:
     """Build an image on the target, and print what it is there."""
-    place.images.follow = follow
-    if not place.images.is_built(name):
+    destination.images.follow = follow
+    if not destination.images.is_built(name):
         raise InputError(f"'{name}' is published by its project and not built here: modak image pull brings it")
-    image = place.images.named(name, wish.microarchitecture)
-    _print_found(image, place.images.present(image, wish))
+    image = destination.images.named(name, wish.microarchitecture)
+    _print_image(image, destination.images.present(image, wish))
 
 
-def pull(name: str, place: Place, wish: "Wish") -> None:
+def pull(name: str, destination: Destination, wish: "Wish") -> None:
     """Bring an image to the target, and print what it is there."""
-    if place.images.is_built(name):
+    if destination.images.is_built(name):
         raise InputError(f"'{name}' is in no registry but built: modak image build makes it")
-    image = place.images.named(name)
-    _print_found(image, place.images.present(image, wish))
+    image = destination.images.named(name)
+    _print_image(image, destination.images.present(image, wish))
 
 
-def verify(name: str, place: Place, wish: "Wish", keys: Sequence[Path]) -> None:
+def verify(name: str, destination: Destination, wish: "Wish", keys: Sequence[Path]) -> None:
     """Check an image on the target: one of the catalogue, a reference, a file there, or the one of a Plan's file."""
     from modak.images.store import read_keys
 
-    wanted = read_keys([str(key) for key in keys] or place.target.image_keys)
+    wanted = read_keys([str(key) for key in keys] or destination.target.image_keys)
     runtime = wish.runtime
     if name.endswith(".json"):
         plan = _plan(Path(name))
@@ -133,25 +133,25 @@ def verify(name: str, place: Place, wish: "Wish", keys: Sequence[Path]) -> None:
             raise InputError(f"the Plan in {name} runs natively: it has no image")
         image, runtime = plan.chosen.image, plan.chosen.runtime
     else:
-        image = place.images.named(name, wish.microarchitecture)
-    _print_found(image, place.store.check(image, runtime, wanted))
+        image = destination.images.named(name, wish.microarchitecture)
+    _print_image(image, destination.store.check(image, runtime, wanted))
 
 
-def push(source: str, reference: str, place: Place, runtime: RuntimeName) -> None:
+def push(source: str, reference: str, destination: Destination, runtime: RuntimeName) -> None:
     """Send an image of the target to a registry, and print the reference that names its content."""
     from modak.model.reference import parse
 
-    print(place.store.push(source, parse(reference), runtime).reference)
+    print(destination.store.push(source, parse(reference), runtime).reference)
 
 
-def collect(place: Place, days: int, *, dry: bool) -> None:
+def collect(destination: Destination, days: int, *, dry: bool) -> None:
     """Remove what nobody needs, and print what became of each image."""
-    rows = place.store.collect(days, dry=dry)
+    rows = destination.store.collect(days, dry=dry)
     for row in rows:
         what = ("would remove" if dry else "removed") if row.removed else "kept"
         print(f"{what} {row.file} ({row.size / 2**20:.0f} MB): {row.reason}")
     freed = sum(row.size for row in rows if row.removed)
-    print(f"{freed / 2**20:.0f} MB {'would be freed' if dry else 'freed'} in {place.store.images}")
+    print(f"{freed / 2**20:.0f} MB {'would be freed' if dry else 'freed'} in {destination.store.images}")
 
 
 class Printing:
@@ -178,11 +178,11 @@ class Printing:
 def _there(store: "ImageStore", jobs: "Jobs", target: Target, job: JobOptions, folders: Sequence[Path]) -> "Images":
     from modak.images.ensure import Images
 
-    images, recipes = _known(folders)
+    images, recipes = _entry_names(folders)
     return Images(store, jobs, target, images, recipes=recipes, job=job, logs=Path("results").absolute())
 
 
-def _known(folders: Sequence[Path]) -> tuple[Mapping[str, ImageEntry], "Recipes"]:
+def _entry_names(folders: Sequence[Path]) -> tuple[Mapping[str, ImageEntry], "Recipes"]:
     from modak.catalogue.catalogue import load_catalogue
     from modak.catalogue.recipe import recipes_of
 
@@ -193,7 +193,7 @@ def _known(folders: Sequence[Path]) -> tuple[Mapping[str, ImageEntry], "Recipes"
 def _definition(name: str, folders: Sequence[Path], target: str | None, *, resolved: bool = True) -> "Definition":
     from modak.images.pin import definition_for
 
-    images, recipes = _known(folders)
+    images, recipes = _entry_names(folders)
     return definition_for(name, images, target, recipes, resolved=resolved)
 
 
@@ -206,7 +206,7 @@ def microarchitecture(name: str | None) -> str | None:
     return str(archspec.cpu.host().name)
 
 
-def _told_of_build(name: str, folders: Sequence[Path]) -> dict[str, Any]:
+def _build_summary(name: str, folders: Sequence[Path]) -> dict[str, Any]:
     """Return digest and labels; without its registry the base has no digest yet, and so the image has none."""
     try:
         definition = _definition(name, folders, None)
@@ -227,25 +227,25 @@ def _plan(path: Path) -> Plan:
     return check(Plan, data, origin=str(path))
 
 
-def _print_found(image: Image, found: "Found") -> None:
-    told: dict[str, Any] = {
-        "path": found.path,
+def _print_image(image: Image, result: "Listing") -> None:
+    values: dict[str, Any] = {
+        "path": result.path,
         "reference": image.reference,
         "digest": image.digest,
-        "sha256": found.sha256 or None,
-        "size": found.size,
-        "architecture": found.architecture,
-        "signed": found.signed,
-        "labels": found.labels,
+        "sha256": result.sha256 or None,
+        "size": result.size,
+        "architecture": result.architecture,
+        "signed": result.signed,
+        "labels": result.labels,
     }
-    _print({key: value for key, value in told.items() if value not in (None, {}, "")}, as_json=False)
+    _print({key: value for key, value in values.items() if value not in (None, {}, "")}, as_json=False)
 
 
-def _print(told: Mapping[str, Any], as_json: bool) -> None:
+def _print(values: Mapping[str, Any], as_json: bool) -> None:
     if as_json:
-        print(json.dumps(told, indent=2, sort_keys=True))
+        print(json.dumps(values, indent=2, sort_keys=True))
         return
-    for key, value in told.items():
+    for key, value in values.items():
         if isinstance(value, dict):
             for name, inner in sorted(value.items()):
                 print(f"{key}.{name}: {inner}")

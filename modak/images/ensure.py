@@ -14,7 +14,7 @@ from modak.extensions import RUNTIMES
 from modak.images.build import COMPRESSIONS, make_build, run_build
 from modak.images.pin import definition_for
 from modak.images.registry import resolve
-from modak.images.store import Found, ImageStore
+from modak.images.store import ImageStore, Listing
 from modak.jobs.control import Jobs
 from modak.model.base import RuntimeName
 from modak.model.image import ImageEntry
@@ -46,8 +46,8 @@ class Wish:
     def __post_init__(self) -> None:
         """Refuse a compression or a runtime that is not known."""
         if self.runtime not in RUNTIMES:
-            known = f"; use {either(RUNTIMES.names())}"
-            raise InputError(f"runtime: '{self.runtime}' not found{nearest(self.runtime, RUNTIMES.names()) or known}")
+            entries = f"; use {either(RUNTIMES.names())}"
+            raise InputError(f"runtime: '{self.runtime}' not found{nearest(self.runtime, RUNTIMES.names()) or entries}")
         if self.compression not in (None, *COMPRESSIONS):
             raise InputError(f"compression '{self.compression}' is not known: it is one of {', '.join(COMPRESSIONS)}")
 
@@ -136,7 +136,7 @@ class Images:
         """Tell whether a pinned image is on the target; nothing is changed."""
         return self.store.has(argument(image, runtime, self.store.images), runtime)
 
-    def present(self, image: Image, wish: Wish) -> Found:
+    def present(self, image: Image, wish: Wish) -> Listing:
         """Bring a pinned image to the target by pulling or building it, unless it is there, and check it."""
         made = False
         if not self.look(image, wish.runtime):

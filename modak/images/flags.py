@@ -13,17 +13,17 @@ class Flags:
     """Flags, and the microarchitecture that they are for."""
 
     microarchitecture: str
-    words: Sequence[str]
+    options: Sequence[str]
 
     @property
     def text(self) -> str:
         """The flags as the one value of CFLAGS."""
-        return " ".join(self.words)
+        return " ".join(self.options)
 
     @property
     def bazel(self) -> str:
         """The flags as options of ``bazel build``, quoted for a shell."""
-        return " ".join(quote(f"--copt={word}") for word in self.words)
+        return " ".join(quote(f"--copt={option}") for option in self.options)
 
 
 def flags_for(microarchitecture: str, compiler: Compiler) -> Flags:
@@ -37,14 +37,14 @@ def flags_for(microarchitecture: str, compiler: Compiler) -> Flags:
     target = archspec.cpu.TARGETS.get(microarchitecture)
     if target is None:
         raise InputError(f"'{microarchitecture}' is not a microarchitecture that archspec knows")
-    words = _words(target, compiler)
-    if words is None:
+    options = _options(target, compiler)
+    if options is None:
         nearest = nearest_supported(microarchitecture, compiler)
         raise InputError(
             f"{compiler.name} {compiler.version} cannot build for '{microarchitecture}': "
             f"the nearest that it knows is '{nearest}'"
         )
-    return Flags(microarchitecture, words)
+    return Flags(microarchitecture, options)
 
 
 def nearest_supported(microarchitecture: str, compiler: Compiler) -> str:
@@ -55,12 +55,12 @@ def nearest_supported(microarchitecture: str, compiler: Compiler) -> str:
     if target is None:
         raise InputError(f"'{microarchitecture}' is not a microarchitecture that archspec knows")
     for candidate in (target, *target.ancestors):
-        if _words(candidate, compiler) is not None:
+        if _options(candidate, compiler) is not None:
             return str(candidate.name)
     raise InputError(f"{compiler.name} {compiler.version} can build for nothing that runs on '{microarchitecture}'")
 
 
-def _words(target: object, compiler: Compiler) -> list[str] | None:
+def _options(target: object, compiler: Compiler) -> list[str] | None:
     from archspec.cpu import UnsupportedMicroarchitecture
 
     try:

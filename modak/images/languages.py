@@ -79,9 +79,9 @@ class Containerfile:
         for number, line in _lines(text):
             if not line or line.startswith("#"):
                 continue
-            word = line.split()[0]
-            if not continued and word not in self.INSTRUCTIONS:
-                raise InputError(f"line {number} of the Containerfile begins an instruction '{word[:60]}'")
+            token = line.split()[0]
+            if not continued and token not in self.INSTRUCTIONS:
+                raise InputError(f"line {number} of the Containerfile begins an instruction '{token[:60]}'")
             continued = line.endswith("\\")
         if sum(line.startswith("FROM ") for _, line in _lines(text)) != 1:
             raise InputError("the Containerfile has more than one base")

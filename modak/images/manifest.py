@@ -12,7 +12,7 @@ from modak.model.image import Digest
 from modak.numbers import LARGEST
 
 SIF_LAYER = "application/vnd.sylabs.sif.layer.v1.sif"
-Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.+/-]{0,127}$")]
+Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.+/-]{0,127}$")]
 Size = Annotated[int, Field(ge=0, le=LARGEST // 10_000)]
 Labels = Annotated[dict[str, str], Field(max_length=10_000)]
 
@@ -46,8 +46,8 @@ class Pointer(Part):
 class Platform(Part):
     """What a variant is for."""
 
-    architecture: Word = ""
-    os: Word = ""
+    architecture: Label = ""
+    os: Label = ""
 
 
 class Variant(Part):
@@ -79,7 +79,7 @@ class Inner(Part):
 class Configuration(Part):
     """What is inside an image."""
 
-    architecture: Word | None = None
+    architecture: Label | None = None
     config: Inner | None = None
 
 
@@ -123,5 +123,5 @@ def parse(content: dict[str, Any], model: type[T]) -> T:
         return model.model_validate(content)
     except ValidationError as error:
         fault = error.errors(include_input=False, include_url=False)[0]
-        place = ".".join(str(part) for part in fault["loc"])[:100]
-        raise ValueError(f"{place if place.isprintable() else 'a key'}: {fault['msg'][:200]}") from None
+        key = ".".join(str(part) for part in fault["loc"])[:100]
+        raise ValueError(f"{key if key.isprintable() else 'a key'}: {fault['msg'][:200]}") from None

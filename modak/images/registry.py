@@ -108,11 +108,11 @@ class _Registry:
         if self.reference.scheme == "oras":
             raise InputError(f"'{self.reference}' is not a SIF image", hint="write 'docker://' for an image of layers")
         config = self._blob(self._part(manifest.config or {}, answers.Pointer).digest)
-        found = config.architecture
-        if found not in (None, architecture):
-            raise InputError(f"the image '{self.reference}' is for {found}, and {architecture} is needed")
+        result = config.architecture
+        if result not in (None, architecture):
+            raise InputError(f"the image '{self.reference}' is for {result}, and {architecture} is needed")
         labels = (config.config.labels if config.config else None) or {}
-        return Resolved(reference, found, size, labels)
+        return Resolved(reference, result, size, labels)
 
     def _variant(self, index: answers.Index, architecture: Architecture) -> tuple[str, dict[str, Any]]:
         platforms = [(item, item.platform or answers.Platform()) for item in index.manifests]
@@ -241,14 +241,14 @@ def _from_library(reference: Reference, architecture: Architecture) -> Resolved:
     if body is None:
         raise TargetError(f"the library {reference.registry} does not have '{reference}' for {architecture}")
     try:
-        found = answers.parse(answers.parse_json(body), answers.LibraryAnswer).data
+        result = answers.parse(answers.parse_json(body), answers.LibraryAnswer).data
     except ValueError:
         raise TargetError(f"{reference.registry} does not answer as a library does") from None
-    matched = re.fullmatch(r"sha256\.([0-9a-f]{64})", found.hash)
+    matched = re.fullmatch(r"sha256\.([0-9a-f]{64})", result.hash)
     if matched is None:
         raise TargetError(f"the library {reference.registry} gives no SHA-256 for '{reference}'")
     pinned = reference.pinned(f"sha256:{matched[1]}")
-    return Resolved(pinned, architecture, found.size or 0, sif_sha256=matched[1])
+    return Resolved(pinned, architecture, result.size or 0, sif_sha256=matched[1])
 
 
 @contextmanager

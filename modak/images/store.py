@@ -12,7 +12,7 @@ from modak.containers.capabilities import check_source, fault_of_signature
 from modak.containers.location import argument, folder, pin
 from modak.errors import InputError, TargetError
 from modak.images import answers
-from modak.images.answers import Collected, Found
+from modak.images.answers import Collected, Listing
 from modak.images.credentials import Login, login_for
 from modak.images.registry import Resolved, is_loopback, resolve
 from modak.jobs.remote import Answer, StepError, call
@@ -80,7 +80,7 @@ class ImageStore:
         holder: str = "",
         compression: str | None = None,
         login: Login | None = None,
-    ) -> Found:
+    ) -> Listing:
         """Bring a pinned image of a registry to the target, unless it is there.
 
         ``holder`` is the folder of the job that needs it, ``compression`` arguments for mksquashfs. The controller's
@@ -93,9 +93,9 @@ class ImageStore:
         if registry.get(runtime).suffix is None:
             return self._pull_to_store(image, reference, runtime, login or login_for(reference.registry))
         path = argument(image, runtime, self.images)
-        known = self.hold(path, holder)
-        if known is not None:
-            return known
+        listed = self.hold(path, holder)
+        if listed is not None:
+            return listed
         login = login or login_for(reference.registry)
         resolved = resolve(reference, image.architecture, login)
         file = path.rpartition("/")[2]
@@ -162,12 +162,12 @@ class ImageStore:
                 self.notice(_progress_text(name, written, size))
                 before = written
 
-    def hold(self, path: str, holder: str) -> Found | None:
+    def hold(self, path: str, holder: str) -> Listing | None:
         """Write down that the job in the folder ``holder`` needs the image ``path``; return it where it is there."""
         answer = self._call("hold", [self.images, path.rpartition("/")[2], holder])
         return answers.in_folder(path, answer) if answer.get("info") else None
 
-    def _pull_to_store(self, image: Image, reference: Reference, runtime: RuntimeName, login: Login | None) -> Found:
+    def _pull_to_store(self, image: Image, reference: Reference, runtime: RuntimeName, login: Login | None) -> Listing:
         """Let podman or docker pull into its own store, which keeps locks and checks digests itself."""
         check_source(runtime, reference)
         name = str(reference).removeprefix("docker://")
@@ -177,7 +177,7 @@ class ImageStore:
             answer = self._call("pull_store", [runtime, name, loopback, str(self.stall)], stdin=secret)
         return answers.pulled_to_store(name, answer)
 
-    def check(self, image: Image, runtime: RuntimeName, keys: Sequence[str] = ()) -> Found:
+    def check(self, image: Image, runtime: RuntimeName, keys: Sequence[str] = ()) -> Listing:
         """Return the image on the target once it is found to be what the Plan says.
 
         Its hash, its architecture, its labels and, where PEM ``keys`` are given, its signature are looked at.
@@ -191,7 +191,7 @@ class ImageStore:
         answer = self._call("check", [path, registry.get(runtime).check_tool, *keys])
         return answers.checked(image, path, answer, len(keys))
 
-    def _check_in_store(self, image: Image, runtime: RuntimeName) -> Found:
+    def _check_in_store(self, image: Image, runtime: RuntimeName) -> Listing:
         name = argument(image, runtime, self.images)
         answer = self._call("check_store", [runtime, name])
         return answers.checked_in_store(image, name, answer)
@@ -256,7 +256,7 @@ def read_keys(paths: Sequence[str]) -> list[str]:
     return keys
 
 
-def realise(transport: Transport, plan: Plan, directory: str, *, limit: float | None = None) -> Found | None:
+def realise(transport: Transport, plan: Plan, directory: str, *, limit: float | None = None) -> Listing | None:
     """See to it that the Plan's image is on the target and as it should be, for the job in ``directory``.
 
     Return None where the runtime is native. InputError or TargetError is raised before anything is submitted.
@@ -267,16 +267,16 @@ def realise(transport: Transport, plan: Plan, directory: str, *, limit: float | 
     keys = read_keys(plan.target.image_keys)
     workspace = directory.rpartition("/")[0].rpartition("/")[0]
     store = ImageStore.of(transport, plan.target, workspace, limit=limit)
-    found: Found | None = None
+    result: Listing | None = None
     scheme = pin(chosen.image).scheme
     if scheme not in ("file", "build"):
-        found = store.pull(chosen.image, chosen.runtime, holder=directory)
+        result = store.pull(chosen.image, chosen.runtime, holder=directory)
     elif scheme == "build" and registry.get(chosen.runtime).suffix is not None:
         store.hold(argument(chosen.image, chosen.runtime, store.images), directory)
     checked = store.check(chosen.image, chosen.runtime, keys)
-    if found is None:
+    if result is None:
         return checked
-    return Found(**{**vars(checked), "pulled": found.pulled, "seconds": found.seconds})
+    return Listing(**{**vars(checked), "pulled": result.pulled, "seconds": result.seconds})
 
 
 def _progress_text(name: str, written: int, size: int) -> str:
@@ -286,4 +286,4 @@ def _progress_text(name: str, written: int, size: int) -> str:
     return f"image {name}: downloaded, and {megabytes} unpacked so far"
 
 
-__all__ = ["Collected", "Found", "ImageStore", "Resolved", "read_keys", "realise"]
+__all__ = ["Collected", "ImageStore", "Listing", "Resolved", "read_keys", "realise"]

@@ -41,7 +41,7 @@ def _download(entry: ImageEntry, requirements: Path, folder: Path, more: list[st
         sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
         "--require-hashes", "--requirement", str(requirements), "--dest", str(folder), "--find-links", str(folder),
         "--python-version", ".".join(entry.python.split(".")[:2]), "--implementation", "cp",
-        *(word for platform in _platforms(entry) for word in ("--platform", platform)), *more,
+        *(option for platform in _platforms(entry) for option in ("--platform", platform)), *more,
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

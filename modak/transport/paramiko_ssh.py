@@ -132,7 +132,7 @@ class ParamikoTransport:
     def _connect(self) -> None:
         path: Any = None
         hops = route(self._destination, self._user, self._port, self._config)
-        for hop in [*hops[:-1], self._told(hops[-1])]:
+        for hop in [*hops[:-1], self._message(hops[-1])]:
             try:
                 client = _connect_to(hop, path)
             except Exception as error:
@@ -143,7 +143,7 @@ class ParamikoTransport:
             self._clients.append(client)
             path = client
 
-    def _told(self, hop: Hop) -> Hop:
+    def _message(self, hop: Hop) -> Hop:
         """Return the last hop with the key and the known hosts that were given."""
         if self._private_key is not None:
             if not self._private_key.is_file():
@@ -249,24 +249,24 @@ def _exchange(channel: "paramiko.Channel", stdin: bytes | None, timeout: float |
 def _sentence(name: str, error: BaseException, hop: Hop | None = None) -> str:
     import paramiko
 
-    place = f"{name} ({hop.user}@{hop.host} port {hop.port})" if hop else name
+    destination = f"{name} ({hop.user}@{hop.host} port {hop.port})" if hop else name
     match error:
         case paramiko.BadHostKeyException():
             return (
-                f"{place} shows another host key than the one in known_hosts: "
+                f"{destination} shows another host key than the one in known_hosts: "
                 "make sure that it is the right machine before you replace the key"
             )
         case paramiko.PasswordRequiredException():
-            return f"the key for {place} has a passphrase: load it into an agent with ssh-add"
+            return f"the key for {destination} has a passphrase: load it into an agent with ssh-add"
         case paramiko.AuthenticationException():
-            return f"{place} accepts none of the keys offered: check user, IdentityFile and agent"
+            return f"{destination} accepts none of the keys offered: check user, IdentityFile and agent"
         case socket.gaierror():
-            return f"{place} cannot be reached: its name is not known"
+            return f"{destination} cannot be reached: its name is not known"
         case TimeoutError():
-            return f"{place} cannot be reached: no answer in time"
+            return f"{destination} cannot be reached: no answer in time"
         case paramiko.SSHException() if "not found in known_hosts" in str(error):
-            return f"the host key of {place} is not in known_hosts: log in once with ssh to check and accept it"
+            return f"the host key of {destination} is not in known_hosts: log in once with ssh to check and accept it"
         case OSError() if error.strerror:
-            return f"{place} cannot be reached: {error.strerror}"
+            return f"{destination} cannot be reached: {error.strerror}"
         case _:
-            return f"{place} cannot be reached: {str(error) or type(error).__name__}"
+            return f"{destination} cannot be reached: {str(error) or type(error).__name__}"

@@ -54,13 +54,13 @@ class Rsync:
 
         False when rsync is not usable with this target, and nothing has happened; TargetError when the copy failed.
         """
-        return self._run([f"--partial-dir={PARTIAL}"], str(local.absolute()), self._place(remote))
+        return self._run([f"--partial-dir={PARTIAL}"], str(local.absolute()), self._location(remote))
 
     def fetch(self, remote: str, local: Path) -> bool:
         """Copy one file from the target; what ``local`` holds already need not travel. Ends as ``put`` does."""
-        return self._run([], self._place(remote), str(local.absolute()))
+        return self._run([], self._location(remote), str(local.absolute()))
 
-    def _place(self, path: str) -> str:
+    def _location(self, path: str) -> str:
         return f"[{self.shell.host}]:{path}" if ":" in self.shell.host else f"{self.shell.host}:{path}"
 
     def _run(self, options: Sequence[str], source: str, destination: str) -> bool:

@@ -23,7 +23,7 @@ from modak.transport.base import Completed, check_paths
 from modak.transport.local import decode
 from modak.transport.rsync import RemoteShell
 from modak.transport.ssh_config import route
-from modak.transport.ssh_connection import ERRORS, FAILED, SharedConnection, as_words, options_for, private_folder
+from modak.transport.ssh_connection import ERRORS, FAILED, SharedConnection, as_options, options_for, private_folder
 from modak.transport.ssh_errors import connection_error
 
 if TYPE_CHECKING:
@@ -169,20 +169,20 @@ class SshTransport:
             if path is not None and not path.is_file():
                 raise InputError(f"the {what} {path} for {self._destination} is not a file")
         hops = route(self._destination, self._user, self._port, self._config)
-        words = [program, *(["-F", str(self._config)] if self._config else [])]
+        arguments = [program, *(["-F", str(self._config)] if self._config else [])]
         folder = private_folder()
         options = options_for(
             hops,
-            words,
+            arguments,
             folder / ERRORS,
             interactive=self._interactive,
             private_key=self._private_key,
             known_hosts=self._known_hosts,
         )
-        words += as_words(options)
+        arguments += as_options(options)
         if self._user or self._port or hops[-1].alias != self._destination:
-            words += ["-l", hops[-1].user, "-p", str(hops[-1].port)]
-        return SharedConnection(words, hops, folder, interactive=self._interactive)
+            arguments += ["-l", hops[-1].user, "-p", str(hops[-1].port)]
+        return SharedConnection(arguments, hops, folder, interactive=self._interactive)
 
     def _check(self, shared: "SharedConnection", code: int, err: bytes) -> None:
         """Raise TargetError where it was ssh that failed, and not the command that ended with the same code."""

@@ -62,15 +62,15 @@ def route(destination: str, user: str | None = None, port: int | None = None, co
 def _resolve(destination: str, user: str | None, port: int | None, config: Path | None) -> Hop:
     name, given_user, given_port = split(destination)
     options = _options(name, user or given_user, str(port or given_port or ""), config)
-    one = {key: values[0] for key, values in options.items()}
-    host = one.get("hostname", name)
-    number = _number(one.get("port", "22"), f"the port of {destination}")
-    login = one.get("user") or getpass.getuser()
-    timeout = one.get("connecttimeout", "none")
-    jump, command = (None if one.get(key, "none") == "none" else one[key] for key in ("proxyjump", "proxycommand"))
+    first = {key: values[0] for key, values in options.items()}
+    host = first.get("hostname", name)
+    number = _number(first.get("port", "22"), f"the port of {destination}")
+    login = first.get("user") or getpass.getuser()
+    timeout = first.get("connecttimeout", "none")
+    jump, command = (None if first.get(key, "none") == "none" else first[key] for key in ("proxyjump", "proxycommand"))
     files = [
-        *one.get("userknownhostsfile", _USER_FILES).split(),
-        *one.get("globalknownhostsfile", _GLOBAL_FILES).split(),
+        *first.get("userknownhostsfile", _USER_FILES).split(),
+        *first.get("globalknownhostsfile", _GLOBAL_FILES).split(),
     ]
     tokens = {"%%": "%", "%h": host, "%n": name, "%p": str(number), "%r": login}
     return Hop(
@@ -78,18 +78,18 @@ def _resolve(destination: str, user: str | None, port: int | None, config: Path 
         host=host,
         port=number,
         user=login,
-        key_name=one.get("hostkeyalias", host),
+        key_name=first.get("hostkeyalias", host),
         timeout=_CONNECT_TIMEOUT if timeout == "none" else _number(timeout, f"ConnectTimeout of {destination}"),
         keys=[key for key in map(_expand, options.get("identityfile", [])) if Path(key).is_file()],
-        only_these_keys=one.get("identitiesonly", "no") == "yes",
+        only_these_keys=first.get("identitiesonly", "no") == "yes",
         known_hosts=[Path(_expand(file)) for file in files if file != "none"],
         jumps=jump.split(",") if jump else [],
         proxy_command=re.sub("%[%hnpr]", lambda token: tokens[token[0]], command) if command else None,
-        checked=one.get("stricthostkeychecking", "ask") in ("yes", "true", "ask"),
-        strict=one.get("stricthostkeychecking", "ask") in ("yes", "true"),
-        alive=_number(one.get("serveraliveinterval", "0"), f"ServerAliveInterval of {destination}"),
+        checked=first.get("stricthostkeychecking", "ask") in ("yes", "true", "ask"),
+        strict=first.get("stricthostkeychecking", "ask") in ("yes", "true"),
+        alive=_number(first.get("serveraliveinterval", "0"), f"ServerAliveInterval of {destination}"),
         has_timeout=timeout != "none",
-        session_options=_session_options(one),
+        session_options=_session_options(first),
     )
 
 
@@ -151,14 +151,14 @@ def _options_by_paramiko(name: str, user: str | None, port: str, config: Path | 
     given = "".join(f"{key} {value}\n" for key, value in (("User", user), ("Port", port)) if value)
     try:
         text = path.read_text() if config or path.is_file() else ""
-        found = paramiko.SSHConfig.from_text(f"Host *\n{given}{text}").lookup(name)
+        matches = paramiko.SSHConfig.from_text(f"Host *\n{given}{text}").lookup(name)
     except OSError as error:
         raise InputError(f"the SSH configuration {path} cannot be read: {error.strerror}") from None
     except paramiko.ConfigParseError as error:
         raise InputError(f"the SSH configuration {path} is not valid: {error}") from None
     if re.search(r"(?im)^\s*include\b", text):
         raise InputError(f"the SSH configuration {path} uses Include, which needs the program ssh on this machine")
-    return {key: list(value) if isinstance(value, list) else [value] for key, value in found.items()}
+    return {key: list(value) if isinstance(value, list) else [value] for key, value in matches.items()}
 
 
 def _expand(path: str) -> str:

@@ -49,7 +49,7 @@ class SharedConnection:
     background keeps the standard error of that session open (bugzilla.mindrot.org 1988, fixed in OpenSSH 8.5).
     """
 
-    def __init__(self, words: Sequence[str], hops: Sequence[Hop], folder: Path, *, interactive: bool) -> None:
+    def __init__(self, arguments: Sequence[str], hops: Sequence[Hop], folder: Path, *, interactive: bool) -> None:
         """Connect with the ssh command ``words``; TargetError or InputError tells why that is not possible.
 
         ``folder`` is private, and removed at the end.
@@ -63,11 +63,11 @@ class SharedConnection:
         control = ["-o", f"ControlPath={as_option(self._socket)}"]
         # A session that does not find the connection must not make one of its own, and ask again: its proxy fails.
         # -T: no terminal, which would mix both outputs, whatever RequestTTY says.
-        session = ["-T", *control, *as_words({"ControlMaster": "no", "ProxyCommand": f"exit {FAILED}"})]
-        session += as_words(hop.session_options)
-        self.options = [words[0], *session, *words[1:]]  # of two values the first counts
+        session = ["-T", *control, *as_options({"ControlMaster": "no", "ProxyCommand": f"exit {FAILED}"})]
+        session += as_options(hop.session_options)
+        self.options = [arguments[0], *session, *arguments[1:]]  # of two values the first counts
         self._end = weakref.finalize(self, _end_connection, self.options, self.host, self._folder, os.getpid())
-        start = [*words, *control, *as_words({"ControlMaster": "yes", "ControlPersist": str(PERSIST)})]
+        start = [*arguments, *control, *as_options({"ControlMaster": "yes", "ControlPersist": str(PERSIST)})]
         start += ["-T", "-N", "-f", "--", self.host]
         limit = None if interactive else _LOGIN_LIMIT + sum(hop.timeout for hop in hops)
         try:
@@ -186,15 +186,15 @@ def _proxy(hops: Sequence[Hop], program: Sequence[str], errors: Path, *, interac
         options = _login_options(hop, interactive=interactive)
         if command:
             options["ProxyCommand"] = command
-        words = [*program, "-l", hop.user, "-p", str(hop.port), *as_words(options)]
+        arguments = [*program, "-l", hop.user, "-p", str(hop.port), *as_options(options)]
         # ssh expands %h and %p of this command alone; those further in are for the ssh that runs them.
-        command = f"{join(words).replace('%', '%%')} -W '[%h]:%p' -- {quote(hop.alias)}"
+        command = f"{join(arguments).replace('%', '%%')} -W '[%h]:%p' -- {quote(hop.alias)}"
     return join(["/bin/sh", "-c", f"exec {command} 2>>{quote(str(errors))}"])  # the user's shell may be csh
 
 
-def as_words(options: Mapping[str, str]) -> list[str]:
+def as_options(options: Mapping[str, str]) -> list[str]:
     """Return options as words of ssh's command line."""
-    return [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+    return [option for name, value in options.items() for option in ("-o", f"{name}={value}")]
 
 
 def as_option(path: Path) -> str:

@@ -129,8 +129,8 @@ class ActionModule(JobAction):
     def _absent(self, plan: Plan) -> dict[str, Any]:
         if not self._task.check_mode:
             return {"changed": self._jobs.absent(plan), "job": None}
-        found = visible("".join(f"{thing}\n" for thing in self._jobs.doomed(plan)))
-        return {"changed": bool(found), "job": None, "diff": {"before": found, "after": ""}}
+        doomed = visible("".join(f"{thing}\n" for thing in self._jobs.doomed(plan)))
+        return {"changed": bool(doomed), "job": None, "diff": {"before": doomed, "after": ""}}
 
     def _preview(self, plan: Plan, template: str | None, *, restarted: bool, retry: bool | None) -> dict[str, Any]:
         preview: Preview = self._jobs.preview(plan, template, again=restarted, retry=retry)

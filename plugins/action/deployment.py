@@ -15,18 +15,18 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.search import locator
 from ansible_collections.modak.deploy.plugins.plugin_utils.variables import (
     SECTIONS,
     check_extra_variables,
-    check_one_source,
+    check_single_source,
     document_files,
 )
 
 try:
-    from modak.documents import parse_deployment, parse_options, parse_place, plain, read_description
+    from modak.documents import parse_deployment, parse_destination, parse_options, plain, read_description
     from modak.errors import InputError
     from modak.model.deployment import Deployment, Place
 except ImportError:
     pass  # ModakAction says so before anything here is used
 
-PLACE = ("target", "job")
+DESTINATION = ("target", "job")
 """What is read where an image is brought and nothing is run."""
 DEFAULTS = {"target": {"name": "localhost"}}
 """What the role sets where its user says nothing."""
@@ -55,26 +55,26 @@ class ActionModule(ModakAction):
             options = parse_options(variables)
         given = sections.get("other_targets") or []
         described = [sections.get("target") or {"name": "localhost"}, *given]
-        hosts = [_known(target, task_vars) for target in described]
+        hosts = [_inventory_host(target, task_vars) for target in described]
         targets = [deployment.target, *getattr(deployment, "other_targets", [])]
-        places = [
-            {"target": told, "host": host or LOCAL, "host_vars": {} if known else host_vars(target)}
-            for told, (host, known), target in zip(described, hosts, targets, strict=True)
+        entries = [
+            {"target": section, "host": host or LOCAL, "host_vars": {} if in_inventory else host_vars(target)}
+            for section, (host, in_inventory), target in zip(described, hosts, targets, strict=True)
         ]
         return {
             "changed": False,
             "deployment": deployment.model_dump(mode="json"),
             "sections": sections,
             "options": options.model_dump(mode="json"),
-            **places[0],
-            "targets": places,
+            **entries[0],
+            "targets": entries,
         }
 
     def _from_documents(
         self, arguments: dict[str, Any], variables: Mapping[str, Any], task_vars: dict[str, Any]
     ) -> tuple[dict[str, Any], Deployment, Any]:
         """Read the documents as data: Ansible never renders anything in them as a template."""
-        check_one_source(name for name in SECTIONS if arguments[name] and arguments[name] != DEFAULTS.get(name))
+        check_single_source(name for name in SECTIONS if arguments[name] and arguments[name] != DEFAULTS.get(name))
         files = document_files(arguments["documents"])
         description = read_description(*files)
         sections = {name: description.data[name] for name in SECTIONS if name in description.data}
@@ -89,14 +89,14 @@ class ActionModule(ModakAction):
         self, arguments: dict[str, Any], task_vars: dict[str, Any]
     ) -> tuple[dict[str, Any], Deployment | Place]:
         image = arguments["image"] is not None
-        read = PLACE if image else SECTIONS
+        read = DESTINATION if image else SECTIONS
         sections = {name: plain(arguments[name]) for name in read if arguments[name] is not None}
         if not sections.get("application") and not image:
             raise InputError(_no_application(arguments["variables"]))
         if not sections.get("other_targets"):
             sections.pop("other_targets", None)
         _complete_all(sections, task_vars)
-        parse: Callable[..., Deployment | Place] = parse_place if image else parse_deployment
+        parse: Callable[..., Deployment | Place] = parse_destination if image else parse_deployment
         if image:
             sections = {name: value for name, value in sections.items() if value}  # the role's own default is {}
         return sections, parse(sections, origin="the variables", locate=locator(SECTIONS))
@@ -111,11 +111,11 @@ def _complete_all(sections: dict[str, Any], task_vars: dict[str, Any]) -> None:
 
 
 def _completed(target: Any, task_vars: dict[str, Any]) -> Any:
-    host, known = _known(target, task_vars)
-    return {**_site(str(host), task_vars), **target} if known else target
+    host, in_inventory = _inventory_host(target, task_vars)
+    return {**_site(str(host), task_vars), **target} if in_inventory else target
 
 
-def _known(target: Any, task_vars: dict[str, Any]) -> tuple[str | None, bool]:
+def _inventory_host(target: Any, task_vars: dict[str, Any]) -> tuple[str | None, bool]:
     """Return the target's host where it names one, and whether the inventory has it."""
     host = target.get("host") if isinstance(target, dict) else None  # what is wrong is told when it is parsed
     return host, isinstance(host, str) and host in task_vars.get("groups", {}).get("all", [])

@@ -73,8 +73,8 @@ class ActionModule(JobAction):
     def _images(self, plan: Plan | None, arguments: dict[str, Any], task_vars: dict[str, Any]) -> Images:
         target, job = _where(plan, arguments, task_vars)
         transport, jobs = self.transport(task_vars), self.jobs(task_vars)
-        places = [*(plan.request.catalogue if plan else []), *arguments["catalogue"]]
-        catalogue = catalogue_for(places, search_folders(arguments["search_paths"], task_vars))
+        locations = [*(plan.request.catalogue if plan else []), *arguments["catalogue"]]
+        catalogue = catalogue_for(locations, search_folders(arguments["search_paths"], task_vars))
         return Images(
             ImageStore(transport, locate(transport, target), notice=self.reporter.notice),
             jobs,
@@ -100,16 +100,16 @@ class ActionModule(JobAction):
         return {"changed": there, "image": None, "diff": _diff(image.reference if there else "", "")}
 
     def _present(self, images: Images, image: Image, wish: Wish) -> dict[str, Any]:
-        told = {"reference": image.reference, "digest": image.digest}
+        reported = {"reference": image.reference, "digest": image.digest}
         if self._task.check_mode:
             missing = not images.look(image, wish.runtime)
-            return {"changed": missing, "image": told, "diff": _diff("", image.reference if missing else "")}
-        found = asdict(images.present(image, wish))
-        changed = found.pop("pulled")
-        found.pop("seconds")
+            return {"changed": missing, "image": reported, "diff": _diff("", image.reference if missing else "")}
+        result = asdict(images.present(image, wish))
+        changed = result.pop("pulled")
+        result.pop("seconds")
         return {
             "changed": changed,
-            "image": {**told, **found},
+            "image": {**reported, **result},
             "diff": _diff("", image.reference if changed else ""),
         }
 

@@ -91,8 +91,8 @@ class ActionModule(ModakAction):
         if arguments["show"] and not self._task.no_log:
             show(render(plan))
         changed = False
-        is_known = arguments["part"] and kept is not None and plan.questions() < kept.plan.questions()
-        if results and not is_known:
+        is_covered = arguments["part"] and kept is not None and plan.questions() < kept.plan.questions()
+        if results and not is_covered:
             before = None if kept is None else kept.plan
             changed = plan != before if self._task.check_mode else keep_plan(plan, results)
         return _returned(plan, changed=changed)

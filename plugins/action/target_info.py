@@ -27,16 +27,16 @@ class ActionModule(ModakAction):
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         name = str(task_vars.get("inventory_hostname", "the target"))
         said = plain(arguments["target"])
-        told = None if said is None else check(Target, said, origin="the argument target")
+        described = None if said is None else check(Target, said, origin="the argument target")
         local = str(self._connection.transport).rpartition(".")[2] == "local"
         python = task_vars.get("ansible_playbook_python") if local else None
-        script = probe_script(told, default_python=python)
-        facts = parse_probe(ask(AnsibleTransport(self, name), script, name), told)
-        address = told or Target(name="found", host=None if local else name)
-        found = target_of(facts, address, told.name if told else None)
+        script = probe_script(described, default_python=python)
+        facts = parse_probe(ask(AnsibleTransport(self, name), script, name), described)
+        address = described or Target(name="found", host=None if local else name)
+        reported = target_of(facts, address, described.name if described else None)
         return {
             "changed": False,
             "facts": facts.model_dump(mode="json"),
-            "target": section(found),
-            "differences": [] if told is None else differences(told, facts),
+            "target": section(reported),
+            "differences": [] if described is None else differences(described, facts),
         }

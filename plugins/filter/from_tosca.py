@@ -91,15 +91,15 @@ def from_tosca(node: Mapping[str, Any]) -> dict[str, Any]:
         raise AnsibleFilterError(
             "The Python package modak is not installed for the Python that runs Ansible: pip install modak"
         )
-    told = plain(node)
+    inputs = plain(node)
     try:
-        if "tosca_application" not in told:
-            return image_documents(told["tosca_target"], told.get("tosca_job"))
-        if told.get("tosca_sodalite"):
-            job = {**told["tosca_sodalite"], "tosca_name": told["tosca_name"]}
-            return sections(job, told["tosca_manager"], told.get("tosca_found") or "")
+        if "tosca_application" not in inputs:
+            return image_documents(inputs["tosca_target"], inputs.get("tosca_job"))
+        if inputs.get("tosca_sodalite"):
+            job = {**inputs["tosca_sodalite"], "tosca_name": inputs["tosca_name"]}
+            return sections(job, inputs["tosca_manager"], inputs.get("tosca_found") or "")
         return documents(
-            told["tosca_application"], told["tosca_target"], told.get("tosca_request"), told.get("tosca_job")
+            inputs["tosca_application"], inputs["tosca_target"], inputs.get("tosca_request"), inputs.get("tosca_job")
         )
     except ModakError as error:
         raise AnsibleFilterError(visible(str(error))) from error

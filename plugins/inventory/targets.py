@@ -92,8 +92,8 @@ class InventoryModule(BaseInventoryPlugin):
     def _add(self, target: Target, file: str) -> None:
         name = target.host or LOCAL
         site = target.model_dump(mode="json", exclude_defaults=True, exclude=set(REACHING))
-        known = self.inventory.get_host(name)
-        if known is not None and known.get_vars().get("modak_site", site) != site:
+        names = self.inventory.get_host(name)
+        if names is not None and names.get_vars().get("modak_site", site) != site:
             raise AnsibleParserError(f"{file}: the host {name} is another target in a file before: describe it once")
         group = self.get_option("group")
         for parent in (group, f"{group}_{target.type}"):

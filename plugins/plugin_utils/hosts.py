@@ -25,16 +25,16 @@ def host_vars(target: Target) -> dict[str, Any]:
     """Return the connection variables for a host that the inventory does not have."""
     if target.host is None:
         return {"ansible_connection": "local"}
-    found: dict[str, Any] = {"ansible_connection": "ssh", "ansible_host": target.host}
+    matches: dict[str, Any] = {"ansible_connection": "ssh", "ansible_host": target.host}
     if target.user is not None:
-        found["ansible_user"] = target.user
+        matches["ansible_user"] = target.user
     if target.port is not None:
-        found["ansible_port"] = target.port
+        matches["ansible_port"] = target.port
     if target.private_key is not None:
-        found["ansible_ssh_private_key_file"] = _path(target.private_key)
+        matches["ansible_ssh_private_key_file"] = _path(target.private_key)
     if target.known_hosts is not None:
-        found["ansible_ssh_common_args"] = join(["-o", f"UserKnownHostsFile={_path(target.known_hosts)}"])
-    return found
+        matches["ansible_ssh_common_args"] = join(["-o", f"UserKnownHostsFile={_path(target.known_hosts)}"])
+    return matches
 
 
 def _path(text: str) -> str:

@@ -32,9 +32,9 @@ class JobAction(ModakAction):
 
     def jobs(self, task_vars: dict[str, Any], *, outage: float | None = None) -> Jobs:
         """Return the jobs of the task's host; ``outage`` is how many seconds it may be silent while a job runs."""
-        patience = Patience() if outage is None else replace(Patience(), outage=outage)
+        timeouts = Patience() if outage is None else replace(Patience(), outage=outage)
         self.reporter = DisplayReporter(self._name(task_vars))
-        return Jobs(self.transport(task_vars), patience=patience, reporter=self.reporter)
+        return Jobs(self.transport(task_vars), patience=timeouts, reporter=self.reporter)
 
     def _name(self, task_vars: dict[str, Any]) -> str:
         return str(task_vars.get("inventory_hostname", "the target"))

@@ -35,9 +35,9 @@ def check_extra_variables(loader: DataLoader, names: Collection[str]) -> None:
 
     An extra variable of another name may belong to the user's inventory, so that it passes.
     """
-    known = [*SECTIONS, DOCUMENTS, *options()]
+    valid_names = [*SECTIONS, DOCUMENTS, *options()]
     for name in load_extra_vars(loader):
-        if name in names and name not in known and (near := close_match(name, known, cutoff=0.8, prefix=6)):
+        if name in names and name not in valid_names and (near := close_match(name, valid_names, cutoff=0.8, prefix=6)):
             raise InputError(f"the extra variable '{name}' is unknown", hint=f"did you mean '{near}'?")
 
 
@@ -55,7 +55,7 @@ def document_files(value: Any) -> list[Path]:
     return [Path(file.removeprefix("@")).expanduser() for file in files]
 
 
-def check_one_source(given: Iterable[str]) -> None:
+def check_single_source(given: Iterable[str]) -> None:
     """Raise InputError where a section comes as a variable although documents are named: one would hide the other."""
     if names := sorted(given):
         raise InputError(
