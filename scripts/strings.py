@@ -131,7 +131,7 @@ def old_names(file: Path) -> Counter[str]:
             bound.append(node.id)
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             bound.append(node.attr)
-    return Counter(name for name in bound if name not in PERMITTED and OLD & set(_parts_of(name)))
+    return Counter(name for name in bound if name.lstrip("_") not in PERMITTED and OLD & set(_parts_of(name)))
 
 
 def _parts_of(name: str) -> list[str]:
