@@ -40,8 +40,9 @@ def wrap(
     ``directory`` is the job's folder and ``images`` the image folder, both absolute on the target; ``image`` is what
     the runtime is given where it is not the file that the image folder keeps, ``passed`` are more variables that go
     inside, and ``work`` is the working directory where it is not ``work`` in the job's folder. ``starter`` returns the
-    words that start ``argv`` inside, for the job's folder as it is seen there. What the job script exports for the
-    Plan, the scheduler and MPI passes in by name; everything else of the host stays outside.
+    words that start ``argv`` inside, for the job's folder as it is seen there; they are left out in an image without a
+    shell. What the job script exports for the Plan, the scheduler and MPI passes in by name; everything else of the
+    host stays outside.
     The preloaded libraries are the image's, so the job script must not set LD_PRELOAD for a container.
     """
     chosen = plan.chosen
@@ -61,9 +62,10 @@ def wrap(
     for path in binds:
         _check_bind(path, chosen.runtime)
     runtime = registry.get(chosen.runtime)
-    command = [*runtime.command(plan, image, binds, work), *starter(runtime.folder_inside(directory))]
-    checks = [str(len(argv)), accelerator(plan)]
-    return [*_enter(runtime.variables, names), *checks, *command, *argv]
+    start = starter(runtime.folder_inside(directory))
+    counts = [str(len(argv)), str(len(start))]
+    command = runtime.command(plan, image, binds, work)
+    return [*_enter(runtime.variables, names), *counts, accelerator(plan), *command, *start, *argv]
 
 
 def environment_pattern(names: set[str]) -> str:

@@ -32,8 +32,8 @@ def run_of(plan: Plan) -> list[str]:
     assert line[4] == HOW.get(plan.chosen.runtime, "unset")
     assert line[-len(ARGV) :] == ARGV
     accelerator = plan.chosen.image.accelerator if plan.chosen.image else None
-    assert line[6:8] == [str(len(ARGV)), accelerator or ""]
-    return line[8 : -len(ARGV)]
+    assert line[6:9] == [str(len(ARGV)), "0", accelerator or ""]
+    return line[9 : -len(ARGV)]
 
 
 def test_native_runs_the_command_as_it_is(make_plan: Callable[..., Plan]) -> None:
@@ -151,7 +151,7 @@ def test_a_container_without_image_or_digest_is_refused(make_plan: Callable[...,
 def enter(how: str, names: set[str], environment: dict[str, str], *command: str) -> str:
     script = files("modak.containers").joinpath("data/enter.sh").read_text()
     return subprocess.run(
-        ["/bin/sh", "-c", script, "modak-enter", how, environment_pattern(names), "0", "", *command],
+        ["/bin/sh", "-c", script, "modak-enter", how, environment_pattern(names), "0", "0", "", *command],
         env={"PATH": os.environ["PATH"], **environment},
         capture_output=True,
         text=True,
@@ -214,7 +214,7 @@ def test_what_a_node_lacks_is_one_sentence_before_anything_starts(tmp_path: Path
     def entered(gpus: str, *command: str) -> tuple[int, str]:
         script = files("modak.containers").joinpath("data/enter.sh").read_text()
         done = subprocess.run(
-            ["/bin/sh", "-c", script, "modak-enter", "APPTAINERENV_", "^A$", "2", gpus, *command],
+            ["/bin/sh", "-c", script, "modak-enter", "APPTAINERENV_", "^A$", "2", "0", gpus, *command],
             env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=False,
         )  # fmt: skip
         return done.returncode, done.stdout + done.stderr
@@ -243,7 +243,7 @@ def test_the_launcher_starts_the_program_inside(
     starter = partial(launching.starter, plan)
     line = wrap(plan, ARGV, directory="/jobs/one", images="/images", starter=starter)
     words = line[-len(ARGV) - 6 : -len(ARGV)]
-    assert line[6] == str(len(ARGV))  # the program itself is looked for in the image
+    assert line[6:8] == [str(len(ARGV)), "6"]  # the program itself is looked for in the image
     assert words == [
         "sh",
         "-c",
@@ -256,3 +256,28 @@ def test_the_launcher_starts_the_program_inside(
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": "/own"}
     done = subprocess.run(shown, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [f"{words[4]}:/own", words[5], "a b"]
+
+
+@pytest.mark.parametrize(("program", "rank"), [("echo", "0"), ("/bin/echo", "0"), ("echo", "3")])
+def test_an_image_without_a_shell_runs_its_program_without_the_launcher(
+    program: str, rank: str, tmp_path: Path
+) -> None:
+    runtime = tmp_path / "runtime"
+    runtime.write_text(
+        """#!/bin/sh
+        while [ "$1" != image ]; do shift; done
+        shift
+        [ "$1" != sh ] || { echo 'executable file "sh" not found in $PATH' >&2; exit 127; }
+        exec "$@"
+        """
+    )
+    runtime.chmod(0o755)
+    script = files("modak.containers").joinpath("data/enter.sh").read_text()
+    starter = ["sh", "-c", 'exec "$@"', "modak-launch"]
+    done = subprocess.run(
+        ["/bin/sh", "-c", script, "modak-enter", "APPTAINERENV_", "^A$", "3", "4", "", str(runtime), "image",
+         *starter, program, "a  b", "image"],
+        env={"PATH": os.environ["PATH"], "PMI_RANK": rank}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "a  b image\n"
+    assert done.stderr == "modak: the launcher is not used: the image has no shell\n"
