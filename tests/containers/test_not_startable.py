@@ -1,6 +1,8 @@
 """Jobs whose image lacks the program, or whose node lacks what the container is to see: one sentence, and its code."""
 
+import subprocess
 from datetime import UTC, datetime
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -77,3 +79,39 @@ def test_why_a_container_does_not_start_is_one_sentence(
     else:
         assert "bookworm" in log
     jobs.absent(plan)
+
+
+@pytest.mark.parametrize(
+    ("how", "runtime"), [("APPTAINERENV_", ["apptainer", "exec"]), ("--env", ["podman", "run", "--rm", "--rootfs"])]
+)
+def test_a_program_of_an_image_without_a_shell_runs_without_the_launcher(
+    parts: Containers, how: str, runtime: list[str], tmp_path: Path
+) -> None:
+    image = parts.folder("no shell")
+    for folder in ("dev", "proc", "sys", "tmp", "etc", "root", "home", "var/tmp"):
+        (image / folder).mkdir(parents=True)
+    source = tmp_path / "show.c"
+    source.write_text("#include <stdio.h>\nint main(int n, char **v) { while (*++v) puts(*v); return 0; }\n")
+    subprocess.run(["gcc", "-static", "-o", str(image / "show"), str(source)], check=True)
+    parts.own(image)
+    script = files("modak.containers").joinpath("data/enter.sh").read_text()
+    starter = ["sh", "-c", 'exec "$@"', "modak-launch"]
+    shown = parts.run(
+        "sh",
+        "-c",
+        script,
+        "modak-enter",
+        how,
+        "^A$",
+        "3",
+        "4",
+        "",
+        *runtime,
+        str(image),
+        *starter,
+        "/show",
+        "a  b",
+        "c",
+    )
+    assert "modak: the launcher is not used: the image has no shell\n" in shown
+    assert shown.endswith("a  b\nc\n")
