@@ -11,7 +11,7 @@ import yaml
 from jobplans import plan, with_launch
 from modak.jobs.control import Jobs
 from modak.jobs.settings import Patience
-from modak.jobs.tuning import BYTES, FILES, lines, parse_tuning, progress
+from modak.jobs.tuning import BYTES, FILES, LINES, lines, parse_tuning, progress
 from modak.model.job import JobResult, Tuning
 from modak.model.plan import Launch
 from modak.terminal import visible
@@ -114,6 +114,11 @@ def test_much_is_bounded_and_said(carried_out: Callable[..., JobResult]) -> None
     assert result.tuning is not None
     assert result.tuning.processes == 71
     assert result.tuning.incomplete[-1] == f"{71 - FILES} of 71 records were not read"
+
+
+def test_lines_beyond_the_limit_are_counted_and_not_read() -> None:
+    tuning = parse_tuning(["{}\n" * (LINES + 7)], 1)
+    assert tuning.incomplete == ["5007 entries of the launcher's records cannot be read"]
 
 
 @pytest.mark.parametrize("case", ODD, ids=lambda case: case["line"][:60])
