@@ -14,9 +14,11 @@ from modak.discovery import parse_probe
 from modak.discovery.asking import ask, script_for
 from modak.documents import find_sources
 from modak.errors import InfeasibleError, InputError, OptionError
+from modak.jobrequest import job_request
 from modak.jobs.job import specification
 from modak.kept import Kept
 from modak.model.deployment import Deployment
+from modak.model.jobrequest import JobRequest
 from modak.model.plan import Elsewhere, Plan, Source, Unplanned
 from modak.model.target import Target
 from modak.optimiser import choose_target, keep, make_plan
@@ -131,16 +133,16 @@ def _planned(
         measurements=available_measurements(),
         model=model_folder(),
     )
-    check_options(plan)
+    check_options(job_request(plan))
     return plan
 
 
-def check_options(plan: Plan) -> None:
-    """Raise OptionError for an option of the job that the Plan's scheduler does not support."""
-    scheduler = registry.get(plan.scheduler)
-    job = specification(plan, f"/runs/{plan.name}")
+def check_options(request: JobRequest) -> None:
+    """Raise OptionError for an option of a job that its scheduler does not support."""
+    scheduler = registry.get(request.scheduler)
+    job = specification(request, f"/runs/{request.name}")
     scheduler.directives(job)
-    scheduler.launch(job, plan.chosen.argv)
+    scheduler.launch(job, request.argv)
 
 
 def _libraries(catalogue: Catalogue) -> set[str]:

@@ -1,97 +1,42 @@
 """The Plan: the one contract between the optimiser and everything that acts on its decision."""
 
-import hashlib
 import json
 from typing import Any, Literal
 
 from pydantic import Field
 
 from modak.model.application import Application
-from modak.model.base import (
-    Line,
-    Model,
-    Name,
-    NonNegative,
-    Positive,
-    RuntimeName,
-    SchedulerName,
-    Sha256,
-    Text,
-    VariableName,
-)
-from modak.model.image import Architecture, Digest, ImageAccelerator, MpiFamily
+from modak.model.base import Line, Model, Name, Positive, RuntimeName, SchedulerName, Sha256, Text, VariableName
+from modak.model.execution import Image, Launch, RankStart, Resources, Source
 from modak.model.request import JobOptions, Request
 from modak.model.target import Facts, Target
+from modak.util.digest import sha256_of
+
+__all__ = [
+    "TIMED",
+    "Basis",
+    "Candidate",
+    "Elsewhere",
+    "Gain",
+    "Image",
+    "Launch",
+    "Plan",
+    "Prediction",
+    "RankStart",
+    "Ranked",
+    "Rejected",
+    "Resources",
+    "Source",
+    "Unplanned",
+    "Versions",
+    "sha256_of",
+]
 
 Basis = Literal["measurement", "trial", "model", "rule", "none"]
 """What a prediction rests on, best first: whole runs, units that were tried while a job ran, the time model, a ratio
 from elsewhere; ``none`` means that no time can be told."""
 TIMED: frozenset[Basis] = frozenset({"measurement", "trial", "model"})
 """Those whose seconds are meant as such."""
-
-
-class Source(Model):
-    """One file of the user's that travels to the target."""
-
-    path: Line
-    """Where it lies below the job's working directory."""
-    sha256: Sha256
-    size: NonNegative
-    executable: bool = False
-
-
-class Image(Model):
-    """A container image, pinned."""
-
-    reference: Line
-    """``docker://``, ``oras://``, ``library://``, a file's path, or ``build://`` and a catalogue entry's name."""
-    digest: Digest | None = None
-    """Of the manifest, of the file, or of the definition and its inputs for ``build://``."""
-    entry: Name | None = None
-    """The catalogue's name for it."""
-    architecture: Architecture = "amd64"
-    accelerator: ImageAccelerator | None = None
-    """Whose GPUs its software uses; the runtime then shows it the node's."""
-    labels: dict[str, Text] = {}
-    """Labels that it must carry to be run."""
-
-
-class Resources(Model):
-    """What is reserved, and therefore launched: ranks x threads on nodes."""
-
-    nodes: Positive = 1
-    ranks: Positive = 1
-    ranks_per_node: Positive = 1
-    threads: Positive | None = None
-    """Cores per rank; the scheduler's default when absent."""
-    gpus: NonNegative = 0
-    """GPUs per node."""
-
-
-class RankStart(Model):
-    """How several ranks are started so that their MPI library brings them together."""
-
-    family: MpiFamily | None = None
-    """The library, as far as it is known before the job's start: there it is looked up in the program itself."""
-    required: bool = False
-    """Ranks that their launcher does not bring together fail, even where the program does not show its library."""
-    types: dict[Literal["mpich", "openmpi"], Name] = {}
-    """What ``srun --mpi`` is given for either kind of library; empty where ``target.mpi_type`` says it."""
-
-
-class Launch(Model):
-    """What works inside the application's Python interpreter; see docs/launch.md."""
-
-    levers: list[Name] = []
-    """The chosen candidate's levers that are switched on there, from the start."""
-    trials: Literal["none", "live"] = "none"
-    """``live``: the candidates are tried while the program runs."""
-    numerics: Literal["exact", "relaxed"] = "exact"
-    """Whether levers that change results may be tried."""
-    candidates: list[Name] = []
-    """Levers to try, in their order."""
-    units: Positive | None = None
-    """Units of work in the whole program, as far as the workload tells what the launcher counts."""
 
 
 class Candidate(Model):
@@ -242,9 +187,7 @@ class Plan(Model):
             "name": self.name,
             "scheduler": self.scheduler,
             "application": self.application.model_dump(mode="json"),
-            "target": self.target.model_dump(
-                mode="json", exclude={"polling", "node", "partitions", "private_key", "known_hosts"}
-            ),
+            "target": self.target.identity(),
             "job": self.job.model_dump(mode="json", exclude={"retry"}),
             "sources": [s.model_dump(mode="json") for s in self.sources],
             # How ranks are started follows from the rest and from what the target has installed; of the launcher the
@@ -269,9 +212,3 @@ class Plan(Model):
     def to_json(self) -> str:
         """Return the canonical JSON text of the Plan."""
         return json.dumps(self.model_dump(mode="json", by_alias=True), indent=2, sort_keys=True) + "\n"
-
-
-def sha256_of(value: Any) -> str:
-    """Return the SHA-256 of a JSON value in its canonical form."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -8,6 +8,7 @@ import pytest
 from containers import FAST, Containers, UserTransport
 from modak.documents import find_sources, parse_deployment
 from modak.images.store import ImageStore
+from modak.jobrequest import job_request
 from modak.jobs.control import Jobs
 from modak.jobs.settings import Patience
 from modak.model.plan import Image
@@ -66,8 +67,8 @@ def test_why_a_container_does_not_start_is_one_sentence(
         shown = plan.chosen.image.model_copy(update={"accelerator": gpus})
         plan = plan.model_copy(update={"chosen": plan.chosen.model_copy(update={"image": shown})})
     jobs = Jobs(transport, patience=Patience(settle=2.0))
-    jobs.absent(plan)
-    present = jobs.present(plan, find_sources(plan.application, [tmp_path]))
+    jobs.absent(job_request(plan))
+    present = jobs.present(job_request(plan), find_sources(plan.application, [tmp_path]))
     (result,) = jobs.wait([present], timeout=300)
     brought = jobs.fetch_results(present.job, result, tmp_path / "results")
     log = (Path(brought.result.results) / "output.log").read_text()
@@ -76,4 +77,4 @@ def test_why_a_container_does_not_start_is_one_sentence(
         assert f"and the application was not started (exit code {code}; the log names it)" in result.reason
     else:
         assert "bookworm" in log
-    jobs.absent(plan)
+    jobs.absent(job_request(plan))
