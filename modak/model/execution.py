@@ -66,5 +66,7 @@ class Launch(Model):
     """Whether levers that change results may be tried."""
     candidates: list[Name] = []
     """Levers to try, in their order."""
+    relaxed: list[Name] = []
+    """Those of them that change results beyond the order of additions."""
     units: Positive | None = None
     """Units of work in the whole program, as far as the workload tells what the launcher counts."""

@@ -1,9 +1,10 @@
 """The Plan: the one contract between the optimiser and everything that acts on its decision."""
 
 import json
+import re
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from modak.model.application import Application
 from modak.model.base import Line, Model, Name, Positive, RuntimeName, SchedulerName, Sha256, Text, VariableName
@@ -14,6 +15,7 @@ from modak.util.digest import sha256_of
 
 __all__ = [
     "TIMED",
+    "VERSION",
     "Basis",
     "Candidate",
     "Elsewhere",
@@ -30,8 +32,11 @@ __all__ = [
     "Unplanned",
     "Versions",
     "sha256_of",
+    "version_of",
 ]
 
+VERSION = 2
+"""Of the schema that this modak reads and writes."""
 Basis = Literal["measurement", "trial", "model", "rule", "none"]
 """What a prediction rests on, best first: whole runs, units that were tried while a job ran, the time model, a ratio
 from elsewhere; ``none`` means that no time can be told."""
@@ -144,10 +149,17 @@ class Versions(Model):
     model: Sha256 | None = None
 
 
+def version_of(data: Any) -> int | None:
+    """Return the version of the Plan that ``data`` was read from; None where it does not say."""
+    schema = data.get("schema") if isinstance(data, dict) else None
+    match = re.fullmatch(r"modak\.plan/(\d{1,9})", schema, re.ASCII) if isinstance(schema, str) else None
+    return int(match[1]) if match else None
+
+
 class Plan(Model):
     """A decision with everything needed to understand, repeat and carry it out."""
 
-    schema_: Literal["modak.plan/1"] = Field(default="modak.plan/1", alias="schema")
+    schema_: Literal["modak.plan/2"] = Field(default="modak.plan/2", alias="schema")
     created: str
     """UTC, ISO 8601; the only field that differs between two runs on the same input."""
     name: Name
@@ -177,6 +189,33 @@ class Plan(Model):
     secrets: dict[VariableName, Sha256] = {}
     """Keyed hash of each value of the application's ``secret_environment``: another value makes another job."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _version(cls, data: Any) -> Any:
+        version = version_of(data)
+        if version is not None and version != VERSION:
+            hint = "plan again" if version < VERSION else "upgrade modak, or plan again"
+            raise ValueError(
+                f"version {version} of the Plan is not supported by this modak, which reads version {VERSION}; {hint}"
+            )
+        return data
+
+    @model_validator(mode="after")
+    def _launch_follows_from_the_rest(self) -> "Plan":
+        """The launcher's part of the chosen candidate is no part of the fingerprint, so that it must follow from it."""
+        launch = self.chosen.launch
+        if launch is None:
+            return self
+        if strange := sorted(set(launch.levers) - set(self.chosen.levers)):
+            raise ValueError(f"chosen.launch.levers: '{strange[0]}' is not one of chosen.levers; plan again")
+        if self.request.numerics == "exact" and (launch.numerics != "exact" or launch.relaxed):
+            raise ValueError("chosen.launch.numerics: 'relaxed' is not permitted by request.numerics; plan again")
+        if unknown := sorted(set(launch.relaxed) - set(launch.candidates)):
+            raise ValueError(f"chosen.launch.relaxed: '{unknown[0]}' is not one of the candidates; plan again")
+        if forbidden := sorted({*launch.levers, *launch.candidates} & set(self.request.forbid_levers)):
+            raise ValueError(f"chosen.launch: the lever '{forbidden[0]}' is forbidden by the request; plan again")
+        return self
+
     def questions(self) -> frozenset[str]:
         """Return the hashes of what was asked of all targets."""
         return frozenset([self.inputs, *(other.inputs for other in self.other_targets)])
@@ -201,8 +240,8 @@ class Plan(Model):
             what["secrets"] = dict(self.secrets)
         # Trials of exact levers leave the results as they are: that job is the same with and without them.
         launch = self.chosen.launch
-        if launch is not None and launch.trials != "none" and launch.numerics == "relaxed":
-            what["trials"] = "relaxed"
+        if launch is not None and launch.trials != "none" and launch.relaxed:
+            what["trials"] = sorted(launch.relaxed)
         return sha256_of(what)
 
     def tag(self) -> str:

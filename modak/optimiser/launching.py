@@ -39,6 +39,7 @@ def launch_of(deployment: Deployment, enumerator: Enumerator, levers: LeverSet, 
         trials="live" if candidates else "none",
         numerics=request.numerics,
         candidates=candidates,
+        relaxed=[name for name in candidates if catalogue.levers[name].numerics == "relaxed"],
         units=workload.units if workload.unit in _COUNTED and workload.units > 1 else None,
     )
 

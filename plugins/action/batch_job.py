@@ -24,9 +24,10 @@ try:
     from modak.jobs.logs import explanation
     from modak.model.job import JobResult
     from modak.model.plan import Plan
+    from modak.optimiser.changes import with_secrets
     from modak.performance.places import store_in_use
     from modak.performance.recording import add_results, check_recordable, has_trials
-    from modak.secret_values import checked_values, environment_file, with_secrets
+    from modak.secret_values import checked_values, environment_file, hashes_of
     from modak.terminal import visible
 except ImportError:
     pass  # ModakAction says so before anything here is used
@@ -75,7 +76,7 @@ class ActionModule(JobAction):
     def _completed(self, value: Any) -> Plan:
         plan = plan_of(value)
         if plan.application.secret_environment and not plan.secrets:  # it was made by the command modak
-            plan = with_secrets(plan, self._secrets)
+            plan = with_secrets(plan, hashes_of(plan, self._secrets))
         return plan
 
     def _several(

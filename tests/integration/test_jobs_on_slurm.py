@@ -198,9 +198,7 @@ def test_job_that_can_never_start_is_cancelled_before_it_is_run_again(
 ) -> None:
     parent = shell("exit 4")
     first, _ = carry_out(jobs, parent)
-    never = shell("true", job={"dependency": [f"afterok:{first.job.id}"]}).model_copy(
-        update={"name": f"{parent.name}-x"}
-    )
+    never = on_slurm("true", f"{parent.name}-x", job={"dependency": [f"afterok:{first.job.id}"]})
     present, result = carry_out(jobs, never)
     assert result.state == "dependency_never_satisfied"
     again, result = carry_out(jobs, never)

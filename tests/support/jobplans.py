@@ -45,7 +45,7 @@ def plan(
     """Return a Plan that runs ``argv``."""
     return Plan.model_validate(
         {
-            "schema": "modak.plan/1",
+            "schema": "modak.plan/2",
             "created": "2026-01-01T00:00:00Z",
             "name": name,
             "scheduler": scheduler,

@@ -66,7 +66,7 @@ def make(
     where = Target(name="here", type="machine" if scheduler == "process" else scheduler, **(target or {}))
     shape = Resources(**(resources or {}))
     plan = Plan(
-        schema="modak.plan/1",
+        schema="modak.plan/2",
         created="2026-01-01T00:00:00Z",
         name=options.name or "digits",
         scheduler=scheduler,

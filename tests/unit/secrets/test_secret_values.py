@@ -15,7 +15,8 @@ from modak.jobs.control import Jobs
 from modak.jobs.settings import Patience
 from modak.model.application import Application
 from modak.model.plan import Image, Plan
-from modak.secret_values import Reader, checked_values, environment_file, with_secrets
+from modak.optimiser.changes import with_secrets
+from modak.secret_values import Reader, checked_values, environment_file, hashes_of
 from modak.transport.local import LocalTransport
 
 FILES = {
@@ -92,7 +93,8 @@ def test_variables_are_known_to_ansible_only() -> None:
 
 def deployed(tmp_path: Path, line: str, **more: Any) -> Plan:
     secrets = {"TOKEN": {"file": str(private(tmp_path / "token", NASTY + "\n"))}}
-    return with_secrets(plan(["sh", "-c", line], tmp_path / "space", secret_environment=secrets, **more), Reader())
+    asked = plan(["sh", "-c", line], tmp_path / "space", secret_environment=secrets, **more)
+    return with_secrets(asked, hashes_of(asked, Reader()))
 
 
 def test_another_value_makes_another_job(tmp_path: Path) -> None:
@@ -100,7 +102,7 @@ def test_another_value_makes_another_job(tmp_path: Path) -> None:
     assert NASTY not in first.to_json()
     assert first.fingerprint() == deployed(tmp_path, "true").fingerprint()
     private(tmp_path / "token", "changed")
-    second = with_secrets(first, Reader())
+    second = with_secrets(first, hashes_of(first, Reader()))
     assert second.fingerprint() != first.fingerprint()
     with pytest.raises(InputError, match="TOKEN: the value has changed since the plan was made; make the plan again"):
         checked_values(first, Reader())
