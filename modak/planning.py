@@ -144,7 +144,7 @@ def check_options(request: JobRequest) -> None:
 def _libraries(catalogue: Catalogue) -> set[str]:
     """Return the sonames that any lever asks for: no other one can matter to a decision."""
     levers = catalogue.levers.values()
-    return {name for lever in levers for name in (lever.preload, lever.when.library) if name is not None}
+    return {name for lever in levers for name in (*lever.run.preload, lever.when.library) if name is not None}
 
 
 def with_image(plan: Plan, transport: Transport, *, search: Sequence[Path]) -> Plan:

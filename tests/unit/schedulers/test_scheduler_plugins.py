@@ -14,7 +14,7 @@ import plugins
 from modak.discovery import describe, parse_probe, probe_script, target_of
 from modak.documents import parse_deployment
 from modak.errors import InputError, OptionError
-from modak.extensions import RUNTIMES, SCHEDULERS
+from modak.extensions import LEVER_EFFECTS, RUNTIMES, SCHEDULERS
 from modak.inventory import load_targets
 from modak.jobrequest import job_request
 from modak.jobs.control import Jobs
@@ -177,7 +177,7 @@ def test_a_name_that_cannot_be_registered(
 
 def test_the_builtin_ones_are_registered_as_in_the_table() -> None:
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
-    for extensions in (SCHEDULERS, RUNTIMES):
+    for extensions in (SCHEDULERS, RUNTIMES, LEVER_EFFECTS):
         if extensions.group in project["entry-points"]:
             assert project["entry-points"][extensions.group] == extensions.builtin
     for name in SCHEDULERS.builtin:
