@@ -50,7 +50,7 @@ class _Process:
 
 def read_tuning(transport: Transport, job: Job) -> Tuning | None:
     """Return what the launcher wrote; None for a job without it."""
-    if job.plan.chosen.launch is None:
+    if job.request.launch is None:
         return None
     answer = call(transport, "launched", [job.spec.directory, str(FILES), str(BYTES)])
     texts = [text for name, text in answer.parts if name == "record"][:FILES]

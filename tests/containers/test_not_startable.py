@@ -10,6 +10,7 @@ import pytest
 from containers import FAST, Containers, UserTransport
 from modak.documents import find_sources, parse_deployment
 from modak.images.store import ImageStore
+from modak.jobrequest import job_request
 from modak.jobs.control import Jobs
 from modak.jobs.settings import Patience
 from modak.model.plan import Image
@@ -68,8 +69,8 @@ def test_why_a_container_does_not_start_is_one_sentence(
         shown = plan.chosen.image.model_copy(update={"accelerator": gpus})
         plan = plan.model_copy(update={"chosen": plan.chosen.model_copy(update={"image": shown})})
     jobs = Jobs(transport, patience=Patience(settle=2.0))
-    jobs.absent(plan)
-    present = jobs.present(plan, find_sources(plan.application, [tmp_path]))
+    jobs.absent(job_request(plan))
+    present = jobs.present(job_request(plan), find_sources(plan.application, [tmp_path]))
     (result,) = jobs.wait([present], timeout=300)
     brought = jobs.fetch_results(present.job, result, tmp_path / "results")
     log = (Path(brought.result.results) / "output.log").read_text()
@@ -78,7 +79,7 @@ def test_why_a_container_does_not_start_is_one_sentence(
         assert f"and the application was not started (exit code {code}; the log names it)" in result.reason
     else:
         assert "bookworm" in log
-    jobs.absent(plan)
+    jobs.absent(job_request(plan))
 
 
 @pytest.mark.parametrize(
@@ -97,21 +98,8 @@ def test_a_program_of_an_image_without_a_shell_runs_without_the_launcher(
     script = files("modak.containers").joinpath("data/enter.sh").read_text()
     starter = ["sh", "-c", 'exec "$@"', "modak-launch"]
     shown = parts.run(
-        "sh",
-        "-c",
-        script,
-        "modak-enter",
-        how,
-        "^A$",
-        "3",
-        "4",
-        "",
-        *runtime,
-        str(image),
-        *starter,
-        "/show",
-        "a  b",
-        "c",
-    )
+        "sh", "-c", script, "modak-enter", how, "^A$", "3", "4", "",
+        *runtime, str(image), *starter, "/show", "a  b", "c",
+    )  # fmt: skip
     assert "modak: the launcher is not used: the image has no shell\n" in shown
     assert shown.endswith("a  b\nc\n")

@@ -11,6 +11,7 @@ import pytest
 
 from modak.containers.run import environment_pattern, wrap
 from modak.errors import InputError
+from modak.jobrequest import job_request
 from modak.jobs import launching
 from modak.model.plan import Launch, Plan
 
@@ -26,7 +27,7 @@ def image(accelerator: str | None = None) -> dict[str, object]:
 
 def run_of(plan: Plan) -> list[str]:
     """Return the runtime's own command, checking what stands before it."""
-    line = wrap(plan, ARGV, directory="/jobs/one", images="/images")
+    line = wrap(job_request(plan), ARGV, directory="/jobs/one", images="/images")
     assert line[:2] == ["sh", "-c"]
     assert line[3] == "modak-enter"
     assert line[4] == HOW.get(plan.chosen.runtime, "unset")
@@ -38,7 +39,7 @@ def run_of(plan: Plan) -> list[str]:
 
 def test_native_runs_the_command_as_it_is(make_plan: Callable[..., Plan]) -> None:
     plan = make_plan({"runtime": "native", "image": None})
-    assert wrap(plan, ARGV, directory="/jobs/one", images="/images") == ARGV
+    assert wrap(job_request(plan), ARGV, directory="/jobs/one", images="/images") == ARGV
 
 
 def test_apptainer(make_plan: Callable[..., Plan]) -> None:
@@ -131,14 +132,21 @@ def test_charliecloud(make_plan: Callable[..., Plan]) -> None:
     ],
 )
 def test_another_working_directory_is_shown_too(make_plan: Callable[..., Plan], runtime: str, words: set[str]) -> None:
-    line = wrap(make_plan({"runtime": runtime}), ARGV, directory="/jobs/one", images="/images", work="/local/x")
+    line = wrap(
+        job_request(make_plan({"runtime": runtime})), ARGV, directory="/jobs/one", images="/images", work="/local/x"
+    )
     assert words <= set(line)
 
 
 @pytest.mark.parametrize("path", ["/a,b", "/a:b", "/a/../b", "relative", "/a\nb"])
 def test_paths_that_a_runtime_would_split_are_refused(make_plan: Callable[..., Plan], path: str) -> None:
     with pytest.raises(InputError, match="cannot be shown to a container"):
-        wrap(make_plan({}, {"binds": [path]} if "\n" not in path else {}), ARGV, directory=path, images="/images")
+        wrap(
+            job_request(make_plan({}, {"binds": [path]} if "\n" not in path else {})),
+            ARGV,
+            directory=path,
+            images="/images",
+        )
 
 
 def test_a_container_without_image_or_digest_is_refused(make_plan: Callable[..., Plan]) -> None:
@@ -240,8 +248,8 @@ def test_the_launcher_starts_the_program_inside(
     runtime: str, inside: str, make_plan: Callable[..., Plan], tmp_path: Path
 ) -> None:
     plan = make_plan({"runtime": runtime, "launch": Launch(trials="live")})
-    starter = partial(launching.starter, plan)
-    line = wrap(plan, ARGV, directory="/jobs/one", images="/images", starter=starter)
+    starter = partial(launching.starter, job_request(plan))
+    line = wrap(job_request(plan), ARGV, directory="/jobs/one", images="/images", starter=starter)
     words = line[-len(ARGV) - 6 : -len(ARGV)]
     assert line[6:8] == [str(len(ARGV)), "6"]  # the program itself is looked for in the image
     assert words == [
