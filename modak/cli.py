@@ -1,6 +1,7 @@
 """The command modak. Each command imports what it needs when it runs, so that the short ones are quick."""
 
 import gc
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -39,6 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if arguments is None else arguments)
     # Imports make objects that stay: to look through them again and again takes 5 to 10 % of a Plan's processor time.
     gc.set_threshold(200_000)
+    # What is to be undone at the end, such as a shared connection, is undone where a supervisor ends modak, too.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with protected_output():
         try:
             _mount(words)

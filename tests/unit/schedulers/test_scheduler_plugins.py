@@ -13,7 +13,7 @@ import yaml
 import plugins
 from modak.discovery import describe, parse_probe, probe_script, target_of
 from modak.documents import parse_deployment
-from modak.errors import InputError, OptionError
+from modak.errors import InputError, OptionError, TargetError
 from modak.extensions import LEVER_EFFECTS, RUNTIMES, SCHEDULERS
 from modak.inventory import load_targets
 from modak.jobrequest import job_request
@@ -65,6 +65,13 @@ def test_it_is_discovered(queue: Path) -> None:
     assert (facts.scheduler, facts.scheduler_version) == ("shellqueue", "1.0")
     assert [(p.name, p.maximum_wall_time) for p in facts.partitions] == [("main", 86400)]
     assert "type: shellqueue" in describe(target_of(facts, Target(name="discovered"), None))
+
+
+def test_one_that_fails_at_an_answer_is_named(queue: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = LocalTransport().run(probe_script(None), timeout=60).stdout
+    monkeypatch.setattr(type(registry.get("shellqueue")), "recognise", lambda self, parts: int("x"))
+    with pytest.raises(TargetError, match="scheduler 'shellqueue' cannot read what its commands answered: ValueError"):
+        parse_probe(printed, None)
 
 
 @pytest.mark.parametrize(("command", "state", "code"), [("echo $SQ_JOB >id", "completed", 0), ("exit 3", "failed", 3)])
