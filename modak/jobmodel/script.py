@@ -9,7 +9,7 @@ from modak.errors import InputError
 from modak.jobmodel.imagebuild import FOLDER, BuiltImage
 from modak.jobmodel.model import Build
 from modak.jobrequest import job_request
-from modak.jobs.script import environment_words, fill, optional_word, portable, word
+from modak.jobs.script import fill, optional_argument, portable, quoted_argument, quoted_environment
 from modak.model.plan import Plan, Resources, sha256_of
 from modak.model.reference import Reference, parse
 from modak.model.request import JobOptions
@@ -56,13 +56,13 @@ def job_script(plan: Plan, passed: Sequence[str], built: BuiltImage | None = Non
         **_common(plan, spec, scheduler),
         "directives": _directives(spec, scheduler, passed),
         "notes": notes,
-        "output": word(spec.output),
-        "error": None if spec.error is None else word(spec.error),
+        "output": quoted_argument(spec.output),
+        "error": None if spec.error is None else quoted_argument(spec.error),
         "task_variable": scheduler.task_variable if options.array else "",
-        "environment": environment_words(job_request(plan), spec, scheduler),
-        "preload": [word(name) for name in plan.chosen.preload if plan.chosen.runtime == "native"],
-        "pre_execution": optional_word(options.pre_execution),
-        "post_execution": optional_word(options.post_execution),
+        "environment": quoted_environment(job_request(plan), spec, scheduler),
+        "preload": [quoted_argument(name) for name in plan.chosen.preload if plan.chosen.runtime == "native"],
+        "pre_execution": optional_argument(options.pre_execution),
+        "post_execution": optional_argument(options.post_execution),
         "prepare": scheduler.prepare(spec),
         "launch": _launch(plan, spec, scheduler, plan.chosen.argv, built, passed),
         "limit": "" if scheduler.keeps_time or not options.wall_time else f"timeout -k {GRACE} {options.wall_time} ",
@@ -98,11 +98,11 @@ def _command(build: Build) -> str:
 def _image_values(built: BuiltImage) -> dict[str, object]:
     return {
         "entry": built.entry,
-        "folder": word(built.folder) if built.folder else f'"$modak_work"/{FOLDER}',
+        "folder": quoted_argument(built.folder) if built.folder else f'"$modak_work"/{FOLDER}',
         "folders": sorted({path.rpartition("/")[0] for path in built.texts} - {""}),
         "texts": built.texts,
         "mark": built.mark,
-        "words": " ".join(map(word, built.words)),
+        "words": " ".join(map(quoted_argument, built.words)),
     }
 
 
@@ -144,11 +144,11 @@ def _source_values(build: Build) -> tuple[dict[str, object], list[str]]:
     values: dict[str, object] = {
         "git": git,
         "single": single,
-        "folder": word(folder),
-        "url": word(url),
-        "revision": optional_word(revision),
-        "sha256": optional_word(sha256),
-        "protocols": word("=https" if url.startswith("https://") else "=http,https"),
+        "folder": quoted_argument(folder),
+        "url": quoted_argument(url),
+        "revision": optional_argument(revision),
+        "sha256": optional_argument(sha256),
+        "protocols": quoted_argument("=https" if url.startswith("https://") else "=http,https"),
         "unpack": "" if kind is None else _unpack(kind),
     }
     return values, ["sh", "-e", "-c", f'cd "$1"\n{_command(build)}', "build", "." if single else folder]
@@ -181,7 +181,7 @@ def _common(plan: Plan, spec: JobSpec, scheduler: Scheduler) -> dict[str, object
         "name": spec.name,
         "tag": spec.tag,
         "start": scheduler.submit_folder,
-        "modules": [word(name) for name in [*spec.target.modules, *spec.options.modules]],
+        "modules": [quoted_argument(name) for name in [*spec.target.modules, *spec.options.modules]],
     }
 
 

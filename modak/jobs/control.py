@@ -6,15 +6,15 @@ from itertools import groupby
 from pathlib import Path
 
 from modak.errors import JobError, ModakError, TargetError
-from modak.jobs import attempts, files, queue, staging, verdict
+from modak.jobs import attempts, files, queue, staging, status
 from modak.jobs.batch import Batch, Entry, Realise
 from modak.jobs.files import LocalSource
 from modak.jobs.job import PLAN, SCRIPT, SECRETS, Job, read_id, specification
 from modak.jobs.remote import ask
 from modak.jobs.results import Ended, FetchedResults, declared_outputs, fetch_all
 from modak.jobs.script import render
-from modak.jobs.settings import Notices, Patience, Reporter, Silent
-from modak.jobs.staging import Place
+from modak.jobs.settings import Notices, Reporter, Silent, Timeouts
+from modak.jobs.staging import JobFolder
 from modak.jobs.submission import Submission, Submitted, recorded
 from modak.jobs.watch import Watch
 from modak.model.job import ENDS, JobResult, JobState
@@ -43,12 +43,12 @@ class JobInput:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A job and its script; ``place`` is its folder as it was found."""
+    """A job and its script; ``job_folder`` is its folder as it was seen."""
 
     request: JobRequest
     spec: JobSpec
     script: str
-    place: Place
+    job_folder: JobFolder
 
 
 @dataclass(frozen=True)
@@ -85,13 +85,13 @@ class Jobs:
         self,
         transport: Transport,
         *,
-        patience: Patience | None = None,
+        timeouts: Timeouts | None = None,
         reporter: Reporter | None = None,
         scheduler: Scheduler | None = None,
     ) -> None:
         """``scheduler`` is asked instead of the one that each request names."""
         self._transport = transport
-        self._patience = patience or Patience()
+        self._timeouts = timeouts or Timeouts()
         self._reporter = reporter or Silent()
         self._scheduler = scheduler
 
@@ -103,11 +103,11 @@ class Jobs:
         for request in requests:
             declared_outputs(request)
         wanted = [(request, [PLAN, SCRIPT, *files.paths_of(request)]) for request in requests]
-        places = staging.look_all(self._transport, wanted)
+        job_folders = staging.look_all(self._transport, wanted)
         prepared = []
-        for request, place in zip(requests, places, strict=True):
-            spec = specification(request, place.directory)
-            prepared.append(Prepared(request, spec, render(spec, request, self._for(request), template), place))
+        for request, job_folder in zip(requests, job_folders, strict=True):
+            spec = specification(request, job_folder.directory)
+            prepared.append(Prepared(request, spec, render(spec, request, self._for(request), template), job_folder))
         return prepared
 
     def preview(
@@ -119,8 +119,8 @@ class Jobs:
         """
         scheduler = self._for(request)
         prepared = self.prepare(request, template)
-        known = recorded(scheduler, prepared.place)
-        job = None if known is None else self._job(prepared, known)
+        submitted = recorded(scheduler, prepared.job_folder)
+        job = None if submitted is None else self._job(prepared, submitted)
         ended = None if job is None or again else self._ended_badly(job, prepared, retry)
         if job is None or again or ended is not None:
             self._check(prepared)
@@ -172,13 +172,13 @@ class Jobs:
                     outcomes[number] = Present(job, prepared[number].script, made=False)
             except ModakError as error:
                 outcomes[number] = error
-        batch = Batch(self._transport, self._patience, self._reporter)
-        for number, known in zip(fresh, batch.submit(list(fresh.values())), strict=True):
-            if isinstance(known, ModakError):
-                outcomes[number] = known
+        batch = Batch(self._transport, self._timeouts, self._reporter)
+        for number, submitted in zip(fresh, batch.submit(list(fresh.values())), strict=True):
+            if isinstance(submitted, ModakError):
+                outcomes[number] = submitted
             else:
-                job, before = self._job(prepared[number], known), ends[number] if known.made else None
-                outcomes[number] = Present(job, prepared[number].script, known.made, before)
+                job, before = self._job(prepared[number], submitted), ends[number] if submitted.made else None
+                outcomes[number] = Present(job, prepared[number].script, submitted.made, before)
         return [outcomes[number] for number in range(len(inputs))]
 
     def wait(
@@ -186,7 +186,7 @@ class Jobs:
     ) -> list[JobResult]:
         """Return how the jobs of one scheduler ended, in their order; see ``Watch.wait``."""
         jobs = [item.job for item in present]
-        watch = Watch(self._transport, jobs, patience=self._patience, reporter=self._reporter, follow=follow)
+        watch = Watch(self._transport, jobs, timeouts=self._timeouts, reporter=self._reporter, follow=follow)
         return watch.wait(timeout=timeout, at_once=not all(item.made for item in present))
 
     def see(self, job: Job) -> JobResult:
@@ -197,14 +197,14 @@ class Jobs:
         """Return the jobs as they are now, in one round trip for each scheduler that has some."""
         results: dict[str, JobResult] = {}
         for group in _by_scheduler(jobs):
-            watch = Watch(self._transport, group, patience=self._patience, reporter=Silent())
+            watch = Watch(self._transport, group, timeouts=self._timeouts, reporter=Silent())
             watch.ask()
             results |= {job.spec.directory: result for job, result in zip(group, watch.results(), strict=True)}
         return [results[job.spec.directory] for job in jobs]
 
     def submitted(self, job: Job) -> JobResult:
         """Return a job of which nothing else is known yet than that it has been submitted, without a round trip."""
-        return Watch(self._transport, [job], patience=self._patience, reporter=Silent()).results()[0]
+        return Watch(self._transport, [job], timeouts=self._timeouts, reporter=Silent()).results()[0]
 
     def is_alive(self, job: Job) -> bool:
         """Return whether the scheduler has the job and it has not ended."""
@@ -220,15 +220,20 @@ class Jobs:
 
     def find_all(self, requests: Sequence[JobRequest]) -> list[Job | None]:
         """Return the jobs on the target, None for each that was never submitted, in one round trip."""
-        places = staging.look_all(self._transport, [(request, ()) for request in requests])
-        return [self._found(request, place) for request, place in zip(requests, places, strict=True)]
+        job_folders = staging.look_all(self._transport, [(request, ()) for request in requests])
+        return [self._job_in(request, job_folder) for request, job_folder in zip(requests, job_folders, strict=True)]
 
-    def _found(self, request: JobRequest, place: Place) -> Job | None:
-        known = recorded(self._for(request), place)
-        if known is None:
+    def _job_in(self, request: JobRequest, job_folder: JobFolder) -> Job | None:
+        submitted = recorded(self._for(request), job_folder)
+        if submitted is None:
             return None
         return Job(
-            known.id, specification(request, place.directory), request, self._for(request), known.time, known.attempt
+            submitted.id,
+            specification(request, job_folder.directory),
+            request,
+            self._for(request),
+            submitted.time,
+            submitted.attempt,
         )
 
     def fetch_results(self, job: Job, result: JobResult, results: Path) -> FetchedResults:
@@ -250,42 +255,42 @@ class Jobs:
         """Cancel the job, wait until it is gone, and remove its folder; return whether there was anything."""
         scheduler = self._for(request)
         while True:
-            place = self._certain(request, scheduler)
-            ids = _ids(scheduler, place)
+            job_folder = self._certain(request, scheduler)
+            ids = _ids(scheduler, job_folder)
             if alive := queue.alive(self._transport, scheduler, ids):
-                left, said = queue.cancel(self._transport, scheduler, alive, self._patience)
+                left, said = queue.cancel(self._transport, scheduler, alive, self._timeouts)
                 if left:
                     raise TargetError(f"job {left[0]} does not go away{f': {said}' if said else ''}: its folder stays")
-            if not place.exists or self._remove(place, request, known=bool(ids)):
-                return bool(alive) or place.exists
+            if not job_folder.exists or self._remove(job_folder, request, has_job=bool(ids)):
+                return bool(alive) or job_folder.exists
 
-    def _remove(self, place: Place, request: JobRequest, *, known: bool) -> bool:
-        wait = self._patience.lock
-        return staging.remove(self._transport, place.directory, request.tag, known=known, wait=wait)
+    def _remove(self, job_folder: JobFolder, request: JobRequest, *, has_job: bool) -> bool:
+        wait = self._timeouts.lock
+        return staging.remove(self._transport, job_folder.directory, request.tag, has_job=has_job, wait=wait)
 
     def doomed(self, request: JobRequest) -> list[str]:
         """Return what ``absent`` would cancel and remove, in words; nothing is changed."""
         scheduler = self._for(request)
-        place = staging.look(self._transport, request, ask=scheduler)
-        known = recorded(scheduler, place)
-        folder = f"the folder {place.directory}{f' of job {known.id}' if known else ''}"
-        alive = queue.alive(self._transport, scheduler, _ids(scheduler, place))
-        return [*(f"job {number}" for number in alive), *([folder] if place.exists else [])]
+        job_folder = staging.look(self._transport, request, ask=scheduler)
+        submitted = recorded(scheduler, job_folder)
+        folder = f"the folder {job_folder.directory}{f' of job {submitted.id}' if submitted else ''}"
+        alive = queue.alive(self._transport, scheduler, _ids(scheduler, job_folder))
+        return [*(f"job {number}" for number in alive), *([folder] if job_folder.exists else [])]
 
-    def _certain(self, request: JobRequest, scheduler: Scheduler) -> Place:
+    def _certain(self, request: JobRequest, scheduler: Scheduler) -> JobFolder:
         """Return the job's folder once an attempt without an answer is old enough to have shown in the queue.
 
         How old it is tells this machine's own clock, which does not jump, and not the target's.
         """
-        begun = self._patience.clock()
+        begun = self._timeouts.clock()
         while True:
-            place = staging.look(self._transport, request, ask=scheduler)
-            if place.records.intent is None or recorded(scheduler, place) or place.found:
-                return place
-            left = self._patience.settle - (self._patience.clock() - begun)
+            job_folder = staging.look(self._transport, request, ask=scheduler)
+            if job_folder.records.intent is None or recorded(scheduler, job_folder) or job_folder.tagged:
+                return job_folder
+            left = self._timeouts.settle - (self._timeouts.clock() - begun)
             if left <= 0:
-                return place
-            self._patience.sleep(left)
+                return job_folder
+            self._timeouts.sleep(left)
 
     def _ended_badly(self, job: Job, prepared: Prepared, retry: bool | None) -> JobResult | None:
         """Return how a job ended that is to be run again; None for one that goes on, has completed, or is to stay."""
@@ -299,14 +304,14 @@ class Jobs:
         for job, prepared in jobs:
             if job is None or not (prepared.request.options.retry if retry is None else retry):
                 continue
-            record = verdict.exit_of(job, prepared.place.records)
+            record = status.exit_of(job, prepared.job_folder.records)
             if record is None or record.state != "completed":
                 open_jobs[job.spec.directory] = (job, prepared)
         ends: dict[str, JobResult] = {}
         for group in _by_scheduler([job for job, _ in open_jobs.values()]):
-            watch = Watch(self._transport, group, patience=self._patience, reporter=Notices(self._reporter))
+            watch = Watch(self._transport, group, timeouts=self._timeouts, reporter=Notices(self._reporter))
             for job, result in zip(group, watch.settle(), strict=True):
-                records = open_jobs[job.spec.directory][1].place.records
+                records = open_jobs[job.spec.directory][1].job_folder.records
                 is_open = result.state == "lost" and records.begun  # it may have done its work: the user decides
                 if result.state in ENDS and result.state != "completed" and not is_open:
                     ends[job.spec.directory] = result
@@ -315,18 +320,18 @@ class Jobs:
     def _put_aside(self, prepared: Prepared, ended: JobResult, sources: Sequence[LocalSource]) -> None:
         """Put an attempt aside that has ended badly, once all that the next one needs is at hand."""
         files.source_uploads(prepared.request, sources)
-        scheduler, place = self._for(prepared.request), prepared.place
+        scheduler, job_folder = self._for(prepared.request), prepared.job_folder
         if ended.state in _QUEUED_FOR_EVER:
-            left, said = queue.cancel(self._transport, scheduler, [ended.id], self._patience)
+            left, said = queue.cancel(self._transport, scheduler, [ended.id], self._timeouts)
             if left:
                 raise TargetError(f"job {left[0]} does not go away{f': {said}' if said else ''}: its folder stays")
         # The scheduler may have answered with another job than the one that ran; see ``Watch``.
-        answered = read_id(scheduler, place.records.id_text) if place.records.id_text else None
+        answered = read_id(scheduler, job_folder.records.id_text) if job_folder.records.id_text else None
         numbers = dict.fromkeys([ended.id, *([answered] if answered else [])])
-        submission = Submission(self._transport, scheduler, prepared.spec, self._patience, self._reporter)
-        if submission.put_aside(place, list(numbers), files.paths_of(prepared.request)):
+        submission = Submission(self._transport, scheduler, prepared.spec, self._timeouts, self._reporter)
+        if submission.put_aside(job_folder, list(numbers), files.paths_of(prepared.request)):
             self._reporter.notice(
-                f"{verdict.sentence(ended)}; it is run again as attempt {ended.attempt + 1}, and what it left is in "
+                f"{status.sentence(ended)}; it is run again as attempt {ended.attempt + 1}, and what it left is in "
                 f"{ended.directory}/attempts/{ended.attempt}"
             )
 
@@ -344,11 +349,11 @@ class Jobs:
     def _entry(self, prepared: Prepared, item: JobInput) -> Entry:
         """Return a job that is to be submitted with what it needs; InputError where that is not at hand."""
         submission = Submission(
-            self._transport, self._for(prepared.request), prepared.spec, self._patience, self._reporter
+            self._transport, self._for(prepared.request), prepared.spec, self._timeouts, self._reporter
         )
-        records = prepared.place.records
+        records = prepared.job_folder.records
         if records.begun or (records.attempt and records.refused != records.attempt):
-            return Entry(submission, prepared.spec, prepared.place)  # A job may be running on these files.
+            return Entry(submission, prepared.spec, prepared.job_folder)  # A job may be running on these files.
         uploads = [
             files.script_upload(prepared.script),
             *files.document_uploads(prepared.request),
@@ -356,15 +361,26 @@ class Jobs:
             *files.secret_uploads(prepared.request, item.secrets),
         ]
         return Entry(
-            submission, prepared.spec, prepared.place, files.changed(uploads, prepared.place.there), item.realise
+            submission,
+            prepared.spec,
+            prepared.job_folder,
+            files.changed(uploads, prepared.job_folder.there),
+            item.realise,
         )
 
     def _recorded(self, prepared: Prepared) -> Job | None:
-        known = recorded(self._for(prepared.request), prepared.place)
-        return None if known is None else self._job(prepared, known)
+        submitted = recorded(self._for(prepared.request), prepared.job_folder)
+        return None if submitted is None else self._job(prepared, submitted)
 
-    def _job(self, prepared: Prepared, known: Submitted) -> Job:
-        return Job(known.id, prepared.spec, prepared.request, self._for(prepared.request), known.time, known.attempt)
+    def _job(self, prepared: Prepared, submitted: Submitted) -> Job:
+        return Job(
+            submitted.id,
+            prepared.spec,
+            prepared.request,
+            self._for(prepared.request),
+            submitted.time,
+            submitted.attempt,
+        )
 
     def _for(self, request: JobRequest) -> Scheduler:
         return self._scheduler or registry.get(request.scheduler)
@@ -377,7 +393,7 @@ def _by_scheduler(jobs: Sequence[Job]) -> Iterator[list[Job]]:
         yield list(group)
 
 
-def _ids(scheduler: Scheduler, place: Place) -> list[str]:
+def _ids(scheduler: Scheduler, job_folder: JobFolder) -> list[str]:
     """Return the jobs that the folder or the scheduler tells of."""
-    known = recorded(scheduler, place)
-    return list(dict.fromkeys([*([known.id] if known else []), *(place.found or [])]))
+    submitted = recorded(scheduler, job_folder)
+    return list(dict.fromkeys([*([submitted.id] if submitted else []), *(job_folder.tagged or [])]))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from modak.jobs.job import ERROR, OUTPUT, WORK
-from modak.jobs.verdict import sentence
+from modak.jobs.status import sentence
 from modak.model.job import JobResult
 from modak.model.jobrequest import JobRequest
 from modak.terminal import visible

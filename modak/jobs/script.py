@@ -57,9 +57,9 @@ def render(spec: JobSpec, request: JobRequest, scheduler: Scheduler, template: s
         "name": spec.name,
         "tag": spec.tag,
         "directives": scheduler.directives(spec),
-        "directory": word(spec.directory),
-        "output": word(spec.output),
-        "error": None if spec.error is None else word(spec.error),
+        "directory": quoted_argument(spec.directory),
+        "output": quoted_argument(spec.output),
+        "error": None if spec.error is None else quoted_argument(spec.error),
         "id_variable": (spec.options.array and scheduler.array_variable) or scheduler.id_variable,
         "end_signals": scheduler.end_signals,
         "task_variable": scheduler.task_variable if spec.options.array else "",
@@ -69,13 +69,13 @@ def render(spec: JobSpec, request: JobRequest, scheduler: Scheduler, template: s
         "grace": GRACE,
         "submit_environment": scheduler.reads_environment(spec),
         "own_shell": spec.own_shell,
-        "environment": environment_words(request, spec, scheduler),
+        "environment": quoted_environment(request, spec, scheduler),
         "secrets": bool(request.secret_environment),
-        "modules": [word(name) for name in [*spec.target.modules, *spec.options.modules]],
+        "modules": [quoted_argument(name) for name in [*spec.target.modules, *spec.options.modules]],
         # In a container they are the image's own.
-        "preload": [word(name) for name in request.preload if request.runtime == "native"],
-        "pre_execution": optional_word(spec.options.pre_execution),
-        "post_execution": optional_word(spec.options.post_execution),
+        "preload": [quoted_argument(name) for name in request.preload if request.runtime == "native"],
+        "pre_execution": optional_argument(spec.options.pre_execution),
+        "post_execution": optional_argument(spec.options.post_execution),
         "prepare": "\n".join(filter(None, [scheduler.prepare(spec), ranks.prepare(request)])),
         "launch": _launch(request, spec, scheduler),
         **_scratch(request, spec),
@@ -107,12 +107,12 @@ def merged_environment(request: JobRequest, spec: JobSpec) -> Mapping[str, str]:
     return merged
 
 
-def environment_words(request: JobRequest, spec: JobSpec, scheduler: Scheduler) -> list[tuple[str, str]]:
+def quoted_environment(request: JobRequest, spec: JobSpec, scheduler: Scheduler) -> list[tuple[str, str]]:
     """Return the application's environment as names and quoted words, by name."""
-    words = {name: word(value) for name, value in merged_environment(request, spec).items()}
+    quoted = {name: quoted_argument(value) for name, value in merged_environment(request, spec).items()}
     if scheduler.default_threads is not None:
-        words.setdefault("OMP_NUM_THREADS", f'"${{OMP_NUM_THREADS:-{scheduler.default_threads}}}"')
-    return sorted(words.items())
+        quoted.setdefault("OMP_NUM_THREADS", f'"${{OMP_NUM_THREADS:-{scheduler.default_threads}}}"')
+    return sorted(quoted.items())
 
 
 def _check_names(request: JobRequest, spec: JobSpec) -> None:
@@ -155,12 +155,12 @@ def _launch(request: JobRequest, spec: JobSpec, scheduler: Scheduler) -> str:
 
 def _scratch(request: JobRequest, spec: JobSpec) -> dict[str, object]:
     """Return what the template must know of the scratch folder."""
-    place = spec.options.scratch or ""
-    variable = place.removeprefix("$") if place.startswith("$") else None
+    scratch = spec.options.scratch or ""
+    variable = scratch.removeprefix("$") if scratch.startswith("$") else None
     return {
-        "scratch": f'"${{{variable}-}}"' if variable else optional_word(place),
+        "scratch": f'"${{{variable}-}}"' if variable else optional_argument(scratch),
         "scratch_variable": variable,
-        "outputs": [word(path) for path in declared_outputs(request)],
+        "outputs": [quoted_argument(path) for path in declared_outputs(request)],
         "in_container": request.runtime != "native",
     }
 
@@ -219,12 +219,12 @@ def _check_template(template: str, values: Mapping[str, object]) -> None:
             raise InputError(f"job.{key} cannot be honoured by this job template: it has no '{key}' in it")
 
 
-def word(value: str) -> str:
+def quoted_argument(value: str) -> str:
     return portable(shell.quote(value))
 
 
-def optional_word(value: str | None) -> str | None:
-    return None if value is None or not value.strip() else word(value.strip())
+def optional_argument(value: str | None) -> str | None:
+    return None if value is None or not value.strip() else quoted_argument(value.strip())
 
 
 def portable(quoted: str) -> str:

@@ -26,7 +26,7 @@ _SPAN = 60.0
 
 
 @dataclass(frozen=True)
-class Place:
+class JobFolder:
     """A job's folder as it was when it was looked at."""
 
     directory: str
@@ -36,27 +36,27 @@ class Place:
     records: Records
     there: dict[str, str] = field(default_factory=dict)
     """Digests of the files that were asked for and are there, by path."""
-    found: Sequence[str] | None = None
+    tagged: Sequence[str] | None = None
     """Jobs with the tag that the scheduler knows; None when it was not asked."""
 
 
 def look(
     transport: Transport, request: JobRequest, paths: Iterable[str] = (), *, ask: Scheduler | None = None
-) -> Place:
+) -> JobFolder:
     """Look at the job's folder on the target, at the files ``paths`` in it, and at what the scheduler ``ask`` knows.
 
     One round trip; nothing is changed.
     """
     (answer,) = carry_out(transport, [_look_step(request, paths, ask)], limit=_AT_LENGTH)
-    return _place(answer, request, ask)
+    return _job_folder(answer, request, ask)
 
 
-def look_all(transport: Transport, wanted: Sequence[tuple[JobRequest, Iterable[str]]]) -> list[Place]:
+def look_all(transport: Transport, wanted: Sequence[tuple[JobRequest, Iterable[str]]]) -> list[JobFolder]:
     """Look at the folders of several jobs as ``look`` does, in as few round trips as that takes."""
-    places: list[Place] = []
-    while left := wanted[len(places) :]:
+    job_folders: list[JobFolder] = []
+    while left := wanted[len(job_folders) :]:
         if len(left) == 1:
-            places.append(look(transport, *left[0]))
+            job_folders.append(look(transport, *left[0]))
             continue
         steps = [[_look_step(request, paths, None)] for request, paths in left]
         answers = carry_out_all(transport, steps, seconds=_SPAN, limit=_AT_LENGTH)
@@ -67,8 +67,8 @@ def look_all(transport: Transport, wanted: Sequence[tuple[JobRequest, Iterable[s
                 break
             if isinstance(answered[0], TargetError):
                 raise answered[0]
-            places.append(_place(answered[0], request, None))
-    return places
+            job_folders.append(_job_folder(answered[0], request, None))
+    return job_folders
 
 
 def _look_step(request: JobRequest, paths: Iterable[str], ask: Scheduler | None) -> Step:
@@ -77,16 +77,16 @@ def _look_step(request: JobRequest, paths: Iterable[str], ask: Scheduler | None)
     return Step("look", arguments, encode("".join(f"{path}\n" for path in paths)))
 
 
-def _place(answer: Answer, request: JobRequest, ask: Scheduler | None) -> Place:
-    found = None
+def _job_folder(answer: Answer, request: JobRequest, ask: Scheduler | None) -> JobFolder:
+    tagged = None
     if ask:
-        found = ask.parse_find(answer.completed("found", "found_code"), request.tag)
+        tagged = ask.parse_find(answer.completed("found", "found_code"), request.tag)
     records = folder.parse(dict(answer.parts))
     directory = _directory(answer, request)
     if not request.tag.startswith(records.tag or ""):  # one that was cut short is damaged, and not another job's
         raise TargetError(f"{directory} is the folder of another job")
     exists, now = answer.get("exists") is not None, reported.time(answer.text("now"))
-    return Place(directory, exists, now, records, _digests(answer), found)
+    return JobFolder(directory, exists, now, records, _digests(answer), tagged)
 
 
 def _directory(answer: Answer, request: JobRequest) -> str:
@@ -153,14 +153,14 @@ def _put(transport: Transport, rsync: Rsync | None, local: Path, directory: str,
     return new
 
 
-def remove(transport: Transport, directory: str, tag: str, *, known: bool, wait: float) -> bool:
+def remove(transport: Transport, directory: str, tag: str, *, has_job: bool, wait: float) -> bool:
     """Remove the job's folder; TargetError when it does not say that it is this job's.
 
     Another run that submits the job is waited for, for ``wait`` seconds.
-    ``known`` tells whether a job of that folder is known: where none is, and another run has submitted one meanwhile,
-    nothing is removed and False returned.
+    ``has_job`` tells whether a job of that folder is recorded: where none is, and another run has submitted one
+    meanwhile, nothing is removed and False returned.
     """
-    arguments = [directory, tag, token(), "yes" if known else "", str(ceil(wait))]
+    arguments = [directory, tag, token(), "yes" if has_job else "", str(ceil(wait))]
     answer = call(transport, "remove", arguments, library=["lock", "leftover"], limit=wait + STEP_LIMIT)
     return answer.get("appeared") is None
 

@@ -17,7 +17,7 @@ try:
     from modak.jobs.control import Jobs, Present
     from modak.jobs.logs import explanation
     from modak.jobs.results import Ended
-    from modak.jobs.verdict import sentence
+    from modak.jobs.status import sentence
     from modak.model.job import JobResult
     from modak.model.jobrequest import JobRequest
     from modak.model.plan import Plan

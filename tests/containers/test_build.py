@@ -21,7 +21,7 @@ from modak.images.ensure import Images, Wish
 from modak.images.pin import definition_for
 from modak.images.store import ImageStore
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience, Silent
+from modak.jobs.settings import Silent, Timeouts
 from modak.model.image import ImageEntry
 from modak.model.target import Polling, Target
 
@@ -185,7 +185,7 @@ def test_an_image_that_six_want_at_once_is_built_and_all_get_it(parts: Container
 
     def want(number: int) -> str:
         transport = UserTransport(parts)
-        store, jobs = ImageStore(transport, f"{folder}/images"), Jobs(transport, patience=Patience(settle=2.0))
+        store, jobs = ImageStore(transport, f"{folder}/images"), Jobs(transport, timeouts=Timeouts(settle=2.0))
         images = Images(store, jobs, target, {"quick": quick}, recipes=recipes, logs=tmp_path / f"logs-{number}")
         return images.present(images.named("quick"), Wish("apptainer", "lz4", timeout=300)).path
 

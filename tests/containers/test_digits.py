@@ -16,7 +16,7 @@ from modak.images.ensure import Images, Wish
 from modak.images.store import ImageStore, realise
 from modak.jobrequest import job_request
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.job import JobResult
 from modak.model.plan import Plan
 from modak.planning import catalogue_for, plan_deployment, with_image
@@ -54,7 +54,7 @@ def digits(
         plan = with_image(plan, transport, search=[DIGITS])
         assert plan.chosen.runtime == runtime
         assert plan.chosen.image is not None
-        jobs = Jobs(transport, patience=Patience(settle=2.0))
+        jobs = Jobs(transport, timeouts=Timeouts(settle=2.0))
         catalogue = catalogue_for(deployment.request.catalogue, [DIGITS]).images
         store = ImageStore(transport, locate(transport, plan.target))
         results = tmp_path_factory.mktemp("results")

@@ -12,7 +12,7 @@ from modak.documents import find_sources, parse_deployment
 from modak.images.store import ImageStore
 from modak.jobrequest import job_request
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.plan import Image
 from modak.planning import plan_deployment, with_image
 
@@ -68,7 +68,7 @@ def test_why_a_container_does_not_start_is_one_sentence(
     if gpus:  # a node that had one when it was asked
         shown = plan.chosen.image.model_copy(update={"accelerator": gpus})
         plan = plan.model_copy(update={"chosen": plan.chosen.model_copy(update={"image": shown})})
-    jobs = Jobs(transport, patience=Patience(settle=2.0))
+    jobs = Jobs(transport, timeouts=Timeouts(settle=2.0))
     jobs.absent(job_request(plan))
     present = jobs.present(job_request(plan), find_sources(plan.application, [tmp_path]))
     (result,) = jobs.wait([present], timeout=300)

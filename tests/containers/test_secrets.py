@@ -10,7 +10,7 @@ from modak.documents import parse_deployment
 from modak.images.store import realise
 from modak.jobrequest import job_request
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.base import RuntimeName
 from modak.optimiser.changes import with_secrets
 from modak.planning import plan_deployment, with_image
@@ -38,7 +38,7 @@ def test_a_secret_in_a_container(parts: Containers, runtime: RuntimeName, tmp_pa
     transport = UserTransport(parts)
     asked = plan_deployment(parse_deployment(document, origin="the test"), transport, search=[], now=datetime.now(UTC))
     plan = with_image(with_secrets(asked, hashes_of(asked, Reader())), transport, search=[])
-    jobs = Jobs(transport, patience=Patience(settle=2.0))
+    jobs = Jobs(transport, timeouts=Timeouts(settle=2.0))
     present = jobs.present(
         job_request(plan),
         realise=lambda directory: realise(transport, job_request(plan), directory) and None,

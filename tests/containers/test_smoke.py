@@ -13,7 +13,7 @@ from modak.errors import TargetError
 from modak.images.store import realise
 from modak.jobrequest import job_request
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.plan import Plan
 from modak.planning import plan_deployment, with_image
 
@@ -44,7 +44,7 @@ def plan(parts: Containers) -> Plan:
 def submit(parts: Containers, plan: Plan, tmp_path: Path) -> Callable[[], Path]:
     """Return what runs the job to its end and tells where its results are."""
     transport = UserTransport(parts)
-    jobs = Jobs(transport, patience=Patience(settle=2.0))
+    jobs = Jobs(transport, timeouts=Timeouts(settle=2.0))
 
     def run() -> Path:
         present = jobs.present(

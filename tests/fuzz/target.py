@@ -15,7 +15,7 @@ from modak.discovery import parse_probe
 from modak.errors import ModakError
 from modak.jobs import staging
 from modak.jobs.job import Job, folder_name, specification
-from modak.jobs.verdict import of_job, result
+from modak.jobs.status import of_job, result
 from modak.model.target import Target
 from modak.schedulers import registry
 from modak.terminal import excerpt, lines, visible

@@ -16,7 +16,7 @@ import pytest
 from jobplans import plan
 from modak.jobrequest import job_request
 from modak.jobs.control import Jobs, Present
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.job import JobResult
 from modak.model.jobrequest import JobRequest
 from modak.model.plan import Plan
@@ -36,8 +36,8 @@ class Cluster:
         self.folder = folder
         self.workspace = folder / "home" / f"space-{secrets.token_hex(4)}"
         self.transport = SshTransport("gridengine", config=folder / "client" / "ssh_config")
-        patience = replace(Patience(), outage=60, submission=60, settle=5, pause=0.5, lost=20, cancel=60)
-        self.jobs = Jobs(self.transport, patience=patience, reporter=Notes())
+        timeouts = replace(Timeouts(), outage=60, submission=60, settle=5, pause=0.5, lost=20, cancel=60)
+        self.jobs = Jobs(self.transport, timeouts=timeouts, reporter=Notes())
 
     @property
     def inventory(self) -> Path:

@@ -14,7 +14,7 @@ import pytest
 from jobplans import requested, source
 from modak.errors import JobError, TargetError
 from modak.jobs.control import Jobs, Present
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.job import JobResult
 from modak.model.jobrequest import JobRequest
 from modak.model.target import Polling
@@ -24,7 +24,7 @@ from outages import without_login, without_scheduler
 from rig import Rig
 from transports import Notes
 
-HASTY = replace(Patience(), settle=1.0, lost=1.0, pause=0.2)
+HASTY = replace(Timeouts(), settle=1.0, lost=1.0, pause=0.2)
 
 
 class CountingSsh(SshTransport):
@@ -50,7 +50,7 @@ def notes() -> Notes:
 
 @pytest.fixture
 def jobs(transport: CountingSsh, notes: Notes) -> Jobs:
-    return Jobs(transport, patience=HASTY, reporter=notes)
+    return Jobs(transport, timeouts=HASTY, reporter=notes)
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def carry_out(jobs: Jobs, deployed: JobRequest) -> tuple[Present, JobResult]:
 @pytest.fixture(scope="module", autouse=True)
 def early(transport: CountingSsh) -> dict[str, Present]:
     """Jobs that take their time to end or to be forgotten; the last tests come back to them."""
-    jobs = Jobs(transport, patience=HASTY)
+    jobs = Jobs(transport, timeouts=HASTY)
     stamp = str(time.time())
     plans = {
         "forgotten": on_slurm(f"exit 5 # {stamp}", "forgotten"),
@@ -125,7 +125,7 @@ def test_large_files_by_rsync(way: str, real_slurm: Rig, tmp_path: Path, monkeyp
     for name in ("put", "fetch"):
         monkeypatch.setattr(SshTransport, name, lambda *_: pytest.fail("not by rsync"))
     with SshTransport(host, config=config) as transport:
-        jobs = Jobs(transport, patience=HASTY)
+        jobs = Jobs(transport, timeouts=HASTY)
         line = f"cp 'large in' 'large out' # {way} {time.time()}"
         deployed = on_slurm(line, "large", sources=(item,), outputs=["large out"])
         present = jobs.present(deployed, [item])
@@ -171,7 +171,7 @@ def test_controllers_that_deploy_a_failed_job_again_make_one_new_attempt(
     def control() -> None:
         try:
             with SshTransport("slurm-login", config=real_slurm.ssh_config) as transport:
-                mine = Jobs(transport, patience=HASTY)
+                mine = Jobs(transport, timeouts=HASTY)
                 start.wait()
                 present = mine.present(deployed)
                 found.append((present.made, mine.wait([present])[0]))
@@ -239,8 +239,8 @@ def test_submission_while_the_scheduler_is_down(
 ) -> None:
     deployed = shell("true")
     with without_scheduler(real_slurm), pytest.raises(TargetError, match="Slurm does not answer"):
-        Jobs(transport, patience=replace(HASTY, submission=0.5)).present(deployed)
-    assert carry_out(Jobs(transport, patience=HASTY), deployed)[1].state == "completed"
+        Jobs(transport, timeouts=replace(HASTY, submission=0.5)).present(deployed)
+    assert carry_out(Jobs(transport, timeouts=HASTY), deployed)[1].state == "completed"
     names = [name for name, _ in real_slurm.jobs().values()]
     assert names.count(deployed.name) == 1
 

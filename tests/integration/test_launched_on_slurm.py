@@ -9,7 +9,7 @@ import pytest
 
 from jobplans import requested, with_launch
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.jobrequest import JobRequest
 from modak.model.plan import Launch
 from modak.model.target import Polling
@@ -29,7 +29,7 @@ print(now.tries)
 @pytest.fixture
 def jobs(real_slurm: Rig) -> Iterator[Jobs]:
     with SshTransport("slurm-login", config=real_slurm.ssh_config) as transport:
-        yield Jobs(transport, patience=replace(Patience(), settle=1.0, lost=1.0, pause=0.2))
+        yield Jobs(transport, timeouts=replace(Timeouts(), settle=1.0, lost=1.0, pause=0.2))
 
 
 def launched(**job: object) -> JobRequest:

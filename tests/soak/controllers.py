@@ -17,7 +17,7 @@ from sites_of_soak import Site
 
 from modak.errors import ModakError
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.jobrequest import JobRequest
 from modak.schedulers.base import Scheduler
 from modak.transport.base import Transport
@@ -55,7 +55,7 @@ class Controller:
         *,
         transport: Callable[[], Transport] | None = None,
         scheduler: Scheduler | None = None,
-        patience: Patience | None = None,
+        timeouts: Timeouts | None = None,
         apart: bool = False,
     ) -> None:
         """``apart`` gives it a PID namespace of its own, and so to what it starts."""
@@ -77,7 +77,7 @@ class Controller:
                 way = (transport or site.transport)()
                 if hasattr(way, "__exit__"):
                     stack.enter_context(way)
-                jobs = Jobs(way, patience=patience or site.patience, scheduler=scheduler)
+                jobs = Jobs(way, timeouts=timeouts or site.timeouts, scheduler=scheduler)
                 self._file.write_text(json.dumps(vars(deploy(jobs, deployed))))
         except BaseException as error:
             self._file.write_text(json.dumps({"error": f"raised {type(error).__name__}: {error}"}))

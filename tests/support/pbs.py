@@ -13,7 +13,7 @@ import pytest
 
 from jobplans import requested
 from modak.jobs.control import Jobs, Present
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.job import JobResult
 from modak.model.jobrequest import JobRequest
 from modak.model.target import Polling
@@ -70,8 +70,8 @@ class Site:
         self.workspace = daemons.home / folder
         self.notes = Notes()
         self._transport = SshTransport(self.scheduler, config=daemons.ssh_config)
-        patience = Patience(outage=60, submission=60, settle=5, pause=0.5, lost=3, cancel=60)
-        self.jobs = Jobs(self._transport, patience=patience, reporter=self.notes)
+        timeouts = Timeouts(outage=60, submission=60, settle=5, pause=0.5, lost=3, cancel=60)
+        self.jobs = Jobs(self._transport, timeouts=timeouts, reporter=self.notes)
 
     def prepare(self) -> None:
         if self.scheduler not in (self.daemons.folder / "etc" / "systems").read_text().split():

@@ -168,8 +168,8 @@ def _metrics(request: JobRequest, folder: ResultsFolder) -> dict[str, object] | 
 
 def _is_full(space: str) -> bool:
     """Return whether df says that nothing is free; a line ends with size, used, free, percentage and mount point."""
-    found = re.search(r"\s(\d+)\s+(\d+)\s+(-?\d+)\s+\d+%\s", space, re.ASCII)
-    return found is not None and (found[3].startswith("-") or len(found[3].lstrip("0")) < 2)
+    line = re.search(r"\s(\d+)\s+(\d+)\s+(-?\d+)\s+\d+%\s", space, re.ASCII)
+    return line is not None and (line[3].startswith("-") or len(line[3].lstrip("0")) < 2)
 
 
 def _sentences(reasons: dict[str, str]) -> list[str]:

@@ -20,7 +20,7 @@ from modak.errors import InfeasibleError, InputError
 from modak.extensions import LEVER_EFFECTS
 from modak.jobrequest import job_request
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.plan import Plan
 from modak.planning import plan_deployment
 from modak.transport.local import LocalTransport
@@ -75,7 +75,7 @@ def planned(tmp_path: Path) -> Callable[..., Plan]:
 
 def output_of(plan: Plan) -> str:
     """Run the Plan's job on this machine and return what it printed."""
-    jobs = Jobs(LocalTransport(), patience=Patience(settle=1.0))
+    jobs = Jobs(LocalTransport(), timeouts=Timeouts(settle=1.0))
     present = jobs.present(job_request(plan))
     (result,) = jobs.wait([present])
     text = (Path(result.directory) / "output.log").read_text()

@@ -22,7 +22,7 @@ from modak.images.ensure import Wish
 from modak.images.store import realise
 from modak.jobrequest import job_request
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.plan import Plan
 from modak.model.request import Request
 from modak.planning import plan_deployment
@@ -74,7 +74,7 @@ def test_a_job_runs_in_an_image_of_it(runtime: Path, tmp_path: Path, monkeypatch
     plan = plan_of(runtime, tmp_path)
     assert (plan.chosen.runtime, plan.facts.runtimes["treerun"]) == ("treerun", "2.1")
     transport = LocalTransport()
-    jobs = Jobs(transport, patience=Patience(settle=1.0))
+    jobs = Jobs(transport, timeouts=Timeouts(settle=1.0))
     request = job_request(plan)
     present = jobs.present(request, realise=lambda directory: realise(transport, request, directory) and None)
     assert f"treerun --bind={present.job.spec.directory} " in present.script.replace("'", "")

@@ -9,7 +9,7 @@ import pytest
 from fakequeue import FakeQueue
 from jobplans import requested
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.jobrequest import JobRequest
 from modak.transport.local import LocalTransport
 
@@ -23,14 +23,14 @@ def queue(tmp_path: Path) -> FakeQueue:
 
 
 @pytest.fixture
-def hasty() -> Patience:
+def hasty() -> Timeouts:
     """Limits that a test can wait for."""
-    return Patience(outage=1.0, submission=5.0, settle=0.0, lost=0.0, finishing=0.1, cancel=5.0, pause=0.02, linger=0.0)
+    return Timeouts(outage=1.0, submission=5.0, settle=0.0, lost=0.0, finishing=0.1, cancel=5.0, pause=0.02, linger=0.0)
 
 
 @pytest.fixture
-def jobs(hasty: Patience) -> Jobs:
-    return Jobs(LocalTransport(), patience=replace(hasty, lost=0.5))
+def jobs(hasty: Timeouts) -> Jobs:
+    return Jobs(LocalTransport(), timeouts=replace(hasty, lost=0.5))
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from fakequeue import FakeQueue
 from jobplans import requested, source
 from modak.errors import InputError, JobError
 from modak.jobs.control import Jobs, Present
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.job import ENDS, JobResult
 from modak.model.jobrequest import JobRequest
 from modak.transport.local import LocalTransport
@@ -43,8 +43,8 @@ def notes() -> Notes:
 
 
 @pytest.fixture
-def jobs(hasty: Patience, notes: Notes) -> Jobs:
-    return Jobs(LocalTransport(), patience=replace(hasty, lost=0.5), reporter=notes)
+def jobs(hasty: Timeouts, notes: Notes) -> Jobs:
+    return Jobs(LocalTransport(), timeouts=replace(hasty, lost=0.5), reporter=notes)
 
 
 @pytest.fixture
@@ -56,9 +56,9 @@ def queued(tmp_path: Path) -> JobRequest:
 
 
 @pytest.fixture
-def after_failure(queue: FakeQueue, queued: JobRequest, hasty: Patience, tmp_path: Path) -> Jobs:
+def after_failure(queue: FakeQueue, queued: JobRequest, hasty: Timeouts, tmp_path: Path) -> Jobs:
     """Jobs in a queue, of which the first has failed."""
-    jobs = Jobs(LocalTransport(), scheduler=queue, patience=hasty)
+    jobs = Jobs(LocalTransport(), scheduler=queue, timeouts=hasty)
     jobs.present(queued, [item_of(tmp_path)])
     queue.become("1", "failed 3", "job=1\ncode=3\nstate=failed\n")
     return jobs
@@ -137,9 +137,9 @@ def test_killed_job_is_run_again(jobs: Jobs, shell: Shell, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("state", sorted(ENDS - {"completed"}))
 def test_every_bad_end_is_run_again(
-    queue: FakeQueue, queued: JobRequest, hasty: Patience, tmp_path: Path, state: str
+    queue: FakeQueue, queued: JobRequest, hasty: Timeouts, tmp_path: Path, state: str
 ) -> None:
-    jobs = Jobs(LocalTransport(), scheduler=queue, patience=hasty)
+    jobs = Jobs(LocalTransport(), scheduler=queue, timeouts=hasty)
     jobs.present(queued, [item_of(tmp_path)])
     queue.become("1", "" if state == "lost" else state)
     present = jobs.present(queued, [item_of(tmp_path)])
@@ -223,7 +223,7 @@ def test_check_shows_the_new_attempt_and_changes_nothing(
 
 
 def test_four_controllers_make_one_new_attempt(
-    after_failure: Jobs, tmp_path: Path, queued: JobRequest, hasty: Patience
+    after_failure: Jobs, tmp_path: Path, queued: JobRequest, hasty: Timeouts
 ) -> None:
     queue = FakeQueue(tmp_path / "spool", slow="sleep 0.3")
     start, found, failures = threading.Barrier(4), [], []
@@ -231,7 +231,7 @@ def test_four_controllers_make_one_new_attempt(
     def control() -> None:
         try:
             start.wait()
-            jobs = Jobs(LocalTransport(), scheduler=queue, patience=hasty)
+            jobs = Jobs(LocalTransport(), scheduler=queue, timeouts=hasty)
             found.append(jobs.present(queued, [item_of(tmp_path)]))
         except Exception as error:
             failures.append(error)
@@ -250,11 +250,11 @@ def test_four_controllers_make_one_new_attempt(
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("trip", range(6))
 def test_controller_killed_around_a_step(
-    after_failure: Jobs, queue: FakeQueue, queued: JobRequest, hasty: Patience, tmp_path: Path, trip: int, after: bool
+    after_failure: Jobs, queue: FakeQueue, queued: JobRequest, hasty: Timeouts, tmp_path: Path, trip: int, after: bool
 ) -> None:
     """look, ask, put aside, look, stage, and submit: each just before and just after it."""
     with pytest.raises(Killed):
-        Jobs(Failing(trip, after=after), scheduler=queue, patience=hasty).present(queued, [item_of(tmp_path)])
+        Jobs(Failing(trip, after=after), scheduler=queue, timeouts=hasty).present(queued, [item_of(tmp_path)])
     present = after_failure.present(queued, [item_of(tmp_path)])
     assert (present.job.id, present.job.attempt) == ("2", 2)
     assert queue.jobs() == ["1", "2"]
@@ -263,12 +263,12 @@ def test_controller_killed_around_a_step(
 
 @pytest.mark.parametrize("line", CUTS)
 def test_step_killed_inside(
-    after_failure: Jobs, queue: FakeQueue, queued: JobRequest, hasty: Patience, tmp_path: Path, line: str
+    after_failure: Jobs, queue: FakeQueue, queued: JobRequest, hasty: Timeouts, tmp_path: Path, line: str
 ) -> None:
     transport = CutShort(line)
     item = item_of(tmp_path)
     with pytest.raises(Exception, match="died on the target"):
-        Jobs(transport, scheduler=queue, patience=hasty).present(queued, [item])
+        Jobs(transport, scheduler=queue, timeouts=hasty).present(queued, [item])
     assert transport.cut
     present = after_failure.present(queued, [item])
     assert present.job.id == "2"
@@ -291,10 +291,10 @@ def test_record_that_the_attempt_before_writes_late_is_not_this_ones(
 
 
 def test_run_that_waits_for_the_attempt_before_follows_the_new_one(
-    after_failure: Jobs, queue: FakeQueue, queued: JobRequest, hasty: Patience, tmp_path: Path
+    after_failure: Jobs, queue: FakeQueue, queued: JobRequest, hasty: Timeouts, tmp_path: Path
 ) -> None:
     notes = Notes()
-    waiting = Jobs(LocalTransport(), scheduler=queue, patience=hasty, reporter=notes)
+    waiting = Jobs(LocalTransport(), scheduler=queue, timeouts=hasty, reporter=notes)
     stale = waiting.present(queued, [item_of(tmp_path)], retry=False)
     assert after_failure.present(queued, [item_of(tmp_path)]).job.id == "2"
     queue.become("2", "completed 0", "job=2\ncode=0\nstate=completed\n")
@@ -305,9 +305,9 @@ def test_run_that_waits_for_the_attempt_before_follows_the_new_one(
 
 @pytest.mark.parametrize("state", ["never_starts", "dependency_never_satisfied"])
 def test_job_that_waits_for_ever_is_cancelled_first(
-    queue: FakeQueue, queued: JobRequest, hasty: Patience, tmp_path: Path, state: str
+    queue: FakeQueue, queued: JobRequest, hasty: Timeouts, tmp_path: Path, state: str
 ) -> None:
-    jobs = Jobs(LocalTransport(), scheduler=queue, patience=hasty)
+    jobs = Jobs(LocalTransport(), scheduler=queue, timeouts=hasty)
     item = item_of(tmp_path)
     jobs.present(queued, [item])
     queue.become("1", state)

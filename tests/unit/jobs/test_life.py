@@ -13,8 +13,8 @@ from jobplans import requested, source
 from modak.errors import InputError, JobError, TargetError
 from modak.jobs.control import Jobs, Present
 from modak.jobs.remote import StepError
-from modak.jobs.settings import Patience
-from modak.jobs.verdict import sentence
+from modak.jobs.settings import Timeouts
+from modak.jobs.status import sentence
 from modak.model.job import JobResult
 from modak.model.jobrequest import JobRequest
 from modak.transport.local import LocalTransport
@@ -101,10 +101,10 @@ def test_second_run_changes_nothing(jobs: Jobs, shell: Callable[..., JobRequest]
     assert out.read_text() == "text\n"
 
 
-def test_few_round_trips(hasty: Patience, shell: Callable[..., JobRequest], tmp_path: Path) -> None:
+def test_few_round_trips(hasty: Timeouts, shell: Callable[..., JobRequest], tmp_path: Path) -> None:
     """One look, one upload, one submission, the polls, one download."""
     transport = Counting()
-    jobs = Jobs(transport, patience=hasty)
+    jobs = Jobs(transport, timeouts=hasty)
     deployed = shell("sleep 0.5; echo x >out", outputs=["out"])
     present, result = carry_out(jobs, deployed)
     jobs.fetch_results(present.job, result, tmp_path / "results")
@@ -115,9 +115,9 @@ def test_few_round_trips(hasty: Patience, shell: Callable[..., JobRequest], tmp_
     assert transport.trips == 3
 
 
-def test_many_jobs_are_watched_with_the_questions_of_one(hasty: Patience, shell: Callable[..., JobRequest]) -> None:
+def test_many_jobs_are_watched_with_the_questions_of_one(hasty: Timeouts, shell: Callable[..., JobRequest]) -> None:
     transport = Counting()
-    jobs = Jobs(transport, patience=hasty)
+    jobs = Jobs(transport, timeouts=hasty)
     present = [jobs.present(shell("sleep 0.3", name=f"probe{number}")) for number in range(8)]
     transport.trips = 0
     results = jobs.wait(present)
@@ -160,10 +160,10 @@ def test_wall_time(jobs: Jobs, shell: Callable[..., JobRequest]) -> None:
 
 
 def test_states_and_output_are_told_as_they_come(
-    hasty: Patience, shell: Callable[..., JobRequest], tmp_path: Path
+    hasty: Timeouts, shell: Callable[..., JobRequest], tmp_path: Path
 ) -> None:
     notes = Notes()
-    jobs = Jobs(LocalTransport(), patience=hasty, reporter=notes)
+    jobs = Jobs(LocalTransport(), timeouts=hasty, reporter=notes)
     line = f"echo first; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done; printf 'last, ü and no end of line'"
     present = jobs.present(shell(line))
     watched: list[list[JobResult]] = []
@@ -303,8 +303,8 @@ def test_names_that_a_shell_would_read(jobs: Jobs, tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("oops"))
 
 
-def test_login_that_greets(hasty: Patience, shell: Callable[..., JobRequest], tmp_path: Path) -> None:
-    jobs = Jobs(Noisy(), patience=hasty)
+def test_login_that_greets(hasty: Timeouts, shell: Callable[..., JobRequest], tmp_path: Path) -> None:
+    jobs = Jobs(Noisy(), timeouts=hasty)
     deployed = shell("sleep 60")
     assert jobs.preview(deployed).job is None
     assert jobs.present(deployed).made
@@ -345,8 +345,8 @@ class Bare(LocalTransport):
         return super().run(f"PATH={self._folder}; export PATH\n{command}", **rest)  # type: ignore[arg-type]
 
 
-def test_machine_without_any_tool_for_sha256_or_base64(hasty: Patience, tmp_path: Path) -> None:
-    jobs = Jobs(Bare(tmp_path / "bin"), patience=hasty)
+def test_machine_without_any_tool_for_sha256_or_base64(hasty: Timeouts, tmp_path: Path) -> None:
+    jobs = Jobs(Bare(tmp_path / "bin"), timeouts=hasty)
     (tmp_path / "in.txt").write_text("input\n")
     item = source("in.txt", tmp_path / "in.txt")
     deployed = requested(["cp", "in.txt", "out"], tmp_path / "space", sources=(item,), outputs=["out"])

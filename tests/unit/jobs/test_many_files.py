@@ -11,7 +11,7 @@ from modak.jobrequest import PlanDocument
 from modak.jobs import files
 from modak.jobs.control import Jobs
 from modak.jobs.results import transfer
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.jobrequest import JobRequest
 from transports import Counting
 
@@ -33,7 +33,7 @@ def test_large_files_travel_alone(
 
 
 def test_many_files_travel_in_several_batches(
-    hasty: Patience, shell: Callable[..., JobRequest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hasty: Timeouts, shell: Callable[..., JobRequest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "LARGE", 100_000)
     (tmp_path / "in").mkdir()
@@ -42,7 +42,7 @@ def test_many_files_travel_in_several_batches(
     items = tuple(source(f"in/{number}", tmp_path / "in" / f"{number}") for number in range(10))
     deployed = shell("cat in/* | wc -c >out", sources=items, outputs=["out"])
     transport = Counting()
-    jobs = Jobs(transport, patience=hasty)
+    jobs = Jobs(transport, timeouts=hasty)
     present = jobs.present(deployed, items)
     assert transport.trips == 1 + 4 + 1
     jobs.fetch_results(present.job, jobs.wait([present])[0], tmp_path / "results")

@@ -10,7 +10,7 @@ import yaml
 
 from jobplans import requested, with_launch
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.jobs.tuning import BYTES, FILES, LINES, lines, parse_tuning, progress
 from modak.model.job import JobResult, Tuning
 from modak.model.plan import Launch
@@ -130,14 +130,14 @@ def test_odd_entries_are_counted_and_left_out(case: dict[str, Any]) -> None:
     assert visible(shown) == shown
 
 
-def test_progress_is_told_while_the_job_runs(tmp_path: Path, hasty: Patience) -> None:
+def test_progress_is_told_while_the_job_runs(tmp_path: Path, hasty: Timeouts) -> None:
     state = RECORD[6:7]
     (tmp_path / "record").write_text(text(RECORD[:3] * 20 + state))
     line = f"mkdir ../launch/record && cp {tmp_path}/record ../launch/record/host-1.jsonl && sleep 1"
     made = requested(["sh", "-c", line], tmp_path / "space")
     made = with_launch(made, Launch(trials="live", units=220))
     notes = Notes()
-    jobs = Jobs(LocalTransport(), patience=hasty, reporter=notes)
+    jobs = Jobs(LocalTransport(), timeouts=hasty, reporter=notes)
     present = jobs.present(made)
     jobs.wait([present])
     told = [notice for notice in notes.notices if " calls" in notice]

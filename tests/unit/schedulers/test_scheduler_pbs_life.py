@@ -13,7 +13,7 @@ import pytest
 from jobplans import requested
 from modak.errors import JobError, TargetError
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.jobrequest import JobRequest
 from modak.transport.local import LocalTransport
 
@@ -39,8 +39,8 @@ def server(
 
 @pytest.fixture
 def jobs() -> Jobs:
-    patience = replace(Patience(), outage=5.0, submission=20.0, settle=0.0, lost=0.5, cancel=20.0, pause=0.05)
-    return Jobs(LocalTransport(), patience=patience)
+    timeouts = replace(Timeouts(), outage=5.0, submission=20.0, settle=0.0, lost=0.5, cancel=20.0, pause=0.05)
+    return Jobs(LocalTransport(), timeouts=timeouts)
 
 
 @pytest.mark.parametrize(

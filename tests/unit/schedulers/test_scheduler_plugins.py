@@ -18,7 +18,7 @@ from modak.extensions import LEVER_EFFECTS, RUNTIMES, SCHEDULERS
 from modak.inventory import load_targets
 from modak.jobrequest import job_request
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.plan import Plan
 from modak.model.target import Facts, Target
 from modak.planning import plan_deployment
@@ -28,7 +28,7 @@ from modak.tosca.validate import validate
 from modak.transport.base import Completed
 from modak.transport.local import LocalTransport
 
-QUICK = Patience(settle=1.0)
+QUICK = Timeouts(settle=1.0)
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_one_that_fails_at_an_answer_is_named(queue: Path, monkeypatch: pytest.M
 def test_a_job_runs_from_its_plan_to_its_end(queue: Path, tmp_path: Path, command: str, state: str, code: int) -> None:
     plan = plan_of(tmp_path, "-c", command)
     assert (plan.scheduler, plan.facts.scheduler) == ("shellqueue", "shellqueue")
-    jobs = Jobs(LocalTransport(), patience=QUICK)
+    jobs = Jobs(LocalTransport(), timeouts=QUICK)
     request = job_request(plan)
     present = jobs.present(request)
     assert f"\n#SQ tag={plan.tag()}\n" in present.script
@@ -91,7 +91,7 @@ def test_a_job_runs_from_its_plan_to_its_end(queue: Path, tmp_path: Path, comman
 
 def test_a_job_is_cancelled_and_removed(queue: Path, tmp_path: Path) -> None:
     request = job_request(plan_of(tmp_path, "-c", "sleep 600"))
-    jobs = Jobs(LocalTransport(), patience=QUICK)
+    jobs = Jobs(LocalTransport(), timeouts=QUICK)
     jobs.present(request)
     assert jobs.absent(request)
     assert registry.get("shellqueue").parse_status(Completed(0, "1 cancelled\n", ""), ["1"])["1"].state == "cancelled"

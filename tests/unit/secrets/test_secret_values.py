@@ -12,7 +12,7 @@ from modak.containers.run import wrap
 from modak.errors import InputError
 from modak.jobrequest import job_request
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.application import Application
 from modak.model.plan import Image, Plan
 from modak.optimiser.changes import with_secrets
@@ -120,7 +120,7 @@ def test_every_shell_reads_the_values_as_they_are(shell: str, tmp_path: Path) ->
 
 
 def carry_out(tmp_path: Path, asked: Plan) -> tuple[Jobs, Path]:
-    jobs = Jobs(LocalTransport(), patience=Patience(settle=0.0, lost=0.5, linger=0.0))
+    jobs = Jobs(LocalTransport(), timeouts=Timeouts(settle=0.0, lost=0.5, linger=0.0))
     present = jobs.present(job_request(asked), secrets=lambda: environment_file(checked_values(asked, Reader())))
     (result,) = jobs.wait([present])
     assert result.state == "completed"
