@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SCHEMAS = {
     "application": "modak.model.application:Application",
+    "bundle": "modak.onnx.manifest:Manifest",
     "deployment": "modak.model.deployment:Deployment",
     "facts": "modak.model.target:Facts",
     "image": "modak.model.image:ImageEntry",
