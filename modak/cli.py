@@ -143,6 +143,36 @@ def convert(
 
 
 @app.command()
+def infer(
+    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="Folder that 'modak convert' wrote.")],
+    input_: Annotated[
+        Path | None,
+        typer.Option("--input", "-i", metavar="FILE", help=".npz, .npy, .csv or .parquet; only describe when absent."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help=".npz, .npy, .csv or .parquet; printed as JSON if absent."),
+    ] = None,
+    provider: Annotated[
+        str,
+        typer.Option(
+            "--provider", "-p", help="auto, measure, cpu, openvino, cuda, tensorrt, migraphx or rocm.", metavar="NAME"
+        ),
+    ] = "auto",
+    batch: Annotated[int | None, typer.Option(min=1, help="Samples of one call; all at once when absent.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of one operator; all cores when absent.")] = None,
+    cast: Annotated[bool, typer.Option("--cast", help="Convert numbers to the types of the model's inputs.")] = False,
+    only: Annotated[list[str] | None, typer.Option(metavar="OUTPUT", help="Only this output; repeatable.")] = None,
+) -> None:
+    """Run a bundle of ONNX models on this machine; its files are verified first."""
+    from modak.onnx.infer import infer_command
+
+    infer_command(
+        bundle, input_, output, provider=provider, batch=batch, threads=threads, convert=cast, only=only or []
+    )
+
+
+@app.command()
 def schema(
     kind: Annotated[str, typer.Argument(metavar="NAME", help="plan, application, target, request, job, ...")],
 ) -> None:

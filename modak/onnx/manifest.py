@@ -11,7 +11,7 @@ Nothing here imports onnx or a framework: ``modak.onnx.bundle`` reads, verifies 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
@@ -272,6 +272,8 @@ class Combination(Model):
     """
 
     rule: Rule
+    inputs: Annotated[dict[Name, dict[TensorName, TensorName]], Field(max_length=MOST_MODELS)] = {}
+    """By model, the ensemble's input by the model's; those of one name, or at one position, are one when absent."""
     outputs: Annotated[dict[Name, TensorName], Field(max_length=MOST_MODELS)] = {}
     """The output that is combined, by model; required where a model has several."""
     weights: Annotated[dict[Name, Number], Field(max_length=MOST_MODELS)] = {}
@@ -337,9 +339,19 @@ def _check_combination(combination: Combination, models: dict[str, ModelEntry]) 
     rule, order = combination.rule, list(models)
     if (rule == "single") != (len(order) == 1):
         raise ValueError(f"combination: 'single' is for one model, and the rule is '{rule}' with {len(order)}")
-    for key, named in (("outputs", combination.outputs), ("weights", combination.weights)):
+    keyed: dict[str, Iterable[str]] = {
+        "inputs": combination.inputs,
+        "outputs": combination.outputs,
+        "weights": combination.weights,
+    }
+    for key, named in keyed.items():
         if unknown := next((name for name in named if name not in models), None):
             raise ValueError(f"combination.{key}: there is no model '{unknown}'")
+    for name, renamed in combination.inputs.items():
+        if unknown := next(
+            (n for n in renamed if n not in {tensor.name for tensor in models[name].graph.inputs}), None
+        ):
+            raise ValueError(f"combination.inputs: the model '{name}' has no input '{unknown}'")
     for name, output in combination.outputs.items():
         if output not in {tensor.name for tensor in models[name].graph.outputs}:
             raise ValueError(f"combination.outputs: the model '{name}' has no output '{output}'")
