@@ -90,6 +90,11 @@ def normalise(path: Path, name: str, *, batch: bool, inputs: Sequence[str], outp
     model = onnx.load(path)
     for stale in _data_files(path):
         stale.unlink()
+    if unknown := unknown_operators(model):
+        raise InputError(
+            f"the converted model has operators that are not in ONNX: {', '.join(unknown[:5])}; a custom operator has no "
+            "counterpart on other machines: express it by operators of the framework"
+        )
     rename_inputs(model, inputs)
     rename_outputs(model, outputs)
     _clean(model, name)
@@ -101,7 +106,28 @@ def normalise(path: Path, name: str, *, batch: bool, inputs: Sequence[str], outp
         onnx.checker.check_model(str(path), full_check=True)
     except Exception as error:  # ValidationError, and C++ exceptions of shape inference
         raise InputError(f"the converted model is not valid ONNX: {' '.join(str(error).split())[:500]}") from None
-    return next(int(entry.version) for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
+    return max((int(entry.version) for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
+
+
+def unknown_operators(model: Any) -> list[str]:
+    """Return the operators that ONNX has not, each with the name of its node; functions of the model are known."""
+    import onnx
+
+    versions = {entry.domain or "": entry.version for entry in model.opset_import}
+    functions = {(function.domain, function.name) for function in model.functions}
+    found = {}
+    for graph in _graphs(model.graph):
+        for node in graph.node:
+            domain = "" if node.domain == "ai.onnx" else node.domain
+            if (node.domain, node.op_type) in functions or domain.startswith("com.microsoft"):
+                continue
+            try:
+                known = onnx.defs.has(node.op_type, versions.get(domain, 1), domain)
+            except onnx.defs.SchemaError:
+                known = False
+            if not known:
+                found.setdefault(f"{domain}::{node.op_type}" if domain else node.op_type, node.name)
+    return [f"{operator} (node '{name}')" for operator, name in found.items()]
 
 
 def _data_files(path: Path) -> list[Path]:
