@@ -126,6 +126,23 @@ def discover(
 
 
 @app.command()
+def convert(
+    document: Annotated[Path, typer.Argument(metavar="FILE", help="The models, their data and how they are combined.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FOLDER", help="The bundle; NAME.bundle when absent."),
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace an existing bundle.")] = False,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Models that are converted at the same time.")] = 1,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")] = False,
+) -> None:
+    """Convert trained models to ONNX, check that they are equal, optimise them, and write a bundle."""
+    from modak.onnx.cli import convert_command
+
+    convert_command(document, output, replace=replace, jobs=jobs, quiet=quiet)
+
+
+@app.command()
 def infer(
     bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="Folder that 'modak convert' wrote.")],
     input_: Annotated[

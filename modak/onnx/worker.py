@@ -1,0 +1,124 @@
+"""The process that converts one model: ``python -P -m modak.onnx.worker TASK OUTCOME``.
+
+A crash, a wrong package or a leak of the framework ends with it. Progress goes to standard output, one line each.
+"""
+
+import os
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from modak.errors import InputError, ModakError
+from modak.onnx.arrays import Arrays, generate, like, read_arrays
+from modak.onnx.frameworks import framework
+from modak.onnx.frameworks.base import Original
+from modak.onnx.modelfile import normalise
+from modak.onnx.opset import highest
+from modak.onnx.packages import require, versions
+from modak.onnx.task import PROGRESS, Data, Outcome, Task
+from modak.onnx.validate import validate
+
+
+@contextmanager
+def _step(name: str, outcome: Outcome) -> Iterator[None]:
+    print(f"{PROGRESS}{name}", flush=True)
+    began = time.monotonic()
+    try:
+        yield
+    finally:
+        outcome.seconds[name] = round(time.monotonic() - began, 3)
+
+
+def convert(task: Task, outcome: Outcome) -> None:
+    """Load, convert and validate one model; ``outcome`` is filled in as far as it comes."""
+    for package in ("onnx", "onnxruntime"):
+        require(package, package, purpose="conversion", extra="convert")
+    with _step("import", outcome):
+        source = framework(task.framework)
+    outcome.software = versions((*source.distributions, "onnxruntime", "numpy"))
+    with _step("load", outcome):
+        example = _arrays(task.example)
+        test = _arrays(task.test, example)
+        _check_inputs(example, test)
+        original = source.load(task, example)
+        outputs = _first_run(original, example)
+    path = Path(task.folder) / "model.onnx"
+    with _step("convert", outcome):
+        exported = original.convert(path, task.opset or highest(task.runtime))
+        outcome.exporter, outcome.notes = exported.exporter, exported.notes
+        opset = normalise(
+            path, task.name, batch=task.batch, inputs=list(example), outputs=outputs, limit=task.external_data
+        )
+        outcome.notes.append(f"opset {opset}")
+    with _step("validate", outcome):
+        outcome.validation = validate(original, path, task, example, test)
+        outcome.validation["warnings"] = [*outcome.validation.get("warnings", []), *_warnings(outcome.notes)]
+
+
+def _warnings(notes: list[str]) -> list[str]:
+    return [note for note in notes if not note.startswith("opset ")]
+
+
+def _arrays(data: Data, example: Arrays | None = None) -> Arrays:
+    if data.file is not None:
+        return read_arrays(Path(data.file), drop=tuple(data.drop), columns=data.columns, dtype=data.dtype)
+    if data.shapes:
+        return generate(data.shapes, samples=data.samples or None, seed=data.seed)
+    return like(example or {}, samples=data.samples, seed=data.seed)
+
+
+def _check_inputs(example: Arrays, test: Arrays) -> None:
+    """Raise InputError where the test data are not of the example's names, types and shapes."""
+    if set(example) != set(test):
+        raise InputError(f"test: its inputs are {_list(test)}, and those of the example {_list(example)}")
+    for name, array in example.items():
+        other = test[name]
+        if array.shape[1:] != other.shape[1:]:
+            raise InputError(
+                f"test: '{name}' has samples of shape {list(other.shape[1:])}, and those of the example have "
+                f"{list(array.shape[1:])}"
+            )
+        if array.dtype != other.dtype and array.dtype.kind != "O":
+            raise InputError(f"test: '{name}' is {other.dtype}, and {array.dtype} in the example; give a 'dtype'")
+
+
+def _list(arrays: Arrays) -> str:
+    return ", ".join(f"'{name}'" for name in arrays)
+
+
+def _first_run(original: Original, example: Arrays) -> list[str]:
+    """Return the names of the outputs; InputError where the model does not take the example."""
+    try:
+        return list(original.run(example))
+    except ModakError:
+        raise
+    except Exception as error:  # of the user's model
+        shapes = ", ".join(f"'{name}' {array.dtype}{list(array.shape)}" for name, array in example.items())
+        reason = " ".join(str(error).split())[:400]
+        raise InputError(f"example: the model does not take {shapes}: {type(error).__name__}: {reason}") from None
+
+
+def main(arguments: list[str]) -> int:
+    """Convert the model of a task file; the outcome is written whatever happens."""
+    task = Task.from_json(Path(arguments[0]).read_text())
+    outcome = Outcome()
+    os.chdir(task.folder)
+    try:
+        convert(task, outcome)
+    except ModakError as error:
+        outcome.error = str(error)
+    except Exception as error:
+        traceback.print_exc()
+        outcome.error = f"{type(error).__name__}: {' '.join(str(error).split())[:1000]}"
+    outcome.write(Path(arguments[1]))
+    # Threads of frameworks sometimes keep an interpreter from its end, or crash in it; all is written.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(1 if outcome.error else 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
