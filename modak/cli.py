@@ -134,12 +134,13 @@ def convert(
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace an existing bundle.")] = False,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Models that are converted at the same time.")] = 1,
+    record: Annotated[bool, typer.Option("--record", help="Add what was timed to your measurements.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")] = False,
 ) -> None:
     """Convert trained models to ONNX, check that they are equal, optimise them, and write a bundle."""
     from modak.onnx.cli import convert_command
 
-    convert_command(document, output, replace=replace, jobs=jobs, quiet=quiet)
+    convert_command(document, output, replace=replace, jobs=jobs, record=record, quiet=quiet)
 
 
 @app.command()

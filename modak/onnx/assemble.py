@@ -92,7 +92,7 @@ def _entry(folder: Path, model: Converted) -> ModelEntry:
         ),
         licence=task.licence,
         validation=Validation.model_validate(model.outcome.validation),
-        timings=[_timing(entry, model) for entry in (*model.outcome.timings, *model.timings)],
+        timings=[timing(entry, model) for entry in (*model.outcome.timings, *model.timings)],
         optimisations=[Optimisation.model_validate(entry) for entry in model.optimisations],
     )
 
@@ -103,12 +103,13 @@ def _sha256(model: Converted) -> str | None:
     return task["digests"].get(task["file"]) if task["file"] else None
 
 
-def _timing(entry: dict[str, Any], model: Converted) -> Timing:
+def timing(entry: dict[str, Any], model: Converted) -> Timing:
+    """Return the manifest's entry of a timing."""
     engine = entry.get("engine", model.request.framework)
     software = model.outcome.software if engine == model.request.framework else versions((ENGINES[engine],))
     return Timing.model_validate(
         {
-            **entry,
+            **{key: value for key, value in entry.items() if key != "seconds"},
             "engine": engine,
             "provider": "CPUExecutionProvider" if engine == "onnxruntime" else None,
             "threads": len(os.sched_getaffinity(0)),

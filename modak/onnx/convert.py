@@ -15,10 +15,12 @@ from modak import __version__
 from modak.errors import InputError, ModakError
 from modak.onnx.assemble import Converted, fill
 from modak.onnx.bundle import Bundle, write_bundle
+from modak.onnx.measurements import add_to_store
 from modak.onnx.optimising import optimise_model
 from modak.onnx.processes import Report, run_module
 from modak.onnx.request import ConversionRequest, DataFile, Generated, ModelRequest, TensorShape
 from modak.onnx.task import Data, Outcome, Task
+from modak.util.text import plural
 
 
 class ConvertError(ModakError):
@@ -34,12 +36,13 @@ def convert(
     base: Path,
     replace: bool = False,
     jobs: int = 1,
+    record: bool = False,
     report: Report = lambda _: None,
 ) -> Bundle:
     """Convert, compare and optimise all models, and write the bundle ``output``.
 
     Paths of the request start at ``base``. ConvertError names each model that failed; those that did not are kept for
-    the next run.
+    the next run. What was timed is added to the user's measurements with ``record``.
     """
     if output.exists() and not replace:
         raise InputError(f"{output}: exists; remove it or use --replace")
@@ -54,7 +57,11 @@ def convert(
     if request.optimise.enabled:
         for model in done:
             optimise_model(request, model, report)
-    return write_bundle(output, lambda folder: fill(folder, request, done, report), replace=replace)
+    bundle = write_bundle(output, lambda folder: fill(folder, request, done, report), replace=replace)
+    if record:
+        count, store = add_to_store(done)
+        report(f"{plural(count, 'measurement')} added to {store}")
+    return bundle
 
 
 def _attempt(model: ModelRequest, task: Task, report: Report) -> Converted | str:

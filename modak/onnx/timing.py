@@ -32,9 +32,16 @@ class Times:
         return ordered[low], ordered[min(count - 1, count - 1 - low)]
 
     def entry(self, **more: Any) -> dict[str, Any]:
-        """Return the manifest's ``Timing``."""
+        """Return the manifest's ``Timing``, and ``seconds`` with every value."""
         low, high = self.interval
-        return {"median": self.median, "low": low, "high": high, "runs": len(self.seconds), **more}
+        return {
+            "median": self.median,
+            "low": low,
+            "high": high,
+            "runs": len(self.seconds),
+            "seconds": list(self.seconds),
+            **more,
+        }
 
 
 def interleaved(

@@ -17,7 +17,7 @@ import numpy as np
 from modak.errors import InputError, ModakError
 from modak.onnx.arrays import Arrays, batches, generate, like, read_arrays
 from modak.onnx.frameworks import framework
-from modak.onnx.frameworks.base import Original
+from modak.onnx.frameworks.base import Exported, Original
 from modak.onnx.modelfile import normalise
 from modak.onnx.opset import highest
 from modak.onnx.packages import require, versions
@@ -55,12 +55,8 @@ def convert(task: Task, outcome: Outcome) -> None:
         outputs = _first_run(original, example)
     path = Path(task.folder) / "model.onnx"
     with _step("convert", outcome):
-        exported = original.convert(path, task.opset or highest(task.runtime))
+        exported = convert_for_runtime(original, path, task, list(example), outputs)
         outcome.exporter, outcome.notes = exported.exporter, exported.notes
-        opset = normalise(
-            path, task.name, batch=task.batch, inputs=list(example), outputs=outputs, limit=task.external_data
-        )
-        outcome.notes.append(f"opset {opset}")
     with _step("validate", outcome):
         outcome.validation = validate(original, path, task, example, test)
         first = next(batches(test, KEPT if task.batch else len(next(iter(example.values())))))
@@ -70,6 +66,29 @@ def convert(task: Task, outcome: Outcome) -> None:
     if deterministic and task.batch and task.batches:
         with _step("time", outcome):
             outcome.timings = _time(original, path, test, task.batches)
+
+
+def convert_for_runtime(original: Original, path: Path, task: Task, inputs: list[str], outputs: list[str]) -> Exported:
+    """Write the model with the highest opset that converter and runtime share, and for whose operators it has kernels.
+
+    ONNX Runtime 1.31 takes models of opset 22, and has no kernels for its RandomUniformLike.
+    """
+    wanted = task.opset or highest(task.runtime)
+    opsets = [wanted, *(each for each in (21, 20, 18, 15) if each < wanted and task.opset is None)]
+    missing: list[str] = []
+    for opset in opsets:
+        exported = original.convert(path, opset)
+        written = normalise(path, task.name, batch=task.batch, inputs=inputs, outputs=outputs, limit=task.external_data)
+        try:
+            Session(path)
+        except Exception as error:  # onnxruntime's NotImplemented has no public name
+            if "NOT_IMPLEMENTED" not in str(error):
+                raise
+            missing.append(" ".join(str(error).partition("implementation for ")[2].split())[:100] or str(error))
+            continue
+        notes = [f"opset {written} in place of {wanted}: ONNX Runtime has no {missing[0]}"] if missing else []
+        return Exported(exported.exporter, [*exported.notes, *notes, f"opset {written}"])
+    raise InputError(f"ONNX Runtime has no implementation of {missing[0]}; it is not supported on this runtime")
 
 
 def _keep(folder: Path, inputs: Arrays, outputs: Arrays | None) -> None:

@@ -31,21 +31,23 @@ scaled.save(sys.argv[1] + "/lambda.keras")
 MAKE_TENSORFLOW = """
 import sys, tensorflow as tf
 
-class Model(tf.Module):
+signature = [tf.TensorSpec([None, 4], tf.float32, name="x")]
+
+class Good(tf.Module):
     def __init__(self):
         self.w = tf.Variable(tf.random.stateless_normal((4, 3), (1, 2)))
 
-    @tf.function(input_signature=[tf.TensorSpec([None, 4], tf.float32, name="x")])
+    @tf.function(input_signature=signature)
     def scores(self, x):
         return {"scores": tf.nn.softmax(tf.nn.gelu(x @ self.w))}
 
-    @tf.function(input_signature=[tf.TensorSpec([None, 4], tf.float32, name="x")])
-    def reads(self, x):
+class Reads(tf.Module):
+    @tf.function(input_signature=signature)
+    def scores(self, x):
         return {"scores": x + tf.cast(tf.strings.length(tf.io.read_file("/etc/hostname")), tf.float32)}
 
-model = Model()
-tf.saved_model.save(model, sys.argv[1] + "/good", signatures=model.scores)
-tf.saved_model.save(model, sys.argv[1] + "/reads", signatures=model.reads)
+for name, model in (("good", Good()), ("reads", Reads())):
+    tf.saved_model.save(model, sys.argv[1] + "/" + name, signatures=model.scores)
 """
 JAX = """
 import jax

@@ -194,5 +194,41 @@ def test_missing_package(in_process: Callable[[str], str], monkeypatch: pytest.M
     )
 
 
+def test_opset_without_kernels(tmp_path: Path) -> None:
+    """ONNX Runtime has no kernel for RandomUniformLike of opset 22; the next lower opset is taken, and said."""
+    import onnx
+    from onnx import TensorProto, helper
+
+    from modak.onnx.frameworks.base import Exported, Original
+    from modak.onnx.sessions import Session
+    from modak.onnx.task import Data, Task
+    from modak.onnx.worker import convert_for_runtime
+
+    class Draws(Original):
+        def run(self, inputs: Any) -> Any:
+            return inputs
+
+        def convert(self, path: Path, opset: int) -> Exported:
+            value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 2]) for name in ("x", "y")]
+            node = helper.make_node("RandomUniformLike", ["x"], ["y"], "draw")
+            imports = [helper.make_opsetid("", opset)]
+            graph = helper.make_graph([node], "g", value[:1], value[1:])
+            onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=10), path)
+            return Exported("stub")
+
+    path = tmp_path / "model.onnx"
+    task = Task("draws", "pytorch", Data(), Data(), str(tmp_path), opset=22)
+    try:
+        with pytest.raises(InputError, match=r"no implementation of RandomUniformLike\(22\)"):
+            convert_for_runtime(Draws(), path, task, ["x"], ["y"])
+    except pytest.fail.Exception:
+        pytest.skip("this ONNX Runtime has the kernel")
+    task.opset = None
+    found = convert_for_runtime(Draws(), path, task, ["x"], ["y"])
+    assert found.notes[-1] == "opset 21"
+    assert "ONNX Runtime has no RandomUniformLike(22)" in found.notes[0]
+    assert Session(path).inputs == ["x"]
+
+
 def test_manifest_is_json(folder: Path) -> None:
     assert json.loads((folder / "both" / "manifest.json").read_text())["schema"] == "modak.onnx-bundle/1"
