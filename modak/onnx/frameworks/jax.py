@@ -91,9 +91,7 @@ class JaxFunction(Original):
         if batch and others:
             scope = jax.export.SymbolicScope()
             (size,) = jax.export.symbolic_shape("B", scope=scope)
-            shapes = [
-                jax.ShapeDtypeStruct((size, *array.shape[1:]), array.dtype) for array in self.example.values()
-            ]
+            shapes = [jax.ShapeDtypeStruct((size, *array.shape[1:]), array.dtype) for array in self.example.values()]
         try:
             model = jax2onnx.to_onnx(self.function, inputs=shapes, model_name=self.task.name, opset=min(opset, 23))
         except jax.errors.TracerBoolConversionError as error:
