@@ -92,8 +92,8 @@ def normalise(path: Path, name: str, *, batch: bool, inputs: Sequence[str], outp
         stale.unlink()
     if unknown := unknown_operators(model):
         raise InputError(
-            f"the converted model has operators that are not in ONNX: {', '.join(unknown[:5])}; a custom operator has no "
-            "counterpart on other machines: express it by operators of the framework"
+            f"the converted model has operators that are not in ONNX: {', '.join(unknown[:5])}; "
+            "a custom operator has no counterpart on other machines: express it by operators of the framework"
         )
     rename_inputs(model, inputs)
     rename_outputs(model, outputs)
@@ -115,7 +115,7 @@ def unknown_operators(model: Any) -> list[str]:
 
     versions = {entry.domain or "": entry.version for entry in model.opset_import}
     functions = {(function.domain, function.name) for function in model.functions}
-    found = {}
+    found: dict[str, str] = {}
     for graph in _graphs(model.graph):
         for node in graph.node:
             domain = "" if node.domain == "ai.onnx" else node.domain

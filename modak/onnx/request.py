@@ -147,6 +147,8 @@ class OptimiseRequest(Model):
     """Highest share of samples whose largest output may become another, for passes of relaxed numerics."""
     minimal_gain: Annotated[float, Field(ge=0, le=1)] = 0.02
     """Share of time that a sequence of passes has to save to be kept."""
+    tuning_trials: Annotated[int, Field(ge=0, le=100_000)] = 0
+    """Programs that TVM measures on this machine for each batch size; it only fuses operators when 0."""
     longest: Annotated[int, Field(ge=1, le=4)] = 3
     """Passes in a sequence."""
 

@@ -25,7 +25,8 @@ class Session:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         options.intra_op_num_threads = threads or len(os.sched_getaffinity(0))
-        # Custom operators and profiles are never loaded from a model's own metadata.
+        # Threads that spin for the next call take the processor from the engine that is timed next.
+        options.add_session_config_entry("session.force_spinning_stop", "1")
         levels = onnxruntime.GraphOptimizationLevel
         options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimise else levels.ORT_DISABLE_ALL
         self._session = onnxruntime.InferenceSession(str(path), options, providers=list(providers))

@@ -51,6 +51,8 @@ class Task:
     opset: int | None = None
     runtime: str | None = None
     external_data: int = 2**31 - 1
+    batches: list[int] = field(default_factory=list)
+    """Batch sizes for which the original is timed beside the converted model."""
     digests: dict[str, str] = field(default_factory=dict)
     """SHA-256 of the files that the result depends on."""
 
@@ -76,6 +78,8 @@ class Outcome:
     """What the user should know: a fallback, a frozen branch."""
     validation: dict[str, Any] = field(default_factory=dict)
     """As the manifest's ``Validation``."""
+    timings: list[dict[str, Any]] = field(default_factory=list)
+    """As the manifest's ``Timing``, of the framework itself."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Of each step."""
 

@@ -9,17 +9,25 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from modak.errors import InputError, ModakError
-from modak.onnx.arrays import Arrays, generate, like, read_arrays
+from modak.onnx.arrays import Arrays, batches, generate, like, read_arrays
 from modak.onnx.frameworks import framework
 from modak.onnx.frameworks.base import Original
 from modak.onnx.modelfile import normalise
 from modak.onnx.opset import highest
 from modak.onnx.packages import require, versions
+from modak.onnx.sessions import Session
 from modak.onnx.task import PROGRESS, Data, Outcome, Task
+from modak.onnx.timing import interleaved
 from modak.onnx.validate import validate
+
+KEPT = 64
+"""Samples that are kept."""
 
 
 @contextmanager
@@ -55,7 +63,33 @@ def convert(task: Task, outcome: Outcome) -> None:
         outcome.notes.append(f"opset {opset}")
     with _step("validate", outcome):
         outcome.validation = validate(original, path, task, example, test)
+        first = next(batches(test, KEPT if task.batch else len(next(iter(example.values())))))
+        deterministic = not task.stochastic and outcome.validation["status"] == "passed"
+        _keep(Path(task.folder), first, original.run(first) if deterministic else None)
         outcome.validation["warnings"] = [*outcome.validation.get("warnings", []), *_warnings(outcome.notes)]
+    if deterministic and task.batch and task.batches:
+        with _step("time", outcome):
+            outcome.timings = _time(original, path, test, task.batches)
+
+
+def _keep(folder: Path, inputs: Arrays, outputs: Arrays | None) -> None:
+    """Keep some of the test data, and what the original makes of them, for the steps after this one."""
+    for name, arrays in (("samples", inputs), ("expected", outputs)):
+        if arrays is not None:
+            text = {key: array.astype(str) if array.dtype == object else array for key, array in arrays.items()}
+            np.savez(folder / f"{name}.npz", allow_pickle=False, **text)
+
+
+def _time(original: Original, path: Path, test: Arrays, sizes: list[int]) -> list[dict[str, object]]:
+    """Return how long the framework takes, measured beside ONNX Runtime."""
+    session = Session(path)
+    found: list[dict[str, object]] = []
+    for size in sizes:
+        given = {name: np.resize(array, (size, *array.shape[1:])) for name, array in test.items()}
+        calls = {"framework": partial(original.run, given), "onnxruntime": partial(session.run, given)}
+        times = interleaved(calls, budget=3.0)
+        found.append(times["framework"].entry(batch=size))
+    return found
 
 
 def _warnings(notes: list[str]) -> list[str]:

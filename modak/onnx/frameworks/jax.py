@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from modak.errors import InputError
-from modak.onnx.arrays import Arrays, read_arrays
+from modak.onnx.arrays import Arrays
 from modak.onnx.frameworks.base import (
     ConversionError,
     Exported,

@@ -35,7 +35,7 @@ REACHING_OUT = frozenset(
         "WriteFile",
     }
 )
-"""Operators by which a SavedModel reads or writes files of its choice, or runs code; its own weights come by RestoreV2."""
+"""Operators that read or write files of the model's choice, or run code; its own weights come by RestoreV2."""
 
 
 class TensorFlow(Framework):
