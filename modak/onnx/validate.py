@@ -33,6 +33,7 @@ def validate(original: Original, path: Path, task: Task, example: Arrays, test: 
     expected = join([original.run(part) for part in parts])
     actual = join([session.run(part) for part in parts])
     differences = compare(expected, actual, task.tolerance)
+    warnings += [entry.warning for entry in differences if entry.warning]
     samples = sum(_length(part) for part in parts)
     result: dict[str, Any] = {
         "status": "passed" if all(entry.passed for entry in differences) else "failed",

@@ -173,9 +173,11 @@ class TorchModule(Original):
 
         tensors = self._tensors(_at_least_two(self.example) if self.task.batch else self.example)
         batch = torch.export.Dim("batch", min=1)
+        labels = {label for each in self.task.axes.values() for label in each.values()}
+        sizes = {label: torch.export.Dim(label, min=1) for label in sorted(labels)}
         axes: dict[str, Any] = {}
         for name in tensors:
-            named = {int(axis): torch.export.Dim(label, min=1) for axis, label in self.task.axes.get(name, {}).items()}
+            named = {int(axis): sizes[label] for axis, label in self.task.axes.get(name, {}).items()}
             axes[name] = {**({0: batch} if self.task.batch else {}), **named}
         if not self.by_name:
             axes = dict(zip(_parameters(self.module)[: len(axes)] or axes, axes.values(), strict=True))

@@ -10,10 +10,10 @@ from modak.onnx.distributions import compare_distributions, power
 
 @pytest.mark.parametrize(
     ("dtype", "gap", "passed"),
-    [("float32", 5e-4, True), ("float32", 5e-3, False), ("float16", 5e-3, True), ("float64", 1e-6, False)],
+    [("float32", 5e-5, True), ("float32", 5e-4, False), ("float16", 5e-3, True), ("float64", 1e-6, False)],
 )
 def test_tolerance_is_of_the_type(dtype: str, gap: float, passed: bool) -> None:
-    a = np.ones((2, 3), dtype)
+    a = np.array([[1, 1, 1], [-1, 2, 3]], dtype)
     (found,) = compare({"y": a}, {"y": (a + gap).astype(dtype)})
     assert found.passed is passed
     assert found.max_absolute == pytest.approx(gap, rel=0.2)
@@ -36,6 +36,15 @@ def test_infinity_is_equal_to_itself_alone() -> None:
     a = np.array([np.inf, 1.0], "float32")
     assert compare({"y": a}, {"y": a})[0].passed
     assert not compare({"y": a}, {"y": -a})[0].passed
+
+
+def test_outputs_that_hardly_differ_between_samples_are_compared_by_what_they_differ_by() -> None:
+    faded = np.float32(0.5) + np.linspace(0, 1e-4, 8, dtype="float32").reshape(8, 1)
+    other = faded + np.float32(8e-6)  # within the tolerance of the type
+    assert not compare({"y": faded}, {"y": other})[0].passed
+    assert compare({"y": faded}, {"y": faded + np.float32(1e-7)})[0].passed
+    constant = np.full((4, 1), 0.5, "float32")
+    assert "the comparison says little" in str(compare({"y": constant}, {"y": constant})[0].warning)
 
 
 def test_labels_are_exact_and_top1_is_counted() -> None:
