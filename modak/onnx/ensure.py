@@ -1,6 +1,7 @@
 """A bundle as a state: converted where it is missing or anything that it depends on has changed, else left alone."""
 
 import hashlib
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,8 +137,6 @@ def _digest(folder: Path) -> str:
 
 def remove_bundle(folder: Path, *, check_mode: bool = False) -> bool:
     """Remove a bundle and what its conversion has kept beside it; return whether there was one."""
-    import shutil
-
     state = folder.absolute().with_name(f".{folder.name}.convert")
     if folder.exists() and not (folder / MANIFEST).is_file():
         raise InputError(f"{folder}: is not a bundle; it is not removed")

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -37,8 +38,8 @@ def main() -> None:
     mean = torch.stack(probabilities).mean(0)
     np.savez("test.npz", x=x_test.numpy())
     np.savez("expected.npz", probabilities=mean.numpy(), labels=y_test.numpy())
-    with open("metrics.json", "w") as file:
-        json.dump({"accuracy": float((mean.argmax(1) == y_test).float().mean())}, file)
+    accuracy = float((mean.argmax(1) == y_test).float().mean())
+    Path("metrics.json").write_text(json.dumps({"accuracy": accuracy}))
 
 
 if __name__ == "__main__":
