@@ -129,6 +129,94 @@ def discover(
 
 
 @app.command()
+def convert(
+    document: Annotated[Path, typer.Argument(metavar="FILE", help="The models, their data and how they are combined.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FOLDER", help="The bundle; NAME.bundle when absent."),
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace an existing bundle.")] = False,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Models that are converted at the same time.")] = 1,
+    record: Annotated[bool, typer.Option("--record", help="Add what was timed to your measurements.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")] = False,
+) -> None:
+    """Convert trained models to ONNX, check that they are equal, optimise them, and write a bundle."""
+    from modak.onnx.cli import convert_command
+
+    convert_command(document, output, replace=replace, jobs=jobs, record=record, quiet=quiet)
+
+
+@app.command()
+def infer(
+    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="Folder that 'modak convert' wrote.")],
+    input_: Annotated[
+        Path | None,
+        typer.Option("--input", "-i", metavar="FILE", help=".npz, .npy, .csv or .parquet; only describe when absent."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help=".npz, .npy, .csv or .parquet; printed as JSON if absent."),
+    ] = None,
+    provider: Annotated[
+        str,
+        typer.Option(
+            "--provider", "-p", help="auto, measure, cpu, openvino, cuda, tensorrt, migraphx or rocm.", metavar="NAME"
+        ),
+    ] = "auto",
+    batch: Annotated[int | None, typer.Option(min=1, help="Samples of one call; all at once when absent.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of one operator; all cores when absent.")] = None,
+    cast: Annotated[bool, typer.Option("--cast", help="Convert numbers to the types of the model's inputs.")] = False,
+    only: Annotated[list[str] | None, typer.Option(metavar="OUTPUT", help="Only this output; repeatable.")] = None,
+) -> None:
+    """Run a bundle of ONNX models on this machine; its files are verified first."""
+    from modak.onnx.infer import infer_command
+
+    infer_command(
+        bundle, input_, output, provider=provider, batch=batch, threads=threads, convert=cast, only=only or []
+    )
+
+
+@app.command("serve-model")
+def serve_model(
+    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="Folder that 'modak convert' wrote.")],
+    host: Annotated[str, typer.Option(help="Address to listen at; there is no login, so put a proxy before it.")] = (
+        "127.0.0.1"
+    ),
+    http_port: Annotated[int, typer.Option(min=1, max=65535, help="REST.")] = 8080,
+    grpc_port: Annotated[int, typer.Option(min=1, max=65535, help="gRPC.")] = 8081,
+    metrics_port: Annotated[int, typer.Option(min=1, max=65535, help="Prometheus: /metrics.")] = 8082,
+    provider: Annotated[
+        str, typer.Option("--provider", "-p", metavar="NAME", help="auto, cpu, openvino, cuda, tensorrt, ...")
+    ] = "auto",
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of one operator; all cores when absent.")] = None,
+    max_batch: Annotated[int, typer.Option(min=1, help="Samples of several requests in one call; 1: apart.")] = 32,
+    max_wait: Annotated[float, typer.Option(min=0, metavar="MS", help="Milliseconds to wait for more of them.")] = 0,
+    max_request: Annotated[int, typer.Option(min=1, metavar="MIB", help="Largest request.")] = 64,
+    receive_seconds: Annotated[float, typer.Option(min=0.1, help="Time for a request to arrive.")] = 30,
+    stop_seconds: Annotated[int, typer.Option(min=1, help="Time for requests in flight at the end.")] = 30,
+) -> None:
+    """Serve a bundle with the Open Inference Protocol v2 (REST and gRPC) until SIGTERM."""
+    from modak.onnx.serve import Serving, serve_command
+
+    serve_command(
+        bundle,
+        Serving(
+            host=host,
+            http_port=http_port,
+            grpc_port=grpc_port,
+            metrics_port=metrics_port,
+            provider=provider,
+            threads=threads,
+            max_batch=max_batch,
+            max_wait_ms=max_wait,
+            max_request=max_request * 1024**2,
+            receive_seconds=receive_seconds,
+            stop_seconds=stop_seconds,
+        ),
+    )
+
+
+@app.command()
 def schema(
     kind: Annotated[str, typer.Argument(metavar="NAME", help="plan, application, target, request, job, ...")],
 ) -> None:

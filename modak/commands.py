@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SCHEMAS = {
     "application": "modak.model.application:Application",
+    "bundle": "modak.onnx.manifest:Manifest",
+    "conversion": "modak.onnx.request:ConversionRequest",
     "deployment": "modak.model.deployment:Deployment",
     "facts": "modak.model.target:Facts",
     "image": "modak.model.image:ImageEntry",

@@ -21,6 +21,7 @@ DEFAULTS: dict[str, Any] = {
     "tosca_request": {},
     "tosca_job": {},
     "tosca_image": {},
+    "tosca_ensemble": {},
     "tosca_sodalite": {},
     "tosca_manager": {},
     "tosca_name": "",

@@ -54,6 +54,9 @@ given:
     tosca_image:
       description: Properties of the node of type C(modak.nodes.ContainerImage), and its attribute C(digest).
       type: dict
+    tosca_ensemble:
+      description: Properties of the node of type C(modak.nodes.OnnxEnsemble), and the template's name as C(tosca_name).
+      type: dict
     tosca_sodalite:
       description: In place of those, the properties of the parts of a job with SODALITE's node types.
       type: dict
