@@ -18,6 +18,7 @@ SECTIONS = {
     "catalogue": "modak.catalogue.cli:app",
     "measurements": "modak.performance.cli:measurements",
     "model": "modak.optimiser.cli:model",
+    "benchmark": "modak.evidence.cli:app",
     "image": "modak.images.cli:app",
     "blueprint": "modak.tosca.cli:app",
 }

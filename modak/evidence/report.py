@@ -10,6 +10,7 @@ from modak.evidence.jobs import PLAN, RESULT, DeployedJob, job_section, job_valu
 from modak.evidence.page import render, render_csv
 from modak.evidence.view import Report, Section, Table, Value
 from modak.util.files import PRIVATE, write_atomically
+from modak.util.text import plural
 
 JOB_REPORT = "report.html"
 """The report beside the results of a job."""
@@ -29,9 +30,14 @@ def job_folders(top: Path) -> list[Path]:
     """Return the results folders of runs at or below ``top``; InputError where there is none."""
     if not top.is_dir():
         raise InputError(f"{top}: not found; name the folder that results were fetched to")
-    found = [top] if (top / PLAN).is_file() else []
+    return _folders(top, PLAN)
+
+
+def _folders(top: Path, name: str) -> list[Path]:
+    """Return the folders at or below ``top`` that hold a file of this name; earlier attempts are left out."""
+    found = [top] if (top / name).is_file() else []
     for depth in range(1, _DEPTH + 1):
-        found += [path.parent for path in sorted(top.glob("/".join(["*"] * depth + [PLAN]))) if path.is_file()]
+        found += [path.parent for path in sorted(top.glob("/".join(["*"] * depth + [name]))) if path.is_file()]
     folders = [folder for folder in dict.fromkeys(found) if "attempts" not in folder.relative_to(top).parts]
     return folders[:_MOST_JOBS]
 
@@ -69,6 +75,31 @@ def _overview(jobs: Sequence[DeployedJob], sections: Sequence[Section]) -> Secti
 
 def _predicted(job: DeployedJob) -> str:
     return values.seconds(job.plan.prediction.seconds)
+
+
+def report_of_results(top: Path) -> Report:
+    """Return the report on the jobs and benchmarks at or below a folder; InputError where there is none."""
+    from modak.evidence.benchmarked import benchmark_section, benchmark_values, method
+    from modak.evidence.finished import DESCRIPTION, read_finished
+
+    benchmarks = [read_finished(folder) for folder in _folders(top, DESCRIPTION)]
+    apart = {finished.folder for finished in benchmarks}
+    jobs = [read_job(folder) for folder in job_folders(top) if folder not in apart]
+    if not benchmarks and not jobs:
+        raise InputError(f"{top}: no plan.json or benchmark.json at or below it; name a folder with fetched results")
+    if not benchmarks:
+        return report_of_jobs(jobs)
+    sections = [benchmark_section(finished) for finished in benchmarks]
+    numbers = [value for finished in benchmarks for value in benchmark_values(finished)]
+    if jobs:
+        of_jobs = report_of_jobs(jobs)
+        numbers += of_jobs.values
+        sections += [job_section(job) for job in jobs]
+    if len(sections) == 1:
+        only = replace(sections[0], title="What was measured", answer=method(benchmarks[0]))
+        return Report(f"Benchmark: {sections[0].title}", sections[0].answer, [only], numbers, NOTES)
+    title = f"{plural(len(benchmarks), 'benchmark')}" + (f" and {plural(len(jobs), 'job')}" if jobs else "")
+    return Report(title, "Each has a section of its own below.", sections, numbers, NOTES)
 
 
 def report_of_measurements(store: str | None, *, workload: str | None = None, shipped: bool = False) -> Report:
@@ -130,6 +161,7 @@ __all__ = [
     "read_job",
     "report_of_jobs",
     "report_of_measurements",
+    "report_of_results",
     "write_job_reports",
     "write_report",
 ]
