@@ -156,6 +156,14 @@ def _times(finished: Finished) -> Table:
                  HEADS, time_rows(finished))  # fmt: skip
 
 
+def overview(benchmarks: Sequence[Finished]) -> Section:
+    """Return the table of several benchmarks, as the study of Jordan et al. has it."""
+    heads = ["Benchmark", "Configuration", *HEADS[1:6], HEADS[8]]
+    rows = [[finished.description.title, *row[:6], row[8]] for finished in benchmarks for row in time_rows(finished)]
+    text = " ".join(f"{finished.description.title}: {answer(finished)}" for finished in benchmarks)
+    return Section("Overview", text, (), [Table("All times in seconds", "Wall time of whole processes.", heads, rows)])
+
+
 def _phases(finished: Finished) -> Table | None:
     rows = []
     for one in finished.outcomes:

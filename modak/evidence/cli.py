@@ -1,4 +1,4 @@
-"""The command ``modak benchmark``."""
+"""The commands ``modak benchmark DOCUMENT`` and ``modak benchmark study``."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -77,4 +77,52 @@ def run(
             "tolerance": tolerance, "compare": compare,
         },
         results=results, record=record, config=config,
+    )  # fmt: skip
+
+
+@app.command()
+def study(
+    network: Annotated[list[str] | None, typer.Option("--network", help="snn or lnn; both when absent.")] = None,
+    phase: Annotated[list[str] | None, typer.Option("--phase", help="training or inference; both when absent.")] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--kind",
+            help="native, sif-gzip, sif-zstd, sif-lz4, sif-none, sandbox, podman, charliecloud; all when absent.",
+        ),
+    ] = None,
+    runs: Annotated[int, typer.Option(min=2, help="Runs of each.")] = 100,
+    images: Annotated[int, typer.Option(min=1, help="Images to train with; inference takes at most 145.")] = 1526,
+    batch: Annotated[int, typer.Option(min=1, help="Images in a step.")] = 301,
+    epochs: Annotated[int | None, typer.Option(min=1, help="50 and 300 when absent, as in the study.")] = None,
+    size: Annotated[int, typer.Option(min=64, help="Height and width of an image.")] = 256,
+    python: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Python with Keras; the one that runs modak when absent.")
+    ] = None,
+    backend: Annotated[str, typer.Option(help="Backend of Keras: tensorflow, torch or jax.")] = "tensorflow",
+    base: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Base system of the containers: a tar file or a folder.")
+    ] = None,
+    script: Annotated[Path | None, typer.Option(help="Another program that takes the same options.")] = None,
+    others: Others = None,
+    results: Annotated[Path, typer.Option(metavar="FOLDER", help="Every repeat goes there.")] = Path("results/study"),
+    work: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="For the images; 'images' in the results when absent.")
+    ] = None,
+) -> None:
+    """Run the same work natively and in containers, as Jordan et al. did (HPEC 2019), on this machine."""
+    import sys
+
+    from modak.evidence.command import carry_out_study
+    from modak.evidence.packing import KINDS
+    from modak.evidence.study import NETWORKS, PHASES, Study
+
+    carry_out_study(
+        Study(
+            networks=network or tuple(NETWORKS), phases=phase or PHASES, kinds=kind or KINDS, runs=runs, images=images,
+            batch=batch, epochs=epochs, size=size, python=python or Path(sys.executable), base=base, script=script,
+            others=0.1 if others is None else others, backend=backend,
+        ),
+        results,
+        work or results / "images",
     )  # fmt: skip

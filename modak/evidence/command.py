@@ -16,6 +16,7 @@ from modak.performance.places import store_in_use
 if TYPE_CHECKING:
     from modak.evidence.configurations import Wanted
     from modak.evidence.finished import Finished
+    from modak.evidence.study import Study
     from modak.jobs.job import Job
     from modak.schedulers.base import QueueState
 
@@ -74,6 +75,23 @@ def benchmark(
     sys.stdout.write(f"written: {page}\n")
     if record:
         sys.stdout.write(recorded(finished) + "\n")
+
+
+def carry_out_study(study: "Study", results: Path, work: Path) -> None:
+    """Carry out the study of native runs against containers, print its tables, and write its report."""
+    from modak.evidence.benchmarked import table_lines
+    from modak.evidence.study import carry_out
+
+    for finished in carry_out(study, results, work, _say):
+        sys.stdout.write("\n" + "\n".join(table_lines(finished)) + "\n")
+    page = results / "report.html"
+    write_report(report_of_results(results), page)
+    sys.stdout.write(f"written: {page}\n")
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 def recorded(finished: "Finished") -> str:

@@ -79,7 +79,7 @@ def _predicted(job: DeployedJob) -> str:
 
 def report_of_results(top: Path) -> Report:
     """Return the report on the jobs and benchmarks at or below a folder; InputError where there is none."""
-    from modak.evidence.benchmarked import benchmark_section, benchmark_values, method
+    from modak.evidence.benchmarked import benchmark_section, benchmark_values, method, overview
     from modak.evidence.finished import DESCRIPTION, read_finished
 
     benchmarks = [read_finished(folder) for folder in _folders(top, DESCRIPTION)]
@@ -91,6 +91,8 @@ def report_of_results(top: Path) -> Report:
         return report_of_jobs(jobs)
     sections = [benchmark_section(finished) for finished in benchmarks]
     numbers = [value for finished in benchmarks for value in benchmark_values(finished)]
+    if len(benchmarks) > 1:
+        sections.insert(0, overview(benchmarks))
     if jobs:
         of_jobs = report_of_jobs(jobs)
         numbers += of_jobs.values

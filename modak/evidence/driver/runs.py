@@ -154,7 +154,8 @@ def tail(path: str) -> str:
     with open(path, "rb") as file:
         file.seek(0, os.SEEK_END)
         file.seek(max(0, file.tell() - 400))
-        return " ".join(file.read().decode("utf-8", "replace").split())[-200:]
+        text = re.sub(r"\x1b\[[0-9;]*m", "", file.read().decode("utf-8", "replace"))
+    return " ".join(text.split())[-200:]
 
 
 def fail(text: str) -> NoReturn:
