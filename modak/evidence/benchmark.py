@@ -17,6 +17,7 @@ from modak.evidence.finished import REPEATS, Description, Finished, read_finishe
 from modak.evidence.protocol import Protocol, Repeat, settings
 from modak.images.store import realise
 from modak.jobs.control import Jobs
+from modak.jobs.job import Job
 from modak.jobs.logs import explanation
 from modak.jobs.settings import Reporter
 from modak.launch import bundle
@@ -28,6 +29,7 @@ from modak.model.request import ExactConfiguration, Request
 from modak.optimiser import make_plan
 from modak.performance.recording import FIRST, LATER, check_recordable, measurement_of
 from modak.planning import plan_deployment, with_image
+from modak.schedulers import options
 from modak.transport.base import Transport
 
 DRIVER, SETTINGS, LAUNCHER = "modak_benchmark.pyz", "settings.json", "modak_launch.zip"
@@ -165,10 +167,17 @@ def carry_out(
         default=first.chosen.name,
         choice=prepared.choice,
         protocol=prepared.protocol,
+        repeats=_files(present.job),
         plans=list(prepared.configurations),
     )
     write_description(folder, description)
     return read_finished(folder), present.made or fetched.changed
+
+
+def _files(job: Job) -> list[str]:
+    """Return the names of the files that the driver wrote."""
+    array = options.array(job.spec, job.scheduler.name)
+    return [f"repeats.{task}.jsonl" for task in array.indices()] if array else ["repeats.jsonl"]
 
 
 def measurements_of(finished: Finished, catalogue: Catalogue) -> list[Measurement]:

@@ -12,7 +12,7 @@ from modak.documents.jsontext import parse_json
 from modak.documents.reading import read_text
 from modak.errors import InputError
 from modak.evidence.protocol import Outcome, Protocol, Repeat, outcomes, read_repeats
-from modak.model.base import Line, Model
+from modak.model.base import Line, Model, Name
 from modak.model.plan import Plan
 from modak.util.files import PRIVATE, write_atomically
 
@@ -29,6 +29,8 @@ class Description(Model):
     choice: Line | None = None
     """Name of modak's choice."""
     protocol: Protocol
+    repeats: list[Name] = ["repeats.jsonl"]
+    """Files with the repeats: one, or one of each task of an array."""
     plans: list[Plan] = []
     """Of each configuration; none where no Plan stands behind it."""
 
@@ -61,7 +63,7 @@ def read_finished(folder: Path) -> Finished:
     """Return a benchmark from its results folder; InputError names the file and what is wrong with it."""
     path = folder / DESCRIPTION
     description = check(Description, parse_json(read_text(path), str(path)), origin=str(path))
-    repeats = read_repeats(folder / REPEATS)
+    repeats = read_repeats(folder / REPEATS, description.repeats)
     found = outcomes(repeats)
     if not any(outcome.name == description.default and outcome.counted for outcome in found):
         raise InputError(f"{folder / REPEATS}: no repeat of '{description.default}', with which others are compared")

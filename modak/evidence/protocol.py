@@ -93,13 +93,15 @@ class Repeat(Model):
         return units if sum(units) <= self.wall else []
 
 
-def read_repeats(folder: Path) -> list[Repeat]:
-    """Return all repeats below a results folder; InputError names file, line and fault. The target wrote them."""
+def read_repeats(folder: Path, names: Sequence[str] = ("repeats.jsonl",)) -> list[Repeat]:
+    """Return the repeats in files of a folder; InputError names file, line and fault. The target wrote them.
+
+    An earlier benchmark of the same name may have left files of tasks that this one does not have.
+    """
     repeats: list[Repeat] = []
-    paths = sorted(folder.glob("repeats*.jsonl"))
-    if not paths:
-        raise InputError(f"{folder}: no repeats*.jsonl there; the benchmark has not measured anything")
-    for task, path in enumerate(paths):
+    for task, path in enumerate(folder / name for name in names):
+        if not path.is_file():
+            raise InputError(f"{path}: not found; the benchmark has not measured anything")
         if path.stat().st_size > 256 * 1024 * 1024:
             raise InputError(f"{path}: larger than 256 MiB")
         for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):

@@ -218,3 +218,18 @@ def test_the_command_needs_no_name_before_the_document(tmp_path):
     assert isinstance(done.exception, InputError)
     assert "absent.yml" in str(done.exception)
     assert Path("absent.yml").name in str(done.exception)
+
+
+def test_repeats_of_an_earlier_benchmark_of_the_same_name_do_not_count(finished):
+    other = (finished / "benchmark" / "repeats.jsonl").read_text()
+    (finished / "benchmark" / "repeats.2.jsonl").write_text(other)
+    assert len(read_finished(finished).default.counted) == 6
+
+
+def test_an_array_counts_the_rounds_of_each_task_apart(tmp_path):
+    for task in (1, 2):
+        (tmp_path / f"repeats.{task}.jsonl").write_text(repeat("a", 0, float(task)).model_dump_json() + "\n")
+    repeats = read_repeats(tmp_path, ["repeats.1.jsonl", "repeats.2.jsonl"])
+    assert [one.block for one in repeats] == [0, 100_000]
+    with pytest.raises(InputError, match=r"repeats\.3\.jsonl: not found"):
+        read_repeats(tmp_path, ["repeats.3.jsonl"])
