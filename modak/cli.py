@@ -19,6 +19,7 @@ SECTIONS = {
     "catalogue": "modak.catalogue.cli:app",
     "measurements": "modak.performance.cli:measurements",
     "model": "modak.optimiser.cli:model",
+    "benchmark": "modak.evidence.cli:app",
     "image": "modak.images.cli:app",
     "blueprint": "modak.tosca.cli:app",
 }
@@ -214,6 +215,28 @@ def serve_model(
             stop_seconds=stop_seconds,
         ),
     )
+
+
+@app.command()
+def report(
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[RESULTS]", help="Results of one job or of several; see --store.")
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The page; a CSV file of the same name goes with it.")
+    ] = Path("report.html"),
+    store: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Report on the measurements of this store.")
+    ] = None,
+    workload: Annotated[
+        str | None, typer.Option("--workload", "-w", help="Only measurements of this workload.")
+    ] = None,
+    shipped: Annotated[bool, typer.Option("--shipped", help="Report on the measurements that modak ships.")] = False,
+) -> None:
+    """Write a page and a CSV file on decisions, gains and times; without RESULTS, on the measurement store."""
+    from modak.evidence.command import write
+
+    write(folder, output=output, store=store, workload=workload, shipped=shipped)
 
 
 @app.command()

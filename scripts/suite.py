@@ -81,6 +81,7 @@ def steps() -> list[Step]:
         Step("pbs", [*PYTEST, "tests/pbs"], tests=True, apart=True),
         Step("gridengine", [*PYTEST, "tests/gridengine"], tests=True, apart=True, real=True),
         Step("onnx", [*PYTEST, "tests/onnx"], tests=True, apart=True, real=True),
+        Step("browser", [*PYTEST, "tests/browser"], tests=True, apart=True),
         Step("soak", ["python", "tests/soak/rounds.py"], apart=True),
         Step("soak-cluster", ["python", "tests/soak/cluster_rounds.py"], apart=True),
         Step("molecule-slurm", ["scripts/molecule_slurm.sh"]),

@@ -13,6 +13,7 @@ from modak.model.base import Model
 from modak.model.job import Counted, Settled, Trial, Tuning
 from modak.terminal import excerpt
 from modak.transport.base import Transport
+from modak.util.text import plural
 
 FILES = 64
 """Records that are read, of one process each."""
@@ -237,7 +238,7 @@ def _name(levers: Sequence[str]) -> str:
 
 
 def _plural(noun: str, count: int) -> str:
-    return noun if count == 1 else f"{noun}{'es' if noun.endswith('ch') else 's'}"
+    return plural(count, noun).partition(" ")[2]
 
 
 def _duration(seconds: float) -> str:

@@ -98,8 +98,21 @@ def has_trials(result: JobResult) -> bool:
 def _measurement(
     plan: Plan, job: JobResult, seconds: float, catalogue: Catalogue, keys: tuple[str, str], origin: str
 ) -> Measurement:
+    return measurement_of(
+        plan,
+        [_run(job, seconds, job.metrics or {}, keys, origin, plan.application.workload.units)],
+        catalogue,
+        when=job.started or job.submitted or 0,
+        source=f"job {job.id} of {plan.name} on {plan.target.name}",
+        method="One run of a deployed job; the wall time of the application as its job script took it.",
+    )
+
+
+def measurement_of(
+    plan: Plan, runs: Sequence[Run], catalogue: Catalogue, *, when: float, source: str, method: str
+) -> Measurement:
+    """Return the measurement that runs of a Plan's candidate are; ``when`` is in seconds since the epoch."""
     chosen, resources = plan.chosen, plan.chosen.resources
-    when = datetime.fromtimestamp(job.started or job.submitted or 0, UTC)
     return Measurement(
         type=plan.application.type,
         framework=plan.application.framework.name.lower() if plan.application.framework else None,
@@ -116,12 +129,8 @@ def _measurement(
             ranks=resources.ranks,
             threads=resources.threads if plan.target.type != "machine" else plan.job.threads,
         ),
-        runs=[_run(job, seconds, job.metrics or {}, keys, origin, plan.application.workload.units)],
-        provenance=Provenance(
-            source=f"job {job.id} of {plan.name} on {plan.target.name}",
-            date=when.date().isoformat(),
-            method="One run of a deployed job; the wall time of the application as its job script took it.",
-        ),
+        runs=list(runs),
+        provenance=Provenance(source=source, date=datetime.fromtimestamp(when, UTC).date().isoformat(), method=method),
     )
 
 

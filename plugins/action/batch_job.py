@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction, check_seconds, plan_of
 from ansible_collections.modak.deploy.plugins.plugin_utils.progress import warnings
+from ansible_collections.modak.deploy.plugins.plugin_utils.reports import write_reports
 from ansible_collections.modak.deploy.plugins.plugin_utils.results import results_folder
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
 from ansible_collections.modak.deploy.plugins.plugin_utils.several import MOST, check_names, wait_and_fetch
@@ -166,6 +167,7 @@ class ActionModule(JobAction):
             return {**returned, "changed": present.made, "job": result.model_dump(mode="json")}
         (result,) = self._jobs.wait([present], timeout=arguments["timeout"] or None, follow=arguments["follow"])
         fetched = self._jobs.fetch_results(present.job, result, results)
+        write_reports(self._jobs, [fetched.result])
         returned |= {"changed": present.made or fetched.changed, "job": fetched.result.model_dump(mode="json")}
         self.reporter.end(fetched.result)
         returned |= warnings([fetched.result])

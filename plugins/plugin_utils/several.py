@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.progress import warnings
+from ansible_collections.modak.deploy.plugins.plugin_utils.reports import write_reports
 
 try:
     from modak.errors import InputError
@@ -43,6 +44,7 @@ def wait_and_fetch(jobs: Jobs, present: list[Present], folders: list[Path], time
     ended = _wait(jobs, present, timeout)
     items = [Ended(item.job, result, folder) for item, result, folder in zip(present, ended, folders, strict=True)]
     fetched = jobs.fetch_all(items)
+    write_reports(jobs, [item.result for item in fetched])
     returned = {
         "changed": any(item.changed for item in fetched),
         "jobs": [item.result.model_dump(mode="json") for item in fetched],
