@@ -138,7 +138,7 @@ def _translated(job: Mapping[str, Any]) -> tuple[JobBody, Deployment]:
 
     def both() -> tuple[JobBody, Deployment]:
         body = check(JobDocument, without_blanks({"job": dict(job)}), origin="the blueprint").job
-        return body, translate(body, Sites(), load_catalogue(), origin="the blueprint").deployment
+        return body, translate(body, Sites(), load_catalogue(), origin="the blueprint", travels=True).deployment
 
     return _in_its_words(both)
 
