@@ -23,6 +23,8 @@ class Narrowed(Catalogue):
     def __init__(self, whole: Catalogue, images: Mapping[str, ImageEntry]) -> None:
         super().__init__(whole.sources)
         self._permitted = images
+        # What is read of the files stays the same: it is read once for all documents that one process answers.
+        self.__dict__ |= {"_levers": whole._levers, "_hardware": whole._hardware}
 
     @cached_property
     def images(self) -> Mapping[str, ImageEntry]:
