@@ -22,6 +22,7 @@ SECTIONS = {
     "benchmark": "modak.evidence.cli:app",
     "image": "modak.images.cli:app",
     "blueprint": "modak.tosca.cli:app",
+    "serve": "modak.serve.cli:app",
 }
 """Commands with commands of their own, by the module and the name of their Typer application."""
 Config = Annotated[

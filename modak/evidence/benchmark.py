@@ -16,6 +16,7 @@ from modak.evidence.configurations import Wanted, check_supported, entry, plans_
 from modak.evidence.finished import REPEATS, Description, Finished, read_finished, write_description
 from modak.evidence.protocol import Protocol, Repeat, settings
 from modak.images.store import realise
+from modak.jobrequest import job_request
 from modak.jobs.control import Jobs
 from modak.jobs.job import Job
 from modak.jobs.logs import explanation
@@ -146,7 +147,7 @@ def carry_out(
 
     def images(directory: str) -> None:
         for plan in prepared.configurations:
-            realise(transport, plan, directory)
+            realise(transport, job_request(plan), directory)
 
     with TemporaryDirectory(prefix="modak-benchmark-") as name:
         own = []
@@ -155,12 +156,12 @@ def carry_out(
             local = Path(name, path)
             local.write_bytes(data)
             own.append(LocalSource(sources[path], local))
-        present = jobs.present(prepared.plan, [*own, *prepared.sources], realise=images)
+        present = jobs.present(job_request(prepared.plan), [*own, *prepared.sources], realise=images)
         (result,) = jobs.wait([present], follow=follow)
         fetched = jobs.fetch_results(present.job, result, results)
     folder = results / prepared.folder
     if fetched.result.state != "completed":
-        raise JobError(explanation(prepared.plan, fetched.result))
+        raise JobError(explanation(job_request(prepared.plan), fetched.result))
     first = prepared.configurations[0]
     description = Description(
         title=f"{first.name} on {first.target.name}",

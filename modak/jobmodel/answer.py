@@ -1,7 +1,8 @@
 """The whole way: a document in, its Plan and the completed document out."""
 
 import copy
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -9,11 +10,11 @@ from typing import Any
 
 from modak.catalogue.site import catalogue_for
 from modak.documents import check
-from modak.documents.reading import Locate
+from modak.documents.reading import Locate, Location
 from modak.errors import ModakError, reworded
 from modak.jobmodel.imagebuild import built_image
 from modak.jobmodel.layout import stated_efficiency
-from modak.jobmodel.model import JobBody, JobDocument, without_blanks
+from modak.jobmodel.model import JobBody, JobDocument, with_versions_as_text, without_blanks
 from modak.jobmodel.names import in_its_words
 from modak.jobmodel.script import build_script, image_of, job_script
 from modak.jobmodel.site import Sites
@@ -59,23 +60,32 @@ def answer(
     catalogue: Sequence[str] = (),
     origin: str = "the document",
     locate: Locate | None = None,
+    written: Callable[[Location], str | None] = lambda _: None,
 ) -> Answer:
-    """Plan what ``data`` describes, without asking the target; InputError and InfeasibleError name its own fields."""
+    """Plan what ``data`` describes, without asking the target; InputError and InfeasibleError name its own fields.
+
+    ``locate`` returns the line of a field, ``written`` its text: of the number 2.10 only that has the zero.
+    """
+    data = with_versions_as_text(data, written)
     job = check(JobDocument, without_blanks(data), origin=origin, locate=locate).job
     try:
         return _answered(data, job, sites, now, search, catalogue, origin)
     except ModakError as error:
-        told = in_its_words(error)
-        lines = [f"{origin}: job.{line.removeprefix(f'{origin}: ')}" for line in str(told).split("\n")]
-        raise reworded(error, "\n".join(_tidy(line) for line in lines)) from None
+        own = in_its_words(error, job.job_options.queue is None)
+        lines = [_placed(line.removeprefix(f"{origin}: "), origin, locate) for line in str(own).split("\n")]
+        raise reworded(error, "\n".join(lines)) from None
 
 
-def _tidy(line: str) -> str:
-    """A sentence that begins with no place of the document stands alone."""
-    head, _, rest = line.partition(": job.")
-    place = rest.partition(":")[0].partition(" ")[0]
-    known = place.startswith(("job_options", "application", "target", "optimisation"))
-    return line if known or not rest else f"{head}: {rest}"
+_PLACE = re.compile(r"(job_options|application|target|optimisation)\b[\w.-]*")
+
+
+def _placed(line: str, origin: str, locate: Locate | None) -> str:
+    """Return a sentence with the line of the field that it begins with; one that begins with none stands alone."""
+    match = _PLACE.match(line)
+    if match is None:
+        return f"{origin}: {line}"
+    where = locate(("job", *match[0].split("."))) if locate else None
+    return f"{where or origin}: job.{line}"
 
 
 def _answered(

@@ -7,6 +7,8 @@ from modak.errors import ModakError, reworded
 PLACES = {
     "job.name": "job_options.job_name",
     "job.account": "job_options.account",
+    "job.qos": "job_options.qos",
+    "job.join_output": "job_options.combine_stdout_stderr",
     "job.partition": "job_options.queue",
     "job.wall_time": "job_options.wall_time_limit",
     "job.nodes": "job_options.node_count",
@@ -42,7 +44,10 @@ _KEYS = {place.rpartition(".")[2]: told.rpartition(".")[2] for place, told in PL
 _KEY = re.compile(rf"'({'|'.join(sorted(_KEYS, key=len, reverse=True))})'")
 
 
-def in_its_words(error: ModakError) -> ModakError:
-    """Return the same error with the document's own names."""
+def in_its_words(error: ModakError, names_partition: bool = False) -> ModakError:
+    """Return the same error with the document's own names; ``names_partition`` tells which of two names it uses."""
     text = _PLACE.sub(lambda match: PLACES[match[1]], str(error))
-    return reworded(error, _KEY.sub(lambda match: f"'{_KEYS[match[1]]}'", text))
+    text = _KEY.sub(lambda match: f"'{_KEYS[match[1]]}'", text)
+    if names_partition:
+        text = text.replace("job_options.queue", "job_options.partition").replace("'queue'", "'partition'")
+    return reworded(error, text)

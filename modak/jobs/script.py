@@ -3,10 +3,10 @@
 import posixpath
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
-from jinja2 import StrictUndefined, TemplateError, meta
+from jinja2 import StrictUndefined, Template, TemplateError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from modak import shell
@@ -184,12 +184,17 @@ def _in_image(request: JobRequest, directory: str) -> list[str]:
     )
 
 
-def fill(template: str, values: Mapping[str, object]) -> str:
+@lru_cache(maxsize=64)
+def _compiled(template: str) -> Template:
     environment = ImmutableSandboxedEnvironment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, autoescape=False
     )
+    return environment.from_string(template)
+
+
+def fill(template: str, values: Mapping[str, object]) -> str:
     try:
-        return environment.from_string(template).render(values)
+        return _compiled(template).render(values)
     except TemplateError as error:
         line = getattr(error, "lineno", None)
         raise InputError(f"the job template cannot be filled{f' (line {line})' if line else ''}: {error}") from None

@@ -84,7 +84,19 @@ class Request(Model):
         return self
 
 
-MailEvent = Literal["begin", "end", "fail"]
+MailEvent = Literal[
+    "begin",
+    "end",
+    "fail",
+    "requeue",
+    "invalid_depend",
+    "stage_out",
+    "time_limit",
+    "time_limit_90",
+    "time_limit_80",
+    "time_limit_50",
+    "array_tasks",
+]
 JobArray = Annotated[str, StringConstraints(pattern=r"^\d+(-\d+(:\d+)?)?(,\d+(-\d+(:\d+)?)?)*(%\d+)?$")]
 Dependency = Annotated[
     str, StringConstraints(pattern=r"^(after|afterok|afternotok|afterany):[A-Za-z0-9_.\[\]-]+(:[A-Za-z0-9_.\[\]-]+)*$")
@@ -142,7 +154,8 @@ class JobOptions(Model):
     mail_user: Line | None = None
     """Address for mail."""
     mail_events: list[MailEvent] = []
-    """Events that cause mail; for Torque and OpenPBS ``fail`` is a job that they abort, whatever its exit code."""
+    """Events that cause mail; for Torque and OpenPBS ``fail`` is a job that they abort, whatever its exit code, and
+    only Slurm has more than the first three."""
     export_environment: bool = False
     """Pass the submitter's whole environment on."""
     scratch: Scratch | None = None

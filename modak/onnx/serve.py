@@ -50,7 +50,7 @@ class Serving:
 
 def serve_command(folder: Path, serving: Serving) -> None:
     """Serve a bundle until SIGTERM or SIGINT; requests in flight are answered first."""
-    require("mlserver", "mlserver>=1.7.1,<2", purpose="serving", extra="serve")
+    require("mlserver", "mlserver>=1.7.1,<2", purpose="serving", extra="serve-model")
     read_bundle(folder).verify()
     ports = (serving.http_port, serving.grpc_port, serving.metrics_port)
     if len(set(ports)) < 3:

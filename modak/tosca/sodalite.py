@@ -32,7 +32,7 @@ _SCHEDULERS: dict[str, tuple[str, TargetType]] = {
     "batch": ("none", "machine"),
 }
 """What each scheduler is called in the job model, and among targets; a batch host without one is a plain machine."""
-_SCRIPT, _BUILD = "job-script.sh", "job-build.sh"
+SCRIPT, _BUILD = "job-script.sh", "job-build.sh"
 
 
 def sections(told: Mapping[str, Any], manager: Mapping[str, Any], found: str = "") -> dict[str, Any]:
@@ -69,7 +69,7 @@ def _sections(told: Mapping[str, Any], manager: Mapping[str, Any], scheduler: st
         described["build"] = _build(described["build"], described.get("container_runtime"))
     if content:
         described.pop("container_runtime", None)  # the script starts its container itself
-        described["executable"], described["arguments"] = f"./{_SCRIPT}", ""
+        described["executable"], described["arguments"] = f"./{SCRIPT}", ""
         described["app_type"] = "mpi"  # what it reserves is for the ranks that it starts
     elif not described.get("executable"):
         raise InputError("executable: there is neither a ready script in 'content' nor an application's 'executable'")
@@ -85,7 +85,7 @@ def _sections(told: Mapping[str, Any], manager: Mapping[str, Any], scheduler: st
     if content:
         found["application"] |= _ready(told)
         found["job"]["mpi_launcher"] = "none"
-        found["files"][_SCRIPT] = content
+        found["files"][SCRIPT] = content
     if job.application.build is not None:
         _add_build(found, job.application.build, _home(told.get("workspace") or "~/") if content else ".")
     return found
@@ -138,7 +138,7 @@ def _translated(job: Mapping[str, Any]) -> tuple[JobBody, Deployment]:
 
     def both() -> tuple[JobBody, Deployment]:
         body = check(JobDocument, without_blanks({"job": dict(job)}), origin="the blueprint").job
-        return body, translate(body, Sites(), load_catalogue(), origin="the blueprint").deployment
+        return body, translate(body, Sites(), load_catalogue(), origin="the blueprint", travels=True).deployment
 
     return _in_its_words(both)
 
@@ -180,7 +180,7 @@ def _ready(told: Mapping[str, Any]) -> dict[str, Any]:
         'mkdir -p "$WORKSPACE_DIR" && cd "$WORKSPACE_DIR" && '
     )
     starts = 'exec "$script"' if told["content"].startswith("#!") else 'exec /bin/sh "$script"'
-    return {"executable": "/bin/sh", "arguments": ["-c", line + starts, _SCRIPT], "inputs": [_SCRIPT]}
+    return {"executable": "/bin/sh", "arguments": ["-c", line + starts, SCRIPT], "inputs": [SCRIPT]}
 
 
 def _home(path: str, *, below_home: bool = False) -> str:

@@ -75,6 +75,8 @@ def check_value(
 ) -> Iterator[Fault]:
     """Check one value against its definition or schema; ``of_function`` is None where no function may stand."""
     wanted = type_name(definition)
+    if spot.value is None and isinstance(definition, dict) and definition.get("default", "") is None:
+        return  # a default of null says that null is a value here
     if is_function(spot.value):
         if of_function is None:
             yield spot.fault("no function may stand here")

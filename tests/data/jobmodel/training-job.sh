@@ -38,6 +38,11 @@ export PREFETCH=100
 echo before'
 set +e
 cd "$modak_work" || exit 1
+# A program that is named without a folder may lie in the job's own.
+PATH=$PATH:$modak_work
+export PATH
+export APPTAINERENV_APPEND_PATH="$modak_work"
+export SINGULARITYENV_APPEND_PATH="$modak_work"
 awk 'seen[$0]++ % 2 == 0' "$PBS_NODEFILE" >"$modak_state/hosts$modak_suffix"
 mpirun -n 6 -machinefile "$modak_state/hosts$modak_suffix" sh -c 'how=$1 pattern=$2 words=$3 starter=$4 gpus=$5
 shift 5
