@@ -23,7 +23,7 @@ from modak.model.plan import Plan, Source, Unplanned
 from modak.model.target import Target
 from modak.optimiser import changes, choose_target, keep, make_plan, replan
 from modak.optimiser.planner import inputs_of
-from modak.optimiser.targets import Refused, in_place_of, refuse, weigh
+from modak.optimiser.targets import Refused, instead_of, refuse, weigh
 from modak.performance.places import model_folder
 from modak.performance.records import available_measurements, load_measurements
 from modak.schedulers import registry
@@ -107,7 +107,7 @@ def reconsider(
         plan = _planned(alone, known.sources, answer, search, now)
     except (InfeasibleError, OptionError) as error:
         return refuse(known, Refused(target, str(error), inputs_of(alone, known.sources)))
-    return weigh(known, plan) if isinstance(known, Plan) else in_place_of(known, plan)
+    return weigh(known, plan) if isinstance(known, Plan) else instead_of(known, plan)
 
 
 def _planned(

@@ -12,7 +12,7 @@ from modak.errors import InfeasibleError, InputError
 from modak.model.deployment import Deployment
 from modak.model.plan import Rejected
 from modak.optimiser.conditions import no_launch, unmet
-from modak.optimiser.options import LeverSet, Option, Place
+from modak.optimiser.options import LeverSet, Location, Option
 from modak.util.text import nearest
 
 _MOST_PAIRS = 200
@@ -43,11 +43,11 @@ def about(name: str, reason: str) -> str:
 
 def check_names(catalogue: Catalogue, deployment: Deployment) -> None:
     """Raise InputError for a lever that the request names and the catalogue does not have."""
-    request, known = deployment.request, catalogue.levers
+    request, levers_by_name = deployment.request, catalogue.levers
     exact = request.configuration.levers if request.configuration else []
     for name in (*request.require_levers, *request.forbid_levers, *exact):
-        if name not in known:
-            raise InputError(f"request: the catalogue has no lever '{name}'{nearest(name, known)}")
+        if name not in levers_by_name:
+            raise InputError(f"request: the catalogue has no lever '{name}'{nearest(name, levers_by_name)}")
     if both := sorted(set(request.require_levers) & set(request.forbid_levers)):
         raise InputError(f"request: the lever '{both[0]}' is both required and forbidden")
 
@@ -55,37 +55,37 @@ def check_names(catalogue: Catalogue, deployment: Deployment) -> None:
 class Enumerator:
     """Finds the lever sets for one deployment at one place."""
 
-    def __init__(self, catalogue: Catalogue, deployment: Deployment, place: Place) -> None:
+    def __init__(self, catalogue: Catalogue, deployment: Deployment, location: Location) -> None:
         self.catalogue = catalogue
         self.deployment = deployment
-        self.place = place
+        self.location = location
         self._order = {name: number for number, name in enumerate(catalogue.levers)}
-        engine = deployment.application.engines.get(place.engine) if place.engine else None
+        engine = deployment.application.engines.get(location.engine) if location.engine else None
         self._environment = {
             **deployment.application.environment,
             **(engine.environment if engine else {}),
             **deployment.job.environment,
         }
-        self._use = Use(deployment.application.script is not None, deployment.job.ranks or 1, no_launch(place))
+        self._use = Use(deployment.application.script is not None, deployment.job.ranks or 1, no_launch(location))
         self.faults: dict[str, str] = {}
         """Why a lever cannot or may not be used, by name."""
         for lever in catalogue.levers.values():
             if reason := self._fault(lever):
                 self.faults[lever.name] = reason
         self._reachable = {
-            place.framework,
+            location.framework,
             *(lever.runs for lever in catalogue.levers.values() if self._permitted(lever)),
         }
         for lever in catalogue.levers.values():
             if lever.when.runs is not None and lever.when.runs not in self._reachable:
-                does = place.framework or "no known framework"
+                does = location.framework or "no known framework"
                 self.faults.setdefault(lever.name, f"it is for work done by {lever.when.runs}, and here {does} does it")
 
     def _fault(self, lever: Lever) -> str | None:
-        if reason := unmet(lever.when, self.place):
+        if reason := unmet(lever.when, self.location):
             return reason
-        if self.place.image is not None and lever.compiler and lever.compiler not in self.place.image.compilers:
-            return f"it switches on {lever.compiler}, which the image {self.place.image.name} does not have"
+        if self.location.image is not None and lever.compiler and lever.compiler not in self.location.image.compilers:
+            return f"it switches on {lever.compiler}, which the image {self.location.image.name} does not have"
         if reason := lever.fault(self._use):
             return reason
         for variable, value in lever.variables().items():
@@ -107,7 +107,7 @@ class Enumerator:
         """
         default = self._default()
         base = self._with_required(default)
-        choice = Choice(self.place.option(default), self.place.option(base))
+        choice = Choice(self.location.option(default), self.location.option(base))
         names = self.catalogue.levers if explore else ()
         singles = [(name, self._changed(base, name)) for name in names if name not in base]
         sets: list[tuple[str | None, LeverSet]] = [(None, base), (None, default), *singles]
@@ -119,7 +119,7 @@ class Enumerator:
             if levers in seen:
                 continue
             seen.add(levers)
-            option = self.place.option(levers)
+            option = self.location.option(levers)
             if reason := self.fault_of(levers):
                 if not (lever and self._irrelevant(lever)):
                     choice.rejected.append(Rejected(name=option.name, reason=reason))
@@ -136,7 +136,7 @@ class Enumerator:
         levers = self._sorted(names)
         if reason := self.fault_of(levers):
             raise InfeasibleError(f"request.configuration cannot be used: {reason}")
-        option = self.place.option(levers)
+        option = self.location.option(levers)
         return Choice(option, option, [option])
 
     def _pairs(self, base: LeverSet) -> list[LeverSet]:
@@ -150,8 +150,8 @@ class Enumerator:
         when = self.catalogue.levers[lever].when
         frameworks = [when.framework] if isinstance(when.framework, str) else when.framework
         return (
-            (frameworks is not None and self.place.framework not in frameworks)
-            or (when.type is not None and self.place.type not in when.type)
+            (frameworks is not None and self.location.framework not in frameworks)
+            or (when.type is not None and self.location.type not in when.type)
             or (when.runs is not None and when.runs not in self._reachable)
         )
 
@@ -172,10 +172,10 @@ class Enumerator:
             preferred = [lever for lever in usable if lever.default]
             if preferred:
                 levers.append(preferred[0].name)
-            elif group.required and group.framework == self.place.framework:
+            elif group.required and group.framework == self.location.framework:
                 if usable:
                     levers.append(usable[0].name)
-                elif self.place.packages and not self._decided_by_user(members):
+                elif self.location.packages and not self._decided_by_user(members):
                     reasons = "; ".join(about(lever.name, self.faults[lever.name]) for lever in members)
                     raise InfeasibleError(f"the application cannot run on the target: {reasons}")
         return self._sorted(levers)
@@ -212,33 +212,35 @@ class Enumerator:
 
     def _runner(self, lever: Lever, others: Iterable[str]) -> list[str]:
         """Return the lever that makes the framework do the work that ``lever`` is for, where another one does it."""
-        runs, known = lever.when.runs, self.catalogue.levers
-        doing = next((known[name].runs for name in others if known[name].runs), self.place.framework)
+        runs, levers_by_name = lever.when.runs, self.catalogue.levers
+        doing = next(
+            (levers_by_name[name].runs for name in others if levers_by_name[name].runs), self.location.framework
+        )
         if runs is None or runs == doing:
             return []
-        return [other.name for other in known.values() if other.runs == runs and self._permitted(other)][:1]
+        return [other.name for other in levers_by_name.values() if other.runs == runs and self._permitted(other)][:1]
 
     def _sorted(self, levers: Iterable[str]) -> LeverSet:
         return tuple(sorted(levers, key=lambda name: (self._order.get(name, len(self._order)), name)))
 
     def fault_of(self, levers: LeverSet) -> str | None:
         """Return why the set cannot or may not be used, as one clause; None when it can."""
-        known = self.catalogue.levers
+        levers_by_name = self.catalogue.levers
         for name in levers:
-            if name not in known:
+            if name not in levers_by_name:
                 return f"the catalogue has no lever '{name}'"
             if reason := self.faults.get(name):
                 return about(name, reason)
-        chosen = [known[name] for name in levers]
+        chosen = [levers_by_name[name] for name in levers]
         for name in self.deployment.request.require_levers:
             if name not in levers:
                 return f"the request requires the lever {name}"
-        return _clash(chosen) or self._missing_group(chosen) or _missing(chosen, self.place.framework)
+        return _clash(chosen) or self._missing_group(chosen) or _missing(chosen, self.location.framework)
 
     def _missing_group(self, levers: Sequence[Lever]) -> str | None:
         on = {lever.group for lever in levers}
         for group in self.catalogue.groups.values():
-            if group.required and group.framework == self.place.framework and group.name not in on:
+            if group.required and group.framework == self.location.framework and group.name not in on:
                 members = self.catalogue.by_group[group.name]
                 if any(self._permitted(lever) for lever in members):
                     return f"it names no {group.name}"

@@ -18,7 +18,7 @@ def launch_of(deployment: Deployment, enumerator: Enumerator, levers: LeverSet, 
     Nothing is tried where the request names the one configuration to run, where a lever that could be tried is on
     already, and where several ranks would have to switch at the same unit.
     """
-    catalogue, place = enumerator.catalogue, enumerator.place
+    catalogue, location = enumerator.catalogue, enumerator.location
     chosen = [catalogue.levers[name] for name in levers]
     on = [lever.name for lever in chosen if lever.run.launch is not None]
     request, workload = deployment.request, deployment.application.workload
@@ -26,10 +26,10 @@ def launch_of(deployment: Deployment, enumerator: Enumerator, levers: LeverSet, 
         request.trials == "live"
         and request.configuration is None
         and deployment.application.type in ("ai_training", "ai_inference")
-        and place.framework in FRAMEWORKS
+        and location.framework in FRAMEWORKS
         and resources.ranks == 1
         and not any(lever.run.launch == "live" for lever in chosen)
-        and no_launch(place) is None
+        and no_launch(location) is None
     )
     candidates = _candidates(enumerator, levers) if tries else []
     if not candidates and not on:
@@ -63,7 +63,7 @@ def will_try(launch: Launch | None) -> list[str]:
     return [f"{count} lever{'s' if count > 1 else ''} that may be faster will be tried while it runs"]
 
 
-def told(option: Option, prediction: Prediction, chosen: Option, launch: Launch | None) -> Prediction:
+def with_trials(option: Option, prediction: Prediction, chosen: Option, launch: Launch | None) -> Prediction:
     """Return the prediction with the word that an option of which nothing is known will be tried while the job runs."""
     if prediction.basis != "none" or launch is None or option.with_levers(()) != chosen.with_levers(()):
         return prediction

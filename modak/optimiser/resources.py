@@ -30,9 +30,9 @@ def scheduler_of(deployment: Deployment, facts: Facts) -> SchedulerName:
         return wanted
     if facts.wrapped and facts.scheduler is not None:
         return facts.scheduler
-    found = f"{facts.scheduler} was found" if facts.scheduler else "no scheduler's commands were found"
+    present = f"{facts.scheduler} was found" if facts.scheduler else "no scheduler's commands were found"
     raise TargetError(
-        f"the target {deployment.target.name} is said to be of type {wanted}, but {found} on {facts.hostname}"
+        f"the target {deployment.target.name} is said to be of type {wanted}, but {present} on {facts.hostname}"
     )
 
 
@@ -73,8 +73,8 @@ def _check_cores(resources: Resources, where: str, node: Node) -> None:
 def _check_gpus(deployment: Deployment, where: str, node: Node, partition: Partition | None) -> None:
     gpus = deployment.job.gpus
     have = sum(accelerator.count for accelerator in node.accelerators)
-    known = partition is not None or bool(node.accelerators) or node.cores is not None
-    if gpus > have and known:
+    is_described = partition is not None or bool(node.accelerators) or node.cores is not None
+    if gpus > have and is_described:
         raise InfeasibleError(
             f"job.gpus: {gpus} GPUs per node were asked for, and a node of {where} has {have or 'none'}"
         )

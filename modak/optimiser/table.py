@@ -138,17 +138,17 @@ def _elsewhere(plan: Plan) -> Iterator[str]:
 
 def _levers(plan: Plan) -> list[str]:
     """What each lever brings alone, from the candidates that have one more lever than another in the same place."""
-    known = {(_where(c), frozenset(c.levers)): (c.name, p) for c, p in _ranked(plan)}
-    told: dict[str, list[str]] = {}
-    for (place, levers), (name, prediction) in known.items():
+    predictions = {(_where(c), frozenset(c.levers)): (c.name, p) for c, p in _ranked(plan)}
+    ratios: dict[str, list[str]] = {}
+    for (location, levers), (name, prediction) in predictions.items():
         for lever in sorted(levers):
-            without = known.get((place, levers - {lever}))
+            without = predictions.get((location, levers - {lever}))
             if without is not None and (ratio := _ratio(without[1], prediction)) is not None:
-                told.setdefault(lever, []).append(f"{ratio:.2f} in {name}")
-    if not told:
+                ratios.setdefault(lever, []).append(f"{ratio:.2f} in {name}")
+    if not ratios:
         return []
     lines = ["", "What a lever brings (time without it over time with it):"]
-    for lever, cases in sorted(told.items()):
+    for lever, cases in sorted(ratios.items()):
         lines += _wrapped(f"{lever}: {'; '.join(cases)}", "  ", "      ")
     return lines
 

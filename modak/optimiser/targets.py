@@ -33,8 +33,8 @@ def choose_target(outcomes: Sequence[Plan | Refused]) -> Plan:
         return outcomes[0]
     plans = [outcome for outcome in outcomes if isinstance(outcome, Plan)]
     if not plans:
-        told = "; ".join(f"on {o.target.name}: {o.reason}" for o in outcomes if isinstance(o, Refused))
-        raise InfeasibleError(f"no target can do what was asked: {told}")
+        comparison = "; ".join(f"on {o.target.name}: {o.reason}" for o in outcomes if isinstance(o, Refused))
+        raise InfeasibleError(f"no target can do what was asked: {comparison}")
     refused = [outcome for outcome in outcomes if isinstance(outcome, Refused)]
     return reduce(refuse, refused, reduce(weigh, plans))
 
@@ -50,11 +50,11 @@ def weigh(plan: Plan, other: Plan) -> Plan:
         why = f"a node has a price on one of {names[0]} and {names[1]} only, so that costs cannot be compared"
         return _joined(plan, other, why, moved=False)
     verb = "take" if here.unit == "s" else "cost"
-    told = f"it is predicted to {verb} {there.words} on {names[1]} against {here.words} on {names[0]}"
+    comparison = f"it is predicted to {verb} {there.text} on {names[1]} against {here.text} on {names[0]}"
     if there.amount.high < here.amount.low:
-        return _joined(other, plan, told, moved=True)
+        return _joined(other, plan, comparison, moved=True)
     doubt = ", but these intervals meet" if there.amount.value < here.amount.value else ""
-    return _joined(plan, other, told + doubt, moved=False)
+    return _joined(plan, other, comparison + doubt, moved=False)
 
 
 @overload
@@ -67,7 +67,7 @@ def refuse(outcome: Plan | Unplanned, refused: Refused) -> Plan | Unplanned:
     return outcome.model_copy(update={"other_targets": [*outcome.other_targets, elsewhere]})
 
 
-def in_place_of(refusal: Unplanned, plan: Plan) -> Plan:
+def instead_of(refusal: Unplanned, plan: Plan) -> Plan:
     """Return the Plan with the targets among its ``other_targets`` that were asked before, and refused."""
     first = Elsewhere(target=refusal.target, reason=refusal.reason, inputs=refusal.inputs)
     return plan.model_copy(update={"other_targets": [first, *refusal.other_targets]})
@@ -92,7 +92,7 @@ class _Amount:
     unit: str
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         amount = self.amount
         return f"{amount.value:.4g} {self.unit}".strip() + f" ({amount.low:.3g} to {amount.high:.3g})"
 
