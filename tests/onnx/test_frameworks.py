@@ -157,7 +157,7 @@ def test_keras_and_tensorflow(folder: Path) -> None:
     assert run(folder, "cnn", [cnn]).manifest.models[0].validation.status == "passed"
     assert run(folder, "tf", [model("tf", "tensorflow", file="good")]).manifest.models[0].validation.status == "passed"
     assert "has the operators ReadFile, by which it may read" in refused(
-        folder, "reads", [model("tf", "tensorflow", file="reads")]
+        folder, "outside", [model("tf", "tensorflow", file="reads")]
     )
     assert "trust: true" in refused(folder, "lambda", [model("keras", "keras", file="lambda.keras")])
 
