@@ -90,11 +90,23 @@ def write_ensemble(
     if combination.rule == "single":
         return None
     merged = combine(load_models(folder, models), combination, str(folder / ENSEMBLE))
-    if merged.ByteSize() > inline:
+    if inline_bytes(merged) > inline:
         _move_out(merged, folder / ENSEMBLE_DATA)
     (folder / ENSEMBLE).write_bytes(merged.SerializeToString(deterministic=True))
     require_onnx().checker.check_model(str(folder / ENSEMBLE))
     return describe_graph(folder, ENSEMBLE)
+
+
+def inline_bytes(model: "ModelProto") -> int:
+    """Return the bytes of the initialisers in the graph itself.
+
+    Not ByteSize(), for which protobuf may have to encode the model: it cannot from 2 GiB on.
+    """
+    return sum(len(tensor.raw_data) or _packed_bytes(tensor) for tensor in model.graph.initializer)
+
+
+def _packed_bytes(tensor: Any) -> int:
+    return 8 * (len(tensor.float_data) + len(tensor.int32_data) + len(tensor.int64_data) + len(tensor.double_data))
 
 
 def load_models(folder: Path, models: Sequence[ModelEntry]) -> dict[str, "ModelProto"]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from modak.errors import InputError
 from modak.onnx.bundle import Bundle
-from modak.onnx.combine import combine, load_models
+from modak.onnx.combine import LARGEST_INLINE, combine, inline_bytes, load_models
 from modak.onnx.graphs import inputs_of, outputs_of
 from modak.onnx.hardware import Choice, choose, runtime, this_machine
 from modak.onnx.manifest import Dimension, Graph, TensorSpec, Timing
@@ -171,6 +171,10 @@ def _graph(bundle: Bundle) -> tuple[bytes, Path, list[TensorSpec], list[TensorSp
         return bundle.read_graph(graph), _folder_of(bundle, graph), graph.inputs, graph.outputs
     bundle.verify()
     merged = combine(load_models(bundle.folder, manifest.models), manifest.combination, str(bundle.folder))
+    if inline_bytes(merged) > LARGEST_INLINE:
+        raise InputError(
+            f"{bundle.folder}: the models together are larger than 2 GiB; convert them again, with an ensemble graph"
+        )
     data = merged.SerializeToString()
     return data, bundle.folder, inputs_of(merged, "ensemble"), outputs_of(merged, "ensemble")
 
