@@ -1,7 +1,7 @@
 """The configurations of a benchmark: which candidates of a Plan are measured, and the command line of each."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -11,6 +11,7 @@ from modak.containers.place import folder
 from modak.containers.run import wrap
 from modak.errors import InputError
 from modak.evidence.driver.runs import HERE, WORKSPACE
+from modak.jobrequest import job_request
 from modak.jobs import launching
 from modak.jobs.job import specification
 from modak.jobs.script import merged_environment
@@ -104,26 +105,23 @@ def _exact(plan: Plan, exact: ExactConfiguration, catalogue: Catalogue) -> Plan:
 
 def entry(plan: Plan, *, counts: bool) -> dict[str, Any]:
     """Return what the driver is told of a configuration; with ``counts`` the launcher counts its units."""
+    request = job_request(plan)
     if counts:
-        launch = plan.chosen.launch
-        levers = [] if launch is None else launch.levers
-        started = plan.chosen.model_copy(update={"launch": Launch(levers=levers)})
-        plan = plan.model_copy(update={"chosen": started})
+        request = replace(request, launch=Launch(levers=[] if request.launch is None else request.launch.levers))
     chosen = plan.chosen
-    argv = launching.launched(plan, chosen.argv, HERE)
+    argv = launching.launched(request, chosen.argv, HERE)
     if chosen.runtime != "native":
         argv = wrap(
-            plan,
+            request,
             chosen.argv,
             directory=HERE,
             images=folder(plan.target, WORKSPACE),
-            starter=partial(launching.starter, plan),
+            starter=partial(launching.starter, request),
         )
-    spec = specification(plan, HERE)
-    environment = dict(merged_environment(plan, spec))
+    environment = dict(merged_environment(request, specification(request, HERE)))
     if chosen.preload and chosen.runtime == "native":
         environment["LD_PRELOAD"] = ":".join(chosen.preload)
-    launch_config = {"version": 1, "record": "record", "levers": chosen.launch.levers} if chosen.launch else None
+    launch_config = {"version": 1, "record": "record", "levers": request.launch.levers} if request.launch else None
     return {
         "name": chosen.name,
         "command": join(argv),

@@ -144,7 +144,7 @@ def _write_job_report(folder: Path) -> None:
     from modak.jobs.results.folder import ResultsFolder
 
     job = read_job(folder)
-    declared = {path.partition("/")[0] for path in declared_outputs(job.plan)}
+    declared = {path.partition("/")[0] for path in declared_outputs(job.plan.application)}
     if JOB_REPORT in declared:  # the application's own file of that name
         return
     text = render(report_of_jobs([job])).encode()
