@@ -100,7 +100,9 @@ def _prepared(
     }
     told = settings(protocol, [entry(plan, counts=counts) for plan in plans], **more)
     texts = {DRIVER: archive(), SETTINGS: told.encode(), LAUNCHER: bundle.archive()}
-    found = [_moved(source) for source in _all_sources(first, plans, search)]
+    for configuration in plans:  # wrappers that start the script
+        texts |= {f"app/{path}": data for path, data in job_request(configuration).programs.items()}
+    found = [_moved(source) for source in find_sources(application, search)]
     own = [Source(path=name, sha256=hashlib.sha256(data).hexdigest(), size=len(data)) for name, data in texts.items()]
     name = f"{deployment.run_name[:50]}-benchmark"
     asked = Deployment(
@@ -112,20 +114,6 @@ def _prepared(
     sources = [*own, *(item.source for item in found)]
     plan = make_plan(asked, first.facts, sources, now=now, catalogue=catalogue)
     return Prepared(plan, plans, first.chosen.name, protocol, texts, found)
-
-
-def _all_sources(first: Plan, plans: Sequence[Plan], search: Sequence[Path]) -> list[LocalSource]:
-    """Return the application's files, with the launchers that its levers bring."""
-    from modak.catalogue.catalogue import load_catalogue
-
-    found = list(find_sources(first.application, search))
-    launchers = load_catalogue().launchers
-    for name in sorted({plan.chosen.launcher for plan in plans if plan.chosen.launcher}):
-        path = launchers[name]
-        data = path.read_bytes()
-        source = Source(path=f"launchers/{name}", sha256=hashlib.sha256(data).hexdigest(), size=len(data))
-        found.append(LocalSource(source, path))
-    return found
 
 
 def _moved(item: LocalSource) -> LocalSource:
@@ -144,6 +132,7 @@ def carry_out(
     again and keeps the repeats that it has.
     """
     jobs = Jobs(transport, reporter=reporter)
+    request = job_request(prepared.plan)
 
     def images(directory: str) -> None:
         for plan in prepared.configurations:
@@ -154,14 +143,15 @@ def carry_out(
         sources = {source.path: source for source in prepared.plan.sources}
         for path, data in prepared.texts.items():
             local = Path(name, path)
+            local.parent.mkdir(parents=True, exist_ok=True)
             local.write_bytes(data)
             own.append(LocalSource(sources[path], local))
-        present = jobs.present(job_request(prepared.plan), [*own, *prepared.sources], realise=images)
+        present = jobs.present(request, [*own, *prepared.sources], realise=images)
         (result,) = jobs.wait([present], follow=follow)
         fetched = jobs.fetch_results(present.job, result, results)
     folder = results / prepared.folder
     if fetched.result.state != "completed":
-        raise JobError(explanation(job_request(prepared.plan), fetched.result))
+        raise JobError(explanation(request, fetched.result))
     first = prepared.configurations[0]
     description = Description(
         title=f"{first.name} on {first.target.name}",

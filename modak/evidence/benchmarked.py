@@ -42,7 +42,11 @@ def answer(finished: Finished) -> str:
         if not found:
             return f"Only {description.default} was measured, {rounds}."
         slow = found[-1]
-        return f"{slow[0].name} took {_overhead(slow[1])} against {description.default}, the most of all, {rounds}."
+        fast = found[0]
+        return (
+            f"{slow[0].name} took the longest, {_longer(slow[1])} of {description.default}; {fast[0].name} came "
+            f"closest with {_longer(fast[1])}; {rounds}."
+        )
     if description.choice == description.default:
         text = f"modak kept the default, {description.default}, {rounds}."
     else:
@@ -61,14 +65,14 @@ def method(finished: Finished) -> str:
     protocol = finished.description.protocol
     compared = max((repeat.compared for repeat in finished.repeats), default=0)
     results = f"{plural(compared, 'result')} of each run compared with the default's" if compared else "not compared"
-    return (
-        f"Whole processes in interleaved rounds of random order, after a warm-up; {protocol.least} to {protocol.most} "
-        f"rounds, until each mean is known to {values.percent(protocol.width)}. Results: {results}."
-    )
+    rounds = plural(protocol.most, "round")
+    if protocol.least < protocol.most:
+        rounds = f"{protocol.least} to {rounds}, until each mean is known to {values.percent(protocol.width)}"
+    return f"Whole processes in interleaved rounds of random order, after a warm-up: {rounds}. Results: {results}."
 
 
-def _overhead(ratio: Interval) -> str:
-    return f"{values.percent(1 / ratio.value - 1, signed=True)} time"
+def _longer(ratio: Interval) -> str:
+    return f"{1 / ratio.value:.2f} times the time"
 
 
 def _figures(finished: Finished) -> Iterator[Figure]:
@@ -89,7 +93,7 @@ def _figures(finished: Finished) -> Iterator[Figure]:
             yield Figure("Regret", values.percent(best / ratio.value - 1), "how much longer than the fastest measured")
     elif found:
         one, ratio = found[0]
-        yield Figure("Fastest", values.times(ratio.value), one.name, "good" if ratio.low > 1 else "")
+        yield Figure("Fastest other", values.times(ratio.value), one.name, "good" if ratio.low > 1 else "")
     refused = [one for one in finished.outcomes if one.fault]
     if refused:
         yield Figure("Refused", str(len(refused)), "wrong results or a bad end", "bad")
@@ -121,7 +125,7 @@ def _row(one: Outcome, ratio: Interval, finished: Finished) -> Row:
     is_default = one.name == finished.description.default
     emphasis: Emphasis = "default" if is_default else "chosen" if ratio.low > 1 else "bad" if ratio.high < 1 else ""
     label = one.name + (" (modak's choice)" if one.name == finished.description.choice else "")
-    between = "" if is_default else f"{ratio.low:.2f} to {ratio.high:.2f}"
+    between = "" if is_default else values.between(ratio.low, ratio.high)
     note = f"{values.seconds(one.mean.value)}, {plural(len(one.counted), 'run')}"
     mark = Mark(ratio.value, ratio.low, ratio.high, None, emphasis)
     return Row(label, values.times(ratio.value), between, note, mark, emphasis)

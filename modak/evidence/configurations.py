@@ -108,22 +108,22 @@ def entry(plan: Plan, *, counts: bool) -> dict[str, Any]:
     request = job_request(plan)
     if counts:
         request = replace(request, launch=Launch(levers=[] if request.launch is None else request.launch.levers))
-    argv = launching.launched(request, request.argv, HERE)
-    if request.runtime != "native":
+    chosen = plan.chosen
+    argv = launching.launched(request, chosen.argv, HERE)
+    if chosen.runtime != "native":
         argv = wrap(
             request,
-            request.argv,
+            chosen.argv,
             directory=HERE,
             images=folder(plan.target, WORKSPACE),
             starter=partial(launching.starter, request),
         )
-    spec = specification(request, HERE)
-    environment = dict(merged_environment(request, spec))
-    if request.preload and request.runtime == "native":
-        environment["LD_PRELOAD"] = ":".join(request.preload)
+    environment = dict(merged_environment(request, specification(request, HERE)))
+    if chosen.preload and chosen.runtime == "native":
+        environment["LD_PRELOAD"] = ":".join(chosen.preload)
     launch_config = {"version": 1, "record": "record", "levers": request.launch.levers} if request.launch else None
     return {
-        "name": request.candidate,
+        "name": chosen.name,
         "command": join(argv),
         "environment": environment,
         "launch": launch_config,

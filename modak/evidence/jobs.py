@@ -241,7 +241,7 @@ def _candidate_row(job: DeployedJob, name: str, prediction: Prediction, *, timed
             Mark(None) if gain is None else Mark(gain.ratio, gain.low, gain.high, None, "chosen" if is_chosen else "")
         )
         text = "unknown" if gain is None else values.times(gain.ratio)
-        between = "" if gain is None or name == plan.default else f"{gain.low:.2f} to {gain.high:.2f}"
+        between = "" if gain is None or name == plan.default else values.between(gain.low, gain.high)
     label = f"{name} (chosen)" if is_chosen else name
     return Row(label, text, between, note, mark, "chosen" if is_chosen else "")
 

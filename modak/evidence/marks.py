@@ -18,7 +18,7 @@ from modak.terminal import visible
 
 WIDTH, HEIGHT = 440, 300
 """Of a drawing with axes, in its own units: text of 12 units can be read at 360 pixels."""
-_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 14, 12, 44
+_LEFT, _RIGHT, _TOP, _BOTTOM = 84, 14, 12, 44
 
 
 @dataclass(frozen=True)

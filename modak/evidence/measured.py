@@ -139,7 +139,7 @@ def _published(records: Sequence[Measurement | Ratio]) -> Iterator[Section]:
         Row(
             f"{ratio.workload.model}: {name_of(ratio.configuration)}",
             values.times((ratio.low * ratio.high) ** 0.5),
-            f"{ratio.low:.2f} to {ratio.high:.2f}",
+            values.between(ratio.low, ratio.high),
             f"over {name_of(ratio.baseline)}; {ratio.provenance.source[:120]}",
             Mark((ratio.low * ratio.high) ** 0.5, ratio.low, ratio.high),
         )

@@ -26,7 +26,16 @@ def seconds(value: float | None) -> str:
 
 def times(value: float) -> str:
     """Return a ratio of speeds."""
-    return f"{value:.2f} {TIMES}" if value < 10 else f"{value:.3g} {TIMES}"
+    return f"{_ratio(value)} {TIMES}"
+
+
+def between(low: float, high: float) -> str:
+    """Return an interval of ratios."""
+    return f"{_ratio(low)} to {_ratio(high)}"
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.2f}" if 0.1 <= value < 10 else f"{value:.2g}" if value < 0.1 else f"{value:.3g}"
 
 
 def number(value: float) -> str:

@@ -224,7 +224,7 @@ def _emphasis(ratio: Interval) -> Emphasis:
 
 
 def _sample_row(sample: Sample, ratio: Interval, emphasis: Emphasis) -> Row:
-    between = "" if emphasis == "default" else f"{ratio.low:.2f} to {ratio.high:.2f}"
+    between = "" if emphasis == "default" else values.between(ratio.low, ratio.high)
     note = f"{values.seconds(sample.seconds)}, {sample.count}"
     mark = Mark(ratio.value, ratio.low, ratio.high, kind=emphasis)
     return Row(name_of(sample.configuration), values.times(ratio.value), between, note, mark, emphasis)
@@ -251,7 +251,7 @@ def _levers(comparison: Comparison) -> Intervals | None:
             Row(
                 lever,
                 values.times(ratio.value),
-                f"{ratio.low:.2f} to {ratio.high:.2f}",
+                values.between(ratio.low, ratio.high),
                 f"added to {base}",
                 Mark(ratio.value, ratio.low, ratio.high, kind=_emphasis(ratio)),
                 _emphasis(ratio),

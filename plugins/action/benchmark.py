@@ -19,6 +19,7 @@ try:
     from modak.evidence.command import protocol_of, recorded
     from modak.evidence.configurations import Wanted
     from modak.evidence.report import JOB_REPORT, report_of_results, write_report
+    from modak.jobrequest import job_request
     from modak.performance.recording import check_recordable
 except ImportError:
     pass  # ModakAction says so before anything here is used
@@ -72,7 +73,7 @@ class ActionModule(JobAction):
             check_recordable(prepared.configurations[0], "record")
         names = [plan.chosen.name for plan in prepared.configurations]
         if self._task.check_mode:
-            known = self.jobs(task_vars).find(prepared.plan) is not None
+            known = self.jobs(task_vars).find(job_request(prepared.plan)) is not None
             return {"changed": not known, "configurations": names}
         results = results_folder(arguments["results"], self._task, task_vars, prepared.folder)
         finished, changed = carry_out(prepared, transport, results, reporter=self.reporter)
