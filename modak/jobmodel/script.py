@@ -9,6 +9,7 @@ from modak.errors import InputError
 from modak.jobmodel.imagebuild import FOLDER, JOB_FOLDER, BuiltImage
 from modak.jobmodel.model import Build
 from modak.jobmodel.source import command_of, source_of
+from modak.jobrequest import job_request
 from modak.jobs.script import environment_words, fill, optional_word, portable, word
 from modak.model.plan import Plan, Resources, sha256_of
 from modak.model.reference import Reference, parse
@@ -53,7 +54,7 @@ def job_script(plan: Plan, passed: Sequence[str], built: BuiltImage | None = Non
         "output": word(spec.output),
         "error": None if spec.error is None else word(spec.error),
         "task_variable": scheduler.task_variable if options.array else "",
-        "environment": environment_words(plan, spec, scheduler),
+        "environment": environment_words(job_request(plan), spec, scheduler),
         "preload": [word(name) for name in plan.chosen.preload if plan.chosen.runtime == "native"],
         "pre_execution": optional_word(options.pre_execution),
         "post_execution": optional_word(options.post_execution),
@@ -181,7 +182,7 @@ def _launch(
         image = chosen.reference
     else:
         image = image_of(plan, None)
-    inside = wrap(plan, argv, directory=spec.directory, images=spec.directory, image=image, passed=passed)
+    inside = wrap(job_request(plan), argv, directory=spec.directory, images=spec.directory, image=image, passed=passed)
     # The folder is known where the job runs only; the tag stands for it, which no text of the user's can hold.
     text = portable(scheduler.launch(spec, inside))
     text = re.sub(rf"(?<= ){JOB_FOLDER}(?=/)", '"$modak_work"', text)
