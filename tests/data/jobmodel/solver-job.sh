@@ -23,6 +23,11 @@ modak_suffix=${modak_task:+.$modak_task}
 exec >file.out"$modak_suffix" 2>&1
 export MODAK_TAG=modak-0123456789abcdef
 export OMP_NUM_THREADS=1
+# A program that is named without a folder may lie in the job's own.
+PATH=$PATH:$modak_work
+export PATH
+export APPTAINERENV_APPEND_PATH="$modak_work"
+export SINGULARITYENV_APPEND_PATH="$modak_work"
 srun --export=ALL --kill-on-bad-exit=1 --nodes=2 --ntasks=40 --ntasks-per-node=20 --cpus-per-task=1 sh -c 'how=$1 pattern=$2 words=$3 starter=$4 gpus=$5
 shift 5
 names() { # 1: the variables that pass; 0: all others
