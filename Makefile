@@ -2,7 +2,7 @@
 # make check    the quick suite
 # make test     everything, on real parts
 .DEFAULT_GOAL := help
-.PHONY: help deploy setup generate check test test-images test-pbs test-gridengine soak soak-cluster fuzz up down clean
+.PHONY: help deploy setup generate check test test-images test-pbs test-gridengine test-trials soak soak-cluster fuzz up down clean
 
 ARGS ?=
 PYTHON_OF_THE_SYSTEM = $$(scripts/find-python.sh)
@@ -41,6 +41,9 @@ test-pbs: setup ## real Torque and OpenPBS from MODAK_TORQUE_SOURCE and MODAK_OP
 
 test-gridengine: setup ## jobs on the real daemons of Grid Engine, from Debian's packages (five minutes)
 	@MODAK_PBS_ONLY=gridengine $(BIN)/python scripts/suite.py gridengine
+
+test-trials: setup ## restart trials with good and bad candidates, by each shell (five minutes)
+	@$(BIN)/python scripts/suite.py trials
 
 soak: setup ## 1,000 deployments under kills, full disks, slow schedulers, set clocks and more: each runs once (half an hour)
 	@cd $(CURDIR) && PATH="$(BIN):$$PATH" PYTHONPATH=. $(BIN)/python tests/soak/rounds.py $(ARGS)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from modak.errors import InputError
-from modak.jobs import launching
+from modak.jobs import launching, restarting
 from modak.jobs.job import PLAN, SCRIPT, SECRETS, WORK, inner_path
 from modak.model.plan import Plan, Source
 
@@ -171,9 +171,8 @@ def _cksum(data: bytes) -> int:
 
 def _launch(plan: Plan) -> list[Upload]:
     """Return what works inside the application's interpreter."""
-    if plan.chosen.launch is None:
-        return []
-    return [Upload(path, content) for path, content in launching.files(plan).items()]
+    travelling = {**launching.files(plan), **restarting.files(plan)}
+    return [Upload(path, content) for path, content in travelling.items()]
 
 
 def _launcher(plan: Plan) -> list[Upload]:

@@ -19,7 +19,7 @@ BUNDLE = f"{FOLDER}/modak_launch.zip"
 CONFIG = f"{FOLDER}/config.json"
 RECORD = f"{FOLDER}/record"
 """Folder in which each process of the job writes its record."""
-_START = f'''PYTHONPATH=$1${{PYTHONPATH:+:$PYTHONPATH}} {VARIABLE}=$2
+_START = f'''PYTHONPATH=$1${{PYTHONPATH:+:$PYTHONPATH}} {VARIABLE}=${{MODAK_LAUNCH_CONFIG:-$2}}
 export PYTHONPATH {VARIABLE}
 shift 2
 exec "$@"'''
@@ -32,7 +32,7 @@ def files(plan: Plan) -> dict[str, bytes]:
     """Return what travels, by its path below the job's folder; nothing for a program that is left to itself."""
     if plan.chosen.launch is None:
         return {}
-    return {BUNDLE: bundle.archive(), CONFIG: _config(plan.chosen.launch, array=plan.job.array is not None).encode()}
+    return {BUNDLE: bundle.archive(), CONFIG: config(plan.chosen.launch, plan).encode()}
 
 
 def starter(plan: Plan, directory: str) -> list[str]:
@@ -54,20 +54,27 @@ def launched(plan: Plan, argv: Sequence[str], directory: str) -> list[str]:
     return [*starter(plan, directory), *argv]
 
 
-def _config(launch: Launch, *, array: bool) -> str:
-    """Return the launcher's configuration; its paths are relative to the file, so that it holds in a container too."""
+def config(launch: Launch, plan: Plan, *, folder: str = ".") -> str:
+    """Return the launcher's configuration; its paths are relative to the file, so that it holds in a container too.
+
+    ``folder`` leads from the file's folder to the launcher's.
+    """
     trials = {
         "mode": launch.trials,
         "numerics": launch.numerics,
         "candidates": launch.candidates,
         "units": launch.units,
-        "claim": "trials" if array else None,
+        "claim": _below(folder, "trials") if plan.job.array is not None else None,
     }
-    config = {
+    values = {
         "version": VERSION,
-        "record": posixpath.basename(RECORD),
+        "record": _below(folder, posixpath.basename(RECORD)),
         "earlier": ["../attempts/*/record"],
         "levers": launch.levers,
         "trials": {key: value for key, value in trials.items() if value is not None},
     }
-    return json.dumps(config, indent=2, sort_keys=True) + "\n"
+    return json.dumps(values, indent=2, sort_keys=True) + "\n"
+
+
+def _below(folder: str, name: str) -> str:
+    return posixpath.normpath(posixpath.join(folder, name))

@@ -11,7 +11,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from modak import shell
 from modak.errors import InputError
-from modak.jobs import launching, ranks
+from modak.jobs import launching, ranks, restarting
 from modak.jobs.results import declared_outputs
 from modak.model.plan import Plan
 from modak.schedulers.base import JobSpec, Scheduler
@@ -168,7 +168,7 @@ def _scratch(plan: Plan, spec: JobSpec) -> dict[str, object]:
 def _in_image(plan: Plan, directory: str) -> list[str]:
     """Return the application's command line as it runs in the chosen image; the plain one where there is none."""
     if plan.chosen.runtime == "native":
-        return launching.launched(plan, plan.chosen.argv, directory)
+        return [*_starter(plan, directory), *plan.chosen.argv]
     from modak.containers.place import folder
     from modak.containers.run import wrap
 
@@ -180,8 +180,13 @@ def _in_image(plan: Plan, directory: str) -> list[str]:
         directory=directory,
         images=folder(plan.target, workspace),
         work=work,
-        starter=partial(launching.starter, plan),
+        starter=partial(_starter, plan),
     )
+
+
+def _starter(plan: Plan, directory: str) -> list[str]:
+    """Return the words before the program's own, for the job's folder as the program sees it."""
+    return [*restarting.starter(plan, directory), *launching.starter(plan, directory)]
 
 
 def fill(template: str, values: Mapping[str, object]) -> str:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from modak.model.base import DeferredModel, Line, Name, NonNegative, Positive, SchedulerName
+from modak.model.trials import RestartResult
 
 JobState = Literal[
     "queued",
@@ -138,3 +139,5 @@ class JobResult(DeferredModel):
     metrics: dict[str, Any] | None = None
     tuning: Tuning | None = None
     """What the launcher counted and tried; None for a program that ran without it."""
+    restart: RestartResult | None = None
+    """What was tried before the run, each in a new process; None for a job without such trials."""

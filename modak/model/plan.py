@@ -22,6 +22,7 @@ from modak.model.base import (
 from modak.model.image import Architecture, Digest, ImageAccelerator, MpiFamily
 from modak.model.request import JobOptions, Request
 from modak.model.target import Facts, Target
+from modak.model.trials import RestartPlan
 
 Basis = Literal["measurement", "trial", "model", "rule", "none"]
 """What a prediction rests on, best first: whole runs, units that were tried while a job ran, the time model, a ratio
@@ -221,6 +222,8 @@ class Plan(Model):
     gain: Gain | None = None
     reason: Text
     """One sentence: why the chosen one."""
+    restart: RestartPlan | None = None
+    """Candidates that are tried in the first part of the job, each in a new process."""
     alternatives: list[Ranked] = []
     """All feasible candidates but the chosen, best first."""
     rejected: list[Rejected] = []
@@ -254,8 +257,13 @@ class Plan(Model):
         # Left out where there is none, so that a job without secrets keeps the fingerprint that it had before them.
         if not self.application.secret_environment:
             del what["application"]["secret_environment"]
+        for key in ("progress", "trial"):
+            if what["application"][key] is None:
+                del what["application"][key]
         if self.secrets:
             what["secrets"] = dict(self.secrets)
+        if self.restart is not None and self.restart.only:
+            what["restart"] = self.restart.model_dump(mode="json")
         # Trials of exact levers leave the results as they are: that job is the same with and without them.
         launch = self.chosen.launch
         if launch is not None and launch.trials != "none" and launch.numerics == "relaxed":

@@ -36,6 +36,7 @@ from modak.optimiser.options import Option, Place
 from modak.optimiser.places import Places, places_of
 from modak.optimiser.ranks import rank_start
 from modak.optimiser.resources import resources_of, scheduler_of
+from modak.optimiser.restarting import Ranking, counts, possible, restart_of
 from modak.optimiser.scale import Series, scale_of
 from modak.performance.matching import Work
 from modak.performance.records import Measurements, load_measurements
@@ -68,6 +69,14 @@ def make_plan(
     decision = outcome.decision
     builder = _Builder(deployment, outcome.places, sources, catalogue, outcome.resources, facts)
     chosen = builder.candidate(decision.chosen)
+    best = Ranking(decision.chosen, decision.predictions[decision.chosen], chosen)
+    others = [
+        Ranking(option, told(option, prediction, decision.chosen, chosen.launch), builder.candidate(option))
+        for option, prediction in decision.predictions.items()
+        if option != decision.chosen
+    ]
+    restart, trials = restart_of(deployment, best, _as_listed(others, outcome.choice), catalogue, chosen.launch)
+    remarks = [*outcome.remarks, *will_try(chosen.launch), *([trials] if trials else [])]
     return Plan(
         created=now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         name=deployment.job.name or deployment.application.name,
@@ -82,14 +91,9 @@ def make_plan(
         prediction=decision.predictions[decision.chosen],
         default=outcome.choice.default.name,
         gain=decision.gain,
-        reason="; ".join([decision.reason, *outcome.remarks, *will_try(chosen.launch)]),
-        alternatives=[
-            Ranked(
-                candidate=builder.candidate(option), prediction=told(option, prediction, decision.chosen, chosen.launch)
-            )
-            for option, prediction in decision.predictions.items()
-            if option != decision.chosen
-        ],
+        reason="; ".join([decision.reason, *remarks]),
+        restart=restart,
+        alternatives=[Ranked(candidate=one.candidate, prediction=possible(one, restart)) for one in others],
         rejected=sorted([*outcome.choice.rejected, *decision.rejected], key=_last_if_many),
         versions=Versions(
             modak=modak.__version__,
@@ -99,6 +103,12 @@ def make_plan(
         ),
         inputs=inputs_of(deployment, sources),
     )
+
+
+def _as_listed(others: Sequence[Ranking], choice: Choice) -> list[Ranking]:
+    """Return the candidates in the order of the catalogue, in which they are enumerated."""
+    places = {option: number for number, option in enumerate(choice.feasible)}
+    return sorted(others, key=lambda ranking: places[ranking.option])
 
 
 @dataclass(frozen=True)
@@ -294,7 +304,13 @@ class _Builder:
             preload=[lever.preload for lever in chosen if lever.preload],
             launcher=launcher,
             launcher_text=self._launcher_text(launcher),
-            launch=launch_of(self.deployment, self._enumerator(place), option.levers, self.resources),
+            launch=launch_of(
+                self.deployment,
+                self._enumerator(place),
+                option.levers,
+                self.resources,
+                counts=counts(self.deployment, place),
+            ),
             argv=[*self._argv(place, launcher), *(engine.arguments if engine else [])],
             resources=self._resources(next((lever.threads for lever in chosen if lever.threads), None)),
             rank_start=self._rank_start(place),

@@ -48,7 +48,16 @@ def _head(plan: Plan) -> list[str]:
     if plan.chosen.launch is not None and plan.chosen.launch.candidates:
         tried = ", ".join(plan.chosen.launch.candidates)
         lines += _labelled("tries", f"while the program runs, losing at most 5% of its time on it: {tried}")
-    return lines
+    return [*lines, *_restart(plan)]
+
+
+def _restart(plan: Plan) -> list[str]:
+    """What is tried before the run, and what that costs."""
+    if plan.restart is None:
+        return []
+    names = ", ".join(candidate.name for candidate in plan.restart.candidates[1:])
+    share = "" if plan.restart.share is None else f", and no more than {plan.restart.share:.3g} of the job"
+    return _labelled("tries first", f"each in a new process, for at most {plan.restart.budget} s{share}: {names}")
 
 
 def _wrapped(text: str, first: str, later: str) -> list[str]:

@@ -19,6 +19,7 @@ from modak.model.job import JobResult
 from modak.model.measurement import Configuration, Hardware, Measurement, Provenance, Run
 from modak.model.nodes import node_of, partition_of
 from modak.model.plan import Plan
+from modak.performance.restarts import tried_before
 from modak.performance.trials import tried
 
 PLAN, JOB = "plan.json", "job.json"
@@ -68,10 +69,16 @@ def records_of(folder: Path, catalogue: Catalogue, *, first: str = FIRST, later:
         raise InputError(f"{folder / JOB}: seconds: the job's script measured none, or its clock was set meanwhile")
     check_recordable(plan, str(folder / PLAN))
     try:
-        whole = _measurement(plan, job, job.seconds, catalogue, (first, later), str(folder / JOB))
+        seconds = job.seconds - (job.restart.seconds if job.restart is not None else 0)
+        if seconds <= 0:
+            return []
+        whole = _measurement(plan, job, seconds, catalogue, (first, later), str(folder / JOB))
+        before = tried_before(whole, plan, job, catalogue)
+        if plan.restart is not None and plan.restart.only:
+            return before
         # A job that went on with what it had tried is a run of no configuration.
         found = tried(whole, plan, job, catalogue) if job.tuning is not None else []
-        return found or ([] if _went_on_with_others(job) else [whole])
+        return before + (found or ([] if _went_on_with_others(job) else [whole]))
     except ValidationError as error:
         raise InputError("\n".join(fault_lines(error, Measurement, origin=str(folder / JOB)))) from None
     except (OverflowError, OSError, ValueError):
@@ -84,8 +91,9 @@ def _went_on_with_others(job: JobResult) -> bool:
 
 def has_trials(result: JobResult) -> bool:
     """Return whether a job leaves measurements of what it tried."""
-    tuning = result.tuning
-    return result.state == "completed" and bool(result.seconds) and tuning is not None and bool(tuning.trials)
+    tuning, before = result.tuning, result.restart
+    tried = (tuning is not None and bool(tuning.trials)) or (before is not None and bool(before.trials))
+    return result.state == "completed" and bool(result.seconds) and tried
 
 
 def _measurement(
@@ -104,7 +112,7 @@ def _measurement(
             image=chosen.image.entry if chosen.image else None,
             framework=chosen.engine,
             compiler=chosen.compiler,
-            levers=chosen.levers,
+            levers=_levers(plan, job),
             nodes=resources.nodes,
             ranks=resources.ranks,
             threads=resources.threads if plan.target.type != "machine" else plan.job.threads,
@@ -116,6 +124,14 @@ def _measurement(
             method="One run of a deployed job; the wall time of the application as its job script took it.",
         ),
     )
+
+
+def _levers(plan: Plan, job: JobResult) -> list[str]:
+    """Return the levers that the program ran with: the Plan's, or those of the candidate that won before the run."""
+    if job.restart is None or plan.restart is None:
+        return plan.chosen.levers
+    offered = {candidate.name: candidate.levers for candidate in plan.restart.candidates}
+    return offered.get(job.restart.chosen or "", plan.chosen.levers)
 
 
 def _read(path: Path, model: type[T]) -> T:
