@@ -19,13 +19,17 @@ HPC = {
     "facts.libraries": ["libtcmalloc_minimal.so.4"],
 }
 
+IN_BASE = {"deployment.application.framework"}
+
 
 @pytest.fixture
 def make(changed):
     """Return the function that makes the Plan of a program without a framework, with changes."""
 
     def plan(change=None):
-        return make_plan(*changed("digits", {**HPC, **(change or {})}), [], now=NOW, measurements=Table([]))
+        values = {**HPC, **(change or {})}
+        present = {key: value for key, value in values.items() if value is not None or key in IN_BASE}
+        return make_plan(*changed("digits", present), [], now=NOW, measurements=Table([]))
 
     return plan
 
