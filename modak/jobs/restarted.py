@@ -15,6 +15,7 @@ from modak.transport.base import Transport
 BYTES = 256 * 1024
 MOST = 500
 """Trials that are kept."""
+MOST_TIMES = 20
 _WORD = re.compile(r"([a-z]+)=(\S*)", re.ASCII)
 _INTEGER = re.compile(r"\d{1,15}", re.ASCII)
 _STATES = frozenset(get_args(TrialState))
@@ -73,6 +74,7 @@ def _trial(values: Mapping[str, str], plan: RestartPlan) -> RestartTrial:
         start=None if start is None else start / 100,
         steady=None if steady is None else steady / 1e6,
         units=_integer(values["units"]),
+        times=[_integer(time) / 1e6 for time in values.get("times", "").split(",")[:MOST_TIMES] if time],
         exit_code=code,
         memory=None if not memory else memory * 1024,
         load=float(load) if re.fullmatch(r"\d{1,5}\.\d{1,3}", load, re.ASCII) else None,

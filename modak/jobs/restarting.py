@@ -66,7 +66,7 @@ def _settings(plan: Plan, restart: RestartPlan) -> str:
         "budget": restart.budget * 100,
         "share": "" if restart.share is None else round(restart.share * 1000),
         "units": restart.units or "",
-        "wall": "" if plan.job.wall_time is None else plan.job.wall_time * 100,
+        "wall": "" if plan.job.wall_time is None or restart.only else plan.job.wall_time * 100,
         "count": len(restart.candidates),
         "rounds": restart.rounds,
         "only": 1 if restart.only else "",

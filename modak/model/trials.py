@@ -133,6 +133,8 @@ class RestartTrial(DeferredModel):
     steady: float | None = Field(default=None, ge=0, le=1e9)
     """Of one unit; of the whole short run, where that is timed."""
     units: NonNegative = 0
+    times: list[Annotated[float, Field(ge=0, le=1e9)]] = []
+    """Of one unit, in parts of the trial one after another."""
     exit_code: int | None = None
     memory: NonNegative | None = None
     """Most bytes that its processes had."""

@@ -204,6 +204,20 @@ def _budget(deployment: Deployment, decision: Decision, resources: Resources, pr
     return f"whether the budget of {budget:g} is kept cannot be told, for no time was measured or modelled"
 
 
+def chosen_place(plan: Plan, catalogue: Catalogue) -> Place:
+    """Return the place of a Plan's chosen candidate; InfeasibleError where it cannot be used any more."""
+    asked = Deployment(application=plan.application, target=plan.target, request=plan.request, job=plan.job)
+    node = node_of(asked, plan.facts, partition_of(asked, plan.facts))
+    image = plan.chosen.image.entry if plan.chosen.image is not None else None
+    images = frozenset({image} if image else ())
+    places = places_of(asked, plan.facts, node, catalogue, plan.chosen.resources.ranks, images, {})
+    for place in places.feasible:
+        option = place.option(())
+        if (option.runtime, option.image, option.engine) == (plan.chosen.runtime, image, plan.chosen.engine):
+            return place
+    raise InfeasibleError(f"the candidate '{plan.chosen.name}' cannot be used on {plan.target.name} any more")
+
+
 def inputs_of(deployment: Deployment, sources: Sequence[Source]) -> str:
     """Return the hash of what was asked."""
     asked = deployment.model_dump(mode="json", include={"application", "target", "request", "job"})

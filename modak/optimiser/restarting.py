@@ -23,7 +23,11 @@ RULE = (
     "measured again for longer, until one is left; the program runs with that one where its slowest measurement is "
     "faster by 2 % than the fastest one of the default, which is measured again at the end"
 )
-_TOLERANCE = {"exact": 0.01, "relaxed": 0.2}
+NO_SIGNAL = (
+    "nothing tells how fast the program is; give application.progress, a regular expression on its output, or "
+    "application.trial, arguments for a short run"
+)
+TOLERANCE = {"exact": 0.01, "relaxed": 0.2}
 _MEASURED_HERE = ("measurement", "trial")
 
 
@@ -65,25 +69,22 @@ def restart_of(
     asked = deployment.request.restart_budget
     if asked is None:
         return None, None
-    signal = _signal(deployment, launch)
+    signal = signal_of(deployment, launch)
     budget, short = _budget(deployment, chosen.prediction)
     candidates = _candidates(chosen.candidate, others, catalogue)
-    if (reason := _obstacle(deployment, chosen.candidate)) is not None:
+    if (reason := obstacle(deployment, chosen.candidate)) is not None:
         return None, f"nothing is tried in new processes: {reason}"
     if signal is None:
-        return None, (
-            "nothing is tried in new processes, as nothing tells how fast the program is: give application.progress, a "
-            "regular expression on its output, or application.trial, arguments for a short run"
-        )
+        return None, f"nothing is tried in new processes: {NO_SIGNAL}"
     if budget is None or not candidates:
         return None, f"nothing is tried in new processes: {short or 'no candidate is left that was not measured'}"
     plan = RestartPlan(
         signal=signal,
         budget=budget,
         share=asked.share,
-        units=_units(deployment, signal),
+        units=units_of(deployment, signal),
         expected=chosen.prediction.seconds if chosen.prediction.basis in TIMED else None,
-        tolerance=_TOLERANCE[deployment.request.numerics],
+        tolerance=TOLERANCE[deployment.request.numerics],
         candidates=[_restart_candidate(chosen.candidate, chosen.candidate), *candidates],
         rule=RULE,
     )
@@ -91,7 +92,8 @@ def restart_of(
     return plan, f"{what} will be tried before the run, each in a new process, for at most {budget} s in all"
 
 
-def _obstacle(deployment: Deployment, chosen: Candidate) -> str | None:
+def obstacle(deployment: Deployment, chosen: Candidate) -> str | None:
+    """Return why nothing can be tried in new processes, whatever the budget."""
     if deployment.request.configuration is not None:
         return "request.configuration names the one to run"
     if chosen.resources.ranks > 1:
@@ -99,7 +101,8 @@ def _obstacle(deployment: Deployment, chosen: Candidate) -> str | None:
     return None
 
 
-def _signal(deployment: Deployment, launch: Launch | None) -> Signal | None:
+def signal_of(deployment: Deployment, launch: Launch | None) -> Signal | None:
+    """Return what tells how fast the program is; None where nothing does."""
     application = deployment.application
     if application.progress is not None:
         return "output"
@@ -110,7 +113,7 @@ def _signal(deployment: Deployment, launch: Launch | None) -> Signal | None:
     return None
 
 
-def _units(deployment: Deployment, signal: Signal) -> int | None:
+def units_of(deployment: Deployment, signal: Signal) -> int | None:
     """Return how many units the run does, where the workload tells it in those that are counted."""
     workload = deployment.application.workload
     if workload.units == 1 or signal == "whole":

@@ -69,12 +69,13 @@ def records_of(folder: Path, catalogue: Catalogue, *, first: str = FIRST, later:
         raise InputError(f"{folder / JOB}: seconds: the job's script measured none, or its clock was set meanwhile")
     check_recordable(plan, str(folder / PLAN))
     try:
-        seconds = job.seconds - (job.restart.seconds if job.restart is not None else 0)
+        only = plan.restart is not None and plan.restart.only
+        seconds = job.seconds - (job.restart.seconds if job.restart is not None and not only else 0)
         if seconds <= 0:
             return []
         whole = _measurement(plan, job, seconds, catalogue, (first, later), str(folder / JOB))
         before = tried_before(whole, plan, job, catalogue)
-        if plan.restart is not None and plan.restart.only:
+        if only:
             return before
         # A job that went on with what it had tried is a run of no configuration.
         found = tried(whole, plan, job, catalogue) if job.tuning is not None else []

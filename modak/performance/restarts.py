@@ -45,25 +45,26 @@ def tried_before(whole: Measurement, plan: Plan, job: JobResult, catalogue: Cata
 
 
 def _run(trial: RestartTrial, plan: Plan, job: JobResult, whole: Measurement) -> Iterator[Run]:
-    """Yield a trial as a run; its block is the round, in which all candidates were measured next to each other."""
+    """Yield the parts of a trial as runs, as if all units had taken as long."""
     if not trial.steady or plan.restart is None:
         return
     time = whole.runs[0].time if whole.runs else None
     if plan.restart.units is not None:
-        unit = trial.steady * _scale(plan, job)
         outside = max((trial.start or 0.0) - trial.steady, 0.0)
-        total = outside + 2 * unit * (1 + 1e-12) + 1e-9
-        yield Run(total=total, first=unit, later=[unit], block=trial.round, load=trial.load, time=time)
+        for steady in [one for one in trial.times if one > 0] or [trial.steady]:
+            unit = steady * _scale(plan, job)
+            total = outside + 2 * unit * (1 + 1e-12) + 1e-9
+            yield Run(total=total, first=unit, later=[unit], load=trial.load, time=time)
+        return
+    if plan.restart.only:
         return
     # How much of a unit of the workload was timed is not known: it is as the steady times are to each other.
-    steady = (
-        [one.steady for one in job.restart.trials if one.name == job.restart.chosen and one.steady]
-        if job.restart
-        else []
-    )
-    if steady and whole.runs and whole.runs[0].total:
-        total = whole.runs[0].total * trial.steady / min(steady)
-        yield Run(total=total, block=trial.round, load=trial.load, time=time)
+    trials = job.restart.trials if job.restart is not None else []
+    chosen = job.restart.chosen if job.restart is not None else None
+    best = [one.steady for one in trials if one.name == chosen and one.steady is not None and one.steady > 0]
+    if best and whole.runs and whole.runs[0].total:
+        total = whole.runs[0].total * trial.steady / min(best)
+        yield Run(total=total, load=trial.load, time=time)
 
 
 def _scale(plan: Plan, job: JobResult) -> float:

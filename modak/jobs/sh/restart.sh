@@ -164,7 +164,7 @@ modak_look() { # sets modak_u and modak_t to the last unit and when it was seen,
 modak_try() { # CANDIDATE TIME WINDOW ROUND WORD...: sets state, reason, start, steady, units of the trial
   modak_this=$1 modak_cap=$2 modak_window=$3 modak_round=$4
   shift 4
-  modak_state=stopped modak_reason='no unit was done in its time' modak_start='' modak_steady='' modak_done=0 modak_code='' modak_memory=0
+  modak_state=stopped modak_reason='no unit was done in its time' modak_start='' modak_steady='' modak_times='' modak_done=0 modak_code='' modak_memory=0
   modak_load=
   { read -r modak_load _ </proc/loadavg; } 2>/dev/null
   modak_note "trying index=$modak_this round=$modak_round"
@@ -218,7 +218,7 @@ modak_try() { # CANDIDATE TIME WINDOW ROUND WORD...: sets state, reason, start, 
 }
 
 modak_watch() { # follows the trial until its rate is known, it is beaten, ends, or its time is over
-  modak_first_u='' modak_first_t='' modak_base_u='' modak_base_t='' modak_last_u=0 modak_looks=0 modak_known=
+  modak_first_u='' modak_first_t='' modak_base_u='' modak_base_t='' modak_last_u=0 modak_looks=0 modak_parts=0 modak_times='' modak_known=
   while :; do
     modak_pause
     [ -z "$modak_stop" ] || return
@@ -276,7 +276,11 @@ modak_progress() { # takes what was seen last into account; sets modak_known and
   if [ -z "$modak_first_u" ]; then
     modak_first_u=$modak_u modak_first_t=$modak_t modak_start=$modak_t
   elif [ -z "$modak_base_u" ]; then
-    modak_base_u=$modak_u modak_base_t=$modak_t
+    modak_base_u=$modak_u modak_base_t=$modak_t modak_part_u=$modak_u modak_part_t=$modak_t
+  elif [ $((modak_t - modak_part_t)) -gt $((modak_window / 6)) ] && [ "$modak_parts" -lt 20 ]; then
+    # Times of a unit in parts of the trial, which tell how much it varies.
+    modak_times=$modak_times$(((modak_t - modak_part_t) * 10000 / (modak_u - modak_part_u))),
+    modak_part_u=$modak_u modak_part_t=$modak_t modak_parts=$((modak_parts + 1))
   fi
   if [ -n "$modak_s" ] && [ "$modak_u" -ge 2 ]; then # the launcher knows better
     modak_known=1 modak_steady=$modak_s modak_span=$((modak_t - modak_first_t))
@@ -352,7 +356,7 @@ modak_measure() { # CANDIDATE ROUND WINDOW WORD...: tries and records; fails whe
   modak_now
   modak_took=$((modak_time - modak_trial))
   [ -z "$modak_stop" ] || return 1
-  modak_note "trial index=$modak_index round=$modak_turn state=$modak_state took=$modak_took start=$modak_start steady=$modak_steady units=$modak_done code=$modak_code memory=$modak_memory load=$modak_load reason=$modak_reason"
+  modak_note "trial index=$modak_index round=$modak_turn state=$modak_state took=$modak_took start=$modak_start steady=$modak_steady units=$modak_done times=$modak_times code=$modak_code memory=$modak_memory load=$modak_load reason=$modak_reason"
   modak_say "$(modak_name "$modak_index"): $modak_state${modak_steady:+, $((modak_steady / 1000)).$(printf '%03d' $((modak_steady % 1000))) ms a unit}: $modak_reason"
   return 0
 }
