@@ -129,6 +129,8 @@ class JobResult(DeferredModel):
     ended: Time = None
     seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Wall seconds of the application itself, as its job script measured them."""
+    load: float | None = Field(default=None, ge=0, le=1e6)
+    """Processes of others that wanted a processor of the node just before the application started."""
     directory: Line
     """The job's folder on the target."""
     results: str | None = None

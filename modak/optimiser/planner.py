@@ -36,7 +36,7 @@ from modak.optimiser.options import Option, Place
 from modak.optimiser.places import Places, places_of
 from modak.optimiser.ranks import rank_start
 from modak.optimiser.resources import resources_of, scheduler_of
-from modak.optimiser.restarting import Ranking, counts, possible, restart_of
+from modak.optimiser.restarting import Ranking, advice, counts, possible, restart_of
 from modak.optimiser.scale import Series, scale_of
 from modak.performance.matching import Work
 from modak.performance.records import Measurements, load_measurements
@@ -76,7 +76,11 @@ def make_plan(
         if option != decision.chosen
     ]
     restart, trials = restart_of(deployment, best, _as_listed(others, outcome.choice), catalogue, chosen.launch)
-    remarks = [*outcome.remarks, *will_try(chosen.launch), *([trials] if trials else [])]
+    remarks = [
+        *outcome.remarks,
+        *will_try(chosen.launch),
+        *filter(None, [trials, advice(deployment, best, others, chosen.launch)]),
+    ]
     return Plan(
         created=now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         name=deployment.job.name or deployment.application.name,

@@ -187,6 +187,23 @@ def _restart_candidate(chosen: Candidate, candidate: Candidate) -> RestartCandid
     )
 
 
+def advice(deployment: Deployment, chosen: Ranking, others: Sequence[Ranking], launch: Launch | None) -> str | None:
+    """Return what to do where the default stays because nothing is known, and nothing will be tried."""
+    request = deployment.request
+    silent = chosen.prediction.basis != "none" or any(ranking.prediction.gain is not None for ranking in others)
+    if silent or not others or request.configuration is not None or request.trials == "none":
+        return None
+    if request.restart_budget is not None or (launch is not None and launch.candidates):
+        return None
+    if obstacle(deployment, chosen.candidate) is not None:
+        return None
+    needs = "" if signal_of(deployment, launch) is not None else ", and application.progress"
+    return (
+        f"to find out which of {plural(len(others), 'candidate')} is faster, set request.trials to a budget such as 5%"
+        f"{needs}, or run modak tune"
+    )
+
+
 def possible(ranking: Ranking, restart: RestartPlan | None) -> Prediction:
     """Return the prediction with the remark that a candidate will be tried before the run."""
     if restart is None or ranking.prediction.basis in _MEASURED_HERE:

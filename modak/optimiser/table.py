@@ -117,12 +117,13 @@ def _candidates(plan: Plan, explain: bool) -> list[str]:
 
 def _row(name: str, prediction: Prediction, default: str) -> tuple[str, str, str, str, str]:
     seconds, gain = prediction.seconds, prediction.gain
+    basis = "possible" if prediction.basis == "none" and not name.startswith("*") else prediction.basis
     faster = f"{gain.ratio:.2f}" if gain else "1.00" if name[2:] == default else "-"
     if seconds is None:
         interval = f"x {gain.low:.2f} to {gain.high:.2f}" if gain else "-"
-        return (name, "-", interval, faster, prediction.basis)
+        return (name, "-", interval, faster, basis)
     interval = f"{prediction.low:.3g} to {prediction.high:.3g}" if prediction.low is not None else "-"
-    return (name, f"{seconds:.3g}", interval, faster, prediction.basis)
+    return (name, f"{seconds:.3g}", interval, faster, basis)
 
 
 def _aligned(rows: Sequence[tuple[str, str, str, str, str]]) -> list[str]:

@@ -27,6 +27,8 @@ FIRST, LATER = "first_epoch_seconds", "later_epoch_seconds"
 """Keys of the metrics under which an application usually tells its units' seconds."""
 MOST_UNITS = 1000
 """Units of a workload that are recorded one by one."""
+_QUIET = 0.1
+"""Neighbours' load for each core of a node up to which a job counts as undisturbed."""
 T = TypeVar("T", bound=BaseModel)
 
 
@@ -88,6 +90,24 @@ def records_of(folder: Path, catalogue: Catalogue, *, first: str = FIRST, later:
 
 def _went_on_with_others(job: JobResult) -> bool:
     return job.tuning is not None and any(trial.kept for trial in job.tuning.trials)
+
+
+def is_learnt_from(plan: Plan, result: JobResult) -> bool:
+    """Return whether a job is recorded where nobody says anything: it tells how long a known workload takes.
+
+    A job with neighbours does not: how fast they let it run is no property of its configuration. What was tried side by
+    side still is, as the neighbours were there for all.
+    """
+    if plan.application.workload.model is None or plan.job.array is not None:
+        return False
+    return has_trials(result) or (result.state == "completed" and bool(result.seconds) and is_undisturbed(plan, result))
+
+
+def is_undisturbed(plan: Plan, result: JobResult) -> bool:
+    """Return whether the job's node was known to be free of other work when it started."""
+    asked = Deployment(application=plan.application, target=plan.target, request=plan.request, job=plan.job)
+    cores = node_of(asked, plan.facts, partition_of(asked, plan.facts)).cores or 1
+    return result.load is not None and result.load <= max(_QUIET * cores, 0.5)
 
 
 def has_trials(result: JobResult) -> bool:
@@ -161,6 +181,7 @@ def _run(
         total=total,
         first=units[0] if units else None,
         later=units[1:],
+        load=job.load,
         time=int(job.started) if job.started else None,
         accuracy=float(accuracy) if isinstance(accuracy, int | float) and 0 <= accuracy <= 1 else None,
     )

@@ -140,7 +140,8 @@ class Study:
         return sum(_ROUND in trial.user_attrs and f"postponed-{trial.number}" not in postponed for trial in failed)
 
     def _of(self, state: "optuna.trial.TrialState") -> Sequence[Any]:
-        return self._study.get_trials(deepcopy=False, states=(state,))
+        trials: Sequence[Any] = self._study.get_trials(deepcopy=False, states=(state,))
+        return trials
 
     def _finished_or_running(self) -> list[Any]:
         waiting = self._optuna.trial.TrialState.WAITING
