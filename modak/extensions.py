@@ -1,4 +1,4 @@
-"""What other distributions add to modak by entry points: schedulers and container runtimes.
+"""What other distributions add to modak by entry points: schedulers, container runtimes and effects of levers.
 
 The built-in ones are registered in ``pyproject.toml`` in the same way, and stand in a table here as well: a checkout
 that is not installed has no entry points, and it takes several milliseconds to read the metadata of everything that is
@@ -111,5 +111,18 @@ RUNTIMES = Registry(
         "podman": "modak.containers.oci:Podman",
         "docker": "modak.containers.oci:Docker",
         "charliecloud": "modak.containers.charliecloud:Charliecloud",
+    },
+)
+LEVER_EFFECTS = Registry(
+    "modak.lever_effects",
+    "lever effect",
+    {
+        "threads": "modak.catalogue.effects:Threads",
+        "environment": "modak.catalogue.effects:Environment",
+        "preload": "modak.catalogue.effects:Preload",
+        "launcher": "modak.catalogue.effects:Launcher",
+        "launch": "modak.catalogue.effects:Launch",
+        "prefix": "modak.catalogue.effects:Prefix",
+        "arguments": "modak.catalogue.effects:Arguments",
     },
 )

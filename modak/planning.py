@@ -1,7 +1,7 @@
 """From a description to its Plan: find the user's files, ask the target about itself, decide, keep what still holds."""
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -14,14 +14,16 @@ from modak.discovery import parse_probe
 from modak.discovery.asking import ask, script_for
 from modak.documents import find_sources
 from modak.errors import InfeasibleError, InputError, OptionError
+from modak.jobrequest import job_request
 from modak.jobs.job import specification
 from modak.kept import Kept
 from modak.model.deployment import Deployment
-from modak.model.plan import Elsewhere, Plan, Source, Unplanned
+from modak.model.jobrequest import JobRequest
+from modak.model.plan import Plan, Source, Unplanned
 from modak.model.target import Target
-from modak.optimiser import choose_target, keep, make_plan
+from modak.optimiser import changes, choose_target, keep, make_plan, replan
 from modak.optimiser.planner import inputs_of
-from modak.optimiser.targets import Refused, weigh
+from modak.optimiser.targets import Refused, in_place_of, refuse, weigh
 from modak.performance.places import model_folder
 from modak.performance.records import available_measurements, load_measurements
 from modak.schedulers import registry
@@ -104,12 +106,8 @@ def reconsider(
         answer = partial(ask, transport, script_for(alone, default_python), target.name)
         plan = _planned(alone, known.sources, answer, search, now)
     except (InfeasibleError, OptionError) as error:
-        elsewhere = Elsewhere(target=target, reason=str(error), inputs=inputs_of(alone, known.sources))
-        return known.model_copy(update={"other_targets": [*known.other_targets, elsewhere]})
-    if isinstance(known, Plan):
-        return weigh(known, plan)
-    first = Elsewhere(target=known.target, reason=known.reason, inputs=known.inputs)
-    return plan.model_copy(update={"other_targets": [first, *known.other_targets]})
+        return refuse(known, Refused(target, str(error), inputs_of(alone, known.sources)))
+    return weigh(known, plan) if isinstance(known, Plan) else in_place_of(known, plan)
 
 
 def _planned(
@@ -131,22 +129,22 @@ def _planned(
         measurements=available_measurements(),
         model=model_folder(),
     )
-    check_options(plan)
+    check_options(job_request(plan))
     return plan
 
 
-def check_options(plan: Plan) -> None:
-    """Raise OptionError for an option of the job that the Plan's scheduler does not support."""
-    scheduler = registry.get(plan.scheduler)
-    job = specification(plan, f"/runs/{plan.name}")
+def check_options(request: JobRequest) -> None:
+    """Raise OptionError for an option of a job that its scheduler does not support."""
+    scheduler = registry.get(request.scheduler)
+    job = specification(request, f"/runs/{request.name}")
     scheduler.directives(job)
-    scheduler.launch(job, plan.chosen.argv)
+    scheduler.launch(job, request.argv)
 
 
 def _libraries(catalogue: Catalogue) -> set[str]:
     """Return the sonames that any lever asks for: no other one can matter to a decision."""
     levers = catalogue.levers.values()
-    return {name for lever in levers for name in (lever.preload, lever.when.library) if name is not None}
+    return {name for lever in levers for name in (*lever.run.preload, lever.when.library) if name is not None}
 
 
 def with_image(plan: Plan, transport: Transport, *, search: Sequence[Path]) -> Plan:
@@ -160,7 +158,7 @@ def with_image(plan: Plan, transport: Transport, *, search: Sequence[Path]) -> P
         return plan
     from modak.catalogue.recipe import recipes_of
     from modak.containers.place import locate
-    from modak.images.pin import Unavailable, pinned, registry_of
+    from modak.images.pin import Unavailable, registry_of, resolved
     from modak.images.store import ImageStore
 
     catalogue = catalogue_for(plan.request.catalogue, search)
@@ -168,7 +166,7 @@ def with_image(plan: Plan, transport: Transport, *, search: Sequence[Path]) -> P
     unavailable: dict[str, str] = {}
     while True:
         try:
-            return pinned(plan, catalogue.images, store, recipes_of(catalogue))
+            return changes.with_image(plan, resolved(plan, catalogue.images, store, recipes_of(catalogue)))
         except Unavailable as missing:
             name = missing.image.entry
             if plan.application.image is not None or plan.request.configuration is not None or name is None:
@@ -179,25 +177,15 @@ def with_image(plan: Plan, transport: Transport, *, search: Sequence[Path]) -> P
                 others = (e.name for e in catalogue.images.values() if registry_of(e, catalogue.images) == registry)
                 unavailable |= dict.fromkeys(others, str(missing))
             try:
-                plan = _replanned(plan, catalogue, unavailable)
+                plan = replan(
+                    plan,
+                    catalogue=catalogue,
+                    measurements=available_measurements(),
+                    model=model_folder(),
+                    unavailable=unavailable,
+                )
             except InfeasibleError:
                 raise missing.error() from None
-
-
-def _replanned(plan: Plan, catalogue: Catalogue, unavailable: Mapping[str, str]) -> Plan:
-    """Return the optimiser's new decision on what a Plan was asked, without some images."""
-    asked = Deployment(application=plan.application, target=plan.target, request=plan.request, job=plan.job)
-    fresh = make_plan(
-        asked,
-        plan.facts,
-        plan.sources,
-        now=datetime.strptime(plan.created, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC),
-        catalogue=catalogue,
-        measurements=available_measurements(),
-        model=model_folder(),
-        unavailable=unavailable,
-    )
-    return fresh.model_copy(update={"other_targets": plan.other_targets})
 
 
 def still_holds(plan: Plan, kept: Kept | None) -> Plan:

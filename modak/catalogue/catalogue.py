@@ -197,17 +197,17 @@ class Levers:
             if lever.default and defaults.setdefault(lever.group, lever.name) != lever.name:
                 first = defaults[lever.group]
                 faults.append(f"{path}: the levers '{first}' and '{lever.name}' are both default of '{lever.group}'")
-            if lever.launch is not None and lever.name not in _launched():
+            if lever.run.launch is not None and lever.name not in _launched():
                 faults.append(
                     f"{path}: the lever '{lever.name}' has 'launch', and modak/launch has no lever of this name"
                 )
-            if lever.launcher is not None:
-                launcher = _launcher_path(lever.launcher, path.parent)
+            if (name := lever.run.launcher) is not None:
+                launcher = _launcher_path(name, path.parent)
                 if launcher is None:
-                    what = f"the launcher '{lever.launcher}' of '{lever.name}' lies in no launchers folder"
+                    what = f"the launcher '{name}' of '{lever.name}' lies in no launchers folder"
                     faults.append(f"{path}: {what}")
                 else:
-                    self.launchers[lever.launcher] = launcher
+                    self.launchers[name] = launcher
         if faults:
             raise InputError("\n".join(faults))
 

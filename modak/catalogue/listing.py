@@ -83,7 +83,7 @@ def add_file(file: Path, folder: Path, *, replace: bool) -> list[Path]:
         document = read_document(file)
         levers = check(LeverFile, document.data, origin=str(file), locate=document.locate).levers
         beside = file.parent / "launchers"
-        names = {lever.launcher for lever in levers if lever.launcher is not None}
+        names = {lever.run.launcher for lever in levers if lever.run.launcher is not None}
         copies |= {folder / "launchers" / n: beside / n for n in sorted(names) if (beside / n).is_file()}
     try:
         for target, origin in copies.items():

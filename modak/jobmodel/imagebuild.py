@@ -61,7 +61,7 @@ def built_image(plan: Plan, catalogue: Catalogue, folder: str | None) -> BuiltIm
             for path in sorted(top.rglob("*"))
             if path.is_file() and path.name != "Containerfile"
         }
-    return BuiltImage(image.entry, f"{definition.stem}.sif", folder, texts, build.plan.chosen.argv[3:])
+    return BuiltImage(image.entry, f"{definition.stem}.sif", folder, texts, build.request.argv[3:])
 
 
 def built_entry(text: str, catalogue: Catalogue) -> str | None:

@@ -8,6 +8,7 @@ from modak.containers.run import wrap
 from modak.errors import InputError
 from modak.jobmodel.imagebuild import FOLDER, BuiltImage
 from modak.jobmodel.model import Build
+from modak.jobrequest import job_request
 from modak.jobs.script import environment_words, fill, optional_word, portable, word
 from modak.model.plan import Plan, Resources, sha256_of
 from modak.model.reference import Reference, parse
@@ -58,7 +59,7 @@ def job_script(plan: Plan, passed: Sequence[str], built: BuiltImage | None = Non
         "output": word(spec.output),
         "error": None if spec.error is None else word(spec.error),
         "task_variable": scheduler.task_variable if options.array else "",
-        "environment": environment_words(plan, spec, scheduler),
+        "environment": environment_words(job_request(plan), spec, scheduler),
         "preload": [word(name) for name in plan.chosen.preload if plan.chosen.runtime == "native"],
         "pre_execution": optional_word(options.pre_execution),
         "post_execution": optional_word(options.post_execution),
@@ -206,7 +207,7 @@ def _launch(
     passed: Sequence[str] = (),
 ) -> str:
     image = f"{built.folder or f'{spec.directory}/{FOLDER}'}/{built.file}" if built else image_of(plan, None)
-    inside = wrap(plan, argv, directory=spec.directory, images=spec.directory, image=image, passed=passed)
+    inside = wrap(job_request(plan), argv, directory=spec.directory, images=spec.directory, image=image, passed=passed)
     # The folder is known where the job runs only; the tag stands for it, which no text of the user's can hold.
     text = portable(scheduler.launch(spec, inside))
     text = re.sub(rf"(?<= ){spec.directory}(?=/{FOLDER}/)", '"$modak_work"', text)

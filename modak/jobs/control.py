@@ -1,4 +1,4 @@
-"""A job from its Plan to its results: what the Ansible modules and the command line call."""
+"""A job from its request to its results: what the Ansible modules and the command line call."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from modak.jobs.staging import Place
 from modak.jobs.submission import Submission, Submitted, recorded
 from modak.jobs.watch import Watch
 from modak.model.job import ENDS, JobResult, JobState
-from modak.model.plan import Plan
+from modak.model.jobrequest import JobRequest
 from modak.schedulers import registry
 from modak.schedulers.base import JobSpec, Scheduler
 from modak.schedulers.states import unreachable
@@ -33,9 +33,9 @@ _QUEUED_FOR_EVER: frozenset[JobState] = frozenset({"dependency_never_satisfied",
 
 @dataclass(frozen=True)
 class JobInput:
-    """A Plan whose job is to be submitted, and what its job needs from this machine."""
+    """A job that is to be submitted, and what it needs from this machine."""
 
-    plan: Plan
+    request: JobRequest
     sources: Sequence[LocalSource] = ()
     realise: Realise | None = None
     secrets: Secrets | None = None
@@ -45,7 +45,7 @@ class JobInput:
 class Prepared:
     """A job and its script; ``place`` is its folder as it was found."""
 
-    plan: Plan
+    request: JobRequest
     spec: JobSpec
     script: str
     place: Place
@@ -89,36 +89,36 @@ class Jobs:
         reporter: Reporter | None = None,
         scheduler: Scheduler | None = None,
     ) -> None:
-        """``scheduler`` is asked instead of the one that each Plan names."""
+        """``scheduler`` is asked instead of the one that each request names."""
         self._transport = transport
         self._patience = patience or Patience()
         self._reporter = reporter or Silent()
         self._scheduler = scheduler
 
-    def prepare(self, plan: Plan, template: str | None = None) -> Prepared:
+    def prepare(self, request: JobRequest, template: str | None = None) -> Prepared:
         """Look at the job's folder and render its script, in one round trip."""
-        return self._prepare_all([plan], template)[0]
+        return self._prepare_all([request], template)[0]
 
-    def _prepare_all(self, plans: Sequence[Plan], template: str | None) -> list[Prepared]:
-        for plan in plans:
-            declared_outputs(plan)
-        wanted = [(plan, [PLAN, SCRIPT, *files.paths_of(plan)]) for plan in plans]
+    def _prepare_all(self, requests: Sequence[JobRequest], template: str | None) -> list[Prepared]:
+        for request in requests:
+            declared_outputs(request)
+        wanted = [(request, [PLAN, SCRIPT, *files.paths_of(request)]) for request in requests]
         places = staging.look_all(self._transport, wanted)
         prepared = []
-        for plan, place in zip(plans, places, strict=True):
-            spec = specification(plan, place.directory)
-            prepared.append(Prepared(plan, spec, render(spec, plan, self._for(plan), template), place))
+        for request, place in zip(requests, places, strict=True):
+            spec = specification(request, place.directory)
+            prepared.append(Prepared(request, spec, render(spec, request, self._for(request), template), place))
         return prepared
 
     def preview(
-        self, plan: Plan, template: str | None = None, *, again: bool = False, retry: bool | None = None
+        self, request: JobRequest, template: str | None = None, *, again: bool = False, retry: bool | None = None
     ) -> Preview:
         """Return what ``present`` would do, and ask the scheduler whether it would take the job; nothing is changed.
 
         ``again`` asks it for a job that is there already too.
         """
-        scheduler = self._for(plan)
-        prepared = self.prepare(plan, template)
+        scheduler = self._for(request)
+        prepared = self.prepare(request, template)
         known = recorded(scheduler, prepared.place)
         job = None if known is None else self._job(prepared, known)
         ended = None if job is None or again else self._ended_badly(job, prepared, retry)
@@ -128,7 +128,7 @@ class Jobs:
 
     def present(
         self,
-        plan: Plan,
+        request: JobRequest,
         sources: Sequence[LocalSource] = (),
         *,
         template: str | None = None,
@@ -136,12 +136,12 @@ class Jobs:
         secrets: Secrets | None = None,
         retry: bool | None = None,
     ) -> Present:
-        """Submit the Plan's job, unless it has been submitted before.
+        """Submit the job, unless it has been submitted before.
 
         A job that has ended in any other way than completed is submitted again as its next attempt, unless ``retry``,
-        or ``job.retry`` of the Plan where that is None, is false.
+        or ``job.retry`` of the request where that is None, is false.
         """
-        inputs = JobInput(plan, sources, realise, secrets)
+        inputs = JobInput(request, sources, realise, secrets)
         (present,) = self.present_all([inputs], template=template, retry=retry)
         if isinstance(present, ModakError):
             raise present
@@ -150,11 +150,11 @@ class Jobs:
     def present_all(
         self, inputs: Sequence[JobInput], *, template: str | None = None, retry: bool | None = None
     ) -> list[Present | ModakError]:
-        """Submit the jobs of several Plans as ``present`` does, together; return for each the job or what went wrong.
+        """Submit several jobs as ``present`` does, together; return for each the job or what went wrong.
 
         What concerns the target as a whole is raised.
         """
-        prepared = self._prepare_all([item.plan for item in inputs], template)
+        prepared = self._prepare_all([item.request for item in inputs], template)
         jobs = [self._recorded(item) for item in prepared]
         ends = self._ended_badly_all(list(zip(jobs, prepared, strict=True)), retry)
         outcomes: dict[int, Present | ModakError] = {}
@@ -164,7 +164,7 @@ class Jobs:
             try:
                 if ended is not None:
                     self._put_aside(prepared[number], ended, item.sources)
-                    prepared[number] = self.prepare(item.plan, template)
+                    prepared[number] = self.prepare(item.request, template)
                     job = self._recorded(prepared[number])  # another run may have been faster
                 if job is None:
                     fresh[number] = self._entry(prepared[number], item)
@@ -214,20 +214,22 @@ class Jobs:
         """Tell the reporter something that a user should know, as one sentence."""
         self._reporter.notice(text)
 
-    def find(self, plan: Plan) -> Job | None:
-        """Return the Plan's job on the target; None when none was submitted."""
-        return self.find_all([plan])[0]
+    def find(self, request: JobRequest) -> Job | None:
+        """Return the job on the target; None when none was submitted."""
+        return self.find_all([request])[0]
 
-    def find_all(self, plans: Sequence[Plan]) -> list[Job | None]:
-        """Return the Plans' jobs on the target, None for each that was never submitted, in one round trip."""
-        places = staging.look_all(self._transport, [(plan, ()) for plan in plans])
-        return [self._found(plan, place) for plan, place in zip(plans, places, strict=True)]
+    def find_all(self, requests: Sequence[JobRequest]) -> list[Job | None]:
+        """Return the jobs on the target, None for each that was never submitted, in one round trip."""
+        places = staging.look_all(self._transport, [(request, ()) for request in requests])
+        return [self._found(request, place) for request, place in zip(requests, places, strict=True)]
 
-    def _found(self, plan: Plan, place: Place) -> Job | None:
-        known = recorded(self._for(plan), place)
+    def _found(self, request: JobRequest, place: Place) -> Job | None:
+        known = recorded(self._for(request), place)
         if known is None:
             return None
-        return Job(known.id, specification(plan, place.directory), plan, self._for(plan), known.time, known.attempt)
+        return Job(
+            known.id, specification(request, place.directory), request, self._for(request), known.time, known.attempt
+        )
 
     def fetch_results(self, job: Job, result: JobResult, results: Path) -> FetchedResults:
         """Fetch the job's results to the controller; see ``results.fetch_results``.
@@ -239,45 +241,45 @@ class Jobs:
     def fetch_all(self, ended: Sequence[Ended]) -> list[FetchedResults]:
         """Fetch the results of several jobs as ``fetch_results`` does, small ones in one round trip."""
         for item in ended:
-            if item.job.plan.secrets and item.result.state in ENDS:
+            if item.job.request.secret_environment and item.result.state in ENDS:
                 ask(self._transport, f"rm -f {quote(f'{item.job.spec.directory}/{SECRETS}')}")
-            attempts.put_aside(item.results / item.job.plan.name, item.job, item.result)
+            attempts.put_aside(item.results / item.job.request.name, item.job, item.result)
         return fetch_all(self._transport, ended)
 
-    def absent(self, plan: Plan) -> bool:
-        """Cancel the Plan's job, wait until it is gone, and remove its folder; return whether there was anything."""
-        scheduler = self._for(plan)
+    def absent(self, request: JobRequest) -> bool:
+        """Cancel the job, wait until it is gone, and remove its folder; return whether there was anything."""
+        scheduler = self._for(request)
         while True:
-            place = self._certain(plan, scheduler)
+            place = self._certain(request, scheduler)
             ids = _ids(scheduler, place)
             if alive := queue.alive(self._transport, scheduler, ids):
                 left, said = queue.cancel(self._transport, scheduler, alive, self._patience)
                 if left:
                     raise TargetError(f"job {left[0]} does not go away{f': {said}' if said else ''}: its folder stays")
-            if not place.exists or self._remove(place, plan, known=bool(ids)):
+            if not place.exists or self._remove(place, request, known=bool(ids)):
                 return bool(alive) or place.exists
 
-    def _remove(self, place: Place, plan: Plan, *, known: bool) -> bool:
+    def _remove(self, place: Place, request: JobRequest, *, known: bool) -> bool:
         wait = self._patience.lock
-        return staging.remove(self._transport, place.directory, plan.tag(), known=known, wait=wait)
+        return staging.remove(self._transport, place.directory, request.tag, known=known, wait=wait)
 
-    def doomed(self, plan: Plan) -> list[str]:
+    def doomed(self, request: JobRequest) -> list[str]:
         """Return what ``absent`` would cancel and remove, in words; nothing is changed."""
-        scheduler = self._for(plan)
-        place = staging.look(self._transport, plan, ask=scheduler)
+        scheduler = self._for(request)
+        place = staging.look(self._transport, request, ask=scheduler)
         known = recorded(scheduler, place)
         folder = f"the folder {place.directory}{f' of job {known.id}' if known else ''}"
         alive = queue.alive(self._transport, scheduler, _ids(scheduler, place))
         return [*(f"job {number}" for number in alive), *([folder] if place.exists else [])]
 
-    def _certain(self, plan: Plan, scheduler: Scheduler) -> Place:
+    def _certain(self, request: JobRequest, scheduler: Scheduler) -> Place:
         """Return the job's folder once an attempt without an answer is old enough to have shown in the queue.
 
         How old it is tells this machine's own clock, which does not jump, and not the target's.
         """
         begun = self._patience.clock()
         while True:
-            place = staging.look(self._transport, plan, ask=scheduler)
+            place = staging.look(self._transport, request, ask=scheduler)
             if place.records.intent is None or recorded(scheduler, place) or place.found:
                 return place
             left = self._patience.settle - (self._patience.clock() - begun)
@@ -295,7 +297,7 @@ class Jobs:
         """Return ``_ended_badly`` for several jobs, some of which may not have been submitted."""
         open_jobs: dict[str, tuple[Job, Prepared]] = {}
         for job, prepared in jobs:
-            if job is None or not (prepared.plan.job.retry if retry is None else retry):
+            if job is None or not (prepared.request.options.retry if retry is None else retry):
                 continue
             record = verdict.exit_of(job, prepared.place.records)
             if record is None or record.state != "completed":
@@ -312,8 +314,8 @@ class Jobs:
 
     def _put_aside(self, prepared: Prepared, ended: JobResult, sources: Sequence[LocalSource]) -> None:
         """Put an attempt aside that has ended badly, once all that the next one needs is at hand."""
-        files.source_uploads(prepared.plan, sources)
-        scheduler, place = self._for(prepared.plan), prepared.place
+        files.source_uploads(prepared.request, sources)
+        scheduler, place = self._for(prepared.request), prepared.place
         if ended.state in _QUEUED_FOR_EVER:
             left, said = queue.cancel(self._transport, scheduler, [ended.id], self._patience)
             if left:
@@ -322,7 +324,7 @@ class Jobs:
         answered = read_id(scheduler, place.records.id_text) if place.records.id_text else None
         numbers = dict.fromkeys([ended.id, *([answered] if answered else [])])
         submission = Submission(self._transport, scheduler, prepared.spec, self._patience, self._reporter)
-        if submission.put_aside(place, list(numbers), files.paths_of(prepared.plan)):
+        if submission.put_aside(place, list(numbers), files.paths_of(prepared.request)):
             self._reporter.notice(
                 f"{verdict.sentence(ended)}; it is run again as attempt {ended.attempt + 1}, and what it left is in "
                 f"{ended.directory}/attempts/{ended.attempt}"
@@ -330,7 +332,7 @@ class Jobs:
 
     def _check(self, prepared: Prepared) -> None:
         """Ask the scheduler whether it would take the job; JobError when it would not."""
-        scheduler = self._for(prepared.plan)
+        scheduler = self._for(prepared.request)
         if command := scheduler.check_command(prepared.spec):
             done = ask(self._transport, command, stdin=prepared.script.encode())
             if scheduler.is_silent(done):
@@ -342,30 +344,30 @@ class Jobs:
     def _entry(self, prepared: Prepared, item: JobInput) -> Entry:
         """Return a job that is to be submitted with what it needs; InputError where that is not at hand."""
         submission = Submission(
-            self._transport, self._for(prepared.plan), prepared.spec, self._patience, self._reporter
+            self._transport, self._for(prepared.request), prepared.spec, self._patience, self._reporter
         )
         records = prepared.place.records
         if records.begun or (records.attempt and records.refused != records.attempt):
             return Entry(submission, prepared.spec, prepared.place)  # A job may be running on these files.
         uploads = [
             files.script_upload(prepared.script),
-            files.plan_upload(prepared.plan),
-            *files.source_uploads(prepared.plan, item.sources),
-            *files.secret_uploads(prepared.plan, item.secrets),
+            *files.document_uploads(prepared.request),
+            *files.source_uploads(prepared.request, item.sources),
+            *files.secret_uploads(prepared.request, item.secrets),
         ]
         return Entry(
             submission, prepared.spec, prepared.place, files.changed(uploads, prepared.place.there), item.realise
         )
 
     def _recorded(self, prepared: Prepared) -> Job | None:
-        known = recorded(self._for(prepared.plan), prepared.place)
+        known = recorded(self._for(prepared.request), prepared.place)
         return None if known is None else self._job(prepared, known)
 
     def _job(self, prepared: Prepared, known: Submitted) -> Job:
-        return Job(known.id, prepared.spec, prepared.plan, self._for(prepared.plan), known.time, known.attempt)
+        return Job(known.id, prepared.spec, prepared.request, self._for(prepared.request), known.time, known.attempt)
 
-    def _for(self, plan: Plan) -> Scheduler:
-        return self._scheduler or registry.get(plan.scheduler)
+    def _for(self, request: JobRequest) -> Scheduler:
+        return self._scheduler or registry.get(request.scheduler)
 
 
 def _by_scheduler(jobs: Sequence[Job]) -> Iterator[list[Job]]:

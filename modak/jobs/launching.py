@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from modak.errors import InputError
 from modak.launch import bundle
 from modak.launch.config import VARIABLE, VERSION
-from modak.model.plan import Launch, Plan
+from modak.model.execution import Launch
+from modak.model.jobrequest import JobRequest
 
 FOLDER = "launch"
 BUNDLE = f"{FOLDER}/modak_launch.zip"
@@ -28,33 +29,33 @@ _NOT_STARTED = '''echo "modak: the launcher is not used: the folder of the job h
 exec "$@"'''
 
 
-def files(plan: Plan) -> dict[str, bytes]:
+def files(request: JobRequest) -> dict[str, bytes]:
     """Return what travels, by its path below the job's folder; nothing for a program that is left to itself."""
-    if plan.chosen.launch is None:
+    if request.launch is None:
         return {}
-    return {BUNDLE: bundle.archive(), CONFIG: config(plan.chosen.launch, plan).encode()}
+    return {BUNDLE: bundle.archive(), CONFIG: config(request.launch, request).encode()}
 
 
-def starter(plan: Plan, directory: str) -> list[str]:
+def starter(request: JobRequest, directory: str) -> list[str]:
     """Return the words that start the program with the launcher, to stand before its own; none where it has none.
 
     ``directory`` is the job's folder where the program sees it.
     """
-    if plan.chosen.launch is None:
+    if request.launch is None:
         return []
     if ":" in directory:
-        if plan.chosen.launch.levers:
+        if request.launch.levers:
             raise InputError(f"target.workspace: '{directory}' holds a colon, and PYTHONPATH cannot name such a folder")
         return ["sh", "-c", _NOT_STARTED, "modak-launch"]
     return ["sh", "-c", _START, "modak-launch", *(posixpath.join(directory, name) for name in (BUNDLE, CONFIG))]
 
 
-def launched(plan: Plan, argv: Sequence[str], directory: str) -> list[str]:
+def launched(request: JobRequest, argv: Sequence[str], directory: str) -> list[str]:
     """Return the program's command line with the launcher, outside of containers."""
-    return [*starter(plan, directory), *argv]
+    return [*starter(request, directory), *argv]
 
 
-def config(launch: Launch, plan: Plan, *, folder: str = ".") -> str:
+def config(launch: Launch, request: JobRequest, *, folder: str = ".") -> str:
     """Return the launcher's configuration; its paths are relative to the file, so that it holds in a container too.
 
     ``folder`` leads from the file's folder to the launcher's.
@@ -64,7 +65,7 @@ def config(launch: Launch, plan: Plan, *, folder: str = ".") -> str:
         "numerics": launch.numerics,
         "candidates": launch.candidates,
         "units": launch.units,
-        "claim": _below(folder, "trials") if plan.job.array is not None else None,
+        "claim": _below(folder, "trials") if request.options.array is not None else None,
     }
     values = {
         "version": VERSION,

@@ -23,10 +23,10 @@ _STATES = frozenset(get_args(TrialState))
 
 def read_restart(transport: Transport, job: Job) -> RestartResult | None:
     """Return what was tried before the run; None for a job without such trials."""
-    if job.plan.restart is None:
+    if job.request.restart is None:
         return None
     answer = call(transport, "restarted", [job.spec.directory, str(BYTES)])
-    return parse_restart(answer.text("record"), job.plan.restart)
+    return parse_restart(answer.text("record"), job.request.restart)
 
 
 def parse_restart(text: str, plan: RestartPlan) -> RestartResult:

@@ -20,6 +20,8 @@ BYTES = 256 * 1024
 """Bytes of one that are read."""
 ENTRIES = 1000
 """Entries of a kind that are kept; the launcher writes at most 400."""
+LINES = 5 * ENTRIES
+"""Lines of a record that are read."""
 TIMES = 100
 _TOLD = 20
 _FEWEST = 10
@@ -48,7 +50,7 @@ class _Process:
 
 def read_tuning(transport: Transport, job: Job) -> Tuning | None:
     """Return what the launcher wrote; None for a job without it."""
-    if job.plan.chosen.launch is None:
+    if job.request.launch is None:
         return None
     answer = call(transport, "launched", [job.spec.directory, str(FILES), str(BYTES)])
     texts = [text for name, text in answer.parts if name == "record"][:FILES]
@@ -65,7 +67,9 @@ def parse_tuning(texts: Sequence[str], total: int) -> Tuning:
     processes: list[_Process] = []
     for text in texts:
         process = _Process()
-        for line in text.splitlines():
+        lines = text.splitlines()
+        unreadable += len(lines[LINES:])
+        for line in lines[:LINES]:
             if line.strip() and not _take(line, process):
                 unreadable += 1
         processes.append(process)

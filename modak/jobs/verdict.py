@@ -134,7 +134,7 @@ def result(job: Job, state: QueueState, records: Records) -> JobResult:
     record = exit_of(job, records) if state.state in ENDS else None
     start = next(iter(records.starts.values()), None)
     code = record.code if record else state.exit_code
-    if state.state == "failed" and code is not None and job.plan.chosen.runtime != "native":
+    if state.state == "failed" and code is not None and job.request.runtime != "native":
         state = _of_container(state, code)
     return JobResult(
         id=job.id,

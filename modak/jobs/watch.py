@@ -84,7 +84,7 @@ class Watch:
         """
         clock = self._patience.clock
         deadline = None if timeout is None else clock() + timeout
-        polling = self._all[0].job.plan.target.polling
+        polling = self._all[0].job.request.target.polling
         pause = polling.first
         waiting = self.ask() if at_once else self._all
         if not waiting:
@@ -289,7 +289,7 @@ class Watch:
 
     def _tell_progress(self, watched: _Watched, text: str) -> None:
         """Tell how far a running job is, as the launcher has counted: once that is known, and then now and then."""
-        launch, now = watched.job.plan.chosen.launch, self._patience.clock()
+        launch, now = watched.job.request.launch, self._patience.clock()
         if launch is None or not text or watched.end is not None:
             return
         if watched.progress is not None and now - watched.progress < self._patience.remind:

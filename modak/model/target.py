@@ -1,6 +1,6 @@
 """Where it is to be run: the target as described, and the facts found on it."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -142,6 +142,10 @@ class Target(Model):
         if self.type == "machine" and self.partitions:
             raise ValueError("a target of type machine has no partitions")
         return self
+
+    def identity(self) -> dict[str, Any]:
+        """Return what makes a job on it another job: not how it is asked, nor what it is expected to have."""
+        return self.model_dump(mode="json", exclude={"polling", "node", "partitions", "private_key", "known_hosts"})
 
 
 class FileSystem(Model):

@@ -93,6 +93,11 @@ class RestartPlan(Model):
     """Trials in the first part of a job, each in a new process; see docs/trials.md."""
 
     signal: Signal
+    progress: Line | None = None
+    """``application.progress``."""
+    arguments: list[Text] = []
+    """Those of a short run, in place of the last ``replaced`` words of the command line."""
+    replaced: NonNegative = 0
     budget: Positive
     """Most seconds for all trials together, everything that belongs to them included."""
     share: float | None = Field(default=None, gt=0, le=LARGEST_SHARE / 100)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, islice
 
 from modak.catalogue.catalogue import Catalogue
+from modak.catalogue.effects import Use
 from modak.catalogue.lever import Lever
 from modak.errors import InfeasibleError, InputError
 from modak.model.deployment import Deployment
@@ -65,6 +66,7 @@ class Enumerator:
             **(engine.environment if engine else {}),
             **deployment.job.environment,
         }
+        self._use = Use(deployment.application.script is not None, deployment.job.ranks or 1, no_launch(place))
         self.faults: dict[str, str] = {}
         """Why a lever cannot or may not be used, by name."""
         for lever in catalogue.levers.values():
@@ -84,11 +86,9 @@ class Enumerator:
             return reason
         if self.place.image is not None and lever.compiler and lever.compiler not in self.place.image.compilers:
             return f"it switches on {lever.compiler}, which the image {self.place.image.name} does not have"
-        if lever.launch is not None and (reason := no_launch(self.place)):
+        if reason := lever.fault(self._use):
             return reason
-        if lever.launcher is not None and self.deployment.application.script is None:
-            return "it starts a Python script, and the application is an executable"
-        for variable, value in self._variables(lever).items():
+        for variable, value in lever.variables().items():
             theirs = self._environment.get(variable)
             if theirs is not None and theirs != value:
                 return f"it sets {variable}, which the application or the job sets to '{theirs}' itself"
@@ -98,13 +98,6 @@ class Enumerator:
         if lever.numerics == "relaxed" and request.numerics == "exact":
             return "it changes numbers beyond the order of additions, and the request asks for exact numerics"
         return None
-
-    @staticmethod
-    def _variables(lever: Lever) -> dict[str, str]:
-        variables = lever.variables()
-        if lever.preload is not None:
-            variables["LD_PRELOAD"] = lever.preload
-        return variables
 
     def choose(self, measured: Iterable[LeverSet], *, explore: bool, pairs: bool = False) -> Choice:
         """Return the options worth a look: the base, every set that was measured, and each change of one group.
@@ -191,7 +184,7 @@ class Enumerator:
         return lever.name not in self.faults
 
     def _decided_by_user(self, members: Sequence[Lever]) -> bool:
-        return any(variable in self._environment for lever in members for variable in lever.environment)
+        return any(variable in self._environment for lever in members for variable in lever.run.environment)
 
     def _with_required(self, levers: LeverSet) -> LeverSet:
         for name in self.deployment.request.require_levers:
@@ -255,13 +248,13 @@ class Enumerator:
 def _clash(levers: Sequence[Lever]) -> str | None:
     groups: dict[str, str] = {}
     variables: dict[str, tuple[str, str]] = {}
-    launchers = [lever.name for lever in levers if lever.launcher is not None]
+    launchers = [lever.name for lever in levers if lever.run.launcher is not None]
     if len(launchers) > 1:
         return f"{launchers[0]} and {launchers[1]} both start the script"
     for lever in levers:
         if (other := groups.setdefault(lever.group, lever.name)) != lever.name:
             return f"{other} and {lever.name} exclude each other"
-        for variable, value in lever.variables().items():
+        for variable, value in lever.run.environment.items():
             before, name = variables.setdefault(variable, (value, lever.name))
             if before != value:
                 return f"{name} and {lever.name} set {variable} to different values"

@@ -22,7 +22,7 @@ def launch_of(
     """
     catalogue, place = enumerator.catalogue, enumerator.place
     chosen = [catalogue.levers[name] for name in levers]
-    on = [lever.name for lever in chosen if lever.launch is not None]
+    on = [lever.name for lever in chosen if lever.run.launch is not None]
     request, workload = deployment.request, deployment.application.workload
     tries = (
         request.tries_live
@@ -30,7 +30,7 @@ def launch_of(
         and deployment.application.type in ("ai_training", "ai_inference")
         and place.framework in FRAMEWORKS
         and resources.ranks == 1
-        and not any(lever.launch == "live" for lever in chosen)
+        and not any(lever.run.launch == "live" for lever in chosen)
         and no_launch(place) is None
     )
     candidates = _candidates(enumerator, levers) if tries else []
@@ -41,6 +41,7 @@ def launch_of(
         trials="live" if candidates else "none",
         numerics=request.numerics,
         candidates=candidates,
+        relaxed=[name for name in candidates if catalogue.levers[name].numerics == "relaxed"],
         units=workload.units if workload.unit in COUNTED and workload.units > 1 else None,
     )
 
@@ -52,7 +53,7 @@ def _candidates(enumerator: Enumerator, levers: LeverSet) -> list[str]:
     return [
         lever.name
         for lever in catalogue.levers.values()
-        if lever.launch == "live" and lever.name not in faults and lever.group not in taken
+        if lever.run.launch == "live" and lever.name not in faults and lever.group not in taken
     ]
 
 

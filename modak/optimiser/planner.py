@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 
 import modak
 from modak.catalogue.catalogue import DATA, Catalogue, load_catalogue
+from modak.catalogue.effects import applied
 from modak.catalogue.names import accelerator_name
 from modak.errors import InfeasibleError
 from modak.model.deployment import Deployment
@@ -307,10 +308,8 @@ class _Builder:
         """Return ``option`` with all that is needed to run it."""
         place = self.places[option.with_levers(())]
         chosen = [self.catalogue.levers[name] for name in option.levers]
-        launcher = next((lever.launcher for lever in chosen if lever.launcher), None)
+        run = applied(lever.all_effects for lever in chosen)
         engine = self.deployment.application.engines.get(option.engine) if option.engine else None
-        environment = dict(engine.environment) if engine else {}
-        environment.update({key: value for lever in chosen for key, value in lever.variables().items()})
         return Candidate(
             name=option.name,
             runtime=option.runtime,
@@ -318,10 +317,10 @@ class _Builder:
             engine=option.engine,
             compiler=next((lever.compiler for lever in chosen if lever.compiler), None),
             levers=list(option.levers),
-            environment=environment,
-            preload=[lever.preload for lever in chosen if lever.preload],
-            launcher=launcher,
-            launcher_text=self._launcher_text(launcher),
+            environment={**(engine.environment if engine else {}), **run.environment},
+            preload=run.preload,
+            launcher=run.launcher,
+            launcher_text=self._launcher_text(run.launcher),
             launch=launch_of(
                 self.deployment,
                 self._enumerator(place),
@@ -329,8 +328,13 @@ class _Builder:
                 self.resources,
                 counts=counts(self.deployment, place),
             ),
-            argv=[*self._argv(place, launcher), *(engine.arguments if engine else [])],
-            resources=self._resources(next((lever.threads for lever in chosen if lever.threads), None)),
+            argv=[
+                *run.prefix,
+                *self._argv(place, run.launcher),
+                *(engine.arguments if engine else []),
+                *run.arguments,
+            ],
+            resources=self._resources(run.threads),
             rank_start=self._rank_start(place),
         )
 

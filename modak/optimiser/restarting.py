@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from modak.catalogue.catalogue import Catalogue
 from modak.model.deployment import Deployment
@@ -80,6 +81,7 @@ def restart_of(
         return None, f"nothing is tried in new processes: {short or 'no candidate is left that was not measured'}"
     plan = RestartPlan(
         signal=signal,
+        **run_of(deployment, chosen.candidate),
         budget=budget,
         share=asked.share,
         units=units_of(deployment, signal),
@@ -111,6 +113,25 @@ def signal_of(deployment: Deployment, launch: Launch | None) -> Signal | None:
     if launch is not None and application.framework is not None and application.framework.name.lower() in COUNTING:
         return "launcher"
     return None
+
+
+def run_of(deployment: Deployment, chosen: Candidate) -> dict[str, Any]:
+    """Return what a job must know to start the program in trials, by the fields of RestartPlan."""
+    application = deployment.application
+    tail = len(chosen.argv) - len(application.arguments) - _before(chosen, application.arguments)
+    added = list(chosen.argv[len(chosen.argv) - tail :]) if tail else []
+    return {
+        "progress": application.progress,
+        "arguments": [*(application.trial or []), *added],
+        "replaced": len(application.arguments) + tail,
+    }
+
+
+def _before(chosen: Candidate, arguments: Sequence[str]) -> int:
+    """Return where the application's arguments begin in the command line: the last place that has them."""
+    argv, size = chosen.argv, len(arguments)
+    places = [at for at in range(1, len(argv) - size + 1) if list(argv[at : at + size]) == list(arguments)]
+    return (places[-1] if size else len(argv)) if places else len(argv) - size
 
 
 def units_of(deployment: Deployment, signal: Signal) -> int | None:
@@ -172,7 +193,7 @@ def _changes_process(chosen: Candidate, candidate: Candidate, catalogue: Catalog
         return False
     if chosen.preload and chosen.preload != candidate.preload:
         return False
-    live = {name for name in candidate.levers if catalogue.levers[name].launch == "live"}
+    live = {name for name in candidate.levers if catalogue.levers[name].run.launch == "live"}
     return live <= set(chosen.levers) and candidate.levers != chosen.levers
 
 

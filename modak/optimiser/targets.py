@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import overload
 
 from modak.errors import InfeasibleError
-from modak.model.plan import Elsewhere, Plan
+from modak.model.plan import Elsewhere, Plan, Unplanned
 from modak.model.target import Target
 from modak.optimiser.resources import price_of
 from modak.performance.statistics import Interval
@@ -56,10 +57,20 @@ def weigh(plan: Plan, other: Plan) -> Plan:
     return _joined(plan, other, told + doubt, moved=False)
 
 
-def refuse(plan: Plan, refused: Refused) -> Plan:
-    """Return the Plan with a target among its ``other_targets`` that cannot do what was asked."""
+@overload
+def refuse(outcome: Plan, refused: Refused) -> Plan: ...
+@overload
+def refuse(outcome: Plan | Unplanned, refused: Refused) -> Plan | Unplanned: ...
+def refuse(outcome: Plan | Unplanned, refused: Refused) -> Plan | Unplanned:
+    """Return the outcome with a target among its ``other_targets`` that cannot do what was asked."""
     elsewhere = Elsewhere(target=refused.target, reason=refused.reason, inputs=refused.inputs)
-    return plan.model_copy(update={"other_targets": [*plan.other_targets, elsewhere]})
+    return outcome.model_copy(update={"other_targets": [*outcome.other_targets, elsewhere]})
+
+
+def in_place_of(refusal: Unplanned, plan: Plan) -> Plan:
+    """Return the Plan with the targets among its ``other_targets`` that were asked before, and refused."""
+    first = Elsewhere(target=refusal.target, reason=refusal.reason, inputs=refusal.inputs)
+    return plan.model_copy(update={"other_targets": [first, *refusal.other_targets]})
 
 
 def _joined(taken: Plan, left: Plan, why: str, *, moved: bool) -> Plan:

@@ -80,12 +80,19 @@ def records_of(folder: Path, catalogue: Catalogue, *, first: str = FIRST, later:
         if only:
             return before
         # A job that went on with what it had tried is a run of no configuration.
-        found = tried(whole, plan, job, catalogue) if job.tuning is not None else []
+        found = _tried(whole, plan, job, catalogue, str(folder / JOB)) if job.tuning is not None else []
         return before + (found or ([] if _went_on_with_others(job) else [whole]))
     except ValidationError as error:
         raise InputError("\n".join(fault_lines(error, Measurement, origin=str(folder / JOB)))) from None
     except (OverflowError, OSError, ValueError):
         raise InputError(f"{folder / JOB}: the job's times are no times of a clock that is set") from None
+
+
+def _tried(whole: Measurement, plan: Plan, job: JobResult, catalogue: Catalogue, origin: str) -> list[Measurement]:
+    try:
+        return tried(whole, plan, job, catalogue)
+    except InputError as error:
+        raise InputError(f"{origin}: {error}") from None
 
 
 def _went_on_with_others(job: JobResult) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from modak.catalogue.catalogue import Catalogue
+from modak.errors import InputError
 from modak.model.job import Counted, JobResult, Tuning
 from modak.model.measurement import Measurement, Run
 from modak.model.plan import Plan
@@ -11,6 +12,8 @@ from modak.model.plan import Plan
 METHOD = "Units of a deployed job that tried levers while it ran; start and end are the job's own."
 BLOCK = 1000
 """Numbers of blocks for each trial."""
+CLOCKS = 1.0
+"""Seconds by which the clocks of the job's shell and of the program may differ."""
 Levers = tuple[str, ...]
 
 
@@ -26,12 +29,15 @@ def tried(whole: Measurement, plan: Plan, job: JobResult, catalogue: Catalogue) 
     """Return the measurements of the trials in ``job``, in place of the measurement of the ``whole``.
 
     Each has the time outside of all units, the time to make it ready, and the times of its units, scaled to those of
-    the workload. What was given up as wrong, and what the catalogue does not know, is left out.
+    the workload. What was given up as wrong, and what the catalogue does not know, is left out. InputError for times
+    that the job did not have: whatever wrote them, they are no measurement.
     """
     tuning, asked = job.tuning, plan.application.workload.units
     main = _main(tuning) if tuning is not None else None
     if tuning is None or main is None or not main.units:
         return []
+    if job.seconds is not None and _measured(tuning) > job.seconds + CLOCKS:
+        raise InputError(f"tuning: its trials took longer than the job, {job.seconds:.0f} s; nothing of it is recorded")
     outside = max((job.seconds or 0.0) - main.seconds, 0.0)
     scale = main.units / asked
     base = whole.configuration.levers
@@ -54,6 +60,12 @@ def tried(whole: Measurement, plan: Plan, job: JobResult, catalogue: Catalogue) 
             )
         )
     return records
+
+
+def _measured(tuning: Tuning) -> float:
+    """Return the seconds that the trials of one process say they took, one after another, or its longest unit."""
+    rivals = (max(trial.rival_times, default=0.0) for trial in tuning.trials)
+    return max([sum(sum(trial.times) for trial in tuning.trials), *rivals])
 
 
 def _main(tuning: Tuning) -> Counted | None:

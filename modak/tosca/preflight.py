@@ -36,7 +36,7 @@ def _lever_key(deployment: Deployment, sentence: str) -> str:
 
 
 def _outputs(deployment: Deployment) -> None:
-    declared_outputs(deployment)
+    declared_outputs(deployment.application)
 
 
 def _image(deployment: Deployment) -> None:

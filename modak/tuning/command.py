@@ -9,6 +9,7 @@ from pathlib import Path
 from modak.catalogue.site import catalogue_for
 from modak.documents import find_sources, read_description
 from modak.errors import InputError, OptionError
+from modak.jobrequest import job_request
 from modak.jobs.control import Jobs
 from modak.jobs.settings import Reporter
 from modak.model.deployment import Deployment
@@ -56,7 +57,7 @@ def _bringer(transport: Transport) -> Callable[[Plan, str], None]:
     def bring(plan: Plan, directory: str) -> None:
         from modak.images.store import realise
 
-        realise(transport, plan, directory)
+        realise(transport, job_request(plan), directory)
 
     return bring
 

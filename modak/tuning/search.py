@@ -10,6 +10,7 @@ from typing import Protocol
 
 from modak.catalogue.catalogue import Catalogue
 from modak.errors import InputError, JobError
+from modak.jobrequest import job_request
 from modak.jobs.control import JobInput, Jobs
 from modak.jobs.files import LocalSource
 from modak.model.deployment import Deployment
@@ -17,7 +18,7 @@ from modak.model.job import JobResult
 from modak.model.plan import Launch, Plan
 from modak.model.trials import RestartCandidate, RestartPlan, RestartResult
 from modak.optimiser.planner import chosen_place
-from modak.optimiser.restarting import NO_SIGNAL, TOLERANCE, launcher_counts, obstacle, signal_of, units_of
+from modak.optimiser.restarting import NO_SIGNAL, TOLERANCE, launcher_counts, obstacle, run_of, signal_of, units_of
 from modak.performance.recording import add_results
 from modak.tuning.space import Point, space_of
 from modak.tuning.study import Study
@@ -228,8 +229,8 @@ class Search:
         plan = self._round_plan(name, candidates, rounds)
         realise = self._realise
         bring = None if realise is None or plan.chosen.image is None else lambda directory: realise(plan, directory)
-        item = JobInput(plan, self._sources, bring)
-        present = self._jobs.present(item.plan, item.sources, realise=item.realise)
+        item = JobInput(job_request(plan), self._sources, bring)
+        present = self._jobs.present(item.request, item.sources, realise=item.realise)
         self._made |= present.made
         (result,) = self._jobs.wait([present])
         fetched = self._jobs.fetch_results(present.job, result, self._results).result
@@ -248,6 +249,7 @@ class Search:
         default = RestartCandidate(name=chosen.name, levers=chosen.levers)
         restart = RestartPlan(
             signal=signal or "output",
+            **run_of(self._deployment, chosen),
             budget=budget,
             units=self._units,
             tolerance=TOLERANCE[plan.request.numerics],

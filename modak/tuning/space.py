@@ -51,14 +51,14 @@ class Space:
         catalogue = self._enumerator.catalogue
         levers = self.levers(point)
         chosen = [catalogue.levers[name] for name in levers]
-        environment = {key: value for lever in chosen for key, value in lever.variables().items()}
+        environment = {key: value for lever in chosen for key, value in lever.run.environment.items()}
         return RestartCandidate(
             name=self._enumerator.place.option(levers).name,
             levers=list(levers),
             environment=environment,
             unset=sorted(set(self._chosen.environment) - set(environment)),
-            preload=[lever.preload for lever in chosen if lever.preload and lever.preload not in self._chosen.preload],
-            launch_levers=[lever.name for lever in chosen if lever.launch is not None],
+            preload=[name for lever in chosen for name in lever.run.preload if name not in self._chosen.preload],
+            launch_levers=[lever.name for lever in chosen if lever.run.launch is not None],
         )
 
 
@@ -75,9 +75,9 @@ def space_of(deployment: Deployment, plan: Plan, place: Place, catalogue: Catalo
             lever.name
             for lever in levers
             if lever.name not in enumerator.faults
-            and lever.launcher is None
-            and (plan.chosen.launch is not None or lever.launch is None)
-            and (not plan.chosen.preload or lever.preload is None or lever.preload in plan.chosen.preload)
+            and not (lever.run.launcher or lever.run.prefix or lever.run.arguments)
+            and (plan.chosen.launch is not None or lever.run.launch is None)
+            and (not plan.chosen.preload or set(lever.run.preload) <= set(plan.chosen.preload))
         ]
         required = catalogue.groups[group].required and catalogue.groups[group].framework == place.framework
         first = chosen.get(group, NONE)

@@ -19,13 +19,15 @@ try:
     from modak.documents import find_sources
     from modak.errors import InputError, ModakError
     from modak.images.store import realise
+    from modak.jobrequest import job_request
     from modak.jobs.control import JobInput, Present, Preview
     from modak.jobs.logs import explanation
     from modak.model.job import JobResult
     from modak.model.plan import Plan
+    from modak.optimiser.changes import with_secrets
     from modak.performance.places import store_in_use
     from modak.performance.recording import add_results, check_recordable, is_learnt_from
-    from modak.secret_values import checked_values, environment_file, with_secrets
+    from modak.secret_values import checked_values, environment_file, hashes_of
     from modak.terminal import visible
 except ImportError:
     pass  # ModakAction says so before anything here is used
@@ -74,7 +76,7 @@ class ActionModule(JobAction):
     def _completed(self, value: Any) -> Plan:
         plan = plan_of(value)
         if plan.application.secret_environment and not plan.secrets:  # it was made by the command modak
-            plan = with_secrets(plan, self._secrets)
+            plan = with_secrets(plan, hashes_of(plan, self._secrets))
         return plan
 
     def _several(
@@ -114,10 +116,11 @@ class ActionModule(JobAction):
     def _input(self, plan: Plan, search: list[Path]) -> JobInput:
         transport = self._transport
         has_image = plan.chosen.image is not None and plan.chosen.runtime != "native"
+        request = job_request(plan)
         return JobInput(
-            plan,
+            request,
             find_sources(plan.application, search),
-            realise=(lambda directory: realise(transport, plan, directory)) if has_image else None,
+            realise=(lambda directory: realise(transport, request, directory)) if has_image else None,
             secrets=lambda: environment_file(checked_values(plan, self._secrets)),
         )
 
@@ -128,12 +131,12 @@ class ActionModule(JobAction):
 
     def _absent(self, plan: Plan) -> dict[str, Any]:
         if not self._task.check_mode:
-            return {"changed": self._jobs.absent(plan), "job": None}
-        found = visible("".join(f"{thing}\n" for thing in self._jobs.doomed(plan)))
+            return {"changed": self._jobs.absent(job_request(plan)), "job": None}
+        found = visible("".join(f"{thing}\n" for thing in self._jobs.doomed(job_request(plan))))
         return {"changed": bool(found), "job": None, "diff": {"before": found, "after": ""}}
 
     def _preview(self, plan: Plan, template: str | None, *, restarted: bool, retry: bool | None) -> dict[str, Any]:
-        preview: Preview = self._jobs.preview(plan, template, again=restarted, retry=retry)
+        preview: Preview = self._jobs.preview(job_request(plan), template, again=restarted, retry=retry)
         job = None if preview.job is None else self._jobs.see(preview.job).model_dump(mode="json")
         submits = restarted or preview.job is None or preview.ended is not None
         returned = {"changed": submits, "job": job, "script": preview.script, "diff": _diff(preview.script, submits)}
@@ -147,10 +150,10 @@ class ActionModule(JobAction):
         item = self._input(plan, search)
         if arguments["state"] == "restarted":
             # What cannot be submitted must not cost the job that is there.
-            self._jobs.preview(plan, template, again=True)
-            self._jobs.absent(plan)
+            self._jobs.preview(item.request, template, again=True)
+            self._jobs.absent(item.request)
         present: Present = self._jobs.present(
-            plan,
+            item.request,
             item.sources,
             template=template,
             realise=item.realise,
@@ -169,7 +172,7 @@ class ActionModule(JobAction):
         if fetched.result.state == "completed":
             return returned | self._recorded(plan, fetched.result, search, arguments["record"])
         del returned["script"]  # Ansible prints all that a failed task returns.
-        return {**returned, "failed": True, "msg": explanation(plan, fetched.result)}
+        return {**returned, "failed": True, "msg": explanation(item.request, fetched.result)}
 
     def _recorded(self, plan: Plan, result: JobResult, search: list[Path], record: bool | None) -> dict[str, Any]:
         """Add what the job took, or has tried, to the store of measurements; return how many were not known.

@@ -111,7 +111,7 @@ plan:
   description: The Plan; C(modak schema plan) prints its schema.
   returned: success
   type: dict
-  sample: {"schema": "modak.plan/1", "name": "digits", "chosen": {"name": "keras-tensorflow"}}
+  sample: {"schema": "modak.plan/2", "name": "digits", "chosen": {"name": "keras-tensorflow"}}
 kept:
   description: That RV(plan) is the one that was deployed, whatever is asked now.
   returned: with O(deployed) where there is one

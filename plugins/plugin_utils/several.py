@@ -19,6 +19,7 @@ try:
     from modak.jobs.results import Ended
     from modak.jobs.verdict import sentence
     from modak.model.job import JobResult
+    from modak.model.jobrequest import JobRequest
     from modak.model.plan import Plan
     from modak.terminal import visible
 except ImportError:
@@ -47,9 +48,13 @@ def wait_and_fetch(jobs: Jobs, present: list[Present], folders: list[Path], time
         "jobs": [item.result.model_dump(mode="json") for item in fetched],
         **warnings([item.result for item in fetched]),
     }
-    plans = [item.job.plan for item in present]
-    bad = [(plan, item.result) for plan, item in zip(plans, fetched, strict=True) if item.result.state != "completed"]
-    return {**returned, "failed": True, "msg": _message(bad, len(plans))} if bad else returned
+    requests = [item.job.request for item in present]
+    bad = [
+        (request, item.result)
+        for request, item in zip(requests, fetched, strict=True)
+        if item.result.state != "completed"
+    ]
+    return {**returned, "failed": True, "msg": _message(bad, len(requests))} if bad else returned
 
 
 def _wait(jobs: Jobs, present: list[Present], timeout: float | None) -> list[JobResult]:
@@ -57,14 +62,14 @@ def _wait(jobs: Jobs, present: list[Present], timeout: float | None) -> list[Job
     ended: dict[str, JobResult] = {}
     for _scheduler, group in groupby(sorted(present, key=_scheduler_of), key=_scheduler_of):
         ended.update({result.tag: result for result in jobs.wait(list(group), timeout=timeout)})
-    return [ended[item.job.plan.tag()] for item in present]
+    return [ended[item.job.request.tag] for item in present]
 
 
 def _scheduler_of(item: Present) -> str:
-    return item.job.plan.scheduler
+    return item.job.request.scheduler
 
 
-def _message(bad: list[tuple[Plan, JobResult]], total: int) -> str:
+def _message(bad: list[tuple[JobRequest, JobResult]], total: int) -> str:
     """Return one sentence on all jobs that ended badly, and the last lines of the first one's log."""
     first, *others = (visible(sentence(result)) for dummy, result in bad[:MOST])
     more = f"; and {len(bad) - MOST} more" if len(bad) > MOST else ""

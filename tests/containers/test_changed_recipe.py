@@ -9,6 +9,7 @@ from modak.catalogue.site import catalogue_for
 from modak.documents import find_sources, parse_deployment
 from modak.images.ensure import Images, Wish
 from modak.images.store import ImageStore, realise
+from modak.jobrequest import job_request
 from modak.jobs.control import Jobs
 from modak.jobs.settings import Patience
 from modak.kept import keep_plan, kept_plan
@@ -53,9 +54,9 @@ def test_a_changed_recipe_is_a_new_plan_a_new_image_and_a_new_job(parts: Contain
         assert plan.chosen.image is not None
         images.present(plan.chosen.image, Wish("apptainer", "lz4", timeout=300))
         present = jobs.present(
-            plan,
+            job_request(plan),
             find_sources(plan.application, [tmp_path]),
-            realise=lambda directory: realise(transport, plan, directory) and None,
+            realise=lambda directory: realise(transport, job_request(plan), directory) and None,
         )
         (result,) = jobs.wait([present], timeout=120)
         return plan, result

@@ -14,6 +14,7 @@ from modak.containers.place import locate
 from modak.documents import find_sources, parse_deployment
 from modak.images.ensure import Images, Wish
 from modak.images.store import ImageStore, realise
+from modak.jobrequest import job_request
 from modak.jobs.control import Jobs
 from modak.jobs.settings import Patience
 from modak.model.job import JobResult
@@ -59,11 +60,11 @@ def digits(
         results = tmp_path_factory.mktemp("results")
         images = Images(store, jobs, plan.target, catalogue, logs=results)
         images.present(plan.chosen.image, Wish(runtime, "lz4" if runtime != "podman" else None))  # type: ignore[arg-type]
-        jobs.absent(plan)
+        jobs.absent(job_request(plan))
         present = jobs.present(
-            plan,
+            job_request(plan),
             find_sources(plan.application, [DIGITS]),
-            realise=lambda directory: realise(transport, plan, directory) and None,
+            realise=lambda directory: realise(transport, job_request(plan), directory) and None,
         )
         (result,) = jobs.wait([present], timeout=600)
         fetched = jobs.fetch_results(present.job, result, results).result

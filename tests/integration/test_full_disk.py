@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from disks import BETWEEN, filled_between
-from jobplans import plan
+from jobplans import requested
 from modak.errors import ModakError
 from modak.jobs.control import Jobs
 from modak.jobs.settings import Patience
-from modak.model.plan import Plan
+from modak.model.jobrequest import JobRequest
 from modak.transport.base import Completed
 from modak.transport.local import LocalTransport
 
@@ -49,7 +49,7 @@ class Filling(LocalTransport):
         return super().run(command, stdin=stdin, timeout=timeout)
 
 
-def outcome(jobs: Jobs, deployed: Plan) -> str:
+def outcome(jobs: Jobs, deployed: JobRequest) -> str:
     try:
         return jobs.wait([jobs.present(deployed)], timeout=60)[0].state
     except ModakError as error:
@@ -60,7 +60,7 @@ def outcome(jobs: Jobs, deployed: Plan) -> str:
 def test_at_the_submission(disk: Path, tmp_path: Path, pages: int) -> None:
     """Either there is room for all records, and the job runs to a recorded end, or nothing is submitted."""
     trace = tmp_path / "runs"
-    deployed = plan(["sh", "-c", f"echo run >>{trace}"], disk / "space")
+    deployed = requested(["sh", "-c", f"echo run >>{trace}"], disk / "space")
     first = outcome(Jobs(Filling(disk, pages, "lock_open"), patience=HASTY), deployed)
     ran = trace.exists()
     assert ran == (pages >= RECORDS), first
@@ -78,7 +78,7 @@ def test_at_the_submission(disk: Path, tmp_path: Path, pages: int) -> None:
 @pytest.mark.parametrize("end", ["exit 0", "exit 3", "kill -TERM 0; sleep 5"])
 def test_while_the_job_runs(disk: Path, tmp_path: Path, end: str) -> None:
     trace = tmp_path / "runs"
-    deployed = plan(
+    deployed = requested(
         ["sh", "-c", f"echo run >>{trace}; sleep 1; head -c 100000 /dev/zero; {end}"],
         disk / "space",
         job={"retry": False},

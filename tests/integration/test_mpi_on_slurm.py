@@ -12,6 +12,7 @@ import pytest
 
 from modak.catalogue.catalogue import load_catalogue
 from modak.errors import InfeasibleError, InputError
+from modak.jobrequest import job_request
 from modak.jobs.control import Jobs
 from modak.jobs.settings import Patience
 from modak.model.deployment import Deployment
@@ -76,7 +77,7 @@ def run(transport: SshTransport, tmp_path: Path) -> Callable[[Plan], tuple[JobRe
         from modak.documents import find_sources
 
         jobs = Jobs(transport, patience=HASTY, reporter=Notes())
-        present = jobs.present(plan, find_sources(plan.application, [tmp_path]))
+        present = jobs.present(job_request(plan), find_sources(plan.application, [tmp_path]))
         (result,) = jobs.wait([present])
         brought = jobs.fetch_results(present.job, result, tmp_path / "results").result
         return brought, (tmp_path / "results" / plan.name / "output.log").read_text()

@@ -13,11 +13,11 @@ from random import Random
 import pytest
 
 from fakequeue import FakeQueue
-from jobplans import plan
+from jobplans import requested
 from modak.errors import ModakError
 from modak.jobs.control import Jobs
 from modak.jobs.settings import Patience
-from modak.model.plan import Plan
+from modak.model.jobrequest import JobRequest
 from modak.transport.local import LocalTransport
 from powerloss import Disk, Recording, Tree, put
 
@@ -42,7 +42,7 @@ def test_on_a_machine(tmp_path: Path) -> None:
     """All processes end with the power: the job that runs is lost with the rest, but nothing runs twice."""
     space, trace = tmp_path / "space", tmp_path / "runs"
     space.mkdir()
-    deployed = plan(["sh", "-c", f"echo run >>{trace}"], space)
+    deployed = requested(["sh", "-c", f"echo run >>{trace}"], space)
     recording = Recording(tmp_path)
     jobs = Jobs(recording, patience=HASTY)
     present = jobs.present(deployed)
@@ -62,7 +62,7 @@ def test_on_a_machine(tmp_path: Path) -> None:
         assert before or ran or "lost" in state, f"nothing ran, and nobody says so {where}"
 
 
-def deploy(jobs: Jobs, deployed: Plan) -> str:
+def deploy(jobs: Jobs, deployed: JobRequest) -> str:
     try:
         return jobs.wait([jobs.present(deployed)], timeout=60)[0].state
     except ModakError as error:
@@ -74,7 +74,7 @@ def test_of_a_login_node(tmp_path: Path) -> None:
     space = tmp_path / "space"
     space.mkdir()
     queue = FakeQueue(tmp_path / "spool")
-    deployed = plan(["true"], space, scheduler="slurm")
+    deployed = requested(["true"], space, scheduler="slurm")
     recording = Recording(tmp_path)
     Jobs(recording, scheduler=queue, patience=HASTY).present(deployed)
     kept = tmp_path / "job.1"

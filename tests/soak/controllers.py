@@ -1,4 +1,4 @@
-"""Controllers of a soak: processes that deploy one Plan to its end, and that can be killed at any moment."""
+"""Controllers of a soak: processes that deploy one JobRequest to its end, and that can be killed at any moment."""
 
 import contextlib
 import ctypes
@@ -18,7 +18,7 @@ from sites_of_soak import Site
 from modak.errors import ModakError
 from modak.jobs.control import Jobs
 from modak.jobs.settings import Patience
-from modak.model.plan import Plan
+from modak.model.jobrequest import JobRequest
 from modak.schedulers.base import Scheduler
 from modak.transport.base import Transport
 
@@ -35,7 +35,7 @@ class Outcome:
     id: str = ""
 
 
-def deploy(jobs: Jobs, deployed: Plan) -> Outcome:
+def deploy(jobs: Jobs, deployed: JobRequest) -> Outcome:
     """Deploy to the job's end."""
     try:
         present = jobs.present(deployed)
@@ -51,7 +51,7 @@ class Controller:
     def __init__(
         self,
         site: Site,
-        deployed: Plan,
+        deployed: JobRequest,
         *,
         transport: Callable[[], Transport] | None = None,
         scheduler: Scheduler | None = None,

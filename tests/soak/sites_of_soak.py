@@ -9,9 +9,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jobplans import plan
+from jobplans import requested
 from modak.jobs.settings import Patience
-from modak.model.plan import Plan
+from modak.model.jobrequest import JobRequest
 from modak.model.target import Polling
 from modak.schedulers import registry
 from modak.schedulers.base import Scheduler
@@ -64,10 +64,10 @@ class Site(ABC):
         path.mkdir()
         return self.owned(path)
 
-    def plan(self, name: str, *, workspace: Path | None = None, seconds: float = 0.2) -> Plan:
-        """Return the Plan of a program that counts its runs in a file outside of the job's folder."""
+    def request(self, name: str, *, workspace: Path | None = None, seconds: float = 0.2) -> JobRequest:
+        """Return the request for a program that counts its runs in a file outside of the job's folder."""
         line = f'echo run >>"{self.top}/{name}.runs"; sleep {seconds:g}'
-        return plan(
+        return requested(
             ["sh", "-c", line], workspace or self.top / name, name=name, scheduler=self.scheduler, polling=POLLING
         )
 
@@ -79,7 +79,7 @@ class Site(ABC):
     def queue(self) -> Scheduler:
         return registry.get(self.scheduler)
 
-    def jobs_folder(self, deployed: Plan, workspace: Path | None = None) -> Path | None:
+    def jobs_folder(self, deployed: JobRequest, workspace: Path | None = None) -> Path | None:
         """Return the job's folder, where there is one."""
         top = (workspace or self.top / deployed.name) / "runs"
         return next(iter(top.glob(f"{deployed.name}-*")), None)

@@ -1,12 +1,13 @@
 """Programs and Plans for the tests of restart trials."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from jobplans import Local, plan, source
+from jobplans import Local, requested, source
 from modak.jobs import restarting
 from modak.model.job import JobResult
-from modak.model.plan import Plan
+from modak.model.jobrequest import JobRequest
 from modak.model.trials import RestartCandidate, RestartPlan
 
 LOOP = """echo start >>"$TRACE"
@@ -33,19 +34,26 @@ FAST, SLOW = candidate("fast", PAUSE="0.05"), candidate("slow", PAUSE="0.8")
 
 def restart(*candidates: RestartCandidate, **change: Any) -> RestartPlan:
     """Return what is tried, the default first."""
-    values = {"signal": "output", "budget": 30, "units": 12, "window": 0.4, "rule": "the fastest", **change}
+    values = {
+        "signal": "output",
+        "budget": 30,
+        "units": 12,
+        "window": 0.4,
+        "progress": PATTERN,
+        "rule": "the fastest",
+        **change,
+    }
     return RestartPlan.model_validate({"candidates": [DEFAULT, *candidates], **values})
 
 
-def with_trials(text: str, trials: RestartPlan, folder: Path, **rest: Any) -> tuple[Plan, tuple[Local, ...]]:
+def with_trials(text: str, trials: RestartPlan, folder: Path, **rest: Any) -> tuple[JobRequest, tuple[Local, ...]]:
     """Return the Plan of a shell program with trials, and its file."""
     file = folder / "program.sh"
     file.write_text(text)
     items = (source("program.sh", file),)
     environment = {"TRACE": str(folder / "trace"), **rest.pop("environment", {})}
-    rest = {"progress": PATTERN, "environment": environment, **rest}
-    made = plan(["sh", "program.sh"], folder / "space", sources=items, **rest)
-    return made.model_copy(update={"restart": trials}), items
+    made = requested(["sh", "program.sh"], folder / "space", sources=items, environment=environment, **rest)
+    return replace(made, restart=trials), items
 
 
 def leaves_nothing(result: JobResult) -> None:
@@ -61,7 +69,7 @@ def leaves_nothing(result: JobResult) -> None:
             continue
 
 
-def staged(made: Plan, folder: Path) -> list[str]:
+def staged(made: JobRequest, folder: Path) -> list[str]:
     """Put what travels for the trials into a job's folder; return the words that start the program with them."""
     for path, content in restarting.files(made).items():
         (folder / path).parent.mkdir(exist_ok=True)

@@ -15,12 +15,12 @@ from modak.jobs.files import paths_of
 from modak.jobs.restarted import parse_restart
 from modak.jobs.settings import Patience
 from modak.model.job import JobResult
-from modak.model.plan import Plan
+from modak.model.jobrequest import JobRequest
 from modak.model.trials import RestartPlan
 from modak.transport.local import LocalTransport
 from trial_parts import FAST, LOOP, SLOW, candidate, leaves_nothing, restart, staged, states, with_trials
 
-Run = Callable[..., tuple[Plan, JobResult, str]]
+Run = Callable[..., tuple[JobRequest, JobResult, str]]
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def jobs() -> Jobs:
 def run(jobs: Jobs, tmp_path: Path) -> Run:
     """Return the function that runs a program with trials and returns its Plan, its end and its output."""
 
-    def carry_out(text: str, trials: RestartPlan, **rest: Any) -> tuple[Plan, JobResult, str]:
+    def carry_out(text: str, trials: RestartPlan, **rest: Any) -> tuple[JobRequest, JobResult, str]:
         new, items = with_trials(text, trials, tmp_path, **rest)
         present = jobs.present(new, items)
         (result,) = jobs.wait([present])
@@ -115,8 +115,9 @@ def test_a_share_of_a_short_job_is_no_time_for_trials(run: Run) -> None:
 
 
 def test_a_short_run_is_timed_as_a_whole(run: Run) -> None:
-    trials = restart(FAST, SLOW, signal="whole", units=None)
-    _, result, output = run(LOOP % 'echo "$# $1"', trials, trial=["program.sh", "3"], progress=None)
+    short = {"arguments": ["program.sh", "3"], "replaced": 1}
+    trials = restart(FAST, SLOW, signal="whole", units=None, progress=None, **short)
+    _, result, output = run(LOOP % 'echo "$# $1"', trials)
     assert (result.state, result.restart.chosen) == ("completed", "fast"), output
     assert output.endswith("0 \n")
 

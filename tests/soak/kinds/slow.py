@@ -38,7 +38,7 @@ def one(site: Site, name: str, chance: Random) -> str:
         patience = replace(site.patience, accept=3.0, lock=30.0, submission=60.0)
     before = (0.9 if number < len(REAL) else chance.choice([0.0, 1.0, chance.random()])) * longest
     scheduler = slowed(Slurm if site.scheduler == "slurm" else Process, before, longest - before)
-    deployed = site.plan(name)
+    deployed = site.request(name)
     over = time.monotonic() + longest + 2 * site.longest
     first = Controller(site, deployed, scheduler=scheduler, patience=patience)
     time.sleep(chance.uniform(0, min(longest + site.longest, 20)))

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from fakequeue import FakeQueue
-from jobplans import plan
+from jobplans import requested
 from modak.jobs.control import Jobs
 from modak.jobs.settings import Patience
-from modak.model.plan import Plan
+from modak.model.jobrequest import JobRequest
 from modak.transport.local import LocalTransport
 
 TRACE = 'echo run >>"$TRACE"; '
@@ -34,11 +34,11 @@ def jobs(hasty: Patience) -> Jobs:
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Callable[..., Plan]:
-    """Return the function that makes the Plan of a shell line; each run of it leaves a line in ``trace``."""
+def shell(tmp_path: Path) -> Callable[..., JobRequest]:
+    """Return the function that makes the request for a shell line; each run of it leaves a line in ``trace``."""
 
-    def make(line: str, **rest: object) -> Plan:
+    def make(line: str, **rest: object) -> JobRequest:
         environment = {"TRACE": str(tmp_path / "trace")}
-        return plan(["sh", "-c", TRACE + line], tmp_path / "space", environment=environment, **rest)
+        return requested(["sh", "-c", TRACE + line], tmp_path / "space", environment=environment, **rest)
 
     return make

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from fakequeue import FakeQueue
-from jobplans import plan
+from jobplans import requested
 from modak.errors import JobError, ModakError, TargetError
 from modak.jobs.control import JobInput, Jobs, Present
 from modak.jobs.results import Ended
 from modak.jobs.settings import Patience
-from modak.model.plan import Plan
+from modak.model.jobrequest import JobRequest
 from modak.transport.base import Completed
 from modak.transport.local import LocalTransport
 from transports import Counting, Failing, Killed, Noisy, Notes
@@ -35,11 +35,13 @@ class ListingQueue(FakeQueue):
         return f"awk -v tag={tag} '$2 == tag {{ print $1 }}'"
 
 
-def plans(folder: Path, count: int = COUNT) -> list[Plan]:
-    return [plan(["sh", "-c", f"echo {n}"], folder / "space", name=f"job-{n}", scheduler="slurm") for n in range(count)]
+def plans(folder: Path, count: int = COUNT) -> list[JobRequest]:
+    return [
+        requested(["sh", "-c", f"echo {n}"], folder / "space", name=f"job-{n}", scheduler="slurm") for n in range(count)
+    ]
 
 
-def inputs(many: list[Plan]) -> list[JobInput]:
+def inputs(many: list[JobRequest]) -> list[JobInput]:
     return [JobInput(item) for item in many]
 
 
@@ -48,11 +50,11 @@ def ids(outcomes: list[Present | ModakError]) -> list[str]:
 
 
 @pytest.fixture
-def many(tmp_path: Path) -> list[Plan]:
+def many(tmp_path: Path) -> list[JobRequest]:
     return plans(tmp_path)
 
 
-def test_two_round_trips_for_all(queue: FakeQueue, many: list[Plan], hasty: Patience) -> None:
+def test_two_round_trips_for_all(queue: FakeQueue, many: list[JobRequest], hasty: Patience) -> None:
     transport = Counting()
     outcomes = Jobs(transport, scheduler=queue, patience=hasty).present_all(inputs(many))
     assert transport.trips == 2
@@ -66,7 +68,7 @@ def test_two_round_trips_for_all(queue: FakeQueue, many: list[Plan], hasty: Pati
 
 
 def test_those_that_are_there_are_followed_and_the_others_submitted(
-    queue: FakeQueue, many: list[Plan], hasty: Patience
+    queue: FakeQueue, many: list[JobRequest], hasty: Patience
 ) -> None:
     jobs = Jobs(LocalTransport(), scheduler=queue, patience=hasty)
     first = jobs.present(many[2])
@@ -77,14 +79,14 @@ def test_those_that_are_there_are_followed_and_the_others_submitted(
     assert len(queue.jobs()) == COUNT
 
 
-def test_noisy_login(queue: FakeQueue, many: list[Plan], hasty: Patience) -> None:
+def test_noisy_login(queue: FakeQueue, many: list[JobRequest], hasty: Patience) -> None:
     assert len(ids(Jobs(Noisy(), scheduler=queue, patience=hasty).present_all(inputs(many)))) == COUNT
 
 
 def test_those_that_the_scheduler_refuses_are_told_apart(
-    queue: FakeQueue, many: list[Plan], hasty: Patience, tmp_path: Path
+    queue: FakeQueue, many: list[JobRequest], hasty: Patience, tmp_path: Path
 ) -> None:
-    refused = many[1].tag()
+    refused = many[1].tag
 
     class Picky(FakeQueue):
         def submit_command(self, job: Any) -> str:
@@ -100,7 +102,7 @@ def test_those_that_the_scheduler_refuses_are_told_apart(
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("trip", [0, 1])
 def test_controller_killed_around_a_round_trip(
-    queue: FakeQueue, many: list[Plan], hasty: Patience, trip: int, after: bool
+    queue: FakeQueue, many: list[JobRequest], hasty: Patience, trip: int, after: bool
 ) -> None:
     with pytest.raises(Killed):
         Jobs(Failing(trip, after=after), scheduler=queue, patience=hasty).present_all(inputs(many))
@@ -109,7 +111,9 @@ def test_controller_killed_around_a_round_trip(
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_connection_lost_in_the_submission(queue: FakeQueue, many: list[Plan], hasty: Patience, after: bool) -> None:
+def test_connection_lost_in_the_submission(
+    queue: FakeQueue, many: list[JobRequest], hasty: Patience, after: bool
+) -> None:
     notes = Notes()
     transport = Failing(1, after=after, error=lambda: TargetError("the connection was lost"))
     outcomes = Jobs(transport, scheduler=queue, patience=hasty, reporter=notes).present_all(inputs(many))
@@ -132,7 +136,7 @@ class Cut(LocalTransport):
 
 
 @pytest.mark.parametrize("count", [1, 3, 5])
-def test_shell_killed_between_two_jobs(queue: FakeQueue, many: list[Plan], hasty: Patience, count: int) -> None:
+def test_shell_killed_between_two_jobs(queue: FakeQueue, many: list[JobRequest], hasty: Patience, count: int) -> None:
     transport = Cut(queue, count)
     outcomes = Jobs(transport, scheduler=queue, patience=hasty).present_all(inputs(many))
     assert transport.cut
@@ -140,7 +144,7 @@ def test_shell_killed_between_two_jobs(queue: FakeQueue, many: list[Plan], hasty
 
 
 def test_no_folder_for_the_steps(
-    queue: FakeQueue, many: list[Plan], hasty: Patience, monkeypatch: pytest.MonkeyPatch
+    queue: FakeQueue, many: list[JobRequest], hasty: Patience, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", "/nowhere")
     notes = Notes()
@@ -151,7 +155,7 @@ def test_no_folder_for_the_steps(
 
 
 def test_nothing_is_left_in_the_temporary_folder(
-    queue: FakeQueue, many: list[Plan], hasty: Patience, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    queue: FakeQueue, many: list[JobRequest], hasty: Patience, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "tmp").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
@@ -160,7 +164,7 @@ def test_nothing_is_left_in_the_temporary_folder(
 
 
 def test_lock_of_one_job_that_somebody_holds(
-    queue: FakeQueue, many: list[Plan], hasty: Patience, monkeypatch: pytest.MonkeyPatch
+    queue: FakeQueue, many: list[JobRequest], hasty: Patience, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = Jobs(LocalTransport(), scheduler=queue, patience=hasty)
     monkeypatch.setenv("MODAK_LOCK_PATIENCE", "4")
@@ -186,7 +190,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, queue: FakeQueue) -> Callable[[], int
 
 
 def test_list_is_asked_for_once(
-    listing: ListingQueue, many: list[Plan], hasty: Patience, monkeypatch: pytest.MonkeyPatch
+    listing: ListingQueue, many: list[JobRequest], hasty: Patience, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count = asked(monkeypatch, listing)
     outcomes = Jobs(LocalTransport(), scheduler=listing, patience=hasty).present_all(inputs(many))
@@ -196,7 +200,7 @@ def test_list_is_asked_for_once(
 
 @pytest.mark.parametrize("stale", [False, True], ids=["in the list", "submitted after it by a folder that went away"])
 def test_job_whose_folder_is_gone_is_not_submitted_again(
-    listing: ListingQueue, many: list[Plan], hasty: Patience, tmp_path: Path, stale: bool
+    listing: ListingQueue, many: list[JobRequest], hasty: Patience, tmp_path: Path, stale: bool
 ) -> None:
     """A list that is older than the folder, which another run has made anew, does not count."""
     jobs = Jobs(LocalTransport(), scheduler=listing, patience=hasty)
@@ -216,7 +220,8 @@ def test_results_of_several_jobs_come_in_one_round_trip(tmp_path: Path, hasty: P
     transport = Counting()
     jobs = Jobs(transport, patience=replace(hasty, lost=0.5))
     many = [
-        plan(["sh", "-c", f"echo {n} >out"], tmp_path / "space", name=f"job-{n}", outputs=["out"]) for n in range(COUNT)
+        requested(["sh", "-c", f"echo {n} >out"], tmp_path / "space", name=f"job-{n}", outputs=["out"])
+        for n in range(COUNT)
     ]
     present = [item for item in jobs.present_all(inputs(many)) if isinstance(item, Present)]
     results = jobs.wait(present)
@@ -233,10 +238,10 @@ def test_results_of_several_jobs_come_in_one_round_trip(tmp_path: Path, hasty: P
 
 
 def test_secrets_are_written_to_the_folder_of_the_job_alone(
-    queue: FakeQueue, many: list[Plan], hasty: Patience, tmp_path: Path
+    queue: FakeQueue, many: list[JobRequest], hasty: Patience, tmp_path: Path
 ) -> None:
     """The steps of several jobs lie in a temporary folder meanwhile, those of a job alone do not."""
-    secret = plan(
+    secret = requested(
         ["true"], tmp_path / "space", name="secret", scheduler="slurm",
         secret_environment={"TOKEN": {"file": "token"}},
     )  # fmt: skip

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jobplans import Local, plan, source
+from jobplans import Local, requested, source
 from modak.errors import TargetError
 from modak.jobs import files
 from modak.jobs.control import Jobs
@@ -35,7 +35,7 @@ def item(tmp_path: Path) -> Local:
 def life(transport: Reached, hasty: Patience, item: Local, folder: Path) -> bytes:
     """Return the result of a job that copies its input."""
     line = "cp in/large* 'o u t'; echo small >small"
-    deployed = plan(["sh", "-c", line], folder / "space", sources=(item,), outputs=["o u t", "small"])
+    deployed = requested(["sh", "-c", line], folder / "space", sources=(item,), outputs=["o u t", "small"])
     jobs = Jobs(transport, patience=hasty)
     present = jobs.present(deployed, [item])
     jobs.fetch_results(present.job, jobs.wait([present])[0], folder / "results")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fakequeue import FakeQueue
-from jobplans import plan
+from jobplans import requested
 from modak.jobs.control import Jobs
 from modak.jobs.remote import call
 from modak.jobs.settings import Patience
@@ -48,7 +48,7 @@ def login(request: pytest.FixtureRequest, tmp_path: Path) -> Login:
 def test_a_plain_machine(login: Login, tmp_path: Path, hasty: Patience) -> None:
     program = "echo 'line one'; mkdir d; echo \"it's\" >'d/a b'; echo '{\"x\": 1}' >m.json"
     (local := tmp_path / "local").mkdir()
-    it = plan(
+    it = requested(
         ["sh", "-c", program], tmp_path / "space", polling=Polling(first=2.0, maximum=2.0), outputs=["d"],
         metrics="m.json", job={"scratch": str(local)},
     )  # fmt: skip
@@ -67,7 +67,7 @@ def test_a_plain_machine(login: Login, tmp_path: Path, hasty: Patience) -> None:
 
 def test_a_queue(login: Login, queue: FakeQueue, tmp_path: Path, hasty: Patience) -> None:
     polling = Polling(first=3600.0, maximum=3600.0)
-    it = plan(["true"], tmp_path / "space", scheduler="slurm", polling=polling)
+    it = requested(["true"], tmp_path / "space", scheduler="slurm", polling=polling)
     jobs = Jobs(login, scheduler=queue, patience=replace(hasty, linger=3600.0))
     present = jobs.present(it)
     login.trips = 0

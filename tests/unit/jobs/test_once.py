@@ -12,12 +12,12 @@ import pytest
 import yaml
 
 from fakequeue import FakeQueue
-from jobplans import plan, source
+from jobplans import requested, source
 from modak.errors import JobError, TargetError
 from modak.jobs.control import Jobs
 from modak.jobs.record import parse_start
 from modak.jobs.settings import Patience
-from modak.model.plan import Plan
+from modak.model.jobrequest import JobRequest
 from modak.schedulers.base import JobSpec
 from modak.transport.base import Completed
 from modak.transport.local import LocalTransport
@@ -29,12 +29,12 @@ CUTS = yaml.safe_load((Path(__file__).parents[2] / "data" / "jobs" / "cuts.yaml"
 
 
 @pytest.fixture
-def deployed(tmp_path: Path) -> Plan:
-    """A Plan for the queue."""
-    return plan(["true"], tmp_path / "space", scheduler="slurm")
+def deployed(tmp_path: Path) -> JobRequest:
+    """A job for the queue."""
+    return requested(["true"], tmp_path / "space", scheduler="slurm")
 
 
-def test_second_run_finds_the_job(queue: FakeQueue, deployed: Plan, hasty: Patience) -> None:
+def test_second_run_finds_the_job(queue: FakeQueue, deployed: JobRequest, hasty: Patience) -> None:
     jobs = Jobs(LocalTransport(), scheduler=queue, patience=hasty)
     first, second = jobs.present(deployed), jobs.present(deployed)
     assert (first.made, second.made) == (True, False)
@@ -44,7 +44,7 @@ def test_second_run_finds_the_job(queue: FakeQueue, deployed: Plan, hasty: Patie
 
 def test_changed_plan_is_another_job(queue: FakeQueue, tmp_path: Path, hasty: Patience) -> None:
     jobs = Jobs(LocalTransport(), scheduler=queue, patience=hasty)
-    first, second = (jobs.present(plan([word], tmp_path, scheduler="slurm")) for word in ("true", "false"))
+    first, second = (jobs.present(requested([word], tmp_path, scheduler="slurm")) for word in ("true", "false"))
     assert first.job.spec.directory != second.job.spec.directory
     assert queue.jobs() == ["1", "2"]
 
@@ -52,7 +52,7 @@ def test_changed_plan_is_another_job(queue: FakeQueue, tmp_path: Path, hasty: Pa
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("trip", [0, 1])
 def test_controller_killed_around_a_step(
-    queue: FakeQueue, deployed: Plan, hasty: Patience, trip: int, after: bool
+    queue: FakeQueue, deployed: JobRequest, hasty: Patience, trip: int, after: bool
 ) -> None:
     """look, and stage with submit, each just before and just after it."""
     with pytest.raises(Killed):
@@ -62,7 +62,7 @@ def test_controller_killed_around_a_step(
 
 
 @pytest.mark.parametrize("line", CUTS)
-def test_submit_step_killed_inside(queue: FakeQueue, deployed: Plan, hasty: Patience, line: str) -> None:
+def test_submit_step_killed_inside(queue: FakeQueue, deployed: JobRequest, hasty: Patience, line: str) -> None:
     """The shell dies within the step, and the same run carries on; then another run comes."""
     transport = CutShort(line)
     present = Jobs(transport, scheduler=queue, patience=replace(hasty, settle=1.0)).present(deployed)
@@ -73,7 +73,9 @@ def test_submit_step_killed_inside(queue: FakeQueue, deployed: Plan, hasty: Pati
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_connection_lost_in_the_submission(queue: FakeQueue, deployed: Plan, hasty: Patience, after: bool) -> None:
+def test_connection_lost_in_the_submission(
+    queue: FakeQueue, deployed: JobRequest, hasty: Patience, after: bool
+) -> None:
     notes = Notes()
     transport = Failing(1, after=after, error=lambda: TargetError("the connection was lost"))
     present = Jobs(transport, scheduler=queue, patience=hasty, reporter=notes).present(deployed)
@@ -84,7 +86,7 @@ def test_connection_lost_in_the_submission(queue: FakeQueue, deployed: Plan, has
 
 @pytest.mark.parametrize("fault", ["deny", "mute"])
 def test_submission_reported_as_failed_though_the_job_exists(
-    queue: FakeQueue, deployed: Plan, hasty: Patience, fault: str
+    queue: FakeQueue, deployed: JobRequest, hasty: Patience, fault: str
 ) -> None:
     queue.fault(fault)
     present = Jobs(LocalTransport(), scheduler=queue, patience=hasty).present(deployed)
@@ -92,7 +94,9 @@ def test_submission_reported_as_failed_though_the_job_exists(
     assert queue.jobs() == ["1"]
 
 
-def test_refused_job_is_an_error_and_may_be_tried_again(queue: FakeQueue, deployed: Plan, hasty: Patience) -> None:
+def test_refused_job_is_an_error_and_may_be_tried_again(
+    queue: FakeQueue, deployed: JobRequest, hasty: Patience
+) -> None:
     jobs = Jobs(LocalTransport(), scheduler=queue, patience=hasty)
     fault = queue.fault("refuse")
     with pytest.raises(JobError, match="refused: no such queue"):
@@ -103,7 +107,7 @@ def test_refused_job_is_an_error_and_may_be_tried_again(queue: FakeQueue, deploy
     assert queue.jobs() == ["1"]
 
 
-def test_scheduler_down_at_first(queue: FakeQueue, deployed: Plan, hasty: Patience) -> None:
+def test_scheduler_down_at_first(queue: FakeQueue, deployed: JobRequest, hasty: Patience) -> None:
     fault = queue.fault("down")
     timer = threading.Timer(0.5, fault.unlink)
     timer.start()
@@ -112,14 +116,14 @@ def test_scheduler_down_at_first(queue: FakeQueue, deployed: Plan, hasty: Patien
     assert (present.job.id, queue.jobs()) == ("1", ["1"])
 
 
-def test_scheduler_down_for_too_long(queue: FakeQueue, deployed: Plan, hasty: Patience) -> None:
+def test_scheduler_down_for_too_long(queue: FakeQueue, deployed: JobRequest, hasty: Patience) -> None:
     queue.fault("down")
     with pytest.raises(TargetError, match="no answer"):
         Jobs(LocalTransport(), scheduler=queue, patience=replace(hasty, submission=0.1)).present(deployed)
     assert queue.jobs() == []
 
 
-def test_four_controllers_at_once(tmp_path: Path, deployed: Plan, hasty: Patience) -> None:
+def test_four_controllers_at_once(tmp_path: Path, deployed: JobRequest, hasty: Patience) -> None:
     queue = FakeQueue(tmp_path / "spool", slow="sleep 0.3")
     start, found, failures = threading.Barrier(4), [], []
 
@@ -147,7 +151,7 @@ def test_files_of_a_job_that_another_run_submitted_meanwhile_stay(
     """The slower of two runs must not put fresh inputs under a job that has begun to change them."""
     (tmp_path / "in.txt").write_text("as sent")
     item = source("in.txt", tmp_path / "in.txt")
-    deployed = plan(["true"], tmp_path / "space", sources=(item,), scheduler="slurm")
+    deployed = requested(["true"], tmp_path / "space", sources=(item,), scheduler="slurm")
 
     class Overtaken(LocalTransport):
         trips = 0
@@ -167,7 +171,7 @@ def test_files_of_a_job_that_another_run_submitted_meanwhile_stay(
 
 
 def test_lock_of_a_dead_controller_on_another_host(
-    queue: FakeQueue, deployed: Plan, hasty: Patience, monkeypatch: pytest.MonkeyPatch
+    queue: FakeQueue, deployed: JobRequest, hasty: Patience, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = Jobs(LocalTransport(), scheduler=queue, patience=hasty)
     with pytest.raises(Killed):
@@ -180,7 +184,7 @@ def test_lock_of_a_dead_controller_on_another_host(
     assert queue.jobs() == ["1"]
 
 
-def test_lock_that_somebody_holds(queue: FakeQueue, deployed: Plan, hasty: Patience) -> None:
+def test_lock_that_somebody_holds(queue: FakeQueue, deployed: JobRequest, hasty: Patience) -> None:
     with pytest.raises(Killed):
         Jobs(Failing(1, after=False), scheduler=queue, patience=hasty).present(deployed)
     jobs = Jobs(LocalTransport(), scheduler=queue, patience=replace(hasty, submission=0.1, lock=1))
@@ -192,7 +196,9 @@ def test_lock_that_somebody_holds(queue: FakeQueue, deployed: Plan, hasty: Patie
     assert queue.jobs() == []
 
 
-def test_jobs_of_an_earlier_life_are_not_taken_for_this_one(queue: FakeQueue, deployed: Plan, hasty: Patience) -> None:
+def test_jobs_of_an_earlier_life_are_not_taken_for_this_one(
+    queue: FakeQueue, deployed: JobRequest, hasty: Patience
+) -> None:
     """The queue remembers a job of the same tag whose folder was removed."""
     jobs = Jobs(LocalTransport(), scheduler=queue, patience=hasty)
     jobs.present(deployed)
@@ -207,7 +213,7 @@ def test_jobs_of_an_earlier_life_are_not_taken_for_this_one(queue: FakeQueue, de
     assert queue.jobs() == ["1", "2", "3"]
 
 
-def test_live_job_whose_folder_is_gone(queue: FakeQueue, deployed: Plan, hasty: Patience) -> None:
+def test_live_job_whose_folder_is_gone(queue: FakeQueue, deployed: JobRequest, hasty: Patience) -> None:
     jobs = Jobs(LocalTransport(), scheduler=queue, patience=hasty)
     directory = Path(jobs.present(deployed).job.spec.directory)
     directory.rename(directory.with_suffix(".moved"))
@@ -216,7 +222,7 @@ def test_live_job_whose_folder_is_gone(queue: FakeQueue, deployed: Plan, hasty: 
     assert queue.jobs() == ["1"]
 
 
-def test_record_lost_in_a_crash_of_the_login_node(queue: FakeQueue, deployed: Plan, hasty: Patience) -> None:
+def test_record_lost_in_a_crash_of_the_login_node(queue: FakeQueue, deployed: JobRequest, hasty: Patience) -> None:
     jobs = Jobs(LocalTransport(), scheduler=queue, patience=hasty)
     state = Path(jobs.present(deployed).job.spec.directory) / "state"
     for name in ("intent", "id"):
@@ -227,7 +233,9 @@ def test_record_lost_in_a_crash_of_the_login_node(queue: FakeQueue, deployed: Pl
     assert queue.jobs() == ["1"]
 
 
-def test_short_job_that_ended_before_its_id_was_written(queue: FakeQueue, deployed: Plan, hasty: Patience) -> None:
+def test_short_job_that_ended_before_its_id_was_written(
+    queue: FakeQueue, deployed: JobRequest, hasty: Patience
+) -> None:
     """Nothing but the job's own record tells of it: the queue never shows what has ended."""
     jobs = Jobs(LocalTransport(), scheduler=queue, patience=hasty)
     present = jobs.present(deployed)
@@ -267,7 +275,7 @@ class Slow(FakeQueue):
         return f"sleep 3; {super().submit_command(job)}"
 
 
-def test_shell_killed_while_the_scheduler_takes_its_time(tmp_path: Path, deployed: Plan, hasty: Patience) -> None:
+def test_shell_killed_while_the_scheduler_takes_its_time(tmp_path: Path, deployed: JobRequest, hasty: Patience) -> None:
     """What the shell has started goes on, and with it the lock: nobody submits until it has ended."""
     queue = Slow(tmp_path / "spool")
     transport = CutShort('lock_child "$child"')
@@ -279,7 +287,7 @@ def test_shell_killed_while_the_scheduler_takes_its_time(tmp_path: Path, deploye
 
 
 def test_answer_that_reached_the_disk_after_the_shell_was_killed(
-    tmp_path: Path, deployed: Plan, hasty: Patience
+    tmp_path: Path, deployed: JobRequest, hasty: Patience
 ) -> None:
     """It counts, though the queue has forgotten the job and the job has not written anything."""
     queue = Slow(tmp_path / "spool")
@@ -293,7 +301,7 @@ def test_answer_that_reached_the_disk_after_the_shell_was_killed(
 
 @pytest.mark.parametrize("jump", [-3600, 0, 3600])
 def test_clock_that_was_set_after_a_submission_without_an_answer(
-    queue: FakeQueue, deployed: Plan, hasty: Patience, jump: int
+    queue: FakeQueue, deployed: JobRequest, hasty: Patience, jump: int
 ) -> None:
     """The job shows in the queue a little later; how long that may take is not for the target's clock to say."""
     with pytest.raises(TargetError, match="died on the target"):
@@ -308,7 +316,7 @@ def test_clock_that_was_set_after_a_submission_without_an_answer(
     def show() -> None:
         job = queue.spool / "job.1"
         job.mkdir()
-        for name, text in (("directory", directory), ("state", "queued"), ("tag", deployed.tag())):
+        for name, text in (("directory", directory), ("state", "queued"), ("tag", deployed.tag)):
             (job / name).write_text(f"{text}\n")
 
     timer = threading.Timer(0.7, show)
@@ -321,15 +329,15 @@ def test_clock_that_was_set_after_a_submission_without_an_answer(
 @pytest.mark.parametrize("how", ["emptied", "cut short", "removed"])
 @pytest.mark.parametrize("phase", ["started", "ended"])
 def test_every_pair_of_records_damaged(
-    queue: FakeQueue, deployed: Plan, hasty: Patience, phase: str, how: str, tmp_path: Path
+    queue: FakeQueue, deployed: JobRequest, hasty: Patience, phase: str, how: str, tmp_path: Path
 ) -> None:
     """Neither is the job submitted again nor is its end forgotten, and the queue knows nothing of it any more."""
     jobs = Jobs(LocalTransport(), scheduler=queue, patience=hasty)
     state = Path(jobs.present(deployed).job.spec.directory) / "state"
-    start = f"tag={deployed.tag()}\nstart=100\njob=1\nhost=n1\n"
+    start = f"tag={deployed.tag}\nstart=100\njob=1\nhost=n1\n"
     (state / "start").write_text(start)
     if phase == "ended":
-        (state / "exit").write_text(f"tag={deployed.tag()}\nstate=completed\ncode=0\njob=1\nfinished=200\n")
+        (state / "exit").write_text(f"tag={deployed.tag}\nstate=completed\ncode=0\njob=1\nfinished=200\n")
     shutil.rmtree(queue.spool / "job.1")
     (queue.spool / "job.1").mkdir()
     kept = {file.name: file.read_bytes() for file in state.iterdir() if file.is_file()}
@@ -355,7 +363,9 @@ def test_every_pair_of_records_damaged(
             (state / name).write_bytes(text)
 
 
-def test_end_that_was_written_down_but_not_put_in_place(queue: FakeQueue, deployed: Plan, hasty: Patience) -> None:
+def test_end_that_was_written_down_but_not_put_in_place(
+    queue: FakeQueue, deployed: JobRequest, hasty: Patience
+) -> None:
     jobs = Jobs(LocalTransport(), scheduler=queue, patience=hasty)
     state = Path(jobs.present(deployed).job.spec.directory) / "state"
     assert not (state / "reserved.exit").read_text().strip()
@@ -367,7 +377,7 @@ def test_end_that_was_written_down_but_not_put_in_place(queue: FakeQueue, deploy
 
 
 def test_job_of_an_attempt_that_was_given_up_is_followed_when_it_runs(
-    queue: FakeQueue, deployed: Plan, hasty: Patience
+    queue: FakeQueue, deployed: JobRequest, hasty: Patience
 ) -> None:
     """Two jobs came of it: the one that has made the record of the start runs the application, the other does not."""
     jobs = Jobs(LocalTransport(), scheduler=queue, patience=hasty)
@@ -384,7 +394,7 @@ def test_job_of_an_attempt_that_was_given_up_is_followed_when_it_runs(
 
 
 def test_room_for_an_array_is_reserved_for_each_task(queue: FakeQueue, tmp_path: Path, hasty: Patience) -> None:
-    deployed = plan(["true"], tmp_path, scheduler="slurm", job={"array": "0-2,7,10-14:2"})
+    deployed = requested(["true"], tmp_path, scheduler="slurm", job={"array": "0-2,7,10-14:2"})
     present = Jobs(LocalTransport(), scheduler=queue, patience=hasty).present(deployed)
     reserved = {path.name for path in (Path(present.job.spec.directory) / "state").glob("reserved.*")}
     tasks = (0, 1, 2, 7, 10, 12, 14)

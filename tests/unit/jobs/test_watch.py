@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from fakequeue import FakeQueue
-from jobplans import plan
+from jobplans import requested
 from modak.errors import TargetError
 from modak.jobs import folder, verdict
 from modak.jobs.control import Jobs, Present
@@ -59,7 +59,7 @@ def test_an_array_whose_tasks_are_told_in_part(
     tmp_path: Path, queue: dict[int, JobState] | None, exits: dict[int, int], state: str, reason: str
 ) -> None:
     """A scheduler forgets tasks one by one, and a task that is killed leaves no record."""
-    deployed = plan(["true"], tmp_path, scheduler="slurm", job={"array": "0-2"})
+    deployed = requested(["true"], tmp_path, scheduler="slurm", job={"array": "0-2"})
     job = Job("7", specification(deployed, "/runs/x"), deployed, registry.get("slurm"))
     told = None if queue is None else of_array({str(task): QueueState(word) for task, word in queue.items()})
     known = {task: ExitRecord("failed" if code else "completed", code) for task, code in exits.items()}
@@ -69,7 +69,7 @@ def test_an_array_whose_tasks_are_told_in_part(
 
 
 def test_what_was_told_of_a_task_before_it_was_forgotten_counts(tmp_path: Path) -> None:
-    deployed = plan(["true"], tmp_path, scheduler="slurm", job={"array": "0-1"})
+    deployed = requested(["true"], tmp_path, scheduler="slurm", job={"array": "0-1"})
     job = Job("7", specification(deployed, "/runs/x"), deployed, registry.get("slurm"))
     before = {"0": QueueState("failed", exit_code=137), "1": QueueState("running")}
     last = of_array({"1": QueueState("completed")})
@@ -95,7 +95,7 @@ def test_the_cause_that_the_scheduler_wrote_into_the_log(
     tmp_path: Path, queue: JobState | None, record: tuple[Any, int] | None, state: str, code: int | None
 ) -> None:
     """A queue that has forgotten the job does not say why it ended; a recorded success stays one."""
-    deployed = plan(["true"], tmp_path, scheduler="openpbs")
+    deployed = requested(["true"], tmp_path, scheduler="openpbs")
     job = Job("7", specification(deployed, "/runs/x"), deployed, registry.get("openpbs"))
     message = "=>> PBS: job killed: mem 829432kb exceeded limit 65536kb"
     exits = {None: ExitRecord(*record)} if record else {}
@@ -105,7 +105,7 @@ def test_the_cause_that_the_scheduler_wrote_into_the_log(
 
 
 def test_a_message_belongs_to_its_task(tmp_path: Path) -> None:
-    deployed = plan(["true"], tmp_path, scheduler="openpbs", job={"array": "0-1"})
+    deployed = requested(["true"], tmp_path, scheduler="openpbs", job={"array": "0-1"})
     job = Job("7[]", specification(deployed, "/runs/x"), deployed, registry.get("openpbs"))
     text = "/dev/null:\nscheduler.log.1:=>> PBS: job killed: walltime 23 exceeded limit 8\n"
     records = replace(folder.parse({"messages": text}), starts={1: StartRecord("7[1]")})
@@ -115,7 +115,7 @@ def test_a_message_belongs_to_its_task(tmp_path: Path) -> None:
 
 
 def test_a_child_that_its_scheduler_has_deleted_and_forgotten(tmp_path: Path) -> None:
-    deployed = plan(["true"], tmp_path, scheduler="openpbs", job={"dependency": ["afterok:6.vm"]})
+    deployed = requested(["true"], tmp_path, scheduler="openpbs", job={"dependency": ["afterok:6.vm"]})
     job = Job("7.vm", specification(deployed, "/runs/x"), deployed, registry.get("openpbs"))
     end = verdict.of_job(job, None, Records())
     assert end.state == "dependency_never_satisfied"
@@ -138,8 +138,10 @@ class Stage:
         self.acts: list = []
         self.pauses: list[float] = []
         self.jobs = Jobs(transport, scheduler=queue, reporter=self.notes, patience=replace(patience, sleep=self.sleep))
-        self.plan = plan(["true"], tmp_path / "space", scheduler="slurm", polling=Polling(first=2.0, maximum=10.0))
-        self.present: Present = self.jobs.present(self.plan)
+        self.request = requested(
+            ["true"], tmp_path / "space", scheduler="slurm", polling=Polling(first=2.0, maximum=10.0)
+        )
+        self.present: Present = self.jobs.present(self.request)
         self.pauses.clear()
 
     def sleep(self, seconds: float) -> None:
@@ -172,7 +174,7 @@ def test_pauses_grow_by_half_up_to_the_limit(stage: Stage) -> None:
     assert (result.state, result.seconds, result.host, result.started) == ("completed", 3.0, "n1", 100.5)
     assert stage.notes.states == [("queued", ""), ("completed", "")]
     assert stage.notes.notices == [
-        f"waiting for job 1 ({stage.plan.tag()}); stopping this does not stop it, and the same run follows it again"
+        f"waiting for job 1 ({stage.request.tag}); stopping this does not stop it, and the same run follows it again"
     ]
 
 
@@ -313,8 +315,8 @@ def test_one_question_is_one_round_trip(queue: FakeQueue, tmp_path: Path, hasty:
 
 def test_array_ends_when_all_its_tasks_have(queue: FakeQueue, tmp_path: Path, hasty: Patience) -> None:
     stage = Stage(queue, tmp_path, hasty, LocalTransport())
-    stage.plan = plan(["true"], tmp_path / "space", scheduler="slurm", job={"array": "0-2"})
-    stage.present = stage.jobs.present(stage.plan)
+    stage.request = requested(["true"], tmp_path / "space", scheduler="slurm", job={"array": "0-2"})
+    stage.present = stage.jobs.present(stage.request)
     state = Path(stage.present.job.spec.directory) / "state"
 
     def end(task: int, text: str):  # type: ignore[no-untyped-def]
@@ -333,8 +335,10 @@ def lingering(queue: FakeQueue, tmp_path: Path, hasty: Patience, **job: str) -> 
     transport = Counting()
     stage = Stage(queue, tmp_path, replace(hasty, linger=3600), transport)
     polling = Polling(first=3600.0, maximum=3600.0)
-    stage.plan = plan(["true"], tmp_path / "space", name="lingering", scheduler="slurm", polling=polling, job=job)
-    stage.present = stage.jobs.present(stage.plan)
+    stage.request = requested(
+        ["true"], tmp_path / "space", name="lingering", scheduler="slurm", polling=polling, job=job
+    )
+    stage.present = stage.jobs.present(stage.request)
     transport.trips = 0
     return stage, transport, Path(stage.present.job.spec.directory) / "state"
 

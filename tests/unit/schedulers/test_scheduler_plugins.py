@@ -14,8 +14,9 @@ import plugins
 from modak.discovery import describe, parse_probe, probe_script, target_of
 from modak.documents import parse_deployment
 from modak.errors import InputError, OptionError
-from modak.extensions import RUNTIMES, SCHEDULERS
+from modak.extensions import LEVER_EFFECTS, RUNTIMES, SCHEDULERS
 from modak.inventory import load_targets
+from modak.jobrequest import job_request
 from modak.jobs.control import Jobs
 from modak.jobs.settings import Patience
 from modak.model.plan import Plan
@@ -71,22 +72,23 @@ def test_a_job_runs_from_its_plan_to_its_end(queue: Path, tmp_path: Path, comman
     plan = plan_of(tmp_path, "-c", command)
     assert (plan.scheduler, plan.facts.scheduler) == ("shellqueue", "shellqueue")
     jobs = Jobs(LocalTransport(), patience=QUICK)
-    present = jobs.present(plan)
+    request = job_request(plan)
+    present = jobs.present(request)
     assert f"\n#SQ tag={plan.tag()}\n" in present.script
     (result,) = jobs.wait([present])
     assert (result.state, result.exit_code, result.scheduler, result.id) == (state, code, "shellqueue", "1")
-    again = jobs.present(plan, retry=False)
+    again = jobs.present(request, retry=False)
     assert (again.made, again.job.id) == (False, "1")
     assert Plan.model_validate_json(plan.to_json()) == plan
 
 
 def test_a_job_is_cancelled_and_removed(queue: Path, tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, "-c", "sleep 600")
+    request = job_request(plan_of(tmp_path, "-c", "sleep 600"))
     jobs = Jobs(LocalTransport(), patience=QUICK)
-    jobs.present(plan)
-    assert jobs.absent(plan)
+    jobs.present(request)
+    assert jobs.absent(request)
     assert registry.get("shellqueue").parse_status(Completed(0, "1 cancelled\n", ""), ["1"])["1"].state == "cancelled"
-    assert jobs.find(plan) is None
+    assert jobs.find(request) is None
 
 
 def test_an_option_that_it_does_not_support_is_named(queue: Path, tmp_path: Path) -> None:
@@ -175,7 +177,7 @@ def test_a_name_that_cannot_be_registered(
 
 def test_the_builtin_ones_are_registered_as_in_the_table() -> None:
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
-    for extensions in (SCHEDULERS, RUNTIMES):
+    for extensions in (SCHEDULERS, RUNTIMES, LEVER_EFFECTS):
         if extensions.group in project["entry-points"]:
             assert project["entry-points"][extensions.group] == extensions.builtin
     for name in SCHEDULERS.builtin:

@@ -13,7 +13,7 @@ from modak.catalogue import load_catalogue
 from modak.errors import InputError, JobError
 from modak.model.deployment import Deployment
 from modak.model.job import JobResult
-from modak.model.plan import Plan
+from modak.model.jobrequest import JobRequest
 from modak.model.target import Facts
 from modak.model.trials import RestartResult, RestartTrial
 from modak.optimiser import make_plan
@@ -56,25 +56,25 @@ class Target:
     def __init__(
         self, cost: dict[str, float], *, fails: frozenset[str] = frozenset(), die_in: int | None = None
     ) -> None:
-        self.plans: list[Plan] = []
+        self.plans: list[JobRequest] = []
         self._done: set[str] = set()
         self._cost, self._fails, self._die_in = cost, fails, die_in
 
-    def present(self, plan: Plan, sources: Any, *, realise: Any = None) -> Any:
-        made = plan.tag() not in self._done
+    def present(self, plan: JobRequest, sources: Any, *, realise: Any = None) -> Any:
+        made = plan.tag not in self._done
         if made:
             self.plans.append(plan)
-            self._done.add(plan.tag())
+            self._done.add(plan.tag)
         if made and self._die_in == len(self.plans):
             self._die_in = None
             raise KeyboardInterrupt
         return SimpleNamespace(job=plan, made=made)
 
     def wait(self, present: Any) -> list[JobResult]:
-        base = {"id": "1", "scheduler": "process", "tag": present[0].job.tag(), "directory": "/d", "state": "completed"}
+        base = {"id": "1", "scheduler": "process", "tag": present[0].job.tag, "directory": "/d", "state": "completed"}
         return [JobResult.model_validate(base)]
 
-    def fetch_results(self, plan: Plan, result: JobResult, results: Path) -> Any:
+    def fetch_results(self, plan: JobRequest, result: JobResult, results: Path) -> Any:
         assert plan.restart is not None
         trials = [
             self._trial(candidate.name, candidate.levers, number)
@@ -137,7 +137,7 @@ def test_a_search_that_was_ended_goes_on(search: Callable[..., Search], number: 
     with pytest.raises(KeyboardInterrupt):
         search(target).run()
     assert search(target).run().winner == expected.winner
-    assert [plan.tag() for plan in target.plans] == [plan.tag() for plan in whole.plans]
+    assert [plan.tag for plan in target.plans] == [plan.tag for plan in whole.plans]
 
 
 def test_nothing_is_confirmed_where_nothing_is_faster(search: Callable[..., Search]) -> None:

@@ -135,7 +135,7 @@ def test_the_command_completes_a_document(name: str, folder: Path, capsys: pytes
 def test_the_command_gives_the_plan_as_well(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "job.json").write_text(json.dumps(document("mpi", {})))
     _, plan, _ = run(capsys, "plan", "job.json", "--json")
-    assert json.loads(plan)["schema"] == "modak.plan/1"
+    assert json.loads(plan)["schema"] == "modak.plan/2"
     code, table, told = run(capsys, "plan", "job.json", "--explain")
     assert (code, table.startswith("Plan for solver on slurm (slurm)\n")) == (0, True)
     assert told == "job.json: no site is named: what the job asks for is taken to be there\n"
