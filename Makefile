@@ -2,7 +2,7 @@
 # make check    the quick suite
 # make test     everything, on real parts
 .DEFAULT_GOAL := help
-.PHONY: help deploy setup generate check test test-images test-pbs test-gridengine test-onnx soak soak-cluster fuzz up down clean test-browser
+.PHONY: help deploy setup generate check test test-images test-pbs test-gridengine test-onnx soak soak-cluster fuzz up down clean test-browser test-trials
 
 ARGS ?=
 PYTHON_OF_THE_SYSTEM = $$(scripts/find-python.sh)
@@ -47,6 +47,9 @@ test-onnx: setup ## conversion of real networks and of every framework that is i
 
 test-browser: setup ## reports in headless Chromium with axe-core from MODAK_CHROMIUM and MODAK_AXE (half a minute)
 	@$(BIN)/python scripts/suite.py browser
+
+test-trials: setup ## restart trials with good and bad candidates, by each shell (five minutes)
+	@$(BIN)/python scripts/suite.py trials
 
 soak: setup ## 1,000 deployments under kills, full disks, slow schedulers, set clocks and more: each runs once (half an hour)
 	@cd $(CURDIR) && PATH="$(BIN):$$PATH" PYTHONPATH=. $(BIN)/python tests/soak/rounds.py $(ARGS)

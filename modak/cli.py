@@ -109,6 +109,31 @@ def plan(
 
 
 @app.command()
+def tune(
+    documents: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE", help="Deployment documents, a later one's sections replacing those before."),
+    ],
+    rounds: Annotated[int, typer.Option(min=1, max=100, help="Jobs at most, besides the one that confirms.")] = 8,
+    batch: Annotated[int, typer.Option(min=1, max=50, help="Candidates in a job.")] = 6,
+    budget: Annotated[int, typer.Option(min=10, max=86400, help="Seconds of trials in a job.")] = 120,
+    confirm: Annotated[int, typer.Option(min=2, max=20, help="Fresh runs of the winner and the default.")] = 3,
+    results: Annotated[Path, typer.Option(metavar="FOLDER", help="For the results of the jobs.")] = Path("results"),
+    search: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FOLDER", help="Look for the application's files there before the document's folder."),
+    ] = None,
+    config: Config = None,
+) -> None:
+    """Search for the fastest levers of an application on its target, by trials in jobs of their own."""
+    from modak.tuning.command import write_tuning
+    from modak.tuning.search import Options
+
+    options = Options(rounds=rounds, batch=batch, budget=budget, confirm=confirm)
+    write_tuning(documents, search=search or [], config=config, results=results, options=options)
+
+
+@app.command()
 def discover(
     host: Annotated[str | None, typer.Argument(metavar="[USER@]HOST", help="This machine when absent.")] = None,
     name: Annotated[str | None, typer.Option(help="The target's name; the host's when absent.")] = None,

@@ -49,6 +49,7 @@ def job_request(plan: Plan) -> JobRequest:
         lever_environment=chosen.environment,
         preload=chosen.preload,
         launch=chosen.launch,
+        restart=plan.restart,
         candidate=chosen.name,
         sources=plan.sources,
         programs=_launcher(chosen),

@@ -77,6 +77,7 @@ def steps() -> list[Step]:
         Step("real-containers", [CONTAINERS, "up"]),
         Step("containers-quick", [*PYTEST, "-m", "smoke", "tests/containers"], tests=True, real=True),
         Step("containers", [*PYTEST, "tests/containers"], tests=True, apart=True),
+        Step("trials", [*PYTEST, "tests/trials"], tests=True, apart=True, real=True),
         Step("real-pbs", [PBS, "up"], apart=True),
         Step("pbs", [*PYTEST, "tests/pbs"], tests=True, apart=True),
         Step("gridengine", [*PYTEST, "tests/gridengine"], tests=True, apart=True, real=True),

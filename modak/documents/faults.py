@@ -71,8 +71,8 @@ def sentences(error: ValidationError, model: type[BaseModel]) -> Iterator[tuple[
     for fault in faults:
         if fault["type"] == "missing" and fault["loc"] in misspelt:
             continue
-        # The part '[key]' says that the key itself is at fault.
-        location = tuple(part for part in fault["loc"] if part != "[key]")
+        # The part '[key]' says that the key itself is at fault; the others which form of a value was checked.
+        location = tuple(part for part in fault["loc"] if part not in ("[key]", "[word]", "[mapping]"))
         parent = location[:-1] if fault["type"] in ("extra_forbidden", "missing") else location
         yield location, parent, _sentence(fault, location, model)
 

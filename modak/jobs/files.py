@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from modak.errors import InputError
-from modak.jobs import launching
+from modak.jobs import launching, restarting
 from modak.jobs.job import PLAN, SCRIPT, SECRETS, WORK, inner_path
 from modak.model.execution import Source
 from modak.model.jobrequest import JobRequest
@@ -170,7 +170,8 @@ def _cksum(data: bytes) -> int:
 
 def _launch(request: JobRequest) -> list[Upload]:
     """Return what works inside the application's interpreter."""
-    return [Upload(path, content) for path, content in launching.files(request).items()]
+    travelling = {**launching.files(request), **restarting.files(request)}
+    return [Upload(path, content) for path, content in travelling.items()]
 
 
 def _programs(request: JobRequest) -> list[Upload]:

@@ -20,7 +20,7 @@ BUNDLE = f"{FOLDER}/modak_launch.zip"
 CONFIG = f"{FOLDER}/config.json"
 RECORD = f"{FOLDER}/record"
 """Folder in which each process of the job writes its record."""
-_START = f'''PYTHONPATH=$1${{PYTHONPATH:+:$PYTHONPATH}} {VARIABLE}=$2
+_START = f'''PYTHONPATH=$1${{PYTHONPATH:+:$PYTHONPATH}} {VARIABLE}=${{MODAK_LAUNCH_CONFIG:-$2}}
 export PYTHONPATH {VARIABLE}
 shift 2
 exec "$@"'''
@@ -33,7 +33,7 @@ def files(request: JobRequest) -> dict[str, bytes]:
     """Return what travels, by its path below the job's folder; nothing for a program that is left to itself."""
     if request.launch is None:
         return {}
-    return {BUNDLE: bundle.archive(), CONFIG: _config(request.launch, array=request.options.array is not None).encode()}
+    return {BUNDLE: bundle.archive(), CONFIG: config(request.launch, request).encode()}
 
 
 def starter(request: JobRequest, directory: str) -> list[str]:
@@ -55,20 +55,27 @@ def launched(request: JobRequest, argv: Sequence[str], directory: str) -> list[s
     return [*starter(request, directory), *argv]
 
 
-def _config(launch: Launch, *, array: bool) -> str:
-    """Return the launcher's configuration; its paths are relative to the file, so that it holds in a container too."""
+def config(launch: Launch, request: JobRequest, *, folder: str = ".") -> str:
+    """Return the launcher's configuration; its paths are relative to the file, so that it holds in a container too.
+
+    ``folder`` leads from the file's folder to the launcher's.
+    """
     trials = {
         "mode": launch.trials,
         "numerics": launch.numerics,
         "candidates": launch.candidates,
         "units": launch.units,
-        "claim": "trials" if array else None,
+        "claim": _below(folder, "trials") if request.options.array is not None else None,
     }
-    config = {
+    values = {
         "version": VERSION,
-        "record": posixpath.basename(RECORD),
+        "record": _below(folder, posixpath.basename(RECORD)),
         "earlier": ["../attempts/*/record"],
         "levers": launch.levers,
         "trials": {key: value for key, value in trials.items() if value is not None},
     }
-    return json.dumps(config, indent=2, sort_keys=True) + "\n"
+    return json.dumps(values, indent=2, sort_keys=True) + "\n"
+
+
+def _below(folder: str, name: str) -> str:
+    return posixpath.normpath(posixpath.join(folder, name))

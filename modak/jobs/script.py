@@ -11,7 +11,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from modak import shell
 from modak.errors import InputError
-from modak.jobs import launching, ranks
+from modak.jobs import launching, ranks, restarting
 from modak.jobs.results import declared_outputs
 from modak.model.jobrequest import JobRequest
 from modak.schedulers.base import JobSpec, Scheduler
@@ -168,7 +168,7 @@ def _scratch(request: JobRequest, spec: JobSpec) -> dict[str, object]:
 def _in_image(request: JobRequest, directory: str) -> list[str]:
     """Return the application's command line as it runs in the chosen image; the plain one where there is none."""
     if request.runtime == "native":
-        return launching.launched(request, request.argv, directory)
+        return [*_starter(request, directory), *request.argv]
     from modak.containers.place import folder
     from modak.containers.run import wrap
 
@@ -180,8 +180,13 @@ def _in_image(request: JobRequest, directory: str) -> list[str]:
         directory=directory,
         images=folder(request.target, workspace),
         work=work,
-        starter=partial(launching.starter, request),
+        starter=partial(_starter, request),
     )
+
+
+def _starter(request: JobRequest, directory: str) -> list[str]:
+    """Return the words before the program's own, for the job's folder as the program sees it."""
+    return [*restarting.starter(request, directory), *launching.starter(request, directory)]
 
 
 @lru_cache(maxsize=64)

@@ -150,6 +150,7 @@ def result(job: Job, state: QueueState, records: Records) -> JobResult:
         started=record.start if record else start.start if start else None,
         ended=record.end if record else None,
         seconds=record.seconds if record else None,
+        load=record.load if record else None,
         directory=job.spec.directory,
     )
 

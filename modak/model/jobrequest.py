@@ -8,6 +8,7 @@ from modak.model.base import RuntimeName, SchedulerName
 from modak.model.execution import Image, Launch, RankStart, Resources, Source
 from modak.model.request import JobOptions
 from modak.model.target import Target
+from modak.model.trials import RestartPlan
 
 
 class Document(Protocol):
@@ -49,6 +50,8 @@ class JobRequest:
     """Shared libraries for LD_PRELOAD, by soname."""
     launch: Launch | None = None
     """What travels into the application's interpreter; None for a program that is left to itself."""
+    restart: RestartPlan | None = None
+    """Candidates that are tried before the run, each in a new process."""
     candidate: str = "as-is"
     """Name of the candidate that was chosen."""
     sources: Sequence[Source] = ()

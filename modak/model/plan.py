@@ -11,6 +11,7 @@ from modak.model.base import Line, Model, Name, Positive, RuntimeName, Scheduler
 from modak.model.execution import Image, Launch, RankStart, Resources, Source
 from modak.model.request import JobOptions, Request
 from modak.model.target import Facts, Target
+from modak.model.trials import RestartPlan
 from modak.util.digest import sha256_of
 
 __all__ = [
@@ -178,6 +179,8 @@ class Plan(Model):
     gain: Gain | None = None
     reason: Text
     """One sentence: why the chosen one."""
+    restart: RestartPlan | None = None
+    """Candidates that are tried in the first part of the job, each in a new process."""
     alternatives: list[Ranked] = []
     """All feasible candidates but the chosen, best first."""
     rejected: list[Rejected] = []
@@ -236,8 +239,13 @@ class Plan(Model):
         # Left out where there is none, so that a job without secrets keeps the fingerprint that it had before them.
         if not self.application.secret_environment:
             del what["application"]["secret_environment"]
+        for key in ("progress", "trial"):
+            if what["application"][key] is None:
+                del what["application"][key]
         if self.secrets:
             what["secrets"] = dict(self.secrets)
+        if self.restart is not None and self.restart.only:
+            what["restart"] = self.restart.model_dump(mode="json")
         # Trials of exact levers leave the results as they are: that job is the same with and without them.
         launch = self.chosen.launch
         if launch is not None and launch.trials != "none" and launch.relaxed:

@@ -27,7 +27,10 @@ def keep(new: Plan, old: Plan, *, own: bool = True) -> Plan:
         there = [e for e in new.other_targets if e.target == old.target and e.inputs == old.inputs]
         same = _may_be(old.scheduler, old.target.type)
         possible = [e.candidate for e in there if e.candidate is not None]
-    return old if same and any(_is_choice(old.chosen, candidate, own=own) for candidate in possible) else new
+    if not same or not any(_is_choice(old.chosen, candidate, own=own) for candidate in possible):
+        return new
+    # Whoever wrote the old one may have written another environment there than the one to be tried.
+    return old if own or old.restart == new.restart else old.model_copy(update={"restart": new.restart})
 
 
 def _same_question(new: Plan, old: Plan) -> bool:

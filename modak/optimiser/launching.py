@@ -8,22 +8,24 @@ from modak.optimiser.options import LeverSet, Option
 
 FRAMEWORKS = frozenset({"pytorch", "onnxruntime"})
 """Those in whose programs levers can be tried live."""
-_COUNTED = frozenset({"step", "batch", "call"})
+COUNTED = frozenset({"step", "batch", "call"})
 """Units of a workload that are what the launcher counts."""
 
 
-def launch_of(deployment: Deployment, enumerator: Enumerator, levers: LeverSet, resources: Resources) -> Launch | None:
+def launch_of(
+    deployment: Deployment, enumerator: Enumerator, levers: LeverSet, resources: Resources, *, counts: bool = False
+) -> Launch | None:
     """Return what the launcher is told at the enumerator's place; None where it has nothing to do and does not travel.
 
-    Nothing is tried where the request names the one configuration to run, where a lever that could be tried is on
-    already, and where several ranks would have to switch at the same unit.
+    With ``counts`` it is there to count. Nothing is tried where the request names the one configuration to run, where a
+    lever that could be tried is on already, and where several ranks would have to switch at the same unit.
     """
     catalogue, location = enumerator.catalogue, enumerator.location
     chosen = [catalogue.levers[name] for name in levers]
     on = [lever.name for lever in chosen if lever.run.launch is not None]
     request, workload = deployment.request, deployment.application.workload
     tries = (
-        request.trials == "live"
+        request.tries_live
         and request.configuration is None
         and deployment.application.type in ("ai_training", "ai_inference")
         and location.framework in FRAMEWORKS
@@ -32,7 +34,7 @@ def launch_of(deployment: Deployment, enumerator: Enumerator, levers: LeverSet, 
         and no_launch(location) is None
     )
     candidates = _candidates(enumerator, levers) if tries else []
-    if not candidates and not on:
+    if not candidates and not on and not counts:
         return None
     return Launch(
         levers=on,
@@ -40,7 +42,7 @@ def launch_of(deployment: Deployment, enumerator: Enumerator, levers: LeverSet, 
         numerics=request.numerics,
         candidates=candidates,
         relaxed=[name for name in candidates if catalogue.levers[name].numerics == "relaxed"],
-        units=workload.units if workload.unit in _COUNTED and workload.units > 1 else None,
+        units=workload.units if workload.unit in COUNTED and workload.units > 1 else None,
     )
 
 

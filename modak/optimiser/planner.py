@@ -37,6 +37,7 @@ from modak.optimiser.modelled import Modelled, usable_model
 from modak.optimiser.options import Location, Option
 from modak.optimiser.ranks import rank_start
 from modak.optimiser.resources import resources_of, scheduler_of
+from modak.optimiser.restarting import Ranking, advice, counts, possible, restart_of
 from modak.optimiser.scale import Series, scale_of
 from modak.performance.matching import Work
 from modak.performance.records import Measurements, load_measurements
@@ -69,6 +70,18 @@ def make_plan(
     decision = outcome.decision
     builder = _Builder(deployment, outcome.locations, sources, catalogue, outcome.resources, facts)
     chosen = builder.candidate(decision.chosen)
+    best = Ranking(decision.chosen, decision.predictions[decision.chosen], chosen)
+    others = [
+        Ranking(option, with_trials(option, prediction, decision.chosen, chosen.launch), builder.candidate(option))
+        for option, prediction in decision.predictions.items()
+        if option != decision.chosen
+    ]
+    restart, trials = restart_of(deployment, best, _as_listed(others, outcome.choice), catalogue, chosen.launch)
+    remarks = [
+        *outcome.remarks,
+        *will_try(chosen.launch),
+        *filter(None, [trials, advice(deployment, best, others, chosen.launch)]),
+    ]
     return Plan(
         created=now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         name=deployment.job.name or deployment.application.name,
@@ -83,15 +96,9 @@ def make_plan(
         prediction=decision.predictions[decision.chosen],
         default=outcome.choice.default.name,
         gain=decision.gain,
-        reason="; ".join([decision.reason, *outcome.remarks, *will_try(chosen.launch)]),
-        alternatives=[
-            Ranked(
-                candidate=builder.candidate(option),
-                prediction=with_trials(option, prediction, decision.chosen, chosen.launch),
-            )
-            for option, prediction in decision.predictions.items()
-            if option != decision.chosen
-        ],
+        reason="; ".join([decision.reason, *remarks]),
+        restart=restart,
+        alternatives=[Ranked(candidate=one.candidate, prediction=possible(one, restart)) for one in others],
         rejected=sorted([*outcome.choice.rejected, *decision.rejected], key=_last_if_many),
         versions=Versions(
             modak=modak.__version__,
@@ -101,6 +108,12 @@ def make_plan(
         ),
         inputs=inputs_of(deployment, sources),
     )
+
+
+def _as_listed(others: Sequence[Ranking], choice: Choice) -> list[Ranking]:
+    """Return the candidates in the order of the catalogue, in which they are enumerated."""
+    places = {option: number for number, option in enumerate(choice.feasible)}
+    return sorted(others, key=lambda ranking: places[ranking.option])
 
 
 @dataclass(frozen=True)
@@ -194,6 +207,20 @@ def _budget(deployment: Deployment, decision: Decision, resources: Resources, pr
     if wall_time is not None and wall_time * resources.nodes / 3600 * (price or 1.0) <= budget:
         return None
     return f"whether the budget of {budget:g} is kept cannot be told, for no time was measured or modelled"
+
+
+def chosen_location(plan: Plan, catalogue: Catalogue) -> Location:
+    """Return the location of a Plan's chosen candidate; InfeasibleError where it cannot be used any more."""
+    asked = Deployment(application=plan.application, target=plan.target, request=plan.request, job=plan.job)
+    node = node_of(asked, plan.facts, partition_of(asked, plan.facts))
+    image = plan.chosen.image.entry if plan.chosen.image is not None else None
+    images = frozenset({image} if image else ())
+    locations = locations_of(asked, plan.facts, node, catalogue, plan.chosen.resources.ranks, images, {})
+    for location in locations.feasible:
+        option = location.option(())
+        if (option.runtime, option.image, option.engine) == (plan.chosen.runtime, image, plan.chosen.engine):
+            return location
+    raise InfeasibleError(f"the candidate '{plan.chosen.name}' cannot be used on {plan.target.name} any more")
 
 
 def inputs_of(deployment: Deployment, sources: Sequence[Source]) -> str:
@@ -296,7 +323,13 @@ class _Builder:
             preload=run.preload,
             launcher=run.launcher,
             launcher_text=self._launcher_text(run.launcher),
-            launch=launch_of(self.deployment, self._enumerator(location), option.levers, self.resources),
+            launch=launch_of(
+                self.deployment,
+                self._enumerator(location),
+                option.levers,
+                self.resources,
+                counts=counts(self.deployment, location),
+            ),
             argv=[
                 *run.prefix,
                 *self._argv(location, run.launcher),

@@ -48,7 +48,16 @@ def _head(plan: Plan) -> list[str]:
     if plan.chosen.launch is not None and plan.chosen.launch.candidates:
         tried = ", ".join(plan.chosen.launch.candidates)
         lines += _labelled("tries", f"while the program runs, losing at most 5% of its time on it: {tried}")
-    return lines
+    return [*lines, *_restart(plan)]
+
+
+def _restart(plan: Plan) -> list[str]:
+    """What is tried before the run, and what that costs."""
+    if plan.restart is None:
+        return []
+    names = ", ".join(candidate.name for candidate in plan.restart.candidates[1:])
+    share = "" if plan.restart.share is None else f", and no more than {plan.restart.share:.3g} of the job"
+    return _labelled("tries first", f"each in a new process, for at most {plan.restart.budget} s{share}: {names}")
 
 
 def _wrapped(text: str, first: str, later: str) -> list[str]:
@@ -108,12 +117,13 @@ def _candidates(plan: Plan, explain: bool) -> list[str]:
 
 def _row(name: str, prediction: Prediction, default: str) -> tuple[str, str, str, str, str]:
     seconds, gain = prediction.seconds, prediction.gain
+    basis = "possible" if prediction.basis == "none" and not name.startswith("*") else prediction.basis
     faster = f"{gain.ratio:.2f}" if gain else "1.00" if name[2:] == default else "-"
     if seconds is None:
         interval = f"x {gain.low:.2f} to {gain.high:.2f}" if gain else "-"
-        return (name, "-", interval, faster, prediction.basis)
+        return (name, "-", interval, faster, basis)
     interval = f"{prediction.low:.3g} to {prediction.high:.3g}" if prediction.low is not None else "-"
-    return (name, f"{seconds:.3g}", interval, faster, prediction.basis)
+    return (name, f"{seconds:.3g}", interval, faster, basis)
 
 
 def _aligned(rows: Sequence[tuple[str, str, str, str, str]]) -> list[str]:

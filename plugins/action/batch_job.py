@@ -27,7 +27,7 @@ try:
     from modak.model.plan import Plan
     from modak.optimiser.changes import with_secrets
     from modak.performance.places import store_in_use
-    from modak.performance.recording import add_results, check_recordable, has_trials
+    from modak.performance.recording import add_results, check_recordable, is_learnt_from
     from modak.secret_values import checked_values, environment_file, hashes_of
     from modak.terminal import visible
 except ImportError:
@@ -179,16 +179,16 @@ class ActionModule(JobAction):
     def _recorded(self, plan: Plan, result: JobResult, search: list[Path], record: bool | None) -> dict[str, Any]:
         """Add what the job took, or has tried, to the store of measurements; return how many were not known.
 
-        What it has tried is recorded unless the user has said no, and then a store that cannot be written is no reason
-        to fail a job that has completed.
+        It is recorded unless the user has said no, and then a store that cannot be written is no reason to fail a job
+        that has completed.
         """
         if record:
             return {"recorded": _record(plan, result, search)}
-        if record is None and has_trials(result) and plan.application.workload.model is not None:
+        if record is None and is_learnt_from(plan, result):
             try:
                 return {"recorded": _record(plan, result, search)}
             except InputError as error:
-                self.reporter.notice(f"what the job has tried is not recorded: {error}")
+                self.reporter.notice(f"the job is not recorded: {error}")
         return {}
 
 

@@ -11,6 +11,7 @@ from modak.errors import InputError, JobError, TargetError
 from modak.jobs.attempts import ATTEMPTS
 from modak.jobs.job import PLAN, WORK, Job, inner_path
 from modak.jobs.remote import Answer
+from modak.jobs.restarted import read_restart
 from modak.jobs.results.folder import ResultsFolder
 from modak.jobs.results.metrics import MAX_BYTES, parse_metrics
 from modak.jobs.results.transfer import TOGETHER, Outcome, Transfer, Wanted, list_all, local_path
@@ -114,7 +115,8 @@ def _fetch(transport: Transport, item: Ended, wanted: Wanted, listed: Answer | N
         if outcome.failed:
             raise TargetError(f"the results of job {job.id} are not complete: {_list(outcome.failed)}; try again")
         result = result.model_copy(update={"results": str(path), "not_fetched": _sentences(outcome.skipped)})
-        result = result.model_copy(update={"tuning": read_tuning(transport, job)})
+        tried = {"tuning": read_tuning(transport, job), "restart": read_restart(transport, job)}
+        result = result.model_copy(update=tried)
         if result.state == "completed":
             _check_written(job, outputs, outcome)
             result = result.model_copy(update={"metrics": _metrics(job.request, folder)})
