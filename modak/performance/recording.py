@@ -19,6 +19,7 @@ from modak.model.job import JobResult
 from modak.model.measurement import Configuration, Hardware, Measurement, Provenance, Run
 from modak.model.nodes import node_of, partition_of
 from modak.model.plan import Plan
+from modak.model.target import SINGLE_NODE
 from modak.performance.trials import tried
 
 PLAN, JOB = "plan.json", "job.json"
@@ -107,7 +108,7 @@ def _measurement(
             levers=chosen.levers,
             nodes=resources.nodes,
             ranks=resources.ranks,
-            threads=resources.threads if plan.target.type != "machine" else plan.job.threads,
+            threads=resources.threads if plan.target.type not in SINGLE_NODE else plan.job.threads,
         ),
         runs=[_run(job, seconds, job.metrics or {}, keys, origin, plan.application.workload.units)],
         provenance=Provenance(
