@@ -95,7 +95,9 @@ def test_an_option_that_it_does_not_support_is_named(queue: Path, tmp_path: Path
 
 
 def test_without_its_distribution_the_name_is_unknown(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"target\.type: must be 'machine', 'cloud', 'slurm', .* or 'gridengine', not 'shell"):
+    with pytest.raises(
+        InputError, match=r"target\.type: must be 'machine', 'cloud', 'slurm', .* or 'gridengine', not 'shell"
+    ):
         parse_deployment(document(tmp_path, "-c", "true"), origin="test")
 
 
