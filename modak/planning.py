@@ -22,6 +22,7 @@ from modak.model.jobrequest import JobRequest
 from modak.model.plan import Plan, Source, Unplanned
 from modak.model.target import Target
 from modak.optimiser import changes, choose_target, keep, make_plan, replan
+from modak.optimiser.instances import Limits, plan_on_instance
 from modak.optimiser.planner import inputs_of
 from modak.optimiser.targets import Refused, instead_of, refuse, weigh
 from modak.performance.places import model_folder
@@ -47,23 +48,25 @@ def plan_deployment(
     now: datetime,
     default_python: str | None = None,
     inquiries: Mapping[str, Callable[[], str]] | None = None,
+    limits: Limits | None = None,
 ) -> Plan:
     """Return the Plan of a deployment, on the best of its targets; relative paths are looked for in ``search``.
 
     ``transport`` leads to the target, or gives the way to each of several. ``default_python`` is the application's
     Python on this machine, where it is a target and names none. ``inquiries`` holds the answers, by the names of the
-    targets, of those that are being asked already. TargetError when one of the targets cannot be asked.
+    targets, of those that are being asked already; a target of type cloud is not asked. ``limits`` are what is known of
+    its instance types. TargetError when one of the targets cannot be asked.
     """
     found = [source.source for source in find_sources(deployment.application, search)]
     outcomes: list[Plan | Refused] = []
     for target in deployment.targets:
         alone = deployment.on(target)
         inquiry = (inquiries or {}).get(target.name)
-        if inquiry is None:
+        if inquiry is None and not target.is_created:
             way = transport(target) if callable(transport) else transport
             inquiry = partial(ask, way, script_for(alone, default_python), target.name)
         try:
-            outcomes.append(_planned(alone, found, inquiry, search, now))
+            outcomes.append(_planned(alone, found, inquiry, search, now, limits))
         except (InfeasibleError, OptionError) as error:
             if len(deployment.targets) == 1:
                 raise
@@ -103,7 +106,9 @@ def reconsider(
         raise InputError(f"two targets have the name '{target.name}': give each its own")
     alone = Deployment(application=known.application, target=target, request=known.request, job=known.job)
     try:
-        answer = partial(ask, transport, script_for(alone, default_python), target.name)
+        answer = None
+        if not target.is_created:
+            answer = partial(ask, transport, script_for(alone, default_python), target.name)
         plan = _planned(alone, known.sources, answer, search, now)
     except (InfeasibleError, OptionError) as error:
         return refuse(known, Refused(target, str(error), inputs_of(alone, known.sources)))
@@ -113,12 +118,28 @@ def reconsider(
 def _planned(
     deployment: Deployment,
     sources: Sequence[Source],
-    answer: Callable[[], str],
+    answer: Callable[[], str] | None,
     search: Sequence[Path],
     now: datetime,
+    limits: Limits | None = None,
 ) -> Plan:
-    """Return the Plan of a deployment on its one target, which ``answer`` asks about itself or waits for."""
+    """Return the Plan of a deployment on its one target, which ``answer`` asks about itself or waits for.
+
+    Without it the target is an instance that does not exist yet, and its type is chosen as well.
+    """
     catalogue = preload(deployment.request.catalogue, search)
+    if answer is None:
+        plan = plan_on_instance(
+            deployment,
+            sources,
+            now=now,
+            catalogue=catalogue,
+            measurements=available_measurements(),
+            model=model_folder(),
+            limits=limits,
+        )
+        check_options(job_request(plan))
+        return plan
     facts = parse_probe(answer(), deployment.target, libraries=_libraries(catalogue))
     plan = make_plan(
         deployment,

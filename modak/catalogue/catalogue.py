@@ -18,6 +18,7 @@ from modak.catalogue.hardware import (
     WorkloadFile,
 )
 from modak.catalogue.imagefile import ImageFile, ImageIndex
+from modak.catalogue.instances import InstanceEntry, InstanceFile
 from modak.catalogue.lever import Group, Lever, LeverFile
 from modak.documents import check, read_document
 from modak.errors import InputError
@@ -30,6 +31,7 @@ KINDS: Mapping[str, type[BaseModel]] = {
     "levers": LeverFile,
     "images": ImageFile,
     "hardware": HardwareFile,
+    "instances": InstanceFile,
     "workloads": WorkloadFile,
     "sites": SiteFile,
 }
@@ -145,6 +147,11 @@ class Catalogue:
         return merge((path, file.microarchitectures) for path, file in self._hardware)
 
     @cached_property
+    def instances(self) -> Mapping[str, InstanceEntry]:
+        """Instance types of cloud providers by name."""
+        return merge((path, file.instances) for path, file in self.files("instances", InstanceFile))
+
+    @cached_property
     def workloads(self) -> Mapping[str, WorkloadEntry]:
         """Well-known networks by name."""
         return merge((path, file.workloads) for path, file in self.files("workloads", WorkloadFile))
@@ -166,6 +173,7 @@ class Catalogue:
     def check(self) -> None:
         """Read everything; InputError tells what is wrong."""
         _ = (self.levers, self.image_index, self.accelerators, self.processors, self.microarchitectures, self.workloads)
+        _ = self.instances
         self.files("sites", SiteFile)
 
 
@@ -271,7 +279,7 @@ def _source(path: Path) -> Source:
     if kind is None or path.suffix != ".yaml":
         raise InputError(
             f"{path}: a catalogue file is named levers*.yaml, images*.yaml, hardware*.yaml, "
-            "workloads*.yaml or sites*.yaml"
+            "instances*.yaml, workloads*.yaml or sites*.yaml"
         )
     try:
         return Source(path, kind, path.read_bytes())

@@ -1,12 +1,15 @@
-"""What is looked at in images when a catalogue is validated: too slow, or too much, for each decision."""
+"""What is looked at in images and instance types when a catalogue is validated: too much for a decision."""
 
+from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 
 from modak.catalogue.catalogue import Catalogue
 from modak.catalogue.imagefile import ImageFile
+from modak.catalogue.instances import InstanceEntry, InstanceFile
 from modak.catalogue.recipe import recipes_of
 from modak.errors import InputError
-from modak.model.image import ImageEntry
+from modak.model.image import Architecture, ImageEntry
 from modak.model.reference import parse
 from modak.util.architectures import MACHINES
 from modak.util.text import nearest
@@ -28,20 +31,47 @@ def check_images(catalogue: Catalogue) -> None:
         raise InputError("\n".join(faults))
 
 
+def check_instances(catalogue: Catalogue) -> None:
+    """Raise InputError with all faults of instance types, each with its file: processors, accelerators, dates."""
+    faults: list[str] = []
+    for path, file in catalogue.files("instances", InstanceFile):
+        for entry in file.instances:
+            faults += [
+                f"{path}: the instance type '{entry.name}': {reason}" for reason in _of_instance(entry, catalogue)
+            ]
+    if faults:
+        raise InputError("\n".join(faults))
+
+
+def _of_instance(entry: InstanceEntry, catalogue: Catalogue) -> Iterator[str]:
+    if reason := _target_fault(entry.microarchitecture, entry.architecture):
+        yield reason
+    for accelerator in entry.accelerators:
+        if accelerator.model not in catalogue.accelerators:
+            hint = nearest(accelerator.model, list(catalogue.accelerators))
+            yield f"the accelerator '{accelerator.model}' is not in the catalogue{hint}"
+    for price in entry.prices:
+        try:
+            date.fromisoformat(price.date)
+        except ValueError:
+            yield f"the price's date '{price.date}' is no day"
+
+
 def _fault(path: Path, image: ImageEntry, reason: str) -> str:
     return f"{path}: the image '{image.name}': {reason}"
 
 
 def _processor(image: ImageEntry) -> str | None:
+    return None if image.microarchitecture is None else _target_fault(image.microarchitecture, image.architecture)
+
+
+def _target_fault(name: str, architecture: Architecture) -> str | None:
     from archspec.cpu import TARGETS
 
-    name = image.microarchitecture
-    if name is None:
-        return None
     if name not in TARGETS:
         return f"the microarchitecture '{name}' is not known{nearest(name, list(TARGETS))}"
-    if TARGETS[name].family.name != MACHINES[image.architecture]:
-        return f"it is for {image.architecture}, and '{name}' is a {TARGETS[name].family.name}"
+    if TARGETS[name].family.name != MACHINES[architecture]:
+        return f"it is for {architecture}, and '{name}' is a {TARGETS[name].family.name}"
     return None
 
 

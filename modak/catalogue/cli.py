@@ -1,10 +1,12 @@
-"""The commands ``modak catalogue list|show|validate|add|schema``."""
+"""The commands ``modak catalogue list|show|validate|add|import-prices|schema``."""
 
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from modak.terminal import visible
 
 app = typer.Typer(no_args_is_help=True, help="What is known of levers, images and hardware.", rich_markup_mode=None)
 Site = Annotated[
@@ -23,6 +25,7 @@ class Kind(StrEnum):
     ACCELERATORS = "accelerators"
     PROCESSORS = "processors"
     WORKLOADS = "workloads"
+    INSTANCES = "instances"
 
 
 @app.command("list")
@@ -56,11 +59,12 @@ def validate(
     places: Annotated[list[str], typer.Argument(metavar="PLACE...", help="Folders, files, addresses.")],
 ) -> None:
     """Check that files are right and fit together with the shipped catalogue; every fault is told with its line."""
-    from modak.catalogue.checking import check_images
+    from modak.catalogue.checking import check_images, check_instances
     from modak.catalogue.site import catalogue_for
 
     catalogue = catalogue_for(places)
     check_images(catalogue)
+    check_instances(catalogue)
     counts = ((len(catalogue.levers), "levers"), (len(catalogue.images), "images"))
     typer.echo(f"all is well: with the shipped entries {' and '.join(f'{n} {what}' for n, what in counts)}")
 
@@ -76,6 +80,20 @@ def add(
 
     for path in add_file(file, folder, replace=replace):
         typer.echo(f"written: {path}")
+
+
+@app.command("import-prices")
+def import_prices(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="AWS's price list of EC2 for a region, index.json.")],
+    region: Annotated[str, typer.Option(metavar="REGION", help="The provider's name of the region.")],
+) -> None:
+    """Print a catalogue file of instance types with the prices of a provider's price list."""
+    from modak.catalogue.awsprices import read_price_list
+
+    text, left = read_price_list(file, region)
+    typer.echo(text, nl=False)
+    for line in left:
+        typer.echo(f"left out: {visible(line)}", err=True)
 
 
 @app.command()

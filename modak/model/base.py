@@ -1,6 +1,7 @@
 """The strict base of all models and the value types that they share."""
 
 import re
+from collections.abc import Collection
 from typing import Annotated, Any
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -184,20 +185,19 @@ NonNegative = Annotated[int, Field(ge=0), AfterValidator(_check_size)]
 class Registered:
     """Annotation of a text that names an extension: built in, or of another distribution; see modak.extensions."""
 
-    def __init__(self, registry: Registry, *, also: str = "", without: str = "") -> None:
-        """``also`` is permitted besides the registered names, ``without`` is not."""
+    def __init__(self, registry: Registry, *, also: Collection[str] = (), without: str = "") -> None:
+        """``also`` are permitted besides the registered names, ``without`` is not."""
         self._registry = registry
         self._also = also
         self._without = without
 
     def names(self) -> list[str]:
         """Return all names that are permitted at present."""
-        own = [self._also] if self._also else []
-        return own + [name for name in self._registry.names() if name != self._without]
+        return list(self._also) + [name for name in self._registry.names() if name != self._without]
 
     def check(self, value: Any) -> str:
         """Return a name that is permitted; the error for any other is the one of a ``Literal``."""
-        if isinstance(value, str) and value and (value == self._also or self._is_registered(value)):
+        if isinstance(value, str) and value and (value in self._also or self._is_registered(value)):
             return value
         *others, last = (f"'{name}'" for name in self.names())
         raise PydanticKnownError("literal_error", {"expected": f"{', '.join(others)} or {last}"})
@@ -218,7 +218,7 @@ class Registered:
         return {"enum": self.names(), "type": "string"}
 
 
-RuntimeName = Annotated[str, Registered(RUNTIMES, also="native")]
+RuntimeName = Annotated[str, Registered(RUNTIMES, also=["native"])]
 SchedulerName = Annotated[str, Registered(SCHEDULERS)]
 
 

@@ -2,7 +2,7 @@
 
 from modak.errors import InfeasibleError, InputError
 from modak.model.deployment import Deployment
-from modak.model.target import Facts, Node, Partition
+from modak.model.target import SINGLE_NODE, Facts, Node, Partition
 from modak.util.text import nearest
 
 
@@ -12,7 +12,7 @@ def partition_of(deployment: Deployment, facts: Facts) -> Partition | None:
     What the user says of a partition stands over what was found. Raise InputError for a name that is not there and
     InfeasibleError for a partition that is down.
     """
-    if deployment.target.type == "machine":
+    if deployment.target.type in SINGLE_NODE:
         return None
     partitions = {p.name: p for p in facts.partitions}
     for described in deployment.target.partitions:

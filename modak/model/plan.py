@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from modak.model.application import Application
 from modak.model.base import Line, Model, Name, Positive, RuntimeName, SchedulerName, Sha256, Text, VariableName
+from modak.model.cloud import Estimate, InstancePlan
 from modak.model.execution import Image, Launch, RankStart, Resources, Source
 from modak.model.request import JobOptions, Request
 from modak.model.target import Facts, Target
@@ -119,6 +120,8 @@ class Elsewhere(Model):
     candidate: Candidate | None = None
     """What would have run there; nothing where the application cannot run there."""
     prediction: Prediction | None = None
+    cost: Estimate | None = None
+    """Predicted price there; absent where no time is known."""
     reason: Text
     """One clause: what the comparison came to, or why the application cannot run there."""
     inputs: Sha256
@@ -186,6 +189,8 @@ class Plan(Model):
     rejected: list[Rejected] = []
     other_targets: list[Elsewhere] = []
     """The targets that were asked for besides, and why the application does not run there."""
+    instance: InstancePlan | None = None
+    """The instance that is created for it, on a target of type cloud."""
     versions: Versions
     inputs: Sha256
     """Hash of what was asked of this target: application, target, request, job, sources."""
@@ -236,6 +241,10 @@ class Plan(Model):
             # levers that are on stand in the candidate's own.
             "chosen": self.chosen.model_dump(mode="json", exclude={"rank_start", "launch"}),
         }
+        if self.target.cloud is None:
+            del what["target"]["cloud"]
+        else:  # who may connect, and for how long, changes nothing of the job
+            what["target"]["cloud"] = {"provider": self.target.cloud.provider, "region": self.target.cloud.region}
         # Left out where there is none, so that a job without secrets keeps the fingerprint that it had before them.
         if not self.application.secret_environment:
             del what["application"]["secret_environment"]

@@ -70,6 +70,8 @@ class Request(Model):
     """Parallel efficiency to keep, for the objective ``efficiency``."""
     budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Highest cost: nodes x hours x the price of a node, or node-hours where it has none."""
+    deadline: Duration | None = None
+    """Longest predicted time in seconds: with the objective ``cost``, the cheapest way that keeps to it."""
 
     @property
     def tries_live(self) -> bool:

@@ -78,6 +78,9 @@ def _over_limit(prediction: Prediction, deployment: Deployment, nodes: int, pric
         return None
     if job.wall_time is not None and seconds > job.wall_time:
         return f"it is predicted to take {seconds:.4g} s, over the wall time of {job.wall_time} s"
+    deadline = deployment.request.deadline
+    if deadline is not None and seconds > deadline:
+        return f"it is predicted to take {seconds:.4g} s, over the deadline of {deadline} s"
     cost = seconds * nodes / 3600 * (price or 1.0)
     budget = deployment.request.budget
     if budget is not None and cost > budget:

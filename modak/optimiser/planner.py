@@ -26,7 +26,7 @@ from modak.model.plan import (
     Versions,
     sha256_of,
 )
-from modak.model.target import Facts, Node
+from modak.model.target import SINGLE_NODE, Facts, Node
 from modak.optimiser.candidates import Choice, Enumerator, check_names
 from modak.optimiser.decision import Decision, decide
 from modak.optimiser.evidence import Evidence
@@ -226,6 +226,11 @@ def chosen_location(plan: Plan, catalogue: Catalogue) -> Location:
 def inputs_of(deployment: Deployment, sources: Sequence[Source]) -> str:
     """Return the hash of what was asked."""
     asked = deployment.model_dump(mode="json", include={"application", "target", "request", "job"})
+    # Left out where they are not given, so that what was asked before there were any keeps its hash.
+    if deployment.target.cloud is None:
+        del asked["target"]["cloud"]
+    if deployment.request.deadline is None:
+        del asked["request"]["deadline"]
     return sha256_of({**asked, "sources": [source.model_dump(mode="json") for source in sources]})
 
 
@@ -357,7 +362,7 @@ class _Builder:
     def _resources(self, threads: int | None) -> Resources:
         """What a lever uses less is not reserved, unless the user asked for it by number."""
         asked = self.deployment.job.cores_per_rank
-        if threads is None or asked is not None or self.deployment.target.type == "machine":
+        if threads is None or asked is not None or self.deployment.target.type in SINGLE_NODE:
             return self.resources
         return self.resources.model_copy(update={"threads": threads})
 

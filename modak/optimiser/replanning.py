@@ -7,6 +7,7 @@ from pathlib import Path
 from modak.catalogue.catalogue import Catalogue
 from modak.model.deployment import Deployment
 from modak.model.plan import Plan
+from modak.optimiser.instances import Limits, plan_on_instance
 from modak.optimiser.planner import make_plan
 from modak.performance.records import Measurements
 
@@ -19,14 +20,27 @@ def replan(
     Each is named with the reason, which the new Plan repeats. InfeasibleError where nothing can do without them.
     """
     asked = Deployment(application=plan.application, target=plan.target, request=plan.request, job=plan.job)
-    fresh = make_plan(
-        asked,
-        plan.facts,
-        plan.sources,
-        now=datetime.strptime(plan.created, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC),
-        catalogue=catalogue,
-        measurements=measurements,
-        model=model,
-        unavailable=unavailable,
-    )
+    now = datetime.strptime(plan.created, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    if plan.instance is None:
+        fresh = make_plan(
+            asked,
+            plan.facts,
+            plan.sources,
+            now=now,
+            catalogue=catalogue,
+            measurements=measurements,
+            model=model,
+            unavailable=unavailable,
+        )
+    else:
+        fresh = plan_on_instance(
+            asked,
+            plan.sources,
+            now=now,
+            catalogue=catalogue,
+            measurements=measurements,
+            model=model,
+            unavailable=unavailable,
+            limits=Limits(only=plan.instance.chosen.name),
+        )
     return fresh.model_copy(update={"other_targets": plan.other_targets, "secrets": plan.secrets})

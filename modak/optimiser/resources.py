@@ -7,7 +7,7 @@ from modak.model.base import SchedulerName
 from modak.model.deployment import Deployment
 from modak.model.nodes import node_of, partition_of
 from modak.model.plan import Plan, Resources
-from modak.model.target import Facts, Node, Partition
+from modak.model.target import SINGLE_NODE, Facts, Node, Partition
 from modak.util.text import plural
 from modak.util.units import gib
 
@@ -24,7 +24,7 @@ def scheduler_of(deployment: Deployment, facts: Facts) -> SchedulerName:
     Raise TargetError when the target was looked at and has another scheduler than the user says, or none.
     """
     wanted = deployment.target.type
-    if wanted == "machine":
+    if wanted in SINGLE_NODE:
         return "process"
     if facts.hostname is None or facts.scheduler == wanted:
         return wanted
@@ -43,7 +43,7 @@ def resources_of(deployment: Deployment, node: Node, partition: Partition | None
     per_node = job.ranks_per_node or math.ceil(ranks / job.nodes)
     threads = job.cores_per_rank or job.threads
     alone = ranks == job.nodes and deployment.application.type != "hpc"
-    if threads is None and alone and deployment.target.type != "machine":
+    if threads is None and alone and deployment.target.type not in SINGLE_NODE:
         threads = node.cores
     resources = Resources(nodes=job.nodes, ranks=ranks, ranks_per_node=per_node, threads=threads, gpus=job.gpus)
     where = f"the partition {partition.name}" if partition else f"the target {deployment.target.name}"
@@ -56,8 +56,9 @@ def resources_of(deployment: Deployment, node: Node, partition: Partition | None
 
 def _check_nodes(deployment: Deployment, where: str, partition: Partition | None) -> None:
     nodes = deployment.job.nodes
-    if deployment.target.type == "machine" and nodes > 1:
-        raise InfeasibleError(f"job.nodes: {nodes} nodes were asked for, and a target of type machine is one")
+    kind = deployment.target.type
+    if kind in SINGLE_NODE and nodes > 1:
+        raise InfeasibleError(f"job.nodes: {nodes} nodes were asked for, and a target of type {kind} is one")
     if partition is not None and partition.nodes is not None and nodes > partition.nodes:
         raise InfeasibleError(f"job.nodes: {nodes} nodes were asked for, and {where} has {partition.nodes}")
 

@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from modak.model.plan import Candidate, Plan, Prediction
+from modak.optimiser.targettable import instance_words, target_lines
 from modak.util.text import plural
 
 WIDTH = 100
@@ -19,6 +20,7 @@ def render(plan: Plan, *, explain: bool = False) -> str:
     lines = [*_head(plan), "", *_candidates(plan, explain)]
     if explain:
         lines += [*_levers(plan), *_evidence(plan)]
+    lines += target_lines(plan)
     if plan.other_targets:
         lines += ["", "Other targets:", *_elsewhere(plan)]
     if plan.rejected:
@@ -39,6 +41,8 @@ def _head(plan: Plan) -> list[str]:
         *_labelled("rests on", rests),
         *_labelled("reserved", _reserved(plan)),
     ]
+    if plan.instance is not None:
+        lines += _labelled("instance", instance_words(plan.instance))
     if chosen.image is not None:
         lines += _labelled("image", f"{chosen.image.reference}, run by {chosen.runtime}")
     if chosen.environment:

@@ -6,8 +6,10 @@ from functools import reduce
 from typing import overload
 
 from modak.errors import InfeasibleError
+from modak.model.cloud import Estimate
 from modak.model.plan import Elsewhere, Plan, Unplanned
 from modak.model.target import Target
+from modak.optimiser.instances import seconds_of
 from modak.optimiser.resources import price_of
 from modak.performance.statistics import Interval
 
@@ -75,7 +77,12 @@ def instead_of(refusal: Unplanned, plan: Plan) -> Plan:
 
 def _joined(taken: Plan, left: Plan, why: str, *, moved: bool) -> Plan:
     elsewhere = Elsewhere(
-        target=left.target, candidate=left.chosen, prediction=left.prediction, reason=why, inputs=left.inputs
+        target=left.target,
+        candidate=left.chosen,
+        prediction=left.prediction,
+        cost=cost_of(left),
+        reason=why,
+        inputs=left.inputs,
     )
     first, second = (left, taken) if moved else (taken, left)
     update: dict[str, object] = {"other_targets": [*first.other_targets, *second.other_targets, elsewhere]}
@@ -107,7 +114,22 @@ def _least(plan: Plan) -> _Amount | None:
     seconds = Interval(prediction.seconds, low, high)
     if plan.request.objective != "cost":
         return _Amount(seconds, "s")
+    cost = cost_of(plan)
+    return None if cost is None else _Amount(Interval(cost.value, cost.low, cost.high), cost.unit or "")
+
+
+def cost_of(plan: Plan) -> Estimate | None:
+    """Return what the job is predicted to cost; None where no time is known."""
+    if plan.instance is not None:
+        return plan.instance.chosen.cost
+    seconds = seconds_of(plan.prediction)
+    if seconds is None:
+        return None
     price = price_of(plan)
     factor = plan.chosen.resources.nodes * (price or 1.0) / 3600
-    costs = Interval(seconds.value * factor, seconds.low * factor, seconds.high * factor)
-    return _Amount(costs, "" if price else "node-hours")
+    return Estimate(
+        value=seconds.value * factor,
+        low=seconds.low * factor,
+        high=seconds.high * factor,
+        unit=None if price else "node-hours",
+    )

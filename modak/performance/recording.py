@@ -19,6 +19,7 @@ from modak.model.job import JobResult
 from modak.model.measurement import Configuration, Hardware, Measurement, Provenance, Run
 from modak.model.nodes import node_of, partition_of
 from modak.model.plan import Plan
+from modak.model.target import SINGLE_NODE
 from modak.performance.restarts import tried_before
 from modak.performance.trials import tried
 
@@ -167,7 +168,7 @@ def measurement_of(
             levers=plan.chosen.levers if levers is None else levers,
             nodes=resources.nodes,
             ranks=resources.ranks,
-            threads=resources.threads if plan.target.type != "machine" else plan.job.threads,
+            threads=resources.threads if plan.target.type not in SINGLE_NODE else plan.job.threads,
         ),
         runs=list(runs),
         provenance=Provenance(source=source, date=datetime.fromtimestamp(when, UTC).date().isoformat(), method=method),

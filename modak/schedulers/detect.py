@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from modak.errors import ModakError, TargetError
 from modak.extensions import SCHEDULERS
+from modak.model.target import SINGLE_NODE
 from modak.schedulers import registry
 from modak.schedulers.base import Parts, Recognised, Scheduler
 from modak.util.scripts import script_text
@@ -14,7 +15,7 @@ def probe_script(kind: str) -> str:
 
     Of other distributions' schedulers only an expected one takes part, all of them for ``any``.
     """
-    asked = [] if kind == "machine" else SCHEDULERS.names() if kind == "any" else [kind]
+    asked = [] if kind in SINGLE_NODE else SCHEDULERS.names() if kind == "any" else [kind]
     parts = [script_text(__package__, "sh", "probe_commands.sh")] if asked else []
     parts += [part for name in asked for part in registry.get(name).probe()]
     return "probe_schedulers() {\n" + "".join(dict.fromkeys(parts)) + ":\n}\n"

@@ -58,7 +58,12 @@ class ActionModule(ModakAction):
         hosts = [_known(target, task_vars) for target in described]
         targets = [deployment.target, *getattr(deployment, "other_targets", [])]
         places = [
-            {"target": told, "host": host or LOCAL, "host_vars": {} if known else host_vars(target)}
+            {
+                "target": told,
+                "host": host or LOCAL,
+                "host_vars": {} if known else host_vars(target),
+                "created": target.is_created,
+            }
             for told, (host, known), target in zip(described, hosts, targets, strict=True)
         ]
         return {

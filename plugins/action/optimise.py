@@ -24,6 +24,7 @@ try:
     from modak.model.plan import Plan, Unplanned
     from modak.model.target import Target
     from modak.optimiser.changes import with_secrets
+    from modak.optimiser.instances import Limits
     from modak.optimiser.table import render
     from modak.planning import check_deployed, plan_deployment, preload, reconsider, still_holds, unplanned, with_image
     from modak.secret_values import hashes_of
@@ -47,6 +48,8 @@ class ActionModule(ModakAction):
         "request": {"type": "dict"},
         "job": {"type": "dict"},
         "plan": {"type": "dict"},
+        "instance_type": {"type": "str"},
+        "unavailable_types": {"type": "dict", "default": {}},
         "part": {"type": "bool", "default": False},
         "documents": {"type": "raw"},
         "search_paths": {"type": "list", "elements": "path", "default": []},
@@ -141,12 +144,14 @@ class ActionModule(ModakAction):
         search = search_folders(arguments["search_paths"], task_vars)
         transport = AnsibleTransport(self, self._host(task_vars))
         local = deployment.target.host is None
+        limits = Limits(only=arguments["instance_type"], unavailable=plain(arguments["unavailable_types"]))
         plan = plan_deployment(
             deployment,
             transport,
             search=search,
             now=datetime.now(timezone.utc),
             default_python=task_vars.get("ansible_playbook_python") if local else None,
+            limits=limits,
         )
         plan = still_holds(with_secrets(plan, hashes_of(plan, self._reader(search, arguments))), kept)
         return self._with_image(plan, kept, transport, search)
