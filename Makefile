@@ -2,12 +2,12 @@
 # make check    the quick suite
 # make test     everything, on real parts
 .DEFAULT_GOAL := help
-.PHONY: help deploy setup generate check test test-images test-pbs test-gridengine soak soak-cluster fuzz up down clean
+.PHONY: help deploy setup generate check test test-images test-pbs test-gridengine test-onnx soak soak-cluster fuzz up down clean test-browser test-trials test-cloud soak-cloud
 
 ARGS ?=
 PYTHON_OF_THE_SYSTEM = $$(scripts/find-python.sh)
 BIN = $(CURDIR)/.venv/bin
-PARTS = tests/real/slurm.sh tests/real/cluster.sh tests/real/containers.sh tests/real/postgresql.sh tests/real/pbs.sh
+PARTS = tests/real/slurm.sh tests/real/cluster.sh tests/real/containers.sh tests/real/postgresql.sh tests/real/pbs.sh tests/real/cloud.sh
 
 help: ## show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,21 @@ test-pbs: setup ## real Torque and OpenPBS from MODAK_TORQUE_SOURCE and MODAK_OP
 
 test-gridengine: setup ## jobs on the real daemons of Grid Engine, from Debian's packages (five minutes)
 	@MODAK_PBS_ONLY=gridengine $(BIN)/python scripts/suite.py gridengine
+
+test-onnx: setup ## conversion of real networks and of every framework that is installed, and serving (half an hour)
+	@$(BIN)/python scripts/suite.py onnx
+
+test-browser: setup ## reports in headless Chromium with axe-core from MODAK_CHROMIUM and MODAK_AXE (half a minute)
+	@$(BIN)/python scripts/suite.py browser
+
+test-trials: setup ## restart trials with good and bad candidates, by each shell (five minutes)
+	@$(BIN)/python scripts/suite.py trials
+
+test-cloud: setup ## deployments on AWS's API as moto has it, each call failing once (an hour; 340 MB the first time)
+	@$(BIN)/python scripts/suite.py real-cloud cloud
+
+soak-cloud: setup ## deployments to moto killed at random moments, 100 times: no orphan, no second instance (two hours)
+	@$(BIN)/python scripts/suite.py real-cloud soak-cloud
 
 soak: setup ## 1,000 deployments under kills, full disks, slow schedulers, set clocks and more: each runs once (half an hour)
 	@cd $(CURDIR) && PATH="$(BIN):$$PATH" PYTHONPATH=. $(BIN)/python tests/soak/rounds.py $(ARGS)

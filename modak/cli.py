@@ -1,6 +1,7 @@
 """The command modak. Each command imports what it needs when it runs, so that the short ones are quick."""
 
 import gc
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -19,8 +20,10 @@ SECTIONS = {
     "catalogue": "modak.catalogue.cli:app",
     "measurements": "modak.performance.cli:measurements",
     "model": "modak.optimiser.cli:model",
+    "benchmark": "modak.evidence.cli:app",
     "image": "modak.images.cli:app",
     "blueprint": "modak.tosca.cli:app",
+    "serve": "modak.serve.cli:app",
 }
 """Commands with commands of their own, by the module and the name of their Typer application."""
 Config = Annotated[
@@ -43,6 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     argv = list(sys.argv[1:] if arguments is None else arguments)
     # Imports make objects that stay: to look through them again and again takes 5 to 10 % of a Plan's processor time.
     gc.set_threshold(200_000)
+    # What is to be undone at the end, such as a shared connection, is undone where a supervisor ends modak, too.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with protected_output():
         try:
             _mount(argv)
@@ -113,6 +118,31 @@ def plan(
 
 
 @app.command()
+def tune(
+    documents: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE", help="Deployment documents, a later one's sections replacing those before."),
+    ],
+    rounds: Annotated[int, typer.Option(min=1, max=100, help="Jobs at most, besides the one that confirms.")] = 8,
+    batch: Annotated[int, typer.Option(min=1, max=50, help="Candidates in a job.")] = 6,
+    budget: Annotated[int, typer.Option(min=10, max=86400, help="Seconds of trials in a job.")] = 120,
+    confirm: Annotated[int, typer.Option(min=2, max=20, help="Fresh runs of the winner and the default.")] = 3,
+    results: Annotated[Path, typer.Option(metavar="FOLDER", help="For the results of the jobs.")] = Path("results"),
+    search: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FOLDER", help="Look for the application's files there before the document's folder."),
+    ] = None,
+    config: Config = None,
+) -> None:
+    """Search for the fastest levers of an application on its target, by trials in jobs of their own."""
+    from modak.tuning.command import write_tuning
+    from modak.tuning.search import Options
+
+    options = Options(rounds=rounds, batch=batch, budget=budget, confirm=confirm)
+    write_tuning(documents, search=search or [], config=config, results=results, options=options)
+
+
+@app.command()
 def discover(
     host: Annotated[str | None, typer.Argument(metavar="[USER@]HOST", help="This machine when absent.")] = None,
     name: Annotated[str | None, typer.Option(help="The target's name; the host's when absent.")] = None,
@@ -134,6 +164,116 @@ def discover(
         raise typer.BadParameter(
             "not supported with a host or other options; the document names the targets", param_hint="--check"
         )
+
+
+@app.command()
+def convert(
+    document: Annotated[Path, typer.Argument(metavar="FILE", help="The models, their data and how they are combined.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FOLDER", help="The bundle; NAME.bundle when absent."),
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace an existing bundle.")] = False,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Models that are converted at the same time.")] = 1,
+    record: Annotated[bool, typer.Option("--record", help="Add what was timed to your measurements.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")] = False,
+) -> None:
+    """Convert trained models to ONNX, check that they are equal, optimise them, and write a bundle."""
+    from modak.onnx.cli import convert_command
+
+    convert_command(document, output, replace=replace, jobs=jobs, record=record, quiet=quiet)
+
+
+@app.command()
+def infer(
+    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="Folder that 'modak convert' wrote.")],
+    input_: Annotated[
+        Path | None,
+        typer.Option("--input", "-i", metavar="FILE", help=".npz, .npy, .csv or .parquet; only describe when absent."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help=".npz, .npy, .csv or .parquet; printed as JSON if absent."),
+    ] = None,
+    provider: Annotated[
+        str,
+        typer.Option(
+            "--provider", "-p", help="auto, measure, cpu, openvino, cuda, tensorrt, migraphx or rocm.", metavar="NAME"
+        ),
+    ] = "auto",
+    batch: Annotated[int | None, typer.Option(min=1, help="Samples of one call; all at once when absent.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of one operator; all cores when absent.")] = None,
+    cast: Annotated[bool, typer.Option("--cast", help="Convert numbers to the types of the model's inputs.")] = False,
+    only: Annotated[list[str] | None, typer.Option(metavar="OUTPUT", help="Only this output; repeatable.")] = None,
+) -> None:
+    """Run a bundle of ONNX models on this machine; its files are verified first."""
+    from modak.onnx.infer import infer_command
+
+    infer_command(
+        bundle, input_, output, provider=provider, batch=batch, threads=threads, convert=cast, only=only or []
+    )
+
+
+@app.command("serve-model")
+def serve_model(
+    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="Folder that 'modak convert' wrote.")],
+    host: Annotated[str, typer.Option(help="Address to listen at; there is no login, so put a proxy before it.")] = (
+        "127.0.0.1"
+    ),
+    http_port: Annotated[int, typer.Option(min=1, max=65535, help="REST.")] = 8080,
+    grpc_port: Annotated[int, typer.Option(min=1, max=65535, help="gRPC.")] = 8081,
+    metrics_port: Annotated[int, typer.Option(min=1, max=65535, help="Prometheus: /metrics.")] = 8082,
+    provider: Annotated[
+        str, typer.Option("--provider", "-p", metavar="NAME", help="auto, cpu, openvino, cuda, tensorrt, ...")
+    ] = "auto",
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of one operator; all cores when absent.")] = None,
+    max_batch: Annotated[int, typer.Option(min=1, help="Samples of several requests in one call; 1: apart.")] = 32,
+    max_wait: Annotated[float, typer.Option(min=0, metavar="MS", help="Milliseconds to wait for more of them.")] = 0,
+    max_request: Annotated[int, typer.Option(min=1, metavar="MIB", help="Largest request.")] = 64,
+    receive_seconds: Annotated[float, typer.Option(min=0.1, help="Time for a request to arrive.")] = 30,
+    stop_seconds: Annotated[int, typer.Option(min=1, help="Time for requests in flight at the end.")] = 30,
+) -> None:
+    """Serve a bundle with the Open Inference Protocol v2 (REST and gRPC) until SIGTERM."""
+    from modak.onnx.serve import Serving, serve_command
+
+    serve_command(
+        bundle,
+        Serving(
+            host=host,
+            http_port=http_port,
+            grpc_port=grpc_port,
+            metrics_port=metrics_port,
+            provider=provider,
+            threads=threads,
+            max_batch=max_batch,
+            max_wait_ms=max_wait,
+            max_request=max_request * 1024**2,
+            receive_seconds=receive_seconds,
+            stop_seconds=stop_seconds,
+        ),
+    )
+
+
+@app.command()
+def report(
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[RESULTS]", help="Results of one job or of several; see --store.")
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The page; a CSV file of the same name goes with it.")
+    ] = Path("report.html"),
+    store: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Report on the measurements of this store.")
+    ] = None,
+    workload: Annotated[
+        str | None, typer.Option("--workload", "-w", help="Only measurements of this workload.")
+    ] = None,
+    shipped: Annotated[bool, typer.Option("--shipped", help="Report on the measurements that modak ships.")] = False,
+) -> None:
+    """Write a page and a CSV file on decisions, gains and times; without RESULTS, on the measurement store."""
+    from modak.evidence.command import write
+
+    write(folder, output=output, store=store, workload=workload, shipped=shipped)
 
 
 @app.command()

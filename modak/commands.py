@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 SCHEMAS = {
     "application": "modak.model.application:Application",
+    "bundle": "modak.onnx.manifest:Manifest",
+    "conversion": "modak.onnx.request:ConversionRequest",
     "deployment": "modak.model.deployment:Deployment",
     "facts": "modak.model.target:Facts",
     "image": "modak.model.image:ImageEntry",
@@ -99,6 +101,7 @@ def _inquiries(deployment: "Deployment", config: Path | None, stack: ExitStack) 
             connect(target, config, stack), script_for(deployment.on(target), sys.executable), target.name
         ).answer
         for target in deployment.targets
+        if not target.is_created
     }
 
 

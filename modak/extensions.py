@@ -1,4 +1,4 @@
-"""What other distributions add to modak by entry points: schedulers and container runtimes.
+"""What other distributions add to modak by entry points: schedulers, runtimes, effects of levers, cloud providers.
 
 The built-in ones are registered in ``pyproject.toml`` in the same way, and stand in a table here as well: a checkout
 that is not installed has no entry points, and it takes several milliseconds to read the metadata of everything that is
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
-_RESERVED = frozenset({"any", "machine", "native", "none"})
+_RESERVED = frozenset({"any", "cloud", "machine", "native", "none"})
 """Names that stand for something else where a scheduler or a runtime is named."""
 
 
@@ -111,5 +111,26 @@ RUNTIMES = Registry(
         "podman": "modak.containers.oci:Podman",
         "docker": "modak.containers.oci:Docker",
         "charliecloud": "modak.containers.charliecloud:Charliecloud",
+    },
+)
+LEVER_EFFECTS = Registry(
+    "modak.lever_effects",
+    "lever effect",
+    {
+        "threads": "modak.catalogue.effects:Threads",
+        "environment": "modak.catalogue.effects:Environment",
+        "preload": "modak.catalogue.effects:Preload",
+        "launcher": "modak.catalogue.effects:Launcher",
+        "launch": "modak.catalogue.effects:Launch",
+        "prefix": "modak.catalogue.effects:Prefix",
+        "arguments": "modak.catalogue.effects:Arguments",
+    },
+)
+PROVIDERS = Registry(
+    "modak.providers",
+    "provider",
+    {
+        "existing": "modak.providers.existing:Existing",
+        "aws": "modak.providers.aws:Aws",
     },
 )

@@ -8,11 +8,15 @@ from modak.documents import check
 from modak.documents.jsontext import parse_json
 from modak.documents.reading import read_text
 from modak.errors import InputError
-from modak.model.plan import Plan
+from modak.model.plan import VERSION, Plan, version_of
 from modak.state import is_own, remember
 from modak.util.files import PRIVATE, write_atomically
 
 PLAN_FILE = "plan.json"
+
+
+class OutdatedPlanError(InputError):
+    """The Plan that lies beside the results was written by an older modak, and says less than this one needs."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,8 @@ class Kept:
 def kept_plan(results: Path, name: str) -> Kept | None:
     """Return the Plan that was deployed under the run's ``name``, None where there is none.
 
-    InputError when the file is there and is no Plan of this version, or is the Plan of another run.
+    InputError when the file is there and is no Plan, or is the Plan of another run; OutdatedPlanError when an older
+    modak wrote it.
     """
     path = results / name / PLAN_FILE
     if not path.exists():
@@ -38,7 +43,10 @@ def kept_plan(results: Path, name: str) -> Kept | None:
         raise InputError("this is not a file", source=path, hint=f"{hint}")
     text = read_text(path)
     try:
-        plan = check(Plan, parse_json(text, str(path), hint), origin=str(path))
+        data = parse_json(text, str(path), hint)
+        if (version := version_of(data)) is not None and version < VERSION:
+            raise OutdatedPlanError(f"{path}: version {version} of the Plan is not supported by this modak; {hint}")
+        plan = check(Plan, data, origin=str(path))
     except RecursionError:
         raise InputError("the JSON is nested too deeply", source=path, hint=f"{hint}") from None
     if plan.name != name:

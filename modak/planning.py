@@ -1,7 +1,7 @@
 """From a description to its Plan: find the user's files, ask the target about itself, decide, keep what still holds."""
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -14,14 +14,17 @@ from modak.discovery import parse_probe
 from modak.discovery.asking import ask, script_for
 from modak.documents import find_sources
 from modak.errors import InfeasibleError, InputError, OptionError
+from modak.jobrequest import job_request
 from modak.jobs.job import specification
 from modak.kept import Kept
 from modak.model.deployment import Deployment
-from modak.model.plan import Elsewhere, Plan, Source, Unplanned
+from modak.model.jobrequest import JobRequest
+from modak.model.plan import Plan, Source, Unplanned
 from modak.model.target import Target
-from modak.optimiser import choose_target, keep, make_plan
+from modak.optimiser import changes, choose_target, keep, make_plan, replan
+from modak.optimiser.instances import Limits, plan_on_instance
 from modak.optimiser.planner import inputs_of
-from modak.optimiser.targets import Refused, weigh
+from modak.optimiser.targets import Refused, instead_of, refuse, weigh
 from modak.performance.places import model_folder
 from modak.performance.records import available_measurements, load_measurements
 from modak.schedulers import registry
@@ -45,23 +48,25 @@ def plan_deployment(
     now: datetime,
     default_python: str | None = None,
     inquiries: Mapping[str, Callable[[], str]] | None = None,
+    limits: Limits | None = None,
 ) -> Plan:
     """Return the Plan of a deployment, on the best of its targets; relative paths are looked for in ``search``.
 
     ``transport`` leads to the target, or gives the way to each of several. ``default_python`` is the application's
     Python on this machine, where it is a target and names none. ``inquiries`` holds the answers, by the names of the
-    targets, of those that are being asked already. TargetError when one of the targets cannot be asked.
+    targets, of those that are being asked already; a target of type cloud is not asked. ``limits`` are what is known of
+    its instance types. TargetError when one of the targets cannot be asked.
     """
     local_sources = [source.source for source in find_sources(deployment.application, search)]
     outcomes: list[Plan | Refused] = []
     for target in deployment.targets:
         alone = deployment.on(target)
         inquiry = (inquiries or {}).get(target.name)
-        if inquiry is None:
+        if inquiry is None and not target.is_created:
             way = transport(target) if callable(transport) else transport
             inquiry = partial(ask, way, script_for(alone, default_python), target.name)
         try:
-            outcomes.append(_planned(alone, local_sources, inquiry, search, now))
+            outcomes.append(_planned(alone, local_sources, inquiry, search, now, limits))
         except (InfeasibleError, OptionError) as error:
             if len(deployment.targets) == 1:
                 raise
@@ -101,26 +106,40 @@ def reconsider(
         raise InputError(f"two targets have the name '{target.name}'", hint="give each its own")
     alone = Deployment(application=before.application, target=target, request=before.request, job=before.job)
     try:
-        answer = partial(ask, transport, script_for(alone, default_python), target.name)
+        answer = None
+        if not target.is_created:
+            answer = partial(ask, transport, script_for(alone, default_python), target.name)
         plan = _planned(alone, before.sources, answer, search, now)
     except (InfeasibleError, OptionError) as error:
-        elsewhere = Elsewhere(target=target, reason=str(error), inputs=inputs_of(alone, before.sources))
-        return before.model_copy(update={"other_targets": [*before.other_targets, elsewhere]})
-    if isinstance(before, Plan):
-        return weigh(before, plan)
-    first = Elsewhere(target=before.target, reason=before.reason, inputs=before.inputs)
-    return plan.model_copy(update={"other_targets": [first, *before.other_targets]})
+        return refuse(before, Refused(target, str(error), inputs_of(alone, before.sources)))
+    return weigh(before, plan) if isinstance(before, Plan) else instead_of(before, plan)
 
 
 def _planned(
     deployment: Deployment,
     sources: Sequence[Source],
-    answer: Callable[[], str],
+    answer: Callable[[], str] | None,
     search: Sequence[Path],
     now: datetime,
+    limits: Limits | None = None,
 ) -> Plan:
-    """Return the Plan of a deployment on its one target, which ``answer`` asks about itself or waits for."""
+    """Return the Plan of a deployment on its one target, which ``answer`` asks about itself or waits for.
+
+    Without it the target is an instance that does not exist yet, and its type is chosen as well.
+    """
     catalogue = preload(deployment.request.catalogue, search)
+    if answer is None:
+        plan = plan_on_instance(
+            deployment,
+            sources,
+            now=now,
+            catalogue=catalogue,
+            measurements=available_measurements(),
+            model=model_folder(),
+            limits=limits,
+        )
+        check_options(job_request(plan))
+        return plan
     facts = parse_probe(answer(), deployment.target, libraries=_libraries(catalogue))
     plan = make_plan(
         deployment,
@@ -131,22 +150,22 @@ def _planned(
         measurements=available_measurements(),
         model=model_folder(),
     )
-    check_options(plan)
+    check_options(job_request(plan))
     return plan
 
 
-def check_options(plan: Plan) -> None:
-    """Raise OptionError for an option of the job that the Plan's scheduler does not support."""
-    scheduler = registry.get(plan.scheduler)
-    job = specification(plan, f"/runs/{plan.name}")
+def check_options(request: JobRequest) -> None:
+    """Raise OptionError for an option of a job that its scheduler does not support."""
+    scheduler = registry.get(request.scheduler)
+    job = specification(request, f"/runs/{request.name}")
     scheduler.directives(job)
-    scheduler.launch(job, plan.chosen.argv)
+    scheduler.launch(job, request.argv)
 
 
 def _libraries(catalogue: Catalogue) -> set[str]:
     """Return the sonames that any lever asks for: no other one can matter to a decision."""
     levers = catalogue.levers.values()
-    return {name for lever in levers for name in (lever.preload, lever.when.library) if name is not None}
+    return {name for lever in levers for name in (*lever.run.preload, lever.when.library) if name is not None}
 
 
 def with_image(plan: Plan, transport: Transport, *, search: Sequence[Path]) -> Plan:
@@ -160,7 +179,7 @@ def with_image(plan: Plan, transport: Transport, *, search: Sequence[Path]) -> P
         return plan
     from modak.catalogue.recipe import recipes_of
     from modak.containers.location import locate
-    from modak.images.pin import Unavailable, pinned, registry_of
+    from modak.images.pin import Unavailable, registry_of, resolved
     from modak.images.store import ImageStore
 
     catalogue = catalogue_for(plan.request.catalogue, search)
@@ -168,7 +187,7 @@ def with_image(plan: Plan, transport: Transport, *, search: Sequence[Path]) -> P
     unavailable: dict[str, str] = {}
     while True:
         try:
-            return pinned(plan, catalogue.images, store, recipes_of(catalogue))
+            return changes.with_image(plan, resolved(plan, catalogue.images, store, recipes_of(catalogue)))
         except Unavailable as missing:
             name = missing.image.entry
             if plan.application.image is not None or plan.request.configuration is not None or name is None:
@@ -179,25 +198,15 @@ def with_image(plan: Plan, transport: Transport, *, search: Sequence[Path]) -> P
                 others = (e.name for e in catalogue.images.values() if registry_of(e, catalogue.images) == registry)
                 unavailable |= dict.fromkeys(others, str(missing))
             try:
-                plan = _replanned(plan, catalogue, unavailable)
+                plan = replan(
+                    plan,
+                    catalogue=catalogue,
+                    measurements=available_measurements(),
+                    model=model_folder(),
+                    unavailable=unavailable,
+                )
             except InfeasibleError:
                 raise missing.error() from None
-
-
-def _replanned(plan: Plan, catalogue: Catalogue, unavailable: Mapping[str, str]) -> Plan:
-    """Return the optimiser's new decision on what a Plan was asked, without some images."""
-    asked = Deployment(application=plan.application, target=plan.target, request=plan.request, job=plan.job)
-    fresh = make_plan(
-        asked,
-        plan.facts,
-        plan.sources,
-        now=datetime.strptime(plan.created, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC),
-        catalogue=catalogue,
-        measurements=available_measurements(),
-        model=model_folder(),
-        unavailable=unavailable,
-    )
-    return fresh.model_copy(update={"other_targets": plan.other_targets})
 
 
 def still_holds(plan: Plan, kept: Kept | None) -> Plan:

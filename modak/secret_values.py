@@ -120,11 +120,9 @@ def hashes(values: Mapping[str, str]) -> dict[str, str]:
     return {name: keyed_hash(name, value) for name, value in sorted(values.items())}
 
 
-def with_secrets(plan: Plan, reader: Reader) -> Plan:
-    """Return the Plan with the keyed hashes of its secrets, which are read now."""
-    if not plan.application.secret_environment:
-        return plan
-    return plan.model_copy(update={"secrets": hashes(reader.read(plan.application))})
+def hashes_of(plan: Plan, reader: Reader) -> dict[str, str]:
+    """Return the keyed hashes of the secrets of the Plan's application, which are read now."""
+    return hashes(reader.read(plan.application)) if plan.application.secret_environment else {}
 
 
 def checked_values(plan: Plan, reader: Reader) -> dict[str, str]:

@@ -28,8 +28,21 @@ def visible(text: str) -> str:
 
 def excerpt(text: str, limit: int = EXCERPT) -> str:
     """Return ``text`` as one visible line of at most about ``limit`` characters, for a sentence or a table."""
-    line = visible(text[: 4 * limit].strip()).replace("\n", "\\n").replace("\t", " ")
+    line = _line(text[: 4 * limit].strip())
     return line if len(line) <= limit and len(text) <= 4 * limit else f"{line[:limit]}..."
+
+
+def ends(text: str, limit: int = EXCERPT) -> str:
+    """Return ``text`` as ``excerpt`` does, but its two ends where it is long: a message has its cause at its end."""
+    text = text.strip()
+    if len(text) <= 4 * limit and len(line := _line(text)) <= limit:
+        return line
+    half = limit // 2
+    return f"{_line(text[: 4 * half].rstrip())[:half]} ... {_line(text[-4 * half :].lstrip())[-half:]}"
+
+
+def _line(text: str) -> str:
+    return visible(text).replace("\n", "\\n").replace("\t", " ")
 
 
 def lines(text: str) -> list[str]:

@@ -21,6 +21,7 @@ CLUSTER = str(TOP / "tests" / "real" / "cluster.sh")
 PROGRAMS = str(TOP / "tests" / "real" / "programs.sh")
 CONTAINERS = str(TOP / "tests" / "real" / "containers.sh")
 PBS = str(TOP / "tests" / "real" / "pbs.sh")
+CLOUD = str(TOP / "tests" / "real" / "cloud.sh")
 CANNOT = 77
 PYTEST = ["pytest", "-rfEs", "--no-header", "--durations=15"]
 UNIT = [*PYTEST, "-n", str((os.cpu_count() or 1) + 1)]
@@ -77,9 +78,15 @@ def steps() -> list[Step]:
         Step("real-containers", [CONTAINERS, "up"]),
         Step("containers-quick", [*PYTEST, "-m", "smoke", "tests/containers"], tests=True, real=True),
         Step("containers", [*PYTEST, "tests/containers"], tests=True, apart=True),
+        Step("trials", [*PYTEST, "tests/trials"], tests=True, apart=True, real=True),
         Step("real-pbs", [PBS, "up"], apart=True),
         Step("pbs", [*PYTEST, "tests/pbs"], tests=True, apart=True),
         Step("gridengine", [*PYTEST, "tests/gridengine"], tests=True, apart=True, real=True),
+        Step("onnx", [*PYTEST, "tests/onnx"], tests=True, apart=True, real=True),
+        Step("browser", [*PYTEST, "tests/browser"], tests=True, apart=True),
+        Step("real-cloud", [CLOUD, "up"], apart=True),
+        Step("cloud", [*PYTEST, "tests/cloud"], tests=True, apart=True),
+        Step("soak-cloud", ["python", "tests/soak/cloud_rounds.py"], apart=True),
         Step("soak", ["python", "tests/soak/rounds.py"], apart=True),
         Step("soak-cluster", ["python", "tests/soak/cluster_rounds.py"], apart=True),
         Step("molecule-slurm", ["scripts/molecule_slurm.sh"]),

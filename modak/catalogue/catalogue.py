@@ -18,6 +18,7 @@ from modak.catalogue.hardware import (
     WorkloadFile,
 )
 from modak.catalogue.imagefile import ImageFile, ImageIndex
+from modak.catalogue.instances import InstanceEntry, InstanceFile
 from modak.catalogue.lever import Group, Lever, LeverFile
 from modak.documents import check, read_document
 from modak.errors import InputError
@@ -30,6 +31,7 @@ KINDS: Mapping[str, type[BaseModel]] = {
     "levers": LeverFile,
     "images": ImageFile,
     "hardware": HardwareFile,
+    "instances": InstanceFile,
     "workloads": WorkloadFile,
     "sites": SiteFile,
 }
@@ -145,6 +147,11 @@ class Catalogue:
         return merge((path, file.microarchitectures) for path, file in self._hardware)
 
     @cached_property
+    def instances(self) -> Mapping[str, InstanceEntry]:
+        """Instance types of cloud providers by name."""
+        return merge((path, file.instances) for path, file in self.files("instances", InstanceFile))
+
+    @cached_property
     def workloads(self) -> Mapping[str, WorkloadEntry]:
         """Well-known networks by name."""
         return merge((path, file.workloads) for path, file in self.files("workloads", WorkloadFile))
@@ -166,6 +173,7 @@ class Catalogue:
     def check(self) -> None:
         """Read everything; InputError tells what is wrong."""
         _ = (self.levers, self.image_index, self.accelerators, self.processors, self.microarchitectures, self.workloads)
+        _ = self.instances
         self.files("sites", SiteFile)
 
 
@@ -197,17 +205,17 @@ class Levers:
             if lever.default and defaults.setdefault(lever.group, lever.name) != lever.name:
                 first = defaults[lever.group]
                 faults.append(f"{path}: the levers '{first}' and '{lever.name}' are both default of '{lever.group}'")
-            if lever.launch is not None and lever.name not in _launched():
+            if lever.run.launch is not None and lever.name not in _launched():
                 faults.append(
                     f"{path}: the lever '{lever.name}' has 'launch', and modak/launch has no lever of this name"
                 )
-            if lever.launcher is not None:
-                launcher = _launcher_path(lever.launcher, path.parent)
+            if (name := lever.run.launcher) is not None:
+                launcher = _launcher_path(name, path.parent)
                 if launcher is None:
-                    what = f"the launcher '{lever.launcher}' of '{lever.name}' lies in no launchers folder"
+                    what = f"the launcher '{name}' of '{lever.name}' lies in no launchers folder"
                     faults.append(f"{path}: {what}")
                 else:
-                    self.launchers[lever.launcher] = launcher
+                    self.launchers[name] = launcher
         if faults:
             raise InputError("\n".join(faults))
 
@@ -270,7 +278,8 @@ def _source(path: Path) -> Source:
     kind = next((kind for kind in KINDS if path.name.startswith(kind)), None)
     if kind is None or path.suffix != ".yaml":
         raise InputError(
-            "a catalogue file is named levers*.yaml, images*.yaml, hardware*.yaml, workloads*.yaml or sites*.yaml",
+            "a catalogue file is named levers*.yaml, images*.yaml, hardware*.yaml, "
+            "instances*.yaml, workloads*.yaml or sites*.yaml",
             source=path,
         )
     try:

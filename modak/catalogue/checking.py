@@ -1,14 +1,17 @@
-"""What is looked at in images when a catalogue is validated: too slow, or too much, for each decision."""
+"""What is looked at in images and instance types when a catalogue is validated: too much for a decision."""
 
+from collections.abc import Iterator
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 from modak.catalogue.catalogue import Catalogue
 from modak.catalogue.imagefile import ImageFile
+from modak.catalogue.instances import InstanceEntry, InstanceFile
 from modak.catalogue.recipe import recipes_of
 from modak.diagnostics import Diagnostic
 from modak.errors import InputError
-from modak.model.image import ImageEntry
+from modak.model.image import Architecture, ImageEntry
 from modak.model.reference import parse
 from modak.util.architectures import MACHINES
 from modak.util.text import did_you_mean
@@ -30,21 +33,52 @@ def check_images(catalogue: Catalogue) -> None:
         raise InputError(diagnostics)
 
 
+def check_instances(catalogue: Catalogue) -> None:
+    """Raise InputError with all problems of instance types, each with its file: processors, accelerators, dates."""
+    diagnostics: list[Diagnostic] = []
+    for path, file in catalogue.files("instances", InstanceFile):
+        for entry in file.instances:
+            name = f"the instance type '{entry.name}'"
+            diagnostics += [_with_subject(path, name, problem) for problem in _of_instance(entry, catalogue)]
+    if diagnostics:
+        raise InputError(diagnostics)
+
+
+def _of_instance(entry: InstanceEntry, catalogue: Catalogue) -> Iterator[Diagnostic]:
+    if problem := _microarchitecture(entry.microarchitecture, entry.architecture):
+        yield problem
+    for accelerator in entry.accelerators:
+        if accelerator.model not in catalogue.accelerators:
+            hint = did_you_mean(accelerator.model, list(catalogue.accelerators))
+            text = f"the accelerator '{accelerator.model}' is not in the catalogue"
+            yield Diagnostic(text, "not-found", hint_text=hint)
+    for price in entry.prices:
+        try:
+            date.fromisoformat(price.date)
+        except ValueError:
+            yield Diagnostic(f"the date '{price.date}' of a price is not a date", "invalid-value")
+
+
 def _about(path: Path, image: ImageEntry, problem: Diagnostic) -> Diagnostic:
-    return replace(problem, text=f"the image '{image.name}': {problem.message}", source=str(path))
+    return _with_subject(path, f"the image '{image.name}'", problem)
+
+
+def _with_subject(path: Path, subject: str, problem: Diagnostic) -> Diagnostic:
+    return replace(problem, text=f"{subject}: {problem.message}", source=str(path))
 
 
 def _processor(image: ImageEntry) -> Diagnostic | None:
+    return None if image.microarchitecture is None else _microarchitecture(image.microarchitecture, image.architecture)
+
+
+def _microarchitecture(name: str, architecture: Architecture) -> Diagnostic | None:
     from archspec.cpu import TARGETS
 
-    name = image.microarchitecture
-    if name is None:
-        return None
     if name not in TARGETS:
         hint = did_you_mean(name, list(TARGETS))
         return Diagnostic(f"the microarchitecture '{name}' is not supported", "not-a-choice", hint_text=hint)
-    if TARGETS[name].family.name != MACHINES[image.architecture]:
-        return Diagnostic(f"it is for {image.architecture}, and '{name}' is a {TARGETS[name].family.name}")
+    if TARGETS[name].family.name != MACHINES[architecture]:
+        return Diagnostic(f"it is for {architecture}, and '{name}' is a {TARGETS[name].family.name}")
     return None
 
 

@@ -1,10 +1,12 @@
-"""The commands ``modak catalogue list|show|validate|add|schema``."""
+"""The commands ``modak catalogue list|show|validate|add|import-prices|schema``."""
 
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from modak.terminal import visible
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -25,6 +27,7 @@ class Kind(StrEnum):
     ACCELERATORS = "accelerators"
     PROCESSORS = "processors"
     WORKLOADS = "workloads"
+    INSTANCES = "instances"
 
 
 @app.command("list")
@@ -59,11 +62,12 @@ def validate(
     json: Annotated[bool, typer.Option("--json", help="Print all diagnostics as a JSON list.")] = False,
 ) -> None:
     """Check files on their own and together with the shipped catalogue; every error is reported with its line."""
-    from modak.catalogue.checking import check_images
+    from modak.catalogue.checking import check_images, check_instances
     from modak.catalogue.site import catalogue_for
 
     catalogue = catalogue_for(locations)
     check_images(catalogue)
+    check_instances(catalogue)
     if json:
         typer.echo("[]")
         return
@@ -82,6 +86,20 @@ def add(
 
     for path in add_file(file, folder, replace=replace):
         typer.echo(f"written: {path}")
+
+
+@app.command("import-prices")
+def import_prices(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="AWS's price list of EC2 for a region, index.json.")],
+    region: Annotated[str, typer.Option(metavar="REGION", help="The provider's name of the region.")],
+) -> None:
+    """Print a catalogue file of instance types with the prices of a provider's price list."""
+    from modak.catalogue.awsprices import read_price_list
+
+    text, left = read_price_list(file, region)
+    typer.echo(text, nl=False)
+    for line in left:
+        typer.echo(f"left out: {visible(line)}", err=True)
 
 
 @app.command()

@@ -1,16 +1,16 @@
 """Levers: what changes a job's speed without changing the user's code."""
 
-import re
-from typing import Annotated, Literal
+from functools import cached_property
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, JsonValue, model_validator
 
+from modak.catalogue.effects import PLACEHOLDER, Effect, FileName, Run, Use, applied, effects_of
 from modak.model.application import ApplicationType
 from modak.model.base import Line, Model, Name, Positive, RuntimeName, Specifier, Text, VariableName
 
-FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
-PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-"""What an environment value may refer to: ``{threads}``, the lever's own number."""
+_SHORT = ("threads", "environment", "preload", "launcher", "launch")
+"""Kinds of effects that stand beside a lever's other keys, in the order in which they are applied."""
 
 
 class When(Model):
@@ -70,6 +70,9 @@ class Lever(Model):
     ``live`` ones can be tried while the program runs, the others are on from the start."""
     threads: Positive | None = None
     """Threads per rank."""
+    effects: dict[Name, JsonValue] = {}
+    """What else it does, by kind: ``prefix`` (program and arguments that start the command line), ``arguments`` (that
+    follow the application's own), or a kind of another distribution; see docs/extending.md."""
 
     @model_validator(mode="after")
     def _placeholders(self) -> "Lever":
@@ -81,9 +84,32 @@ class Lever(Model):
                     raise ValueError(f"{variable} refers to {{threads}}, but the lever sets no threads")
         return self
 
+    @model_validator(mode="after")
+    def _kinds(self) -> "Lever":
+        if twice := [kind for kind in _SHORT if kind in self.effects]:
+            raise ValueError(f"effects: '{twice[0]}' is a key of the lever itself; write it there")
+        _ = self.all_effects
+        return self
+
+    @cached_property
+    def all_effects(self) -> list[Effect[Any]]:
+        """All that it does, in the order in which it is applied."""
+        short = {kind: value for kind in _SHORT if (value := getattr(self, kind))}
+        return effects_of(short, self.effects)
+
+    @cached_property
+    def run(self) -> Run:
+        """What it makes of a run by itself."""
+        return applied([self.all_effects])
+
+    def fault(self, use: Use) -> str | None:
+        """Return why one of its effects cannot be used, as one clause; None where all can."""
+        return next((fault for effect in self.all_effects if (fault := effect.fault(use))), None)
+
     def variables(self) -> dict[str, str]:
-        """Return the environment with its placeholders filled in."""
-        return {k: v.replace("{threads}", str(self.threads)) for k, v in self.environment.items()}
+        """Return the environment variables that it sets, with LD_PRELOAD."""
+        preload = {"LD_PRELOAD": ":".join(self.run.preload)} if self.run.preload else {}
+        return {**self.run.environment, **preload}
 
 
 class Group(Model):

@@ -9,13 +9,15 @@ import yaml
 from pydantic import BaseModel
 
 from modak.catalogue.catalogue import KINDS, Catalogue, load_catalogue, sources_of
-from modak.catalogue.checking import check_images
+from modak.catalogue.checking import check_images, check_instances
+from modak.catalogue.instances import InstanceEntry
 from modak.catalogue.lever import Lever, LeverFile
 from modak.documents import check, read_document
 from modak.errors import InputError
 from modak.model.image import ImageEntry
 from modak.util.files import write_atomically
 from modak.util.text import did_you_mean
+from modak.util.units import gib
 
 
 def rows(catalogue: Catalogue, kind: str | None, framework: str | None) -> Iterator[tuple[str, ...]]:
@@ -36,6 +38,7 @@ def _kinds(catalogue: Catalogue) -> Mapping[str, Mapping[str, Any]]:
         "accelerators": catalogue.accelerators,
         "processors": catalogue.processors,
         "workloads": catalogue.workloads,
+        "instances": catalogue.instances,
     }
 
 
@@ -48,6 +51,9 @@ def _about(value: Any) -> str:
         return f"{value.group}: {value.summary}" + (" (changes numbers)" if value.numerics == "relaxed" else "")
     if isinstance(value, ImageEntry):
         return " ".join(part for part in (value.source, value.summary or "") if part)
+    if isinstance(value, InstanceEntry):
+        prices = ", ".join(f"{p.hourly:g} {p.currency}/h in {p.region} ({p.date})" for p in value.prices)
+        return f"{value.provider}: {value.vcpus} vCPUs, {gib(value.memory)}: {prices}"
     return str(getattr(value, "source", ""))
 
 
@@ -77,13 +83,15 @@ def add_file(file: Path, folder: Path, *, replace: bool) -> list[Path]:
         if not replace:
             raise InputError(f"{folder / file.name} is there already", hint="give --replace to replace it")
         existing = [path for path in sorted(folder.glob("*.yaml")) if path.name != file.name]
-    check_images(load_catalogue([*existing, file]))
+    catalogue = load_catalogue([*existing, file])
+    check_images(catalogue)
+    check_instances(catalogue)
     copies = {folder / file.name: file}
     if source.kind == "levers":
         document = read_document(file)
         levers = check(LeverFile, document.data, origin=str(file), locate=document.locate).levers
         beside = file.parent / "launchers"
-        names = {lever.launcher for lever in levers if lever.launcher is not None}
+        names = {lever.run.launcher for lever in levers if lever.run.launcher is not None}
         copies |= {folder / "launchers" / n: beside / n for n in sorted(names) if (beside / n).is_file()}
     try:
         for target, origin in copies.items():

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from modak.containers.base import Need, Runtime, accelerator, inside, work_folder
-from modak.model.plan import Plan
+from modak.model.jobrequest import JobRequest
 
 
 class Apptainer(Runtime):
@@ -25,16 +25,16 @@ class Apptainer(Runtime):
         """See ``Runtime.check_tool``."""
         return self.name
 
-    def command(self, plan: Plan, image: str, binds: Sequence[str], work: str | None) -> list[str]:
+    def command(self, request: JobRequest, image: str, binds: Sequence[str], work: str | None) -> list[str]:
         """See ``Runtime.command``."""
-        return [*self._before(plan, binds, work), *(f"--env={variable}" for variable in inside(plan)), image]
+        return [*self._before(request, binds, work), *(f"--env={variable}" for variable in inside(request)), image]
 
-    def _before(self, plan: Plan, binds: Sequence[str], work: str | None) -> list[str]:
+    def _before(self, request: JobRequest, binds: Sequence[str], work: str | None) -> list[str]:
         return [
             self.name,
             "exec",
             "--cleanenv",
-            *{"nvidia": ["--nv"], "amd": ["--rocm"]}.get(accelerator(plan), []),
+            *{"nvidia": ["--nv"], "amd": ["--rocm"]}.get(accelerator(request), []),
             *(f"--bind={path}" for path in binds),
             f"--pwd={work or work_folder(binds[0])}",
         ]
@@ -50,7 +50,7 @@ class Singularity(Apptainer):
     needs = (Need("images in one file (SIF)", "3.0"), Need("--rocm", "3.5", "amd"))
     compression = "gzip"
 
-    def command(self, plan: Plan, image: str, binds: Sequence[str], work: str | None) -> list[str]:
+    def command(self, request: JobRequest, image: str, binds: Sequence[str], work: str | None) -> list[str]:
         """See ``Runtime.command``: Singularity has no --env before 3.6."""
-        variables = [f"{self.variables}{variable}" for variable in inside(plan)]
-        return ["env", *variables, *self._before(plan, binds, work), image]
+        variables = [f"{self.variables}{variable}" for variable in inside(request)]
+        return ["env", *variables, *self._before(request, binds, work), image]

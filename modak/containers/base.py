@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from modak.model.plan import Plan
+from modak.model.jobrequest import JobRequest
 
 SourceKind = Literal["layers", "sif artefact", "library", "sif file", "squashfs file", "file", "build"]
 """What a reference leads to: ``docker://``, ``oras://``, ``library://``, a file by its ending, ``build://``."""
@@ -79,7 +79,7 @@ class Runtime(ABC):
         return directory
 
     @abstractmethod
-    def command(self, plan: Plan, image: str, binds: Sequence[str], work: str | None) -> list[str]:
+    def command(self, request: JobRequest, image: str, binds: Sequence[str], work: str | None) -> list[str]:
         """Return the command before the program that runs inside ``image``.
 
         ``binds`` are the folders to show inside, the job's folder first; ``work`` is the working directory where it is
@@ -87,15 +87,15 @@ class Runtime(ABC):
         """
 
 
-def inside(plan: Plan) -> list[str]:
+def inside(request: JobRequest) -> list[str]:
     """Return NAME=VALUE of what holds inside only; the preloaded libraries are looked up in the image."""
-    preload = {"LD_PRELOAD": ":".join(plan.chosen.preload)} if plan.chosen.preload else {}
+    preload = {"LD_PRELOAD": ":".join(request.preload)} if request.preload else {}
     return [f"{name}={value}" for name, value in {**_INSIDE, **preload}.items()]
 
 
-def accelerator(plan: Plan) -> str:
+def accelerator(request: JobRequest) -> str:
     """Return the vendor of the GPUs that the chosen image's software uses; empty where it uses none."""
-    return (plan.chosen.image.accelerator if plan.chosen.image else None) or ""
+    return (request.image.accelerator if request.image else None) or ""
 
 
 def work_folder(directory: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from modak.containers.base import Need, Runtime, accelerator, inside, work_folder
 from modak.errors import InputError
-from modak.model.plan import Plan
+from modak.model.jobrequest import JobRequest
 
 MOUNT, SCRATCH = "/mnt/0", "/mnt/1"
 """Mount points that every Charliecloud image has: read-only images get no new ones."""
@@ -36,9 +36,9 @@ class Charliecloud(Runtime):
         """See ``Runtime.folder_inside``."""
         return MOUNT
 
-    def command(self, plan: Plan, image: str, binds: Sequence[str], work: str | None) -> list[str]:
+    def command(self, request: JobRequest, image: str, binds: Sequence[str], work: str | None) -> list[str]:
         """See ``Runtime.command``."""
-        if accelerator(plan):
+        if accelerator(request):
             raise InputError(
                 "charliecloud does not show GPUs to an image by itself", hint="use apptainer or podman for it"
             )
@@ -48,7 +48,7 @@ class Charliecloud(Runtime):
             "--set-env",
             *(f"--bind={path}:{own[path]}" if path in own else f"--bind={path}" for path in binds),
             f"--cd={work_folder(MOUNT) if work is None else SCRATCH}",
-            *(f"--set-env={variable}" for variable in inside(plan)),
+            *(f"--set-env={variable}" for variable in inside(request)),
             image,
             "--",
         ]

@@ -6,7 +6,7 @@ from modak.containers import registry
 from modak.containers.capabilities import check_source
 from modak.errors import InputError, TargetError
 from modak.model.base import RuntimeName
-from modak.model.plan import Image
+from modak.model.execution import Image
 from modak.model.reference import Reference, parse
 from modak.model.target import Target
 from modak.reported import absolute_path

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from modak.containers.base import Need, Runtime, accelerator, inside, work_folder
-from modak.model.plan import Plan
+from modak.model.jobrequest import JobRequest
 
 _DEVICES = ["--device=/dev/kfd", "--device=/dev/dri"]
 """Of GPUs by AMD."""
@@ -18,7 +18,9 @@ class _Oci(Runtime):
     joins_ranks = False
     push_scheme = "docker"
 
-    def _run(self, plan: Plan, image: str, binds: Sequence[str], work: str | None, flags: Sequence[str]) -> list[str]:
+    def _run(
+        self, request: JobRequest, image: str, binds: Sequence[str], work: str | None, flags: Sequence[str]
+    ) -> list[str]:
         return [
             self.name,
             "run",
@@ -31,7 +33,7 @@ class _Oci(Runtime):
             *(f"--volume={path}:{path}" for path in binds),
             f"--workdir={work or work_folder(binds[0])}",
             "--env=HOME=/tmp",
-            *(f"--env={variable}" for variable in inside(plan)),
+            *(f"--env={variable}" for variable in inside(request)),
             image,
         ]
 
@@ -44,12 +46,12 @@ class Podman(_Oci):
     version_line = r"^podman version (\S+)"
     needs = (Need("--group-add=keep-groups", "3.2", "amd"), Need("devices by CDI", "4.1", "nvidia"))
 
-    def command(self, plan: Plan, image: str, binds: Sequence[str], work: str | None) -> list[str]:
+    def command(self, request: JobRequest, image: str, binds: Sequence[str], work: str | None) -> list[str]:
         """See ``Runtime.command``."""
         gpu = {"nvidia": ["--device=nvidia.com/gpu=all"], "amd": [*_DEVICES, "--group-add=keep-groups"]}
         # Root inside a rootless container is the user outside, so files keep their owner without a copy of every layer.
-        flags = ["--user=0:0", "--pull=never", "--ulimit=host", *gpu.get(accelerator(plan), [])]
-        return self._run(plan, image, binds, work, flags)
+        flags = ["--user=0:0", "--pull=never", "--ulimit=host", *gpu.get(accelerator(request), [])]
+        return self._run(request, image, binds, work, flags)
 
 
 class Docker(_Oci):
@@ -61,7 +63,7 @@ class Docker(_Oci):
     version_line = r"^(\d\S*)$"
     needs = (Need("run --pull=never", "20.10"),)
 
-    def command(self, plan: Plan, image: str, binds: Sequence[str], work: str | None) -> list[str]:
+    def command(self, request: JobRequest, image: str, binds: Sequence[str], work: str | None) -> list[str]:
         """See ``Runtime.command``."""
         gpu = {"nvidia": ["--gpus=all"], "amd": [*_DEVICES, "--group-add=video"]}
-        return self._run(plan, image, binds, work, ["--pull=never", *gpu.get(accelerator(plan), [])])
+        return self._run(request, image, binds, work, ["--pull=never", *gpu.get(accelerator(request), [])])

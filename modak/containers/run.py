@@ -1,4 +1,4 @@
-"""The command line that runs a program inside the Plan's image."""
+"""The command line that runs a program inside the job's image."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ from modak.containers.base import accelerator
 from modak.containers.location import argument
 from modak.errors import InputError
 from modak.model.base import RuntimeName
-from modak.model.plan import Plan
+from modak.model.jobrequest import JobRequest
 from modak.util.scripts import script_text
 
 ENDS: Mapping[int, str] = {
@@ -25,7 +25,7 @@ ENDS: Mapping[int, str] = {
 
 
 def wrap(
-    plan: Plan,
+    request: JobRequest,
     argv: Sequence[str],
     *,
     directory: str,
@@ -40,30 +40,31 @@ def wrap(
     ``directory`` is the job's folder and ``images`` the image folder, both absolute on the target; ``image`` is what
     the runtime is given where it is not the file that the image folder keeps, ``passed`` are more variables that go
     inside, and ``work`` is the working directory where it is not ``work`` in the job's folder. ``starter`` returns the
-    words that start ``argv`` inside, for the job's folder as it is seen there. What the job script exports for the
-    Plan, the scheduler and MPI passes in by name; everything else of the host stays outside.
+    words that start ``argv`` inside, for the job's folder as it is seen there; they are left out in an image without a
+    shell. What the job script exports for the job, the scheduler and MPI passes in by name; everything else of the
+    host stays outside.
     The preloaded libraries are the image's, so the job script must not set LD_PRELOAD for a container.
     """
-    chosen = plan.chosen
-    if chosen.runtime == "native":
+    if request.runtime == "native":
         return list(argv)
-    if chosen.image is None:
-        raise InputError(f"candidate '{chosen.name}' runs with {chosen.runtime} but names no image")
+    if request.image is None:
+        raise InputError(f"candidate '{request.candidate}' runs with {request.runtime} but names no image")
     names = {
-        *plan.application.environment,
-        *plan.application.secret_environment,
-        *plan.job.environment,
-        *chosen.environment,
+        *request.environment,
+        *request.secret_environment,
+        *request.options.environment,
+        *request.lever_environment,
         *passed,
     }
-    image = argument(chosen.image, chosen.runtime, images) if image is None else image
-    binds = [directory, *([] if work is None else [work]), *plan.target.binds]
+    image = argument(request.image, request.runtime, images) if image is None else image
+    binds = [directory, *([] if work is None else [work]), *request.target.binds]
     for path in binds:
-        _check_bind(path, chosen.runtime)
-    runtime = registry.get(chosen.runtime)
-    command = [*runtime.command(plan, image, binds, work), *starter(runtime.folder_inside(directory))]
-    checks = [str(len(argv)), accelerator(plan)]
-    return [*_enter(runtime.variables, names), *checks, *command, *argv]
+        _check_bind(path, request.runtime)
+    runtime = registry.get(request.runtime)
+    start = starter(runtime.folder_inside(directory))
+    counts = [str(len(argv)), str(len(start))]
+    command = runtime.command(request, image, binds, work)
+    return [*_enter(runtime.variables, names), *counts, accelerator(request), *command, *start, *argv]
 
 
 def environment_pattern(names: set[str]) -> str:

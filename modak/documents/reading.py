@@ -43,6 +43,11 @@ class Outline:
             node = None if step is None else step[1]
         return node
 
+    def written(self, location: Location) -> str | None:
+        """Return the text of the value at ``location`` as it was written; None where there is no single one."""
+        node = self.node(location)
+        return node.value if isinstance(node, yaml.ScalarNode) else None
+
     def sections(self) -> dict[str, yaml.Node]:
         """Return the values of the top-level keys; none when the document is no mapping."""
         pairs = self.root.value if isinstance(self.root, yaml.MappingNode) else []

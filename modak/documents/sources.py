@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from modak.diagnostics import Location
 from modak.errors import InputError
 from modak.model.application import Application
-from modak.model.plan import Source
+from modak.model.execution import Source
 
 LAUNCHERS = "launchers"
 """Folder beside the sources that the catalogue's launchers are put into."""

@@ -71,8 +71,8 @@ def problems(error: ValidationError, model: type[BaseModel]) -> Iterator[tuple[L
     for details in errors:
         if details["type"] == "missing" and details["loc"] in misspelt:
             continue
-        # The part '[key]' says that the key itself is at fault.
-        location = tuple(part for part in details["loc"] if part != "[key]")
+        # The part '[key]' says that the key itself is at fault; the others which form of a value was checked.
+        location = tuple(part for part in details["loc"] if part not in ("[key]", "[word]", "[mapping]"))
         parent = location[:-1] if details["type"] in ("extra_forbidden", "missing") else location
         yield location, replace(_problem(details, location, model), path=parent)
 

@@ -12,8 +12,8 @@ from modak import reported
 from modak.containers.location import pin
 from modak.errors import TargetError
 from modak.jobs.remote import Answer
+from modak.model.execution import Image
 from modak.model.image import Architecture
-from modak.model.plan import Image
 from modak.terminal import excerpt
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")

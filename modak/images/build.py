@@ -4,12 +4,10 @@ import hashlib
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 
-from modak import __version__
 from modak.containers.capabilities import check_source
 from modak.documents import LocalSource
 from modak.errors import InputError, JobError
@@ -17,13 +15,14 @@ from modak.images.define import Definition
 from modak.images.registry import is_loopback
 from modak.images.wheels import CONFIGURATION, fetch
 from modak.jobs.control import Jobs, Present
-from modak.model.application import Application
 from modak.model.base import RuntimeName
+from modak.model.execution import Image, Source
 from modak.model.job import JobResult
-from modak.model.plan import Candidate, Image, Plan, Prediction, Source, Versions, sha256_of
+from modak.model.jobrequest import JobRequest
 from modak.model.reference import parse
-from modak.model.request import JobOptions, Request
-from modak.model.target import Facts, Target, usual_scheduler
+from modak.model.request import JobOptions
+from modak.model.target import Target, usual_scheduler
+from modak.util.digest import sha256_of
 
 COMPRESSIONS: Mapping[str, str] = {
     "gzip": "",
@@ -46,9 +45,9 @@ _KEPT = {
 
 @dataclass(frozen=True)
 class Build:
-    """A Plan whose job builds an image and the ones below it, and the files that it needs."""
+    """A job that builds an image and the ones below it, and the files that it needs."""
 
-    plan: Plan
+    request: JobRequest
     sources: Sequence[LocalSource]
     image: Image
 
@@ -71,7 +70,7 @@ def make_build(
     job: JobOptions | None = None,
     wheels: bool = True,
 ) -> Build:
-    """Write all that the build needs to ``folder`` and return its Plan for ``target``.
+    """Write all that the build needs to ``folder`` and return its job on ``target``.
 
     With ``wheels`` this machine's pip fetches the Python packages; otherwise the build asks the package index itself.
     """
@@ -94,9 +93,9 @@ def make_build(
         COMPRESSIONS[compression],
         str(4 * size + _ROOM),
         "1" if is_loopback(bottom.registry) else "0",
-        *(option for stage in chain for option in (stage.stem, stage.entry.name, stage.digest)),
+        *(part for stage in chain for part in (stage.stem, stage.entry.name, stage.digest)),
     ]
-    plan = _plan(definition, target, argv, [item.source for item in sources], job or JobOptions())
+    request = _request(definition, target, argv, [item.source for item in sources], job or JobOptions())
     image = Image(
         reference=f"build://{definition.entry.name}",
         digest=definition.digest,
@@ -105,7 +104,7 @@ def make_build(
         accelerator=definition.entry.accelerator,
         labels={"modak.digest": definition.digest},
     )
-    return Build(plan, sources, image)
+    return Build(request, sources, image)
 
 
 def run_build(build: Build, jobs: Jobs, logs: Path, *, timeout: float | None = None, follow: bool = False) -> JobResult:
@@ -114,7 +113,7 @@ def run_build(build: Build, jobs: Jobs, logs: Path, *, timeout: float | None = N
     A build that has ended before in any other way than completed is started anew: the images below that were finished
     are kept, and so is what its compilers had cached. JobError names the reason.
     """
-    present = jobs.present(build.plan, build.sources)
+    present = jobs.present(build.request, build.sources)
     if not present.made and not jobs.is_alive(present.job):
         present = _anew(build, jobs, present, timeout)
     return _finish(build, jobs, present, logs, timeout, follow)
@@ -129,12 +128,12 @@ def _anew(build: Build, jobs: Jobs, dead: Present, timeout: float | None) -> Pre
     (result,) = jobs.wait([dead], timeout=timeout)
     if result.state == "completed":
         return dead
-    matches = jobs.find(build.plan)
+    matches = jobs.find(build.request)
     if matches is not None and matches.id == dead.job.id:
         ended = result.state.replace("_", " ")
         jobs.notice(f"job {dead.job.id}, which built the image '{build.image.entry}', ended as {ended}: building anew")
-        jobs.absent(build.plan)
-    return jobs.present(build.plan, build.sources)
+        jobs.absent(build.request)
+    return jobs.present(build.request, build.sources)
 
 
 def _finish(build: Build, jobs: Jobs, present: Present, logs: Path, timeout: float | None, follow: bool) -> JobResult:
@@ -145,7 +144,7 @@ def _finish(build: Build, jobs: Jobs, present: Present, logs: Path, timeout: flo
         raise JobError(
             f"the image '{build.image.entry}' was not built: {_reason(log, result)}", hint=f"the log is {log}"
         )
-    jobs.absent(build.plan)
+    jobs.absent(build.request)
     return result
 
 
@@ -218,24 +217,30 @@ def reserved(options: JobOptions, name: str) -> JobOptions:
     return JobOptions(**kept, name=name, ranks=1, cores_per_rank=cores if cores > 1 else None, mpi_launcher="none")
 
 
-def _plan(definition: Definition, target: Target, argv: list[str], sources: list[Source], options: JobOptions) -> Plan:
+def _request(
+    definition: Definition, target: Target, argv: list[str], sources: list[Source], options: JobOptions
+) -> JobRequest:
     name = f"image-{definition.entry.name}"[:63].rstrip(".-_")
-    return Plan(
-        created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    request = JobRequest(
         name=name,
+        tag="",
         scheduler=usual_scheduler(target.type),
-        application=Application(name=name, type="hpc", executable=argv[0], arguments=argv[1:]),
         target=target,
-        request=Request(),
-        job=reserved(options, name),
-        facts=Facts(),
+        options=reserved(options, name),
+        argv=argv,
         sources=sources,
-        chosen=Candidate(name="as-is", argv=argv),
-        prediction=Prediction(),
-        default="as-is",
-        reason=f"it builds the image '{definition.entry.name}'",
-        versions=Versions(
-            modak=__version__, catalogue=definition.digest.removeprefix("sha256:"), measurements=sha256_of([])
-        ),
-        inputs=definition.digest.removeprefix("sha256:"),
     )
+    return replace(request, tag=_tag(request))
+
+
+def _tag(request: JobRequest) -> str:
+    """Return the job's tag: the same for all who build this image in the same way on the target."""
+    what = {
+        "name": request.name,
+        "scheduler": request.scheduler,
+        "target": request.target.identity(),
+        "job": request.options.model_dump(mode="json", exclude={"retry"}),
+        "sources": [source.model_dump(mode="json") for source in request.sources],
+        "argv": list(request.argv),
+    }
+    return f"modak-{sha256_of(what)[:16]}"

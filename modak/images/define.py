@@ -17,10 +17,10 @@ from modak.images.checks import test_program
 from modak.images.flags import Flags, flags_for, nearest_supported
 from modak.images.languages import LANGUAGES, Form, Language, comment_text
 from modak.model.image import ImageEntry
-from modak.model.plan import sha256_of
 from modak.model.reference import parse
 from modak.shell import quote
 from modak.util.architectures import MACHINES
+from modak.util.digest import sha256_of
 
 PREFIX = "/opt/modak"
 """The Python environment inside an image."""

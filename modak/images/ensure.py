@@ -17,8 +17,8 @@ from modak.images.registry import resolve
 from modak.images.store import ImageStore, Listing
 from modak.jobs.control import Jobs
 from modak.model.base import RuntimeName
+from modak.model.execution import Image
 from modak.model.image import ImageEntry
-from modak.model.plan import Image
 from modak.model.reference import parse
 from modak.model.request import JobOptions
 from modak.model.target import Target

@@ -33,22 +33,21 @@ class Unavailable(Exception):
         return type(self.cause)(f"the image '{name}' is not available: {self.cause}")
 
 
-def pinned(
+def resolved(
     plan: Plan, images: Mapping[str, ImageEntry], store: ImageStore | None = None, recipes: Recipes | None = None
-) -> Plan:
-    """Return the Plan with its image's digest, where the runtime is no native one and it has none yet.
+) -> Image | None:
+    """Return the Plan's image with its digest; None where the runtime is the native one.
 
     ``images`` is the catalogue; ``store`` is asked for the digest of a file on the target. Raise Unavailable for an
     image that cannot be resolved. The same tag gives the same digest until somebody moves it.
     """
     image = plan.chosen.image
     if plan.chosen.runtime == "native" or image is None or image.digest is not None:
-        return plan
+        return image
     try:
-        chosen = plan.chosen.model_copy(update={"image": pin_image(image, plan, images, store, recipes)})
+        return pin_image(image, plan, images, store, recipes)
     except (TargetError, InputError) as error:
         raise Unavailable(image, error) from None
-    return plan.model_copy(update={"chosen": chosen})
 
 
 def registry_of(entry: ImageEntry, images: Mapping[str, ImageEntry]) -> str | None:

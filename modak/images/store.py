@@ -17,7 +17,8 @@ from modak.images.credentials import Login, login_for
 from modak.images.registry import Resolved, is_loopback, resolve
 from modak.jobs.remote import Answer, StepError, call
 from modak.model.base import RuntimeName
-from modak.model.plan import Image, Plan
+from modak.model.execution import Image
+from modak.model.jobrequest import JobRequest
 from modak.model.reference import Reference
 from modak.model.target import Target
 from modak.numbers import digits
@@ -256,24 +257,23 @@ def read_keys(paths: Sequence[str]) -> list[str]:
     return keys
 
 
-def realise(transport: Transport, plan: Plan, directory: str, *, limit: float | None = None) -> Listing | None:
-    """See to it that the Plan's image is on the target and as it should be, for the job in ``directory``.
+def realise(transport: Transport, request: JobRequest, directory: str, *, limit: float | None = None) -> Listing | None:
+    """See to it that the job's image is on the target and as it should be, for the job in ``directory``.
 
     Return None where the runtime is native. InputError or TargetError is raised before anything is submitted.
     """
-    chosen = plan.chosen
-    if chosen.runtime == "native" or chosen.image is None:
+    if request.runtime == "native" or request.image is None:
         return None
-    keys = read_keys(plan.target.image_keys)
+    keys = read_keys(request.target.image_keys)
     workspace = directory.rpartition("/")[0].rpartition("/")[0]
-    store = ImageStore.of(transport, plan.target, workspace, limit=limit)
+    store = ImageStore.of(transport, request.target, workspace, limit=limit)
     result: Listing | None = None
-    scheme = pin(chosen.image).scheme
+    scheme = pin(request.image).scheme
     if scheme not in ("file", "build"):
-        result = store.pull(chosen.image, chosen.runtime, holder=directory)
-    elif scheme == "build" and registry.get(chosen.runtime).suffix is not None:
-        store.hold(argument(chosen.image, chosen.runtime, store.images), directory)
-    checked = store.check(chosen.image, chosen.runtime, keys)
+        result = store.pull(request.image, request.runtime, holder=directory)
+    elif scheme == "build" and registry.get(request.runtime).suffix is not None:
+        store.hold(argument(request.image, request.runtime, store.images), directory)
+    checked = store.check(request.image, request.runtime, keys)
     if result is None:
         return checked
     return Listing(**{**vars(checked), "pulled": result.pulled, "seconds": result.seconds})

@@ -1,19 +1,19 @@
 """The whole way: a document in, its Plan and the completed document out."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from modak.catalogue.site import catalogue_for
-from modak.diagnostics import Diagnostic, Locate, Position
+from modak.diagnostics import Diagnostic, Locate, Location, Position
 from modak.documents import check
 from modak.errors import ModakError
 from modak.jobmodel.imagebuild import built_image
 from modak.jobmodel.layout import stated_efficiency
-from modak.jobmodel.model import JobBody, JobDocument, without_blanks
+from modak.jobmodel.model import JobBody, JobDocument, with_versions_as_text, without_blanks
 from modak.jobmodel.names import in_job_model, is_job_model
 from modak.jobmodel.script import build_script, image_of, job_script
 from modak.jobmodel.site import Sites
@@ -59,13 +59,19 @@ def answer(
     catalogue: Sequence[str] = (),
     origin: str = "the document",
     locate: Locate | None = None,
+    written: Callable[[Location], str | None] = lambda _: None,
 ) -> Answer:
-    """Plan what ``data`` describes, without asking the target; InputError and InfeasibleError name its own fields."""
+    """Plan what ``data`` describes, without asking the target; InputError and InfeasibleError name its own fields.
+
+    ``locate`` returns the line of a field, ``written`` its text: of the number 2.10 only that has the zero.
+    """
+    data = with_versions_as_text(data, written)
     job = check(JobDocument, without_blanks(data), origin=origin, locate=locate).job
     try:
         return _answered(data, job, sites, now, search, catalogue, origin)
     except ModakError as error:
-        raise in_job_model(error).mapped(lambda diagnostic: _located(diagnostic, origin, locate)) from None
+        own = in_job_model(error, names_partition=job.job_options.queue is None)
+        raise own.mapped(lambda diagnostic: _located(diagnostic, origin, locate)) from None
 
 
 def _located(diagnostic: Diagnostic, origin: str, locate: Locate | None) -> Diagnostic:

@@ -31,6 +31,7 @@ def write_answer(
         search=search,
         origin=str(document.path),
         locate=document.locate,
+        written=document.written,
     )
     completed = done.document
     if output is not None:

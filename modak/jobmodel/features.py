@@ -29,7 +29,7 @@ def check_sections(job: JobBody) -> None:
     for kind, (attribute, key) in _KINDS.items():
         if kind != optimisation.app_type and getattr(optimisation, attribute) is not None:
             raise InputError(f"optimisation.{key}: app_type is {optimisation.app_type}, so this section has no meaning")
-    if optimisation.app_type in ("ai_training", "hpc") and _section(optimisation) is None:
+    if optimisation.app_type == "ai_training" and _section(optimisation) is None:
         raise InputError(f"the key '{_KINDS[optimisation.app_type][1]}' is required", key="optimisation")
     if optimisation.training is not None:
         _check_frameworks(optimisation.training)
@@ -81,16 +81,20 @@ def _check_accelerator(job: JobBody, optimisation: Optimisation) -> None:
     if accelerator == "fpga":
         raise InputError("images for FPGAs are not available", key=key, hint="write nvidia, amd or nothing")
     offload = offload_of(job)
-    if offload and offload.number_of_acc and offload.number_of_acc != (job.job_options.request_gpus or 0):
+    gpus = job.job_options.request_gpus
+    if offload and offload.number_of_acc and gpus is not None and offload.number_of_acc != gpus:
         kind = optimisation.hpc.config.parallelisation if optimisation.hpc else ""
         raise InputError(
             f"optimisation.app_type-hpc.parallelisation-{kind}.number_of_acc: it is {offload.number_of_acc}, and "
-            f"job_options.request_gpus is {job.job_options.request_gpus or 0}"
+            f"job_options.request_gpus is {gpus}"
         )
 
 
-def preferences_of(job: JobBody) -> list[str]:
-    """Return what the optimisation section prefers and the job does without, in sentences."""
+def preferences_of(job: JobBody, *, travels: bool = False) -> list[str]:
+    """Return what the optimisation section prefers and the job does without, in sentences.
+
+    ``travels`` tells that modak starts the job itself, and so can try levers while it runs.
+    """
     optimisation = job.optimisation
     if optimisation is None:
         return []
@@ -101,10 +105,20 @@ def preferences_of(job: JobBody) -> list[str]:
             f"optimisation.opt_build.acc_type: {accelerator} is a preference: request_gpus asks for no GPU, "
             "so none is reserved"
         )
+    offload = offload_of(job)
+    if offload and offload.number_of_acc and job.job_options.request_gpus is None:
+        names.append(
+            f"optimisation.app_type-hpc: number_of_acc {offload.number_of_acc} is a preference: request_gpus asks for "
+            "no GPU, so none is reserved"
+        )
     if optimisation.enable_autotuning:
         tuner = optimisation.autotuning.tuner
-        named = f"the tuner '{tuner}' is not" if tuner else "no tuner is"
-        names.append(f"optimisation.enable_autotuning: {named} started: the job runs as it is decided here")
+        named = f"the tuner '{tuner}' is not started" if tuner else "no tuner is started"
+        tried = "levers are tried while the job runs" if travels else "a script that stands alone tries no levers"
+        names.append(f"optimisation.enable_autotuning: {named}; {tried}")
+    for key in ("app_name", "arch_build", "app_build"):
+        if getattr(optimisation, key) is not None:
+            names.append(f"optimisation.{key}: it is of an older job model, and not used")
     return names
 
 
@@ -139,18 +153,22 @@ def _leaves(data: dict[str, Any]) -> list[tuple[str, Any]]:
     return names
 
 
-def check_honoured(job: JobBody, features: dict[str, Any], used: set[str]) -> None:
-    """Raise InputError for the first field that nothing brings about."""
+def check_honoured(job: JobBody, features: dict[str, Any], used: set[str], *, described: bool = True) -> list[str]:
+    """Return notes of what nothing brings about where no site is ``described``; where one is, raise InputError."""
+    unheld: list[tuple[str, Any]] = []
     for name in HELD_BY_SITE:
         value = features.get(name)
         harmless = value is None or value is False or value == 0 or (name == "core_subscription" and value == 1)
         if name not in used and not harmless:
-            raise _unheld(name, value)
+            unheld.append((name, value))
     if offload_of(job) and "version" in features and "version" not in used:
-        raise _unheld("version", features["version"])
+        unheld.append(("version", features["version"]))
     location = features.get("location")
     if location is not None and "://" in location and "location" not in used:
-        raise _unheld("location", location)
+        unheld.append(("location", location))
+    if unheld and described:
+        raise InputError("\n".join(str(_unheld(name, value)) for name, value in unheld))
+    return [f"optimisation: {name} '{value}' has no effect: only a site's script can use it" for name, value in unheld]
 
 
 def _unheld(name: str, value: Any) -> InputError:

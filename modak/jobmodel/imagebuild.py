@@ -14,6 +14,8 @@ from modak.model.plan import Plan, sha256_of
 
 FOLDER = "modak-images"
 """Where built images lie where the site says no folder for them: beside the job."""
+JOB_FOLDER = "/modak-job-folder"
+"""Stands in a Plan for the folder that a stand-alone script is submitted from, which only the job knows."""
 _BUILT = re.compile(r"private://(?P<entry>.+)-[0-9a-f]{16}\.sif")
 
 
@@ -61,7 +63,7 @@ def built_image(plan: Plan, catalogue: Catalogue, folder: str | None) -> BuiltIm
             for path in sorted(top.rglob("*"))
             if path.is_file() and path.name != "Containerfile"
         }
-    return BuiltImage(image.entry, f"{definition.stem}.sif", folder, texts, build.plan.chosen.argv[3:])
+    return BuiltImage(image.entry, f"{definition.stem}.sif", folder, texts, build.request.argv[3:])
 
 
 def built_entry(text: str, catalogue: Catalogue) -> str | None:

@@ -1,5 +1,6 @@
 """Which images a document permits: a catalogue with those that do not fit taken out, each for a reason."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
@@ -8,7 +9,7 @@ from modak.catalogue.catalogue import Catalogue
 from modak.catalogue.imagefile import preference
 from modak.catalogue.recipe import recipes_of
 from modak.errors import InfeasibleError, InputError
-from modak.jobmodel.imagebuild import built_entry
+from modak.jobmodel.imagebuild import JOB_FOLDER, built_entry
 from modak.jobmodel.model import JobBody, Mpi, Training
 from modak.jobmodel.site import Site
 from modak.model.image import ImageEntry
@@ -22,6 +23,8 @@ class Narrowed(Catalogue):
     def __init__(self, whole: Catalogue, images: Mapping[str, ImageEntry]) -> None:
         super().__init__(whole.sources)
         self._permitted = images
+        # What is read of the files stays the same: it is read once for all documents that one process answers.
+        self.__dict__ |= {"_levers": whole._levers, "_hardware": whole._hardware}
 
     @cached_property
     def images(self) -> Mapping[str, ImageEntry]:
@@ -34,20 +37,36 @@ def reference_of(text: str | None, site: Site, catalogue: Catalogue) -> str | No
     if text is None:
         return None
     try:
-        if not text.startswith("private://"):
-            return str(parse(text)) if "/" in text or ":" in text else text
         if (name := built_entry(text, catalogue)) is not None:
             return name
-        if site.images is None:
-            raise InputError(
-                f"'{text}' is an image in the site's own folder", hint="name a site whose description says 'images'"
-            )
-        name = text.removeprefix("private://").strip("/")
-        path = f"{site.images}/{name if name.endswith('.sif') else f'{name}.sif'}"
-        parse(path)
-        return path
+        if "/" not in text and text in catalogue.images:
+            return text
+        if (file := _local_file(text)) is not None:
+            path = f"{site.images or JOB_FOLDER}/{file}"
+            parse(path)
+            return path
+        return str(parse(text))
     except InputError as error:
-        raise InputError(f"{error}", key="application.container_runtime") from None
+        message = str(error).replace(f"{JOB_FOLDER}/", "")
+        raise InputError(message, key="application.container_runtime") from None
+
+
+def file_beside(text: str, site: Site) -> str | None:
+    """Return the file beside the job that ``container_runtime`` names; None where it is another kind of image."""
+    return None if site.images else _local_file(text)
+
+
+def _local_file(text: str) -> str | None:
+    """Return the file of an image that ``private://NAME``, a bare name or a relative path stands for."""
+    if text.startswith("private://"):
+        name = text.removeprefix("private://").strip("/")
+    elif text.endswith((".sif", ".simg", ".sqfs")) and "://" not in text and not text.startswith(("/", "~")):
+        name = text.removeprefix("./")
+    elif re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", text, re.ASCII):
+        name = text
+    else:
+        return None
+    return name if name.endswith((".sif", ".simg", ".sqfs")) else f"{name}.sif"
 
 
 def permitted(catalogue: Catalogue, job: JobBody, site: Site) -> Narrowed:

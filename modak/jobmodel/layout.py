@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from modak.errors import InfeasibleError, InputError
 from modak.jobmodel.model import JobBody
+from modak.jobmodel.site import Site
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ def layout_of(job: JobBody, cores_per_node: int | None = None) -> Layout:
     hpc = job.optimisation.hpc if job.optimisation else None
     limits = [application.threads, hpc.openmp.number_of_threads if hpc and hpc.openmp else None]
     threads = min((limit for limit in limits if limit is not None), default=None)
-    parallel = _is_parallel(job)
+    parallel = is_parallel(job)
     cores = options.core_count_per_process or threads
     if not parallel and cores is None:
         cores = options.process_count_per_node or (options.core_count or 0) // nodes or None
@@ -68,8 +69,30 @@ def _nodes(job: JobBody, cores: int | None, cores_per_node: int | None) -> int:
     return math.ceil(wanted / per_node) if per_node else 1
 
 
+def check_capacity(job: JobBody, layout: Layout, site: Site) -> None:
+    """Raise InfeasibleError for ranks that the site's partition cannot hold."""
+    partition, wanted = site.partition, job.application.mpi_ranks
+    if partition is None or wanted is None:
+        return
+    node, name = partition.node, site.partition_name
+    have, cores = node.ncpus * node.cpu.ncores, layout.cores or 1
+    place = f"application.mpi_ranks: {layout.ranks} ranks"
+    if job.job_options.node_count is None and layout.nodes > partition.nnodes:
+        raise InfeasibleError(
+            f"{place} need {layout.nodes} nodes of {have} cores, and the partition {name} has {partition.nnodes}"
+        )
+    each = math.ceil(layout.ranks / layout.nodes)
+    if each * cores > have:
+        raise InfeasibleError(
+            f"{place} on {layout.nodes} {'nodes' if layout.nodes > 1 else 'node'} need {each * cores} cores, and a "
+            f"node of the partition {name} has {have}"
+        )
+
+
 def _notes(job: JobBody, nodes: int, ranks: int) -> list[str]:
     wanted, options = job.application.mpi_ranks, job.job_options
+    if wanted is None and job.application.app_type is None and nodes > 1:
+        return [f"application.app_type: it is not given, and {nodes} nodes are: {ranks} ranks are started"]
     if wanted is None or ranks >= wanted:
         return []
     limits = []
@@ -80,7 +103,8 @@ def _notes(job: JobBody, nodes: int, ranks: int) -> list[str]:
     return [f"application.mpi_ranks: {ranks} of {wanted} ranks are started, within {' and '.join(limits)}"]
 
 
-def _is_parallel(job: JobBody) -> bool:
+def is_parallel(job: JobBody) -> bool:
+    """Tell whether the application is more than one process, or may be."""
     application = job.application
     training = job.optimisation.training if job.optimisation else None
     distributed = training.config.distributed_training if training else None
@@ -89,7 +113,8 @@ def _is_parallel(job: JobBody) -> bool:
             f"{application.mpi_ranks} ranks were asked for, and distributed_training is false",
             key="application.mpi_ranks",
         )
-    return application.app_type in ("mpi", "hpc") or (application.mpi_ranks or 1) > 1 or distributed is True
+    several = application.app_type is None and (job.job_options.node_count or 1) > 1 and distributed is None
+    return application.app_type in ("mpi", "hpc") or (application.mpi_ranks or 1) > 1 or distributed is True or several
 
 
 def _ranks(job: JobBody, nodes: int, cores: int | None) -> int:

@@ -1,9 +1,11 @@
 """The job model's document, with its own names; blank texts count as absent."""
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
+from modak.diagnostics import Location
 from modak.model.base import Duration, Line, Memory, Model, Name, Positive, Specifier, Text
 from modak.model.site import StorageClass
 
@@ -143,6 +145,14 @@ class TrainingConfig(Model):
     layers: Positive | None = None
     parameters: Positive | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _config_type(cls, data: Any) -> Any:
+        """TOSCA's maps call it ``config_type``: ``type`` is a word of TOSCA's own."""
+        if isinstance(data, dict) and "config_type" in data and "type" not in data:
+            return {"type" if key == "config_type" else key: value for key, value in data.items()}
+        return data
+
 
 class Keras(Model):
     """``ai_framework-keras``."""
@@ -235,6 +245,19 @@ class Optimisation(Model):
     inference: Other | None = Field(default=None, alias="app_type-ai_inference")
     hpc: Hpc | None = Field(default=None, alias="app_type-hpc")
     big_data: Other | None = Field(default=None, alias="app_type-big_data")
+    app_name: Any = None
+    """Of an older job model, as the two below: accepted, and reported as not used."""
+    arch_build: Any = None
+    app_build: Any = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _app_type(cls, data: Any) -> Any:
+        """Take the kind from the one section that is there; without any it is the job model's plainest."""
+        if not isinstance(data, dict) or "app_type" in data:
+            return data
+        kinds = [key.removeprefix("app_type-") for key in data if str(key).startswith("app_type-")]
+        return {**data, "app_type": kinds[0] if len(kinds) == 1 else "big_data"} if len(kinds) < 2 else data
 
 
 class JobBody(Model):
@@ -275,3 +298,16 @@ def without_blanks(value: Any) -> Any:
     if isinstance(value, list):
         return [without_blanks(item) for item in value]
     return value.strip() if isinstance(value, str) else value
+
+
+def with_versions_as_text(data: Any, written: Callable[[Location], str | None]) -> Any:
+    """Return a document whose versions are text where ``written`` knows how a number was written."""
+
+    def walk(value: Any, location: Location) -> Any:
+        if isinstance(value, dict):
+            return {key: walk(item, (*location, key)) for key, item in value.items()}
+        if location[-1:] == ("version",) and isinstance(value, int | float) and not isinstance(value, bool):
+            return written(location) or value
+        return value
+
+    return walk(data, ())

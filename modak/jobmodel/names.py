@@ -8,6 +8,8 @@ from modak.errors import ModakError
 PATHS = {
     "job.name": "job_options.job_name",
     "job.account": "job_options.account",
+    "job.qos": "job_options.qos",
+    "job.join_output": "job_options.combine_stdout_stderr",
     "job.partition": "job_options.queue",
     "job.wall_time": "job_options.wall_time_limit",
     "job.nodes": "job_options.node_count",
@@ -41,14 +43,24 @@ PATHS = {
 _LONGEST = sorted(((location_of(path), location_of(own)) for path, own in PATHS.items()), key=len, reverse=True)
 
 
-def in_job_model(error: ModakError) -> ModakError:
-    """Return the same error under the keys of the job model, below ``job``, where it has such keys."""
-    return error.mapped(_in_job_model)
+def in_job_model(error: ModakError, *, names_partition: bool = False) -> ModakError:
+    """Return the same error under the keys of the job model, below ``job``, where it has such keys.
+
+    ``names_partition`` says that the document calls its queue ``partition``, which is another name for it.
+    """
+    return error.mapped(lambda diagnostic: _in_job_model(diagnostic, names_partition=names_partition))
 
 
-def _in_job_model(diagnostic: Diagnostic) -> Diagnostic:
-    renamed = diagnostic.renamed(lambda path: PATHS.get(path, path))
-    return replace(renamed, path=_path(diagnostic.path))
+def _in_job_model(diagnostic: Diagnostic, *, names_partition: bool) -> Diagnostic:
+    def own(path: str) -> str:
+        path = PATHS.get(path, path)
+        return "job_options.partition" if names_partition and path == "job_options.queue" else path
+
+    renamed = diagnostic.renamed(own)
+    path = _path(diagnostic.path)
+    if names_partition and path == ("job_options", "queue"):
+        path = ("job_options", "partition")
+    return replace(renamed, path=path)
 
 
 def _path(path: Location) -> Location:

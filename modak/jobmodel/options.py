@@ -3,15 +3,18 @@
 import re
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, get_args
 
 from modak.errors import InputError
 from modak.jobmodel.layout import Layout
 from modak.jobmodel.model import JobBody
 from modak.jobmodel.site import Site
+from modak.model.request import MailEvent
 
 _LETTERS = {"a": "fail", "b": "begin", "e": "end"}
-_EVENTS = {"BEGIN": ["begin"], "END": ["end"], "FAIL": ["fail"], "ALL": ["begin", "end", "fail"], "NONE": []}
+_EVENTS: tuple[str, ...] = get_args(MailEvent)
+_ALL = {"slurm": ["begin", "end", "fail", "invalid_depend", "requeue", "stage_out"]}
+"""What ALL means, in sbatch(1); elsewhere it is each of the three letters."""
 _STAMP = re.compile(r"(?P<date>(?:\d\d)?\d{10})(?:\.(?P<seconds>\d\d))?")
 _SETTING = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<value>=.*)?")
 
@@ -25,7 +28,7 @@ def options_of(job: JobBody, site: Site, layout: Layout, name: str) -> dict[str,
         "name": name,
         "account": o.account,
         "qos": o.qos,
-        "partition": _partition(job, site),
+        "partition": partition_of(job),
         "wall_time": o.wall_time_limit,
         "nodes": layout.nodes,
         "ranks": layout.ranks,
@@ -37,26 +40,30 @@ def options_of(job: JobBody, site: Site, layout: Layout, name: str) -> dict[str,
         "exclusive": o.node_exclusive or False,
         "array": o.job_array,
         "dependency": [part.strip() for part in o.job_dependency.split(",")] if o.job_dependency else [],
-        "begin": _begin(o.defer_job),
-        "mail_user": o.email_address,
-        "mail_events": _events(o.request_event_notification),
+        "begin": begin_of(o.defer_job),
+        **_mail(job, site),
         "export_environment": o.copy_environment or False,
         "environment": {**settings, **_affinity(job)},
         **_output(job, name),
         **_where(job, site),
     }
-    if o.memory_limit is not None and o.minimum_memory_per_processor is not None:
-        raise InputError("give it or minimum_memory_per_processor, not both", key="job_options.memory_limit")
     return {key: value for key, value in options.items() if value is not None}
 
 
-def _partition(job: JobBody, site: Site) -> str | None:
+def partition_of(job: JobBody) -> str | None:
     o = job.job_options
     if o.queue is not None and o.partition is not None and o.queue != o.partition:
         raise InputError(
             f"it is '{o.queue}' and partition is '{o.partition}'", key="job_options.queue", hint="give one of them"
         )
     return o.partition or o.queue
+
+
+def check_memory(job: JobBody) -> None:
+    """Raise InputError where memory is asked for twice."""
+    o = job.job_options
+    if o.memory_limit is not None and o.minimum_memory_per_processor is not None:
+        raise InputError("job_options.memory_limit: give it or minimum_memory_per_processor, not both")
 
 
 def _where(job: JobBody, site: Site) -> dict[str, Any]:
@@ -81,25 +88,46 @@ def _output(job: JobBody, name: str) -> dict[str, Any]:
     return options
 
 
-def _events(text: str | None) -> list[str]:
-    """Return events for Torque's letters or Slurm's words."""
+def _mail(job: JobBody, site: Site) -> dict[str, Any]:
+    """Return address and events; an address without events gets mail about failures, as from qsub(1B)."""
+    o = job.job_options
+    if o.email_address is not None and o.request_event_notification is None:
+        return {"mail_user": o.email_address, "mail_events": ["fail"]}
+    events = events_of(o.request_event_notification, site.target.type)
+    return {"mail_user": o.email_address if events else None, "mail_events": events}
+
+
+def mail_notes(job: JobBody, site: Site) -> list[str]:
+    """Return what an address comes to that stands without events, in sentences."""
+    o = job.job_options
+    if o.email_address is None or _mail(job, site)["mail_user"] is None:
+        return [] if o.email_address is None else ["job_options.email_address: no event causes mail"]
+    if o.request_event_notification is None:
+        return ["job_options.email_address: no event is named: mail is written when the job fails"]
+    return []
+
+
+def events_of(text: str | None, target: str = "slurm") -> list[str]:
+    """Return events for Torque's letters or Slurm's words, in lower or upper case."""
     if text is None or text == "n":
         return []
     if re.fullmatch("[abe]+", text):
         return sorted({_LETTERS[letter] for letter in text})
-    options: set[str] = set()
-    for event in text.split(","):
-        if event.strip().upper() not in _EVENTS:
+    events: set[str] = set()
+    for part in text.split(","):
+        event = part.strip().lower()
+        if event not in (*_EVENTS, "all", "none"):
+            names = ", ".join(name.upper() for name in (*_EVENTS, "all", "none"))
             raise InputError(
-                f"'{event.strip()}' is not an event",
+                f"'{part.strip()}' is not an event",
                 key="job_options.request_event_notification",
-                hint=f"write letters of 'abe', or names of {', '.join(_EVENTS)} with commas",
+                hint=f"write letters of 'abe', or with commas between them {names}",
             )
-        options.update(_EVENTS[event.strip().upper()])
-    return sorted(options)
+        events.update(_ALL.get(target, list(_LETTERS.values())) if event == "all" else {event} - {"none"})
+    return sorted(events)
 
 
-def _begin(text: str | None) -> str | None:
+def begin_of(text: str | None) -> str | None:
     """Return the earliest start as in ISO 8601; Torque's [CC]YYMMDDhhmm[.SS] is read as well."""
     if text is None:
         return None

@@ -6,9 +6,11 @@ from importlib.resources import files
 
 from modak.containers.run import wrap
 from modak.errors import InputError
-from modak.jobmodel.imagebuild import FOLDER, BuiltImage
+from modak.jobmodel.imagebuild import FOLDER, JOB_FOLDER, BuiltImage
 from modak.jobmodel.model import Build
-from modak.jobs.script import environment_words, fill, optional_word, portable, word
+from modak.jobmodel.source import command_of, source_of
+from modak.jobrequest import job_request
+from modak.jobs.script import fill, optional_argument, portable, quoted_argument, quoted_environment
 from modak.model.plan import Plan, Resources, sha256_of
 from modak.model.reference import Reference, parse
 from modak.model.request import JobOptions
@@ -17,16 +19,8 @@ from modak.schedulers.process import GRACE
 from modak.schedulers.registry import get
 from modak.shell import join
 
-_PARALLELISM = "{{BUILD_PARALLELISM}}"
-_ARCHIVES = {
-    ".tar.gz": "tar -xzf",
-    ".tgz": "tar -xzf",
-    ".tar.bz2": "tar -xjf",
-    ".tar.xz": "tar -xJf",
-    ".tar": "tar -xf",
-    ".zip": "unzip -q",
-}
-_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
+_APPENDED = ("APPTAINERENV_APPEND_PATH", "SINGULARITYENV_APPEND_PATH")
+"""What adds to the search path inside a container, from Singularity 3.0 on; Apptainer reads the first of them."""
 
 
 def image_of(plan: Plan, built: BuiltImage | None) -> str | None:
@@ -35,6 +29,8 @@ def image_of(plan: Plan, built: BuiltImage | None) -> str | None:
     if image is None or built is not None:
         return None if built is None else built.name
     reference: Reference = parse(image.reference)
+    if reference.scheme == "file" and reference.repository.startswith(f"{JOB_FOLDER}/"):
+        return f"private://{reference.repository.removeprefix(f'{JOB_FOLDER}/')}"
     return str(reference.pinned(image.digest) if image.digest and reference.scheme != "file" else reference)
 
 
@@ -57,14 +53,16 @@ def job_script(plan: Plan, passed: Sequence[str], built: BuiltImage | None = Non
         **_common(plan, spec, scheduler),
         "directives": _directives(spec, scheduler, passed),
         "notes": notes,
-        "output": word(spec.output),
-        "error": None if spec.error is None else word(spec.error),
+        "output": quoted_argument(spec.output),
+        "error": None if spec.error is None else quoted_argument(spec.error),
         "task_variable": scheduler.task_variable if options.array else "",
-        "environment": environment_words(plan, spec, scheduler),
-        "preload": [word(name) for name in plan.chosen.preload if plan.chosen.runtime == "native"],
-        "pre_execution": optional_word(options.pre_execution),
-        "post_execution": optional_word(options.post_execution),
+        "environment": quoted_environment(job_request(plan), spec, scheduler),
+        "preload": [quoted_argument(name) for name in plan.chosen.preload if plan.chosen.runtime == "native"],
+        "pre_execution": optional_argument(options.pre_execution),
+        "post_execution": optional_argument(options.post_execution),
         "prepare": scheduler.prepare(spec),
+        "beside": "/" not in plan.chosen.argv[0],
+        "appended": [] if plan.chosen.runtime == "native" else list(_APPENDED),
         "launch": _launch(plan, spec, scheduler, plan.chosen.argv, built, passed),
         "limit": "" if scheduler.keeps_time or not options.wall_time else f"timeout -k {GRACE} {options.wall_time} ",
     }
@@ -79,7 +77,7 @@ def build_script(plan: Plan, build: Build | None, built: BuiltImage | None) -> s
     if build is None and built is None:
         return None
     scheduler = get(plan.scheduler)
-    what = [build.src, _command(build)] if build else []
+    what = [build.src, command_of(build)] if build else []
     tag = f"modak-{sha256_of([*what, image_of(plan, built)])[:16]}"
     cores = build.build_parallelism if build else None
     spec = _spec(plan, Resources(threads=cores), _build_options(plan.job, cores), tag=tag)
@@ -92,36 +90,32 @@ def build_script(plan: Plan, build: Build | None, built: BuiltImage | None) -> s
     return _filled("build", values)
 
 
-def _command(build: Build) -> str:
-    return build.build_command.replace(_PARALLELISM, str(build.build_parallelism))
-
-
 def _image_values(built: BuiltImage) -> dict[str, object]:
     return {
         "entry": built.entry,
-        "folder": word(built.folder) if built.folder else f'"$modak_work"/{FOLDER}',
+        "folder": quoted_argument(built.folder) if built.folder else f'"$modak_work"/{FOLDER}',
         "folders": sorted({path.rpartition("/")[0] for path in built.texts} - {""}),
         "texts": built.texts,
         "mark": built.mark,
-        "words": " ".join(map(word, built.arguments)),
+        "words": " ".join(map(quoted_argument, built.arguments)),
     }
 
 
 def _application_values(
     plan: Plan, build: Build, built: BuiltImage | None, spec: JobSpec, scheduler: Scheduler
 ) -> dict[str, object]:
-    values, argv = _source_values(build)
+    values, argv = source_of(build)
     return {**values, "build": _launch(plan, spec, scheduler, argv, built)}
 
 
 def build_here(build: Build, name: str) -> str:
     """Return the script that builds the application ``name`` once, without an image, in the folder where it starts."""
-    values, argv = _source_values(build)
+    values, argv = source_of(build)
     return _filled(
         "build",
         {
             "name": name,
-            "tag": f"modak-{sha256_of([build.src, _command(build), None])[:16]}",
+            "tag": f"modak-{sha256_of([build.src, command_of(build), None])[:16]}",
             "start": "$PWD",
             "modules": [],
             "directives": [],
@@ -129,30 +123,6 @@ def build_here(build: Build, name: str) -> str:
             "application": {**values, "build": portable(join(argv))},
         },
     )
-
-
-def _source_values(build: Build) -> tuple[dict[str, object], list[str]]:
-    """Return what the template must know of the source, and the command line that builds it."""
-    url, fragment = _source(build.src)
-    git = url.endswith(".git") or url.startswith("git://")
-    kind = next((end for end in _ARCHIVES if url.endswith(end)), None)
-    single = not git and kind is None
-    sha256, revision = _pin(url, fragment, git=git)
-    folder = url.rstrip("/").rpartition("/")[2].removesuffix(".git").removesuffix(kind or "")
-    if not re.fullmatch(_NAME, folder):
-        what = "file" if single else "folder"
-        raise InputError(f"'{folder}' at the end of '{url}' is not a name for a {what}", key="application.build.src")
-    values: dict[str, object] = {
-        "git": git,
-        "single": single,
-        "folder": word(folder),
-        "url": word(url),
-        "revision": optional_word(revision),
-        "sha256": optional_word(sha256),
-        "protocols": word("=https" if url.startswith("https://") else "=http,https"),
-        "unpack": "" if kind is None else _unpack(kind),
-    }
-    return values, ["sh", "-e", "-c", f'cd "$1"\n{_command(build)}', "build", "." if single else folder]
 
 
 def _build_options(job: JobOptions, cores: int | None) -> JobOptions:
@@ -182,7 +152,7 @@ def _common(plan: Plan, spec: JobSpec, scheduler: Scheduler) -> dict[str, object
         "name": spec.name,
         "tag": spec.tag,
         "start": scheduler.submit_folder,
-        "modules": [word(name) for name in [*spec.target.modules, *spec.options.modules]],
+        "modules": [quoted_argument(name) for name in [*spec.target.modules, *spec.options.modules]],
     }
 
 
@@ -207,51 +177,19 @@ def _launch(
     built: BuiltImage | None,
     passed: Sequence[str] = (),
 ) -> str:
-    image = f"{built.folder or f'{spec.directory}/{FOLDER}'}/{built.file}" if built else image_of(plan, None)
-    inside = wrap(plan, argv, directory=spec.directory, images=spec.directory, image=image, passed=passed)
+    chosen = plan.chosen.image
+    if built:
+        image: str | None = f"{built.folder or f'{spec.directory}/{FOLDER}'}/{built.file}"
+    elif chosen is not None and chosen.reference.startswith(f"{JOB_FOLDER}/"):
+        image = chosen.reference
+    else:
+        image = image_of(plan, None)
+    inside = wrap(job_request(plan), argv, directory=spec.directory, images=spec.directory, image=image, passed=passed)
     # The folder is known where the job runs only; the tag stands for it, which no text of the user's can hold.
     text = portable(scheduler.launch(spec, inside))
+    text = re.sub(rf"(?<= ){JOB_FOLDER}(?=/)", '"$modak_work"', text)
     text = re.sub(rf"(?<= ){spec.directory}(?=/{FOLDER}/)", '"$modak_work"', text)
     return re.sub(rf"(?<=[=:]){spec.directory}(/work)?(?=[ :])", '"$modak_work"', text)
-
-
-def _source(text: str) -> tuple[str, str]:
-    url, _, fragment = text.partition("#")
-    if not re.fullmatch(r"(https|http|git)://[A-Za-z0-9][^\s'\"\\<>`]*", url, re.ASCII):
-        raise InputError(
-            f"'{text}' is not an https:// address of a repository, an archive or a source file",
-            key="application.build.src",
-        )
-    if re.search(r"://[^/]*@", url):
-        raise InputError(
-            "it holds a user or a password", key="application.build.src", hint="leave them to git's own settings"
-        )
-    return url, fragment
-
-
-def _pin(url: str, fragment: str, *, git: bool) -> tuple[str | None, str | None]:
-    """Return the checksum of an archive and the revision of a repository that the fragment pins."""
-    if git:
-        if fragment and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_./-]*", fragment):
-            raise InputError(f"'#{fragment}' is not a commit, tag or branch", key="application.build.src")
-        if not url.startswith("https://") and not re.fullmatch(r"[0-9a-f]{40}", fragment):
-            raise InputError(
-                f"'{url}' is not protected", key="application.build.src", hint="use https://, or add '#' and a commit"
-            )
-        return None, fragment or None
-    match = re.fullmatch(r"sha256=([0-9a-f]{64})", fragment)
-    if fragment and match is None:
-        raise InputError(f"'#{fragment}' is not '#sha256=' with 64 hexadecimal digits", key="application.build.src")
-    if not url.startswith("https://") and match is None:
-        raise InputError(
-            f"'{url}' is not protected", key="application.build.src", hint="use https://, or add '#sha256=<64 digits>'"
-        )
-    return (match[1] if match else None), None
-
-
-def _unpack(kind: str) -> str:
-    target = "-d" if kind == ".zip" else "-C"
-    return f'{_ARCHIVES[kind]} "$modak_fresh/archive" {target} "$modak_fresh/source"'
 
 
 def _filled(name: str, values: dict[str, object]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from modak.documents import check, read_document
 from modak.errors import InfeasibleError, InputError
+from modak.jobmodel.model import TargetSection
 from modak.model.base import RuntimeName
 from modak.model.image import MpiLibrary
 from modak.model.site import Infrastructure, SiteFile, SiteNode, SitePartition, SiteScript
@@ -17,6 +18,8 @@ RUNTIMES: tuple[RuntimeName, ...] = ("apptainer", "singularity")
 """Runtimes that start an image from its reference, by one command on every node."""
 _ASSUMED: Mapping[RuntimeName, str] = {"singularity": "3.0"}
 """On a target that nobody describes: what the job model was made for; Apptainer brings this command as well."""
+_ASSUMED_ROCM: Mapping[RuntimeName, str] = {"singularity": "3.5"}
+"""The same for GPUs of AMD, which older releases have no option for."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,11 @@ class Site:
         """The site's folder for images, without a slash at its end."""
         folder = self.infrastructure.images if self.infrastructure else None
         return folder.rstrip("/") if folder else None
+
+    @property
+    def assumes_runtime(self) -> bool:
+        """Whether nobody says which container runtime its nodes have."""
+        return self.infrastructure is None or not self.infrastructure.runtimes
 
     def storage(self, wanted: str | None) -> str | None:
         """Return the URL of the storage of class ``wanted``, the partition's before the site's."""
@@ -84,24 +92,23 @@ def _read(path: Path) -> SiteFile:
     return check(SiteFile, document.data, origin=str(path), locate=document.locate)
 
 
-def site_of(sites: Sites, name: str, scheduler: str | None, partition: str | None, binds: Sequence[str]) -> Site:
+def site_of(sites: Sites, name: str, section: TargetSection, partition: str | None, binds: Sequence[str]) -> Site:
     """Return the site that is called ``name``; InputError where it does not exist or is not what the document says."""
-    if name not in sites.sites_by_name:
-        have = (
-            f"; there are {', '.join(sorted(sites.sites_by_name))}"
-            if sites.sites_by_name
-            else "; name its description by --site"
-        )
-        raise InputError(
-            f"no site '{name}' is described{nearest(name, list(sites.sites_by_name)) or have}", key="target.name"
-        )
+    names = list(sites.sites_by_name)
+    alike = [other for other in names if other.replace("-", "_") == name.replace("-", "_")]
+    if name not in names and len(alike) == 1:
+        name = alike[0]
+    if name not in names:
+        available = f"there are {', '.join(sorted(names))}" if names else "name its description by --site"
+        hint = did_you_mean(name, names) or available
+        raise InputError(f"no site '{name}' is described", key="target.name", hint=hint)
     infrastructure, scripts = sites.sites_by_name[name]
     if not infrastructure.enabled:
         raise InfeasibleError(f"the site {name} is not enabled: it takes no jobs", key="target.name")
+    scheduler = section.scheduler
     if scheduler is not None and scheduler != infrastructure.scheduler:
-        raise InputError(
-            f"it is {scheduler}, and the site {name} has {infrastructure.scheduler}", key="target.job_scheduler_type"
-        )
+        key = "job_scheduler_type" if section.job_scheduler_type else "queue_type"
+        raise InputError(f"it is {scheduler}, and the site {name} has {infrastructure.scheduler}", key=f"target.{key}")
     chosen = _partition(infrastructure, partition)
     kind: TargetType = "machine" if infrastructure.scheduler == "none" else infrastructure.scheduler
     node = _node(infrastructure.partitions[chosen].node) if chosen else None
@@ -125,8 +132,8 @@ def site_of(sites: Sites, name: str, scheduler: str | None, partition: str | Non
         mpi_type=infrastructure.mpi_type,
         binds=list(binds),
     )
-    runtimes = {name: version for name, version in infrastructure.runtimes.items() if name in RUNTIMES}
-    facts = Facts(runtimes=runtimes, mpi=infrastructure.mpi)
+    described = {name: version for name, version in infrastructure.runtimes.items() if name in RUNTIMES}
+    facts = Facts(runtimes=described if infrastructure.runtimes else dict(_ASSUMED), mpi=infrastructure.mpi)
     return Site(target, facts, infrastructure, infrastructure.partitions[chosen] if chosen else None, chosen, scripts)
 
 
@@ -177,7 +184,8 @@ def any_site(scheduler: str | None, node: Node, mpi: Sequence[MpiLibrary], binds
     target = Target(
         name=scheduler if kind != "machine" and scheduler else "localhost", type=kind, node=node, binds=list(binds)
     )
-    return Site(target, Facts(runtimes=dict(_ASSUMED), mpi=list(mpi)))
+    rocm = any(accelerator.vendor == "amd" for accelerator in node.accelerators)
+    return Site(target, Facts(runtimes=dict(_ASSUMED_ROCM if rocm else _ASSUMED), mpi=list(mpi)))
 
 
 def path_of(url: str) -> str:

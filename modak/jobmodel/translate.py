@@ -10,12 +10,24 @@ from modak.catalogue.catalogue import Catalogue
 from modak.documents import check
 from modak.errors import InfeasibleError, InputError
 from modak.jobmodel.arguments import argv_of
+from modak.jobmodel.collected import Errors
 from modak.jobmodel.features import check_honoured, check_sections, features_of, names_of, preferences_of
-from modak.jobmodel.images import Narrowed, mpi_image, permitted, reference_of
-from modak.jobmodel.layout import layout_of, stated_efficiency
+from modak.jobmodel.imagebuild import JOB_FOLDER
+from modak.jobmodel.images import Narrowed, file_beside, mpi_image, permitted, reference_of
+from modak.jobmodel.layout import Layout, check_capacity, is_parallel, layout_of, stated_efficiency
 from modak.jobmodel.model import JobBody
-from modak.jobmodel.options import copied, joined, options_of
+from modak.jobmodel.options import (
+    begin_of,
+    check_memory,
+    copied,
+    events_of,
+    joined,
+    mail_notes,
+    options_of,
+    partition_of,
+)
 from modak.jobmodel.site import RUNTIMES, Site, Sites, any_site, path_of, scripts_for, site_of
+from modak.jobmodel.source import source_of
 from modak.model.deployment import Deployment
 from modak.model.image import MpiLibrary
 from modak.model.target import Accelerator, Facts, Node
@@ -36,19 +48,26 @@ class Translation:
     """What is taken for granted, in sentences."""
 
 
-def translate(job: JobBody, sites: Sites, catalogue: Catalogue, *, origin: str) -> Translation:
-    """Return the deployment of the document; InputError or InfeasibleError names the field that cannot be honoured."""
-    check_sections(job)
-    features, names = features_of(job), names_of(job)
-    site = _site(job, sites, catalogue)
-    layout = layout_of(job, _cores(site))
+def translate(job: JobBody, sites: Sites, catalogue: Catalogue, *, origin: str, travels: bool = False) -> Translation:
+    """Return the deployment of the document; InputError or InfeasibleError names every field that cannot be honoured.
+
+    ``travels`` tells that modak starts the job itself, so that its launcher can go with it; a script stands alone.
+    """
+    site, layout, features = _understood(job, sites, catalogue)
+    names = names_of(job)
     storage_class = job.application.storage_class_pref
     storage = site.storage(storage_class)
     site = _with_binds(site, [*_binds(features), *([path_of(storage)] if storage else [])])
-    scripts, used = scripts_for(site, names, features, storage_class)
-    check_honoured(job, features, used)
+    scripts, used = scripts_for(site, names, {**_mpi_of_site(job, site), **features}, storage_class)
+    unheld = check_honoured(job, features, used, described=site.infrastructure is not None)
     narrowed = permitted(catalogue, job, site)
-    application = _application(job, site, narrowed, features, layout.ranks)
+    image = reference_of(job.application.container_runtime, site, catalogue)
+    if travels and image is not None and image.startswith(f"{JOB_FOLDER}/"):
+        raise InputError(
+            f"application.container_runtime: '{job.application.container_runtime}' is a file, and nothing names its "
+            "folder: give its absolute path"
+        )
+    application = _application(job, site, narrowed, features, image)
     options = options_of(job, site, layout, _name(job))
     if storage is not None:
         options["environment"]["STORAGE"] = path_of(storage)
@@ -59,19 +78,64 @@ def translate(job: JobBody, sites: Sites, catalogue: Catalogue, *, origin: str) 
     data = {
         "application": application,
         "target": site.target.model_dump(mode="json", exclude_none=True),
-        "request": _request(job, narrowed, contained),
+        "request": _request(job, narrowed, contained, travels=travels),
         "job": {key: value for key, value in options.items() if value is not None},
     }
     deployment = check(Deployment, data, origin=origin)
     _check_mpi(job, site, application)
     _, passed = copied(job.job_options.copy_environment_variable)
-    assumed = [*layout.notes, *preferences_of(job), *_assumed(site, contained)]
+    preferences = preferences_of(job, travels=travels)
+    assumed = [*layout.notes, *preferences, *mail_notes(job, site), *unheld, *_assumed(job, site, contained)]
     return Translation(deployment, site.facts, narrowed, passed, site, assumed)
 
 
-def _cores(site: Site) -> int | None:
+def _understood(job: JobBody, sites: Sites, catalogue: Catalogue) -> tuple[Site, Layout, dict[str, Any]]:
+    """Return site, layout and features; one error names every field that no part of the translation understands."""
+    o, application, errors = job.job_options, job.application, Errors()
+    errors.of(lambda: check_sections(job))
+    features = errors.of(lambda: features_of(job))
+    site = errors.of(lambda: _site(job, sites, catalogue))
+    layout = errors.of(lambda: layout_of(job, _cores(site)))
+    if site is not None and layout is not None:
+        errors.of(lambda: check_capacity(job, layout, site))
+    errors.of(lambda: copied(o.copy_environment_variable))
+    errors.of(lambda: partition_of(job))
+    errors.of(lambda: check_memory(job))
+    errors.of(lambda: begin_of(o.defer_job))
+    errors.of(lambda: events_of(o.request_event_notification))
+    errors.of(lambda: _argv(job, layout.ranks if layout else 1))
+    if site is not None:
+        errors.of(lambda: reference_of(application.container_runtime, site, catalogue))
+        errors.of(lambda: site.storage(application.storage_class_pref))
+    if application.build is not None:
+        build = application.build
+        errors.of(lambda: source_of(build))
+    errors.check()
+    if site is None or layout is None or features is None:
+        raise InputError("the document cannot be translated")  # cannot be: check has raised what kept them back
+    return site, layout, features
+
+
+def _argv(job: JobBody, ranks: int = 1) -> list[str]:
+    application = job.application
+    return argv_of(
+        "application.executable",
+        application.executable,
+        "application.arguments",
+        application.arguments or "",
+        ranks=ranks,
+    )
+
+
+def _mpi_of_site(job: JobBody, site: Site) -> dict[str, Any]:
+    """Return the library of a site that has one alone, for conditions of scripts where an MPI job names none."""
+    families = {library.family for library in site.facts.mpi}
+    return {"library": families.pop()} if len(families) == 1 and is_parallel(job) else {}
+
+
+def _cores(site: Site | None) -> int | None:
     """Return the cores of a node that the site's description has for the job's partition."""
-    node = site.partition.node if site.partition else None
+    node = site.partition.node if site is not None and site.partition else None
     return None if node is None else node.ncpus * node.cpu.ncores
 
 
@@ -81,8 +145,8 @@ def _name(job: JobBody) -> str:
 
 def _site(job: JobBody, sites: Sites, catalogue: Catalogue) -> Site:
     target, options = job.target, job.job_options
-    if target.name is not None:
-        site = site_of(sites, target.name, target.scheduler, options.partition or options.queue, ())
+    if target.name is not None and sites.sites_by_name:
+        site = site_of(sites, target.name, target, options.partition or options.queue, ())
         _check_hardware(job, site)
         return site if site.partition is not None else _with_accelerators(site, _accelerators(job, catalogue))
     build = job.optimisation.opt_build if job.optimisation and job.optimisation.enable_opt_build else None
@@ -167,20 +231,13 @@ def _with_binds(site: Site, binds: Sequence[str]) -> Site:
 
 
 def _application(
-    job: JobBody, site: Site, catalogue: Narrowed, features: Mapping[str, Any], ranks: int
+    job: JobBody, site: Site, catalogue: Narrowed, features: Mapping[str, Any], image: str | None
 ) -> dict[str, Any]:
     application, optimisation = job.application, job.optimisation
-    argv = argv_of(
-        "application.executable",
-        application.executable,
-        "application.arguments",
-        application.arguments or "",
-        ranks=ranks,
-    )
+    argv = _argv(job)
     if application.app_type == "python" and argv[0].endswith(".py"):
         argv = ["python3", *argv]
     kind = optimisation.app_type if optimisation else "big_data" if application.app_type == "python" else "hpc"
-    image = reference_of(application.container_runtime, site, catalogue)
     mpi = optimisation.hpc.mpi if optimisation and optimisation.hpc else None
     if image is None and mpi is not None and mpi.library is not None and site.facts.runtimes:
         image = mpi_image(catalogue, mpi)
@@ -219,13 +276,16 @@ def _workload(job: JobBody, features: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in result.items() if value is not None}
 
 
-def _request(job: JobBody, catalogue: Catalogue, contained: bool) -> dict[str, Any]:
-    """Return the request: containers where an image is meant, and the levers that the document switches."""
-    # The answer is a script alone: nothing can travel with it.
-    inside = [lever.name for lever in catalogue.levers.values() if lever.launch is not None]
+def _request(job: JobBody, catalogue: Catalogue, contained: bool, *, travels: bool) -> dict[str, Any]:
+    """Return the request: containers where an image is meant, and the levers that the document switches.
+
+    Levers of the launcher, and trials, need the launcher beside the job: a script that stands alone has none.
+    """
+    inside = [] if travels else [lever.name for lever in catalogue.levers.values() if lever.launch is not None]
+    tuned = travels and job.optimisation is not None and job.optimisation.enable_autotuning
     request: dict[str, Any] = {
         "runtimes": list(RUNTIMES) if contained else ["native"],
-        "trials": "none",
+        "trials": "live" if tuned else "none",
         "forbid_levers": inside,
     }
     training = job.optimisation.training if job.optimisation else None
@@ -253,10 +313,16 @@ def _request(job: JobBody, catalogue: Catalogue, contained: bool) -> dict[str, A
     return {**request, "require_levers": required}
 
 
-def _assumed(site: Site, contained: bool) -> list[str]:
-    if site.infrastructure is not None:
-        return []
-    result = ["no site is named: what the job asks for is taken to be there"]
-    if contained:
-        result.append("singularity is taken to be on its nodes, and their processors to be as new as the image needs")
-    return result
+def _assumed(job: JobBody, site: Site, contained: bool) -> list[str]:
+    if site.infrastructure is None:
+        name = job.target.name
+        described = f"target.name: the site {name} is not described" if name else "no site is named"
+        notes = [f"{described}: what the job asks for is taken to be there"]
+    else:
+        notes = []
+    if contained and site.assumes_runtime:
+        notes.append("singularity is taken to be on its nodes, and their processors to be as new as the image needs")
+    image = job.application.container_runtime
+    if contained and image is not None and (file := file_beside(image, site)):
+        notes.append(f"application.container_runtime: '{image}' is the file {file} in the folder of the job")
+    return notes

@@ -9,8 +9,8 @@ from modak.jobs import staging
 from modak.jobs.files import LARGE, Upload
 from modak.jobs.job import SECRETS
 from modak.jobs.remote import Answer, StepError, carry_out, carry_out_all, token
-from modak.jobs.settings import Patience, Reporter
-from modak.jobs.staging import Place
+from modak.jobs.settings import Reporter, Timeouts
+from modak.jobs.staging import JobFolder
 from modak.jobs.submission import Submission, Submitted
 from modak.schedulers.base import JobSpec
 from modak.transport.base import Transport
@@ -29,7 +29,7 @@ class Entry:
 
     submission: Submission
     spec: JobSpec
-    place: Place
+    job_folder: JobFolder
     uploads: Sequence[Upload] | None = None
     realise: Realise | None = None
     mark: str = field(default_factory=token)
@@ -52,9 +52,9 @@ class Batch:
     round trips and the scheduler's list of jobs are shared.
     """
 
-    def __init__(self, transport: Transport, patience: Patience, reporter: Reporter) -> None:
+    def __init__(self, transport: Transport, timeouts: Timeouts, reporter: Reporter) -> None:
         self._transport = transport
-        self._patience = patience
+        self._timeouts = timeouts
         self._reporter = reporter
 
     def submit(self, entries: Sequence[Entry]) -> list[Submitted | ModakError]:
@@ -77,7 +77,7 @@ class Batch:
             answer = self._stage_and_submit(entry, entry.uploads)
         elif entry.uploads is not None:
             self._stage(entry, entry.uploads)
-        return entry.submission.submit(entry.place, answer)
+        return entry.submission.submit(entry.job_folder, answer)
 
     def _stage(self, entry: Entry, uploads: Sequence[Upload]) -> None:
         staging.stage(self._transport, entry.spec, uploads)
@@ -86,17 +86,17 @@ class Batch:
 
     def _stage_and_submit(self, entry: Entry, uploads: Sequence[Upload]) -> Answer | None:
         """Return the submission's first answer; None where it was lost, and only the files are known to be there."""
-        begun = self._patience.clock()
+        begun = self._timeouts.clock()
         steps = [staging.stage_step(entry.spec, uploads), entry.submission.step()]
         try:
             staged, answer = carry_out(self._transport, steps, limit=entry.submission.limit)
         except StepError:
             raise
         except TargetError as error:
-            if self._patience.clock() - begun > self._patience.submission:
+            if self._timeouts.clock() - begun > self._timeouts.submission:
                 raise
             self._reporter.notice(f"the submission is tried again: {error}")
-            self._patience.sleep(self._patience.pause)
+            self._timeouts.sleep(self._timeouts.pause)
             self._stage(entry, uploads)  # which changes nothing where the job was submitted
             return None
         staging.check_staged(staged, uploads)
@@ -110,20 +110,20 @@ class Batch:
             left = {number: entries[number] for number in numbers}
             failed_since: float | None = None
             while len(left) > 1:
-                some = _first(left)
+                batch = _first(left)
                 try:
-                    done = self._round(some)
+                    done = self._round(batch)
                 except StepError as error:
                     self._reporter.notice(f"the jobs are submitted one by one: {error}")
                     break
                 except TargetError as error:
-                    now = self._patience.clock()
+                    now = self._timeouts.clock()
                     failed_since = now if failed_since is None else failed_since
-                    if now - failed_since > self._patience.submission:
+                    if now - failed_since > self._timeouts.submission:
                         outcomes |= dict.fromkeys(left, error)
                         break
                     self._reporter.notice(f"the submission is tried again: {error}")
-                    self._patience.sleep(self._patience.pause)
+                    self._timeouts.sleep(self._timeouts.pause)
                     continue
                 if not done:  # a target that answers, and carries out nothing
                     break
@@ -163,7 +163,7 @@ class Batch:
                     return error
                 case [Answer() as staged, Answer() as answer]:
                     staging.check_staged(staged, entry.uploads or ())
-                    return entry.submission.submit(entry.place, answer)
+                    return entry.submission.submit(entry.job_folder, answer)
                 case [TargetError(), *_] | [_, TargetError()]:  # it died: nothing is known of it
                     return self._submit_alone(entry)
         except ModakError as error:
@@ -173,14 +173,14 @@ class Batch:
 
 def _first(entries: dict[int, Entry]) -> dict[int, Entry]:
     """Return the first jobs, no more than fit into one round trip."""
-    some: dict[int, Entry] = {}
+    batch: dict[int, Entry] = {}
     size = 0
     for number, entry in entries.items():
         size += sum(upload.size for upload in entry.uploads or ())
-        if some and size > LARGE:
+        if batch and size > LARGE:
             break
-        some[number] = entry
-    return some
+        batch[number] = entry
+    return batch
 
 
 def _find_listed(listed: str, find: str, mark: str) -> str:

@@ -1,4 +1,4 @@
-"""A job from its Plan to its results: what the Ansible modules and the command line call."""
+"""A job from its request to its results: what the Ansible modules and the command line call."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -6,19 +6,19 @@ from itertools import groupby
 from pathlib import Path
 
 from modak.errors import JobError, ModakError, TargetError
-from modak.jobs import attempts, files, queue, staging, verdict
+from modak.jobs import attempts, files, queue, staging, status
 from modak.jobs.batch import Batch, Entry, Realise
 from modak.jobs.files import LocalSource
 from modak.jobs.job import PLAN, SCRIPT, SECRETS, Job, read_id, specification
 from modak.jobs.remote import ask
 from modak.jobs.results import Ended, FetchedResults, declared_outputs, fetch_all
 from modak.jobs.script import render
-from modak.jobs.settings import Notices, Patience, Reporter, Silent
-from modak.jobs.staging import Place
+from modak.jobs.settings import Notices, Reporter, Silent, Timeouts
+from modak.jobs.staging import JobFolder
 from modak.jobs.submission import Submission, Submitted, recorded
 from modak.jobs.watch import Watch
 from modak.model.job import ENDS, JobResult, JobState
-from modak.model.plan import Plan
+from modak.model.jobrequest import JobRequest
 from modak.schedulers import registry
 from modak.schedulers.base import JobSpec, Scheduler
 from modak.schedulers.states import unreachable
@@ -33,9 +33,9 @@ _QUEUED_FOR_EVER: frozenset[JobState] = frozenset({"dependency_never_satisfied",
 
 @dataclass(frozen=True)
 class JobInput:
-    """A Plan whose job is to be submitted, and what its job needs from this machine."""
+    """A job that is to be submitted, and what it needs from this machine."""
 
-    plan: Plan
+    request: JobRequest
     sources: Sequence[LocalSource] = ()
     realise: Realise | None = None
     secrets: Secrets | None = None
@@ -43,12 +43,12 @@ class JobInput:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A job and its script; ``place`` is its folder as it was found."""
+    """A job and its script; ``job_folder`` is its folder as it was seen."""
 
-    plan: Plan
+    request: JobRequest
     spec: JobSpec
     script: str
-    place: Place
+    job_folder: JobFolder
 
 
 @dataclass(frozen=True)
@@ -85,42 +85,42 @@ class Jobs:
         self,
         transport: Transport,
         *,
-        patience: Patience | None = None,
+        timeouts: Timeouts | None = None,
         reporter: Reporter | None = None,
         scheduler: Scheduler | None = None,
     ) -> None:
-        """``scheduler`` is asked instead of the one that each Plan names."""
+        """``scheduler`` is asked instead of the one that each request names."""
         self._transport = transport
-        self._patience = patience or Patience()
+        self._timeouts = timeouts or Timeouts()
         self._reporter = reporter or Silent()
         self._scheduler = scheduler
 
-    def prepare(self, plan: Plan, template: str | None = None) -> Prepared:
+    def prepare(self, request: JobRequest, template: str | None = None) -> Prepared:
         """Look at the job's folder and render its script, in one round trip."""
-        return self._prepare_all([plan], template)[0]
+        return self._prepare_all([request], template)[0]
 
-    def _prepare_all(self, plans: Sequence[Plan], template: str | None) -> list[Prepared]:
-        for plan in plans:
-            declared_outputs(plan)
-        wanted = [(plan, [PLAN, SCRIPT, *files.paths_of(plan)]) for plan in plans]
-        places = staging.look_all(self._transport, wanted)
+    def _prepare_all(self, requests: Sequence[JobRequest], template: str | None) -> list[Prepared]:
+        for request in requests:
+            declared_outputs(request)
+        wanted = [(request, [PLAN, SCRIPT, *files.paths_of(request)]) for request in requests]
+        job_folders = staging.look_all(self._transport, wanted)
         prepared = []
-        for plan, place in zip(plans, places, strict=True):
-            spec = specification(plan, place.directory)
-            prepared.append(Prepared(plan, spec, render(spec, plan, self._for(plan), template), place))
+        for request, job_folder in zip(requests, job_folders, strict=True):
+            spec = specification(request, job_folder.directory)
+            prepared.append(Prepared(request, spec, render(spec, request, self._for(request), template), job_folder))
         return prepared
 
     def preview(
-        self, plan: Plan, template: str | None = None, *, again: bool = False, retry: bool | None = None
+        self, request: JobRequest, template: str | None = None, *, again: bool = False, retry: bool | None = None
     ) -> Preview:
         """Return what ``present`` would do, and ask the scheduler whether it would take the job; nothing is changed.
 
         ``again`` asks it for a job that is there already too.
         """
-        scheduler = self._for(plan)
-        prepared = self.prepare(plan, template)
-        known = recorded(scheduler, prepared.place)
-        job = None if known is None else self._job(prepared, known)
+        scheduler = self._for(request)
+        prepared = self.prepare(request, template)
+        submitted = recorded(scheduler, prepared.job_folder)
+        job = None if submitted is None else self._job(prepared, submitted)
         ended = None if job is None or again else self._ended_badly(job, prepared, retry)
         if job is None or again or ended is not None:
             self._check(prepared)
@@ -128,7 +128,7 @@ class Jobs:
 
     def present(
         self,
-        plan: Plan,
+        request: JobRequest,
         sources: Sequence[LocalSource] = (),
         *,
         template: str | None = None,
@@ -136,12 +136,12 @@ class Jobs:
         secrets: Secrets | None = None,
         retry: bool | None = None,
     ) -> Present:
-        """Submit the Plan's job, unless it has been submitted before.
+        """Submit the job, unless it has been submitted before.
 
         A job that has ended in any other way than completed is submitted again as its next attempt, unless ``retry``,
-        or ``job.retry`` of the Plan where that is None, is false.
+        or ``job.retry`` of the request where that is None, is false.
         """
-        inputs = JobInput(plan, sources, realise, secrets)
+        inputs = JobInput(request, sources, realise, secrets)
         (present,) = self.present_all([inputs], template=template, retry=retry)
         if isinstance(present, ModakError):
             raise present
@@ -150,11 +150,11 @@ class Jobs:
     def present_all(
         self, inputs: Sequence[JobInput], *, template: str | None = None, retry: bool | None = None
     ) -> list[Present | ModakError]:
-        """Submit the jobs of several Plans as ``present`` does, together; return for each the job or what went wrong.
+        """Submit several jobs as ``present`` does, together; return for each the job or what went wrong.
 
         What concerns the target as a whole is raised.
         """
-        prepared = self._prepare_all([item.plan for item in inputs], template)
+        prepared = self._prepare_all([item.request for item in inputs], template)
         jobs = [self._recorded(item) for item in prepared]
         ends = self._ended_badly_all(list(zip(jobs, prepared, strict=True)), retry)
         outcomes: dict[int, Present | ModakError] = {}
@@ -164,7 +164,7 @@ class Jobs:
             try:
                 if ended is not None:
                     self._put_aside(prepared[number], ended, item.sources)
-                    prepared[number] = self.prepare(item.plan, template)
+                    prepared[number] = self.prepare(item.request, template)
                     job = self._recorded(prepared[number])  # another run may have been faster
                 if job is None:
                     fresh[number] = self._entry(prepared[number], item)
@@ -172,13 +172,13 @@ class Jobs:
                     outcomes[number] = Present(job, prepared[number].script, made=False)
             except ModakError as error:
                 outcomes[number] = error
-        batch = Batch(self._transport, self._patience, self._reporter)
-        for number, known in zip(fresh, batch.submit(list(fresh.values())), strict=True):
-            if isinstance(known, ModakError):
-                outcomes[number] = known
+        batch = Batch(self._transport, self._timeouts, self._reporter)
+        for number, submitted in zip(fresh, batch.submit(list(fresh.values())), strict=True):
+            if isinstance(submitted, ModakError):
+                outcomes[number] = submitted
             else:
-                job, before = self._job(prepared[number], known), ends[number] if known.made else None
-                outcomes[number] = Present(job, prepared[number].script, known.made, before)
+                job, before = self._job(prepared[number], submitted), ends[number] if submitted.made else None
+                outcomes[number] = Present(job, prepared[number].script, submitted.made, before)
         return [outcomes[number] for number in range(len(inputs))]
 
     def wait(
@@ -186,7 +186,7 @@ class Jobs:
     ) -> list[JobResult]:
         """Return how the jobs of one scheduler ended, in their order; see ``Watch.wait``."""
         jobs = [item.job for item in present]
-        watch = Watch(self._transport, jobs, patience=self._patience, reporter=self._reporter, follow=follow)
+        watch = Watch(self._transport, jobs, timeouts=self._timeouts, reporter=self._reporter, follow=follow)
         return watch.wait(timeout=timeout, at_once=not all(item.made for item in present))
 
     def see(self, job: Job) -> JobResult:
@@ -197,14 +197,14 @@ class Jobs:
         """Return the jobs as they are now, in one round trip for each scheduler that has some."""
         results: dict[str, JobResult] = {}
         for group in _by_scheduler(jobs):
-            watch = Watch(self._transport, group, patience=self._patience, reporter=Silent())
+            watch = Watch(self._transport, group, timeouts=self._timeouts, reporter=Silent())
             watch.ask()
             results |= {job.spec.directory: result for job, result in zip(group, watch.results(), strict=True)}
         return [results[job.spec.directory] for job in jobs]
 
     def submitted(self, job: Job) -> JobResult:
         """Return a job of which nothing else is known yet than that it has been submitted, without a round trip."""
-        return Watch(self._transport, [job], patience=self._patience, reporter=Silent()).results()[0]
+        return Watch(self._transport, [job], timeouts=self._timeouts, reporter=Silent()).results()[0]
 
     def is_alive(self, job: Job) -> bool:
         """Return whether the scheduler has the job and it has not ended."""
@@ -214,20 +214,27 @@ class Jobs:
         """Tell the reporter something that a user should know, as one sentence."""
         self._reporter.notice(text)
 
-    def find(self, plan: Plan) -> Job | None:
-        """Return the Plan's job on the target; None when none was submitted."""
-        return self.find_all([plan])[0]
+    def find(self, request: JobRequest) -> Job | None:
+        """Return the job on the target; None when none was submitted."""
+        return self.find_all([request])[0]
 
-    def find_all(self, plans: Sequence[Plan]) -> list[Job | None]:
-        """Return the Plans' jobs on the target, None for each that was never submitted, in one round trip."""
-        places = staging.look_all(self._transport, [(plan, ()) for plan in plans])
-        return [self._found(plan, place) for plan, place in zip(plans, places, strict=True)]
+    def find_all(self, requests: Sequence[JobRequest]) -> list[Job | None]:
+        """Return the jobs on the target, None for each that was never submitted, in one round trip."""
+        job_folders = staging.look_all(self._transport, [(request, ()) for request in requests])
+        return [self._job_in(request, job_folder) for request, job_folder in zip(requests, job_folders, strict=True)]
 
-    def _found(self, plan: Plan, place: Place) -> Job | None:
-        known = recorded(self._for(plan), place)
-        if known is None:
+    def _job_in(self, request: JobRequest, job_folder: JobFolder) -> Job | None:
+        submitted = recorded(self._for(request), job_folder)
+        if submitted is None:
             return None
-        return Job(known.id, specification(plan, place.directory), plan, self._for(plan), known.time, known.attempt)
+        return Job(
+            submitted.id,
+            specification(request, job_folder.directory),
+            request,
+            self._for(request),
+            submitted.time,
+            submitted.attempt,
+        )
 
     def fetch_results(self, job: Job, result: JobResult, results: Path) -> FetchedResults:
         """Fetch the job's results to the controller; see ``results.fetch_results``.
@@ -239,51 +246,51 @@ class Jobs:
     def fetch_all(self, ended: Sequence[Ended]) -> list[FetchedResults]:
         """Fetch the results of several jobs as ``fetch_results`` does, small ones in one round trip."""
         for item in ended:
-            if item.job.plan.secrets and item.result.state in ENDS:
+            if item.job.request.secret_environment and item.result.state in ENDS:
                 ask(self._transport, f"rm -f {quote(f'{item.job.spec.directory}/{SECRETS}')}")
-            attempts.put_aside(item.results / item.job.plan.name, item.job, item.result)
+            attempts.put_aside(item.results / item.job.request.name, item.job, item.result)
         return fetch_all(self._transport, ended)
 
-    def absent(self, plan: Plan) -> bool:
-        """Cancel the Plan's job, wait until it is gone, and remove its folder; return whether there was anything."""
-        scheduler = self._for(plan)
+    def absent(self, request: JobRequest) -> bool:
+        """Cancel the job, wait until it is gone, and remove its folder; return whether there was anything."""
+        scheduler = self._for(request)
         while True:
-            place = self._certain(plan, scheduler)
-            ids = _ids(scheduler, place)
+            job_folder = self._certain(request, scheduler)
+            ids = _ids(scheduler, job_folder)
             if alive := queue.alive(self._transport, scheduler, ids):
-                left, said = queue.cancel(self._transport, scheduler, alive, self._patience)
+                left, said = queue.cancel(self._transport, scheduler, alive, self._timeouts)
                 if left:
                     raise TargetError(f"job {left[0]} does not go away{f': {said}' if said else ''}: its folder stays")
-            if not place.exists or self._remove(place, plan, known=bool(ids)):
-                return bool(alive) or place.exists
+            if not job_folder.exists or self._remove(job_folder, request, has_job=bool(ids)):
+                return bool(alive) or job_folder.exists
 
-    def _remove(self, place: Place, plan: Plan, *, known: bool) -> bool:
-        wait = self._patience.lock
-        return staging.remove(self._transport, place.directory, plan.tag(), known=known, wait=wait)
+    def _remove(self, job_folder: JobFolder, request: JobRequest, *, has_job: bool) -> bool:
+        wait = self._timeouts.lock
+        return staging.remove(self._transport, job_folder.directory, request.tag, has_job=has_job, wait=wait)
 
-    def doomed(self, plan: Plan) -> list[str]:
+    def doomed(self, request: JobRequest) -> list[str]:
         """Return what ``absent`` would cancel and remove, in words; nothing is changed."""
-        scheduler = self._for(plan)
-        place = staging.look(self._transport, plan, ask=scheduler)
-        known = recorded(scheduler, place)
-        folder = f"the folder {place.directory}{f' of job {known.id}' if known else ''}"
-        alive = queue.alive(self._transport, scheduler, _ids(scheduler, place))
-        return [*(f"job {number}" for number in alive), *([folder] if place.exists else [])]
+        scheduler = self._for(request)
+        job_folder = staging.look(self._transport, request, ask=scheduler)
+        submitted = recorded(scheduler, job_folder)
+        folder = f"the folder {job_folder.directory}{f' of job {submitted.id}' if submitted else ''}"
+        alive = queue.alive(self._transport, scheduler, _ids(scheduler, job_folder))
+        return [*(f"job {number}" for number in alive), *([folder] if job_folder.exists else [])]
 
-    def _certain(self, plan: Plan, scheduler: Scheduler) -> Place:
+    def _certain(self, request: JobRequest, scheduler: Scheduler) -> JobFolder:
         """Return the job's folder once an attempt without an answer is old enough to have shown in the queue.
 
         How old it is tells this machine's own clock, which does not jump, and not the target's.
         """
-        begun = self._patience.clock()
+        begun = self._timeouts.clock()
         while True:
-            place = staging.look(self._transport, plan, ask=scheduler)
-            if place.records.intent is None or recorded(scheduler, place) or place.found:
-                return place
-            left = self._patience.settle - (self._patience.clock() - begun)
+            job_folder = staging.look(self._transport, request, ask=scheduler)
+            if job_folder.records.intent is None or recorded(scheduler, job_folder) or job_folder.tagged:
+                return job_folder
+            left = self._timeouts.settle - (self._timeouts.clock() - begun)
             if left <= 0:
-                return place
-            self._patience.sleep(left)
+                return job_folder
+            self._timeouts.sleep(left)
 
     def _ended_badly(self, job: Job, prepared: Prepared, retry: bool | None) -> JobResult | None:
         """Return how a job ended that is to be run again; None for one that goes on, has completed, or is to stay."""
@@ -295,16 +302,16 @@ class Jobs:
         """Return ``_ended_badly`` for several jobs, some of which may not have been submitted."""
         open_jobs: dict[str, tuple[Job, Prepared]] = {}
         for job, prepared in jobs:
-            if job is None or not (prepared.plan.job.retry if retry is None else retry):
+            if job is None or not (prepared.request.options.retry if retry is None else retry):
                 continue
-            record = verdict.exit_of(job, prepared.place.records)
+            record = status.exit_of(job, prepared.job_folder.records)
             if record is None or record.state != "completed":
                 open_jobs[job.spec.directory] = (job, prepared)
         ends: dict[str, JobResult] = {}
         for group in _by_scheduler([job for job, _ in open_jobs.values()]):
-            watch = Watch(self._transport, group, patience=self._patience, reporter=Notices(self._reporter))
+            watch = Watch(self._transport, group, timeouts=self._timeouts, reporter=Notices(self._reporter))
             for job, result in zip(group, watch.settle(), strict=True):
-                records = open_jobs[job.spec.directory][1].place.records
+                records = open_jobs[job.spec.directory][1].job_folder.records
                 is_open = result.state == "lost" and records.begun  # it may have done its work: the user decides
                 if result.state in ENDS and result.state != "completed" and not is_open:
                     ends[job.spec.directory] = result
@@ -312,25 +319,25 @@ class Jobs:
 
     def _put_aside(self, prepared: Prepared, ended: JobResult, sources: Sequence[LocalSource]) -> None:
         """Put an attempt aside that has ended badly, once all that the next one needs is at hand."""
-        files.source_uploads(prepared.plan, sources)
-        scheduler, place = self._for(prepared.plan), prepared.place
+        files.source_uploads(prepared.request, sources)
+        scheduler, job_folder = self._for(prepared.request), prepared.job_folder
         if ended.state in _QUEUED_FOR_EVER:
-            left, said = queue.cancel(self._transport, scheduler, [ended.id], self._patience)
+            left, said = queue.cancel(self._transport, scheduler, [ended.id], self._timeouts)
             if left:
                 raise TargetError(f"job {left[0]} does not go away{f': {said}' if said else ''}: its folder stays")
         # The scheduler may have answered with another job than the one that ran; see ``Watch``.
-        answered = read_id(scheduler, place.records.id_text) if place.records.id_text else None
+        answered = read_id(scheduler, job_folder.records.id_text) if job_folder.records.id_text else None
         numbers = dict.fromkeys([ended.id, *([answered] if answered else [])])
-        submission = Submission(self._transport, scheduler, prepared.spec, self._patience, self._reporter)
-        if submission.put_aside(place, list(numbers), files.paths_of(prepared.plan)):
+        submission = Submission(self._transport, scheduler, prepared.spec, self._timeouts, self._reporter)
+        if submission.put_aside(job_folder, list(numbers), files.paths_of(prepared.request)):
             self._reporter.notice(
-                f"{verdict.sentence(ended)}; it is run again as attempt {ended.attempt + 1}, and what it left is in "
+                f"{status.sentence(ended)}; it is run again as attempt {ended.attempt + 1}, and what it left is in "
                 f"{ended.directory}/attempts/{ended.attempt}"
             )
 
     def _check(self, prepared: Prepared) -> None:
         """Ask the scheduler whether it would take the job; JobError when it would not."""
-        scheduler = self._for(prepared.plan)
+        scheduler = self._for(prepared.request)
         if command := scheduler.check_command(prepared.spec):
             done = ask(self._transport, command, stdin=prepared.script.encode())
             if scheduler.is_silent(done):
@@ -342,30 +349,41 @@ class Jobs:
     def _entry(self, prepared: Prepared, item: JobInput) -> Entry:
         """Return a job that is to be submitted with what it needs; InputError where that is not at hand."""
         submission = Submission(
-            self._transport, self._for(prepared.plan), prepared.spec, self._patience, self._reporter
+            self._transport, self._for(prepared.request), prepared.spec, self._timeouts, self._reporter
         )
-        records = prepared.place.records
+        records = prepared.job_folder.records
         if records.begun or (records.attempt and records.refused != records.attempt):
-            return Entry(submission, prepared.spec, prepared.place)  # A job may be running on these files.
+            return Entry(submission, prepared.spec, prepared.job_folder)  # A job may be running on these files.
         uploads = [
             files.script_upload(prepared.script),
-            files.plan_upload(prepared.plan),
-            *files.source_uploads(prepared.plan, item.sources),
-            *files.secret_uploads(prepared.plan, item.secrets),
+            *files.document_uploads(prepared.request),
+            *files.source_uploads(prepared.request, item.sources),
+            *files.secret_uploads(prepared.request, item.secrets),
         ]
         return Entry(
-            submission, prepared.spec, prepared.place, files.changed(uploads, prepared.place.there), item.realise
+            submission,
+            prepared.spec,
+            prepared.job_folder,
+            files.changed(uploads, prepared.job_folder.there),
+            item.realise,
         )
 
     def _recorded(self, prepared: Prepared) -> Job | None:
-        known = recorded(self._for(prepared.plan), prepared.place)
-        return None if known is None else self._job(prepared, known)
+        submitted = recorded(self._for(prepared.request), prepared.job_folder)
+        return None if submitted is None else self._job(prepared, submitted)
 
-    def _job(self, prepared: Prepared, known: Submitted) -> Job:
-        return Job(known.id, prepared.spec, prepared.plan, self._for(prepared.plan), known.time, known.attempt)
+    def _job(self, prepared: Prepared, submitted: Submitted) -> Job:
+        return Job(
+            submitted.id,
+            prepared.spec,
+            prepared.request,
+            self._for(prepared.request),
+            submitted.time,
+            submitted.attempt,
+        )
 
-    def _for(self, plan: Plan) -> Scheduler:
-        return self._scheduler or registry.get(plan.scheduler)
+    def _for(self, request: JobRequest) -> Scheduler:
+        return self._scheduler or registry.get(request.scheduler)
 
 
 def _by_scheduler(jobs: Sequence[Job]) -> Iterator[list[Job]]:
@@ -375,7 +393,7 @@ def _by_scheduler(jobs: Sequence[Job]) -> Iterator[list[Job]]:
         yield list(group)
 
 
-def _ids(scheduler: Scheduler, place: Place) -> list[str]:
+def _ids(scheduler: Scheduler, job_folder: JobFolder) -> list[str]:
     """Return the jobs that the folder or the scheduler tells of."""
-    known = recorded(scheduler, place)
-    return list(dict.fromkeys([*([known.id] if known else []), *(place.found or [])]))
+    submitted = recorded(scheduler, job_folder)
+    return list(dict.fromkeys([*([submitted.id] if submitted else []), *(job_folder.tagged or [])]))

@@ -6,16 +6,15 @@ import tarfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Protocol
 
 from modak.errors import InputError
-from modak.jobs import launching
+from modak.jobs import launching, restarting
 from modak.jobs.job import PLAN, SCRIPT, SECRETS, WORK, inner_path
-from modak.model.plan import Plan, Source
+from modak.model.execution import Source
+from modak.model.jobrequest import JobRequest
 
-LAUNCHERS = "launchers"
 LARGE = 32 * 1024 * 1024
 """Bytes from which a file travels alone."""
 DIGESTS = ".digests"
@@ -25,7 +24,7 @@ _REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
 class LocalSource(Protocol):
-    """A file of the Plan's and where it lies on the controller."""
+    """A file of the request's and where it lies on the controller."""
 
     @property
     def source(self) -> Source: ...
@@ -61,11 +60,11 @@ class Upload:
         return self.content if isinstance(self.content, bytes) else self.content.read_bytes()
 
 
-def source_uploads(plan: Plan, sources: Sequence[LocalSource]) -> list[Upload]:
-    """Return the Plan's own files; InputError when one is not at hand or no longer what the Plan was made for."""
+def source_uploads(request: JobRequest, sources: Sequence[LocalSource]) -> list[Upload]:
+    """Return the files that the request names; InputError when one is not at hand or not as it was when it was made."""
     local = {item.source.path: item.local for item in sources}
     uploads = []
-    for source in plan.sources:
+    for source in request.sources:
         path = inner_path(source.path, _KEY)
         file = local.get(source.path)
         if file is None:
@@ -77,23 +76,23 @@ def source_uploads(plan: Plan, sources: Sequence[LocalSource]) -> list[Upload]:
         if actual != source.sha256:
             raise InputError(f"the file {file} has changed since the plan was made: make the plan again")
         uploads.append(Upload(f"{WORK}/{path}", file, source.executable))
-    return uploads + _launcher(plan) + _launch(plan)
+    return uploads + _programs(request) + _launch(request)
 
 
-def paths_of(plan: Plan) -> list[str]:
-    """Return where the Plan's own files lie, below the job's folder."""
-    paths = [f"{WORK}/{inner_path(source.path, _KEY)}" for source in plan.sources]
-    return paths + [upload.path for upload in _launcher(plan) + _launch(plan)]
+def paths_of(request: JobRequest) -> list[str]:
+    """Return where the request's files lie, below the job's folder."""
+    paths = [f"{WORK}/{inner_path(source.path, _KEY)}" for source in request.sources]
+    return paths + [upload.path for upload in _programs(request) + _launch(request)]
 
 
-def plan_upload(plan: Plan) -> Upload:
-    """Return the Plan as a file."""
-    return Upload(PLAN, plan.to_json().encode())
+def document_uploads(request: JobRequest) -> list[Upload]:
+    """Return what tells why the job is run."""
+    return [] if request.document is None else [Upload(PLAN, request.document.text)]
 
 
-def secret_uploads(plan: Plan, secrets: Callable[[], bytes] | None) -> list[Upload]:
-    """Return the file of the Plan's secrets, read now; InputError where the Plan has some and nobody gives them."""
-    if not plan.application.secret_environment:
+def secret_uploads(request: JobRequest, secrets: Callable[[], bytes] | None) -> list[Upload]:
+    """Return the file of the job's secrets, read now; InputError where it has some and nobody gives them."""
+    if not request.secret_environment:
         return []
     if secrets is None:
         raise InputError("the plan's application has a secret_environment, and its values were not given")
@@ -169,21 +168,14 @@ def _cksum(data: bytes) -> int:
     return int(f"{mirrored:032b}"[::-1], 2)
 
 
-def _launch(plan: Plan) -> list[Upload]:
+def _launch(request: JobRequest) -> list[Upload]:
     """Return what works inside the application's interpreter."""
-    if plan.chosen.launch is None:
-        return []
-    return [Upload(path, content) for path, content in launching.files(plan).items()]
+    travelling = {**launching.files(request), **restarting.files(request)}
+    return [Upload(path, content) for path, content in travelling.items()]
 
 
-def _launcher(plan: Plan) -> list[Upload]:
-    name = plan.chosen.launcher
-    if name is None:
-        return []
-    path, text = f"{WORK}/{LAUNCHERS}/{inner_path(name, 'the launcher')}", plan.chosen.launcher_text
-    if text is not None:
-        return [Upload(path, text.encode(), executable=True)]
-    file = resources.files("modak.catalogue").joinpath("data", LAUNCHERS, name)
-    if "/" in name or name.startswith(".") or not file.is_file():
-        raise InputError(f"the plan's launcher '{name}' is not one that modak ships")
-    return [Upload(path, file.read_bytes(), executable=True)]
+def _programs(request: JobRequest) -> list[Upload]:
+    return [
+        Upload(f"{WORK}/{inner_path(path, 'the launcher')}", content, executable=True)
+        for path, content in request.programs.items()
+    ]

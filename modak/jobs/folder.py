@@ -19,7 +19,7 @@ class Intent:
     token: str
     time: float
     """Seconds since the epoch on the target."""
-    found: str
+    tagged: str
     """What the scheduler knew of the tag before."""
 
 
@@ -120,7 +120,7 @@ def _messages(text: str) -> dict[int | None, str]:
 
 
 def _intent(text: str) -> Intent | None:
-    head, _, found = text.partition("\n")
+    head, _, tagged = text.partition("\n")
     fields = head.split()
     when = digits(fields[1], int(MAX_TIME)) if len(fields) > 1 else None
-    return None if when is None else Intent(fields[0], float(when), plain(found))
+    return None if when is None else Intent(fields[0], float(when), plain(tagged))

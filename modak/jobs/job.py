@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 
 from modak.errors import InputError, JobError, TargetError
 from modak.jobs.folder import ADOPTED
-from modak.model.plan import Plan
+from modak.model.jobrequest import JobRequest
 from modak.reported import job_id
 from modak.schedulers.base import JobSpec, Scheduler
 from modak.transport.base import Completed
@@ -25,7 +25,7 @@ class Job:
 
     id: str
     spec: JobSpec
-    plan: Plan
+    request: JobRequest
     scheduler: Scheduler
     submitted: float | None = None
     """Seconds since the epoch on the target."""
@@ -36,34 +36,34 @@ class Job:
         job_id(self.id)
 
 
-def folder_name(plan: Plan) -> str:
+def folder_name(request: JobRequest) -> str:
     """Return the name of the job's folder below ``<workspace>/runs``."""
-    return f"{plan.name}-{plan.tag().removeprefix('modak-')[:16]}"
+    return f"{request.name}-{request.tag.removeprefix('modak-')[:16]}"
 
 
-def check_workspace(plan: Plan) -> str:
+def check_workspace(request: JobRequest) -> str:
     """Return the target's workspace; InputError when it is neither absolute nor below the home."""
-    workspace = plan.target.workspace
+    workspace = request.target.workspace
     if not (workspace == "~" or workspace.startswith(("~/", "/"))):
         raise InputError(f"target.workspace '{workspace}' is neither an absolute path nor one below '~/'")
     return workspace
 
 
-def specification(plan: Plan, directory: str) -> JobSpec:
-    """Return what the scheduler must know of the Plan's job in ``directory``, the job's absolute folder."""
-    options = plan.job
+def specification(request: JobRequest, directory: str) -> JobSpec:
+    """Return what the scheduler must know of a job in ``directory``, the job's absolute folder."""
+    options = request.options
     separate = options.error is not None or not options.join_output
     return JobSpec(
-        name=plan.name,
-        tag=plan.tag(),
+        name=request.name,
+        tag=request.tag,
         directory=directory,
         script=f"{directory}/{SCRIPT}",
         output=_output(directory, options.output, OUTPUT),
         error=_output(directory, options.error, ERROR) if separate else None,
-        resources=plan.chosen.resources,
+        resources=request.resources,
         options=options,
-        target=plan.target,
-        rank_start=plan.chosen.rank_start,
+        target=request.target,
+        rank_start=request.rank_start,
     )
 
 

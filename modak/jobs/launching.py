@@ -12,14 +12,15 @@ from collections.abc import Sequence
 from modak.errors import InputError
 from modak.launch import bundle
 from modak.launch.config import VARIABLE, VERSION
-from modak.model.plan import Launch, Plan
+from modak.model.execution import Launch
+from modak.model.jobrequest import JobRequest
 
 FOLDER = "launch"
 BUNDLE = f"{FOLDER}/modak_launch.zip"
 CONFIG = f"{FOLDER}/config.json"
 RECORD = f"{FOLDER}/record"
 """Folder in which each process of the job writes its record."""
-_START = f'''PYTHONPATH=$1${{PYTHONPATH:+:$PYTHONPATH}} {VARIABLE}=$2
+_START = f'''PYTHONPATH=$1${{PYTHONPATH:+:$PYTHONPATH}} {VARIABLE}=${{MODAK_LAUNCH_CONFIG:-$2}}
 export PYTHONPATH {VARIABLE}
 shift 2
 exec "$@"'''
@@ -28,22 +29,22 @@ _NOT_STARTED = '''echo "modak: the launcher is not used: the folder of the job h
 exec "$@"'''
 
 
-def files(plan: Plan) -> dict[str, bytes]:
+def files(request: JobRequest) -> dict[str, bytes]:
     """Return what travels, by its path below the job's folder; nothing for a program that is left to itself."""
-    if plan.chosen.launch is None:
+    if request.launch is None:
         return {}
-    return {BUNDLE: bundle.archive(), CONFIG: _config(plan.chosen.launch, array=plan.job.array is not None).encode()}
+    return {BUNDLE: bundle.archive(), CONFIG: config(request.launch, request).encode()}
 
 
-def starter(plan: Plan, directory: str) -> list[str]:
+def starter(request: JobRequest, directory: str) -> list[str]:
     """Return the words that start the program with the launcher, to stand before its own; none where it has none.
 
     ``directory`` is the job's folder where the program sees it.
     """
-    if plan.chosen.launch is None:
+    if request.launch is None:
         return []
     if ":" in directory:
-        if plan.chosen.launch.levers:
+        if request.launch.levers:
             raise InputError(
                 f"'{directory}' holds a colon, and PYTHONPATH cannot name such a folder", key="target.workspace"
             )
@@ -51,25 +52,32 @@ def starter(plan: Plan, directory: str) -> list[str]:
     return ["sh", "-c", _START, "modak-launch", *(posixpath.join(directory, name) for name in (BUNDLE, CONFIG))]
 
 
-def launched(plan: Plan, argv: Sequence[str], directory: str) -> list[str]:
+def launched(request: JobRequest, argv: Sequence[str], directory: str) -> list[str]:
     """Return the program's command line with the launcher, outside of containers."""
-    return [*starter(plan, directory), *argv]
+    return [*starter(request, directory), *argv]
 
 
-def _config(launch: Launch, *, array: bool) -> str:
-    """Return the launcher's configuration; its paths are relative to the file, so that it holds in a container too."""
+def config(launch: Launch, request: JobRequest, *, folder: str = ".") -> str:
+    """Return the launcher's configuration; its paths are relative to the file, so that it holds in a container too.
+
+    ``folder`` leads from the file's folder to the launcher's.
+    """
     trials = {
         "mode": launch.trials,
         "numerics": launch.numerics,
         "candidates": launch.candidates,
         "units": launch.units,
-        "claim": "trials" if array else None,
+        "claim": _below(folder, "trials") if request.options.array is not None else None,
     }
-    config = {
+    values = {
         "version": VERSION,
-        "record": posixpath.basename(RECORD),
+        "record": _below(folder, posixpath.basename(RECORD)),
         "earlier": ["../attempts/*/record"],
         "levers": launch.levers,
         "trials": {key: value for key, value in trials.items() if value is not None},
     }
-    return json.dumps(config, indent=2, sort_keys=True) + "\n"
+    return json.dumps(values, indent=2, sort_keys=True) + "\n"
+
+
+def _below(folder: str, name: str) -> str:
+    return posixpath.normpath(posixpath.join(folder, name))

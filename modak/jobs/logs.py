@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from modak.jobs.job import ERROR, OUTPUT, WORK
-from modak.jobs.verdict import sentence
+from modak.jobs.status import sentence
 from modak.model.job import JobResult
-from modak.model.plan import Plan
+from modak.model.jobrequest import JobRequest
 from modak.terminal import visible
 
 LINES = 10
@@ -16,11 +16,11 @@ _BYTES, _WIDTH = 16 * 1024, 500
 _SCHEDULER_LOG = "scheduler.log"
 
 
-def explanation(plan: Plan, result: JobResult) -> str:
+def explanation(request: JobRequest, result: JobResult) -> str:
     """Return why a job ended badly, and the last lines of the log among its results where there is one."""
     if result.results is None:
         return sentence(result)
-    for name in _names(plan, result.reason):
+    for name in _names(request, result.reason):
         if lines := last_lines(Path(result.results) / name):
             shown = "".join(f"\n    | {line}" for line in lines)
             return f"{sentence(result)}\nThe last lines of {name}:{shown}"
@@ -46,9 +46,9 @@ def _shown(line: str) -> str:
     return visible(line) if len(line) <= _WIDTH else f"{visible(line[:_WIDTH])}..."
 
 
-def _names(plan: Plan, reason: str) -> Iterator[str]:
+def _names(request: JobRequest, reason: str) -> Iterator[str]:
     """Yield the logs to look into, below the results, the most telling first."""
-    options = plan.job
+    options = request.options
     streams = [options.output or OUTPUT]
     if options.error is not None or not options.join_output:
         streams.insert(0, options.error or ERROR)

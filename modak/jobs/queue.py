@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from modak.jobs.remote import ask
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.job import ENDS
 from modak.schedulers.base import QueueState, Scheduler
 from modak.transport.base import Transport
@@ -22,12 +22,12 @@ def alive(transport: Transport, scheduler: Scheduler, ids: Sequence[str]) -> lis
     return [number for number in ids if number in states and is_alive(states[number])]
 
 
-def cancel(transport: Transport, scheduler: Scheduler, ids: Sequence[str], patience: Patience) -> tuple[list[str], str]:
+def cancel(transport: Transport, scheduler: Scheduler, ids: Sequence[str], timeouts: Timeouts) -> tuple[list[str], str]:
     """Cancel the jobs and wait until they are gone; return those that are still there, and what the scheduler said."""
     done = ask(transport, scheduler.cancel_command(ids))
-    begun = patience.clock()
+    begun = timeouts.clock()
     while left := alive(transport, scheduler, ids):
-        if patience.clock() - begun > patience.cancel:
+        if timeouts.clock() - begun > timeouts.cancel:
             return left, " ".join(done.stderr.split())
-        patience.sleep(patience.pause)
+        timeouts.sleep(timeouts.pause)
     return [], ""

@@ -10,8 +10,9 @@ starts.
 from collections.abc import Mapping, Sequence
 
 from modak import shell
+from modak.model.execution import RankStart
 from modak.model.image import MpiFamily
-from modak.model.plan import Plan, RankStart
+from modak.model.jobrequest import JobRequest
 from modak.util.scripts import script_text
 
 KIND = "@modak-mpi-kind@"
@@ -24,20 +25,20 @@ _KINDS: Mapping[MpiFamily, str] = {
 }
 
 
-def prepare(plan: Plan) -> str:
+def prepare(request: JobRequest) -> str:
     """Return shell lines that set ``modak_mpi``, the kind of the program's library, and ``modak_mpi_type`` for srun.
 
     Both are empty where nothing is known. They run where the program does, after modules and ``pre_execution``, which
     may bring or build it. In an image nothing is looked up: the optimiser knows its library.
     """
-    start = plan.chosen.rank_start
+    start = request.rank_start
     if start is None:
         return ""
     family = _KINDS[start.family] if start.family else ""
     lines = ["modak_mpi="]
-    if plan.chosen.runtime == "native":
-        lines = [_text("mpi_library").rstrip(), f"modak_mpi=$(modak_mpi_library {shell.join(plan.chosen.argv)})"]
-    if family and (start.required or plan.chosen.runtime != "native"):
+    if request.runtime == "native":
+        lines = [_text("mpi_library").rstrip(), f"modak_mpi=$(modak_mpi_library {shell.join(request.argv)})"]
+    if family and (start.required or request.runtime != "native"):
         lines.append(f"modak_mpi=${{modak_mpi:-{family}}}")
     if start.types:
         lines += _choice(start, family)
@@ -67,11 +68,11 @@ def _choice(start: RankStart, family: str) -> list[str]:
     return [*lines, "esac"]
 
 
-def checked(plan: Plan, argv: Sequence[str]) -> list[str]:
+def checked(request: JobRequest, argv: Sequence[str]) -> list[str]:
     """Return the command line of one rank, which first looks whether its launcher offers what its library needs."""
-    if plan.chosen.rank_start is None:
+    if request.rank_start is None:
         return list(argv)
-    return ["sh", "-c", _text("mpi_rank"), "modak-rank", KIND, str(plan.chosen.resources.ranks), *argv]
+    return ["sh", "-c", _text("mpi_rank"), "modak-rank", KIND, str(request.resources.ranks), *argv]
 
 
 def _text(name: str) -> str:

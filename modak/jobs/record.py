@@ -40,6 +40,8 @@ class ExitRecord:
     """End of the application, or when this was written."""
     seconds: float | None = None
     """Wall seconds of the application; None where its node's clock was set meanwhile and nothing else tells them."""
+    load: float | None = None
+    """Processes of others that wanted a processor of the node just before the application started."""
     job: str | None = None
     """The scheduler's id as the job saw it."""
     reason: str = ""
@@ -79,6 +81,7 @@ def parse_exit(text: str) -> ExitRecord | None:
         start=start,
         end=end,
         seconds=_seconds(fields, start, end),
+        load=_load(fields),
         job=_job(fields),
         reason=visible(fields.get("reason", ""))[:_LONGEST],
         step=step if (step := fields.get("step")) in STEPS else None,
@@ -107,6 +110,16 @@ def _seconds(fields: dict[str, str], start: float | None, end: float | None) -> 
     if by_clock is not None and abs(by_clock - by_uptime) <= 0.1 + 0.001 * by_uptime:
         return by_clock
     return round(by_uptime, 2)
+
+
+def _load(fields: dict[str, str]) -> float | None:
+    """Return the neighbours' load: the lesser of the last minute's average and of what runs at this moment.
+
+    The average outlives an earlier job by minutes, and a moment holds what lasts no longer (proc_loadavg(5)). The shell
+    that asks runs itself.
+    """
+    found = re.fullmatch(r"([0-9]{1,6}\.[0-9]{1,3}) ([0-9]{1,6})", fields.get("load", ""), re.ASCII)
+    return None if found is None else min(float(found[1]), max(0.0, float(found[2]) - 1))
 
 
 def _host(fields: dict[str, str]) -> str | None:

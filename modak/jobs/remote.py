@@ -11,7 +11,7 @@ from math import ceil
 from modak import reported
 from modak.errors import TargetError
 from modak.shell import join
-from modak.terminal import excerpt
+from modak.terminal import ends
 from modak.transport.base import Completed, Transport
 from modak.transport.local import encode
 from modak.util.scripts import script_text
@@ -211,9 +211,9 @@ def _check(code: int, stderr: str, parts: Sequence[tuple[str, str]], boundary: s
     said = [line.strip() for line in stderr.splitlines() if line.strip()]
     for line in said:
         if line.startswith(f"{boundary} "):
-            raise StepError(excerpt(line.removeprefix(f"{boundary} ")))
+            raise StepError(ends(line.removeprefix(f"{boundary} ")))
     if code:
-        last = f": {excerpt(said[-1])}" if said else ""
+        last = f": {ends(said[-1])}" if said else ""
         raise TargetError(f"the step {names} died on the target with exit code {code}{last}")
     if not parts or parts[-1][0] != "end":
         raise TargetError(f"the answer to the step {names} was cut off on the way")

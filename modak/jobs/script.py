@@ -3,24 +3,24 @@
 import posixpath
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
-from jinja2 import StrictUndefined, TemplateError, meta
+from jinja2 import StrictUndefined, Template, TemplateError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from modak import shell
 from modak.errors import InputError
-from modak.jobs import launching, ranks
+from modak.jobs import launching, ranks, restarting
 from modak.jobs.results import declared_outputs
-from modak.model.plan import Plan
+from modak.model.jobrequest import JobRequest
 from modak.schedulers.base import JobSpec, Scheduler
 from modak.schedulers.process import GRACE
 
 # Shells refuse to set some of these and are led astray by the rest.
 _RESERVED = frozenset({"BASHOPTS", "BASH_VERSINFO", "EUID", "IFS", "PPID", "SHELLOPTS", "UID", "_"})
 _STAND_IN = "/modak-work/"
-"""With the Plan's tag, stands for the scratch folder, which is known where the job runs only: no text of the user's
+"""With the job's tag, stands for the scratch folder, which is known where the job runs only: no text of the user's
 can hold the tag."""
 _TEMPLATE = Path("roles", "batch_job", "templates", "job.sh.j2")
 
@@ -34,7 +34,7 @@ def default_template() -> str:
     raise InputError(f"the job template {_TEMPLATE} is not installed beside modak: name one with 'template'")
 
 
-def render(spec: JobSpec, plan: Plan, scheduler: Scheduler, template: str | None = None) -> str:
+def render(spec: JobSpec, request: JobRequest, scheduler: Scheduler, template: str | None = None) -> str:
     """Return the whole text of the job's script.
 
     ``template`` is the text of a Jinja template; the role's own when None. What reaches it is quoted shell words
@@ -48,18 +48,18 @@ def render(spec: JobSpec, plan: Plan, scheduler: Scheduler, template: str | None
     Where ``secrets`` is true it must read ``state/secret_environment`` and remove it.
     Raise InputError where an option cannot be honoured by the scheduler or the template is faulty.
     """
-    if not plan.chosen.argv:
-        raise InputError(f"the plan '{plan.name}' has no command line to run: its chosen candidate's argv is empty")
-    if plan.chosen.argv[0].startswith("-"):
-        raise InputError(f"the program '{plan.chosen.argv[0]}' of the plan '{plan.name}' begins with a hyphen")
+    if not request.argv:
+        raise InputError(f"the plan '{request.name}' has no command line to run: its chosen candidate's argv is empty")
+    if request.argv[0].startswith("-"):
+        raise InputError(f"the program '{request.argv[0]}' of the plan '{request.name}' begins with a hyphen")
     spec = replace(spec, own_shell=scheduler.script_is_shell and _takes_own_shell(template))
     values: dict[str, object] = {
         "name": spec.name,
         "tag": spec.tag,
         "directives": scheduler.directives(spec),
-        "directory": word(spec.directory),
-        "output": word(spec.output),
-        "error": None if spec.error is None else word(spec.error),
+        "directory": quoted_argument(spec.directory),
+        "output": quoted_argument(spec.output),
+        "error": None if spec.error is None else quoted_argument(spec.error),
         "id_variable": (spec.options.array and scheduler.array_variable) or scheduler.id_variable,
         "end_signals": scheduler.end_signals,
         "task_variable": scheduler.task_variable if spec.options.array else "",
@@ -69,16 +69,16 @@ def render(spec: JobSpec, plan: Plan, scheduler: Scheduler, template: str | None
         "grace": GRACE,
         "submit_environment": scheduler.reads_environment(spec),
         "own_shell": spec.own_shell,
-        "environment": environment_words(plan, spec, scheduler),
-        "secrets": bool(plan.application.secret_environment),
-        "modules": [word(name) for name in [*spec.target.modules, *spec.options.modules]],
+        "environment": quoted_environment(request, spec, scheduler),
+        "secrets": bool(request.secret_environment),
+        "modules": [quoted_argument(name) for name in [*spec.target.modules, *spec.options.modules]],
         # In a container they are the image's own.
-        "preload": [word(name) for name in plan.chosen.preload if plan.chosen.runtime == "native"],
-        "pre_execution": optional_word(spec.options.pre_execution),
-        "post_execution": optional_word(spec.options.post_execution),
-        "prepare": "\n".join(filter(None, [scheduler.prepare(spec), ranks.prepare(plan)])),
-        "launch": _launch(plan, spec, scheduler),
-        **_scratch(plan, spec),
+        "preload": [quoted_argument(name) for name in request.preload if request.runtime == "native"],
+        "pre_execution": optional_argument(spec.options.pre_execution),
+        "post_execution": optional_argument(spec.options.post_execution),
+        "prepare": "\n".join(filter(None, [scheduler.prepare(spec), ranks.prepare(request)])),
+        "launch": _launch(request, spec, scheduler),
+        **_scratch(request, spec),
     }
     values["uses_carriage_return"] = "modak_cr" in repr(values)
     if template is not None:
@@ -86,41 +86,41 @@ def render(spec: JobSpec, plan: Plan, scheduler: Scheduler, template: str | None
     return fill(default_template() if template is None else template, values)
 
 
-def merged_environment(plan: Plan, spec: JobSpec) -> Mapping[str, str]:
+def merged_environment(request: JobRequest, spec: JobSpec) -> Mapping[str, str]:
     """Return the application's environment: its own, the candidate's, and the job's, which wins over the application's.
 
-    Raise InputError where the plan's levers and the user set one variable to different values.
+    Raise InputError where the job's levers and the user set one variable to different values.
     """
-    levers = dict(plan.chosen.environment)
-    user = dict(plan.application.environment) | dict(spec.options.environment)
+    levers = dict(request.lever_environment)
+    user = dict(request.environment) | dict(spec.options.environment)
     for name in sorted(levers.keys() & user.keys()):
         if levers[name] != user[name]:
             key = "job" if name in spec.options.environment else "application"
             raise InputError(
                 f"{key}.environment.{name} differs from '{levers[name]}', which the plan's candidate "
-                f"'{plan.chosen.name}' needs: leave the variable out, or forbid the lever that sets it"
+                f"'{request.candidate}' needs: leave the variable out, or forbid the lever that sets it"
             )
-    _check_names(plan, spec)
+    _check_names(request, spec)
     merged = levers | user | {"MODAK_TAG": spec.tag}
     if (threads := _threads(spec)) is not None:
         merged.setdefault("OMP_NUM_THREADS", str(threads))
     return merged
 
 
-def environment_words(plan: Plan, spec: JobSpec, scheduler: Scheduler) -> list[tuple[str, str]]:
+def quoted_environment(request: JobRequest, spec: JobSpec, scheduler: Scheduler) -> list[tuple[str, str]]:
     """Return the application's environment as names and quoted words, by name."""
-    words = {name: word(value) for name, value in merged_environment(plan, spec).items()}
+    quoted = {name: quoted_argument(value) for name, value in merged_environment(request, spec).items()}
     if scheduler.default_threads is not None:
-        words.setdefault("OMP_NUM_THREADS", f'"${{OMP_NUM_THREADS:-{scheduler.default_threads}}}"')
-    return sorted(words.items())
+        quoted.setdefault("OMP_NUM_THREADS", f'"${{OMP_NUM_THREADS:-{scheduler.default_threads}}}"')
+    return sorted(quoted.items())
 
 
-def _check_names(plan: Plan, spec: JobSpec) -> None:
+def _check_names(request: JobRequest, spec: JobSpec) -> None:
     """Refuse variables that the shell or modak sets, and secrets that something else would overwrite."""
-    secrets = plan.application.secret_environment
+    secrets = request.secret_environment
     for key, names in (
-        ("application.environment", plan.application.environment.keys()),
-        ("application.secret_environment", secrets.keys()),
+        ("application.environment", request.environment.keys()),
+        ("application.secret_environment", secrets),
         ("job.environment", spec.options.environment.keys()),
     ):
         for name in sorted(names):
@@ -129,9 +129,9 @@ def _check_names(plan: Plan, spec: JobSpec) -> None:
                 raise InputError(f"{key}.{name} cannot be set: {why} that variable for itself")
     for what, names in (
         ("job.environment", spec.options.environment.keys()),
-        ("a lever", plan.chosen.environment.keys()),
+        ("a lever", request.lever_environment.keys()),
     ):
-        if twice := sorted(secrets.keys() & names):
+        if twice := sorted(secrets & set(names)):
             raise InputError(
                 f"application.secret_environment.{twice[0]} is set by {what} as well: leave one of them out"
             )
@@ -147,49 +147,59 @@ def _threads(spec: JobSpec) -> int | None:
     return min(filter(None, (spec.options.threads, cores)), default=None)
 
 
-def _launch(plan: Plan, spec: JobSpec, scheduler: Scheduler) -> str:
-    argv = ranks.checked(plan, _in_image(plan, spec.directory))
+def _launch(request: JobRequest, spec: JobSpec, scheduler: Scheduler) -> str:
+    argv = ranks.checked(request, _in_image(request, spec.directory))
     launch = portable(scheduler.launch(spec, argv))
-    return launch.replace(_STAND_IN + plan.tag(), '"$modak_work"').replace(ranks.KIND, '"$modak_mpi"')
+    return launch.replace(_STAND_IN + request.tag, '"$modak_work"').replace(ranks.KIND, '"$modak_mpi"')
 
 
-def _scratch(plan: Plan, spec: JobSpec) -> dict[str, object]:
+def _scratch(request: JobRequest, spec: JobSpec) -> dict[str, object]:
     """Return what the template must know of the scratch folder."""
-    place = spec.options.scratch or ""
-    variable = place.removeprefix("$") if place.startswith("$") else None
+    scratch = spec.options.scratch or ""
+    variable = scratch.removeprefix("$") if scratch.startswith("$") else None
     return {
-        "scratch": f'"${{{variable}-}}"' if variable else optional_word(place),
+        "scratch": f'"${{{variable}-}}"' if variable else optional_argument(scratch),
         "scratch_variable": variable,
-        "outputs": [word(path) for path in declared_outputs(plan)],
-        "in_container": plan.chosen.runtime != "native",
+        "outputs": [quoted_argument(path) for path in declared_outputs(request)],
+        "in_container": request.runtime != "native",
     }
 
 
-def _in_image(plan: Plan, directory: str) -> list[str]:
+def _in_image(request: JobRequest, directory: str) -> list[str]:
     """Return the application's command line as it runs in the chosen image; the plain one where there is none."""
-    if plan.chosen.runtime == "native":
-        return launching.launched(plan, plan.chosen.argv, directory)
+    if request.runtime == "native":
+        return [*_starter(request, directory), *request.argv]
     from modak.containers.location import folder
     from modak.containers.run import wrap
 
     workspace = posixpath.dirname(posixpath.dirname(directory))
-    work = None if plan.job.scratch is None else _STAND_IN + plan.tag()
+    work = None if request.options.scratch is None else _STAND_IN + request.tag
     return wrap(
-        plan,
-        plan.chosen.argv,
+        request,
+        request.argv,
         directory=directory,
-        images=folder(plan.target, workspace),
+        images=folder(request.target, workspace),
         work=work,
-        starter=partial(launching.starter, plan),
+        starter=partial(_starter, request),
     )
 
 
-def fill(template: str, values: Mapping[str, object]) -> str:
+def _starter(request: JobRequest, directory: str) -> list[str]:
+    """Return the words before the program's own, for the job's folder as the program sees it."""
+    return [*restarting.starter(request, directory), *launching.starter(request, directory)]
+
+
+@lru_cache(maxsize=64)
+def _compiled(template: str) -> Template:
     environment = ImmutableSandboxedEnvironment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, autoescape=False
     )
+    return environment.from_string(template)
+
+
+def fill(template: str, values: Mapping[str, object]) -> str:
     try:
-        return environment.from_string(template).render(values)
+        return _compiled(template).render(values)
     except TemplateError as error:
         line = getattr(error, "lineno", None)
         raise InputError(f"the job template cannot be filled{f' (line {line})' if line else ''}: {error}") from None
@@ -219,12 +229,12 @@ def _check_template(template: str, values: Mapping[str, object]) -> None:
             raise InputError(f"job.{key} cannot be honoured by this job template: it has no '{key}' in it")
 
 
-def word(value: str) -> str:
+def quoted_argument(value: str) -> str:
     return portable(shell.quote(value))
 
 
-def optional_word(value: str | None) -> str | None:
-    return None if value is None or not value.strip() else word(value.strip())
+def optional_argument(value: str | None) -> str | None:
+    return None if value is None or not value.strip() else quoted_argument(value.strip())
 
 
 def portable(quoted: str) -> str:

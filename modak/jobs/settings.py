@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Patience:
+class Timeouts:
     """Limits of waiting, in seconds unless said otherwise."""
 
     outage: float = 900.0

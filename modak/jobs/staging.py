@@ -12,7 +12,7 @@ from modak.jobs.files import Upload, digest
 from modak.jobs.folder import Records
 from modak.jobs.job import WORK, check_workspace, folder_name
 from modak.jobs.remote import STEP_LIMIT, Answer, Step, call, carry_out, carry_out_all, token
-from modak.model.plan import Plan
+from modak.model.jobrequest import JobRequest
 from modak.schedulers.base import JobSpec, Scheduler
 from modak.terminal import excerpt
 from modak.transport.base import Transport
@@ -26,7 +26,7 @@ _SPAN = 60.0
 
 
 @dataclass(frozen=True)
-class Place:
+class JobFolder:
     """A job's folder as it was when it was looked at."""
 
     directory: str
@@ -36,65 +36,67 @@ class Place:
     records: Records
     there: dict[str, str] = field(default_factory=dict)
     """Digests of the files that were asked for and are there, by path."""
-    found: Sequence[str] | None = None
+    tagged: Sequence[str] | None = None
     """Jobs with the tag that the scheduler knows; None when it was not asked."""
 
 
-def look(transport: Transport, plan: Plan, paths: Iterable[str] = (), *, ask: Scheduler | None = None) -> Place:
-    """Look at the Plan's folder on the target, at the files ``paths`` in it, and at what the scheduler ``ask`` knows.
+def look(
+    transport: Transport, request: JobRequest, paths: Iterable[str] = (), *, ask: Scheduler | None = None
+) -> JobFolder:
+    """Look at the job's folder on the target, at the files ``paths`` in it, and at what the scheduler ``ask`` knows.
 
     One round trip; nothing is changed.
     """
-    (answer,) = carry_out(transport, [_look_step(plan, paths, ask)], limit=_AT_LENGTH)
-    return _place(answer, plan, ask)
+    (answer,) = carry_out(transport, [_look_step(request, paths, ask)], limit=_AT_LENGTH)
+    return _job_folder(answer, request, ask)
 
 
-def look_all(transport: Transport, wanted: Sequence[tuple[Plan, Iterable[str]]]) -> list[Place]:
-    """Look at the folders of several Plans as ``look`` does, in as few round trips as that takes."""
-    places: list[Place] = []
-    while left := wanted[len(places) :]:
+def look_all(transport: Transport, wanted: Sequence[tuple[JobRequest, Iterable[str]]]) -> list[JobFolder]:
+    """Look at the folders of several jobs as ``look`` does, in as few round trips as that takes."""
+    job_folders: list[JobFolder] = []
+    while left := wanted[len(job_folders) :]:
         if len(left) == 1:
-            places.append(look(transport, *left[0]))
+            job_folders.append(look(transport, *left[0]))
             continue
-        steps = [[_look_step(plan, paths, None)] for plan, paths in left]
+        steps = [[_look_step(request, paths, None)] for request, paths in left]
         answers = carry_out_all(transport, steps, seconds=_SPAN, limit=_AT_LENGTH)
         if not answers[0]:
             raise TargetError("the answer to the step 'look' was cut off on the way")
-        for (plan, _), answered in zip(left, answers, strict=True):
+        for (request, _), answered in zip(left, answers, strict=True):
             if not answered:
                 break
             if isinstance(answered[0], TargetError):
                 raise answered[0]
-            places.append(_place(answered[0], plan, None))
-    return places
+            job_folders.append(_job_folder(answered[0], request, None))
+    return job_folders
 
 
-def _look_step(plan: Plan, paths: Iterable[str], ask: Scheduler | None) -> Step:
-    find = ask.find_command(plan.tag(), plan.name) if ask else ""
-    arguments = [check_workspace(plan), folder_name(plan), find]
+def _look_step(request: JobRequest, paths: Iterable[str], ask: Scheduler | None) -> Step:
+    find = ask.find_command(request.tag, request.name) if ask else ""
+    arguments = [check_workspace(request), folder_name(request), find]
     return Step("look", arguments, encode("".join(f"{path}\n" for path in paths)))
 
 
-def _place(answer: Answer, plan: Plan, ask: Scheduler | None) -> Place:
-    found = None
+def _job_folder(answer: Answer, request: JobRequest, ask: Scheduler | None) -> JobFolder:
+    tagged = None
     if ask:
-        found = ask.parse_find(answer.completed("found", "found_code"), plan.tag())
+        tagged = ask.parse_find(answer.completed("found", "found_code"), request.tag)
     records = folder.parse(dict(answer.parts))
-    directory = _directory(answer, plan)
-    if not plan.tag().startswith(records.tag or ""):  # one that was cut short is damaged, and not another job's
+    directory = _directory(answer, request)
+    if not request.tag.startswith(records.tag or ""):  # one that was cut short is damaged, and not another job's
         raise TargetError(f"{directory} is the folder of another job")
     exists, now = answer.get("exists") is not None, reported.time(answer.text("now"))
-    return Place(directory, exists, now, records, _digests(answer), found)
+    return JobFolder(directory, exists, now, records, _digests(answer), tagged)
 
 
-def _directory(answer: Answer, plan: Plan) -> str:
+def _directory(answer: Answer, request: JobRequest) -> str:
     """Return the job's folder, whose name becomes part of commands, paths and the job's script.
 
     TargetError where it is not what the workspace asks for: of it the target adds the home alone.
     """
     directory = reported.absolute_path(answer.text("directory"), "a folder for the job")
-    workspace = check_workspace(plan)
-    asked = f"{workspace.removeprefix('~').rstrip('/')}/runs/{folder_name(plan)}"
+    workspace = check_workspace(request)
+    asked = f"{workspace.removeprefix('~').rstrip('/')}/runs/{folder_name(request)}"
     if directory != asked if workspace.startswith("/") else not directory.endswith(asked):
         raise TargetError(f"the target reports the folder '{excerpt(directory)}' for the job, and not '{asked}'")
     return directory
@@ -151,14 +153,14 @@ def _put(transport: Transport, rsync: Rsync | None, local: Path, directory: str,
     return new
 
 
-def remove(transport: Transport, directory: str, tag: str, *, known: bool, wait: float) -> bool:
+def remove(transport: Transport, directory: str, tag: str, *, has_job: bool, wait: float) -> bool:
     """Remove the job's folder; TargetError when it does not say that it is this job's.
 
     Another run that submits the job is waited for, for ``wait`` seconds.
-    ``known`` tells whether a job of that folder is known: where none is, and another run has submitted one meanwhile,
-    nothing is removed and False returned.
+    ``has_job`` tells whether a job of that folder is recorded: where none is, and another run has submitted one
+    meanwhile, nothing is removed and False returned.
     """
-    arguments = [directory, tag, token(), "yes" if known else "", str(ceil(wait))]
+    arguments = [directory, tag, token(), "yes" if has_job else "", str(ceil(wait))]
     answer = call(transport, "remove", arguments, library=["lock", "leftover"], limit=wait + STEP_LIMIT)
     return answer.get("appeared") is None
 

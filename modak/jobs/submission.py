@@ -17,8 +17,8 @@ from modak.jobs.folder import ADOPTED, Records, is_same_job
 from modak.jobs.job import read_id
 from modak.jobs.queue import is_alive
 from modak.jobs.remote import STEP_LIMIT, Answer, Step, StepError, ask, carry_out, token
-from modak.jobs.settings import Patience, Reporter
-from modak.jobs.staging import Place
+from modak.jobs.settings import Reporter, Timeouts
+from modak.jobs.staging import JobFolder
 from modak.schedulers import options
 from modak.schedulers.base import JobSpec, Scheduler
 from modak.transport.base import Completed, Transport
@@ -52,12 +52,12 @@ class Submission:
     """One job on its way into the queue."""
 
     def __init__(
-        self, transport: Transport, scheduler: Scheduler, spec: JobSpec, patience: Patience, reporter: Reporter
+        self, transport: Transport, scheduler: Scheduler, spec: JobSpec, timeouts: Timeouts, reporter: Reporter
     ) -> None:
         self._transport = transport
         self.scheduler = scheduler
         self._spec = spec
-        self._patience = patience
+        self._timeouts = timeouts
         self._reporter = reporter
         self._made = False
         self._unanswered: tuple[str, float] | None = None
@@ -70,53 +70,53 @@ class Submission:
         """
         return self._step(_Next(), find=find, wait=wait)
 
-    def submit(self, place: Place, answer: Answer | None = None) -> Submitted:
+    def submit(self, job_folder: JobFolder, answer: Answer | None = None) -> Submitted:
         """Submit the staged job, or find the one that has been submitted; JobError when the scheduler refuses it.
 
         ``answer`` is that of ``step``, where it has been carried out.
         """
-        begun = self._patience.clock()
+        begun = self._timeouts.clock()
         following = _Next()
         while True:
             try:
                 answer = answer or self._carry_out(following)
-                result = self._understand(answer, place)
+                result = self._understand(answer, job_folder)
                 answer = None
             except StepError:
                 raise
             except TargetError as error:
                 answer = None
                 # Nothing is known of this attempt: the next one looks first.
-                if self._patience.clock() - begun > self._patience.submission:
+                if self._timeouts.clock() - begun > self._timeouts.submission:
                     raise
                 self._reporter.notice(f"the submission is tried again: {error}")
-                self._patience.sleep(self._patience.pause)
+                self._timeouts.sleep(self._timeouts.pause)
                 following = _Next()
                 continue
             if isinstance(result, Submitted):
                 return result
             if result is None:
-                if self._patience.clock() - begun > self._patience.submission:
+                if self._timeouts.clock() - begun > self._timeouts.submission:
                     raise TargetError(
                         f"another run keeps the job's lock in {self._spec.directory}/state: try again later"
                     )
-                self._patience.sleep(self._patience.pause)
+                self._timeouts.sleep(self._timeouts.pause)
                 result = _Next()
             following = result
 
-    def put_aside(self, place: Place, numbers: Sequence[str], keep: Sequence[str]) -> bool:
-        """Put the attempt in ``place``, the jobs ``numbers`` of which one has run and ended, aside.
+    def put_aside(self, job_folder: JobFolder, numbers: Sequence[str], keep: Sequence[str]) -> bool:
+        """Put the attempt in ``job_folder``, the jobs ``numbers`` of which one has run and ended, aside.
 
         Return False when another run has been here since. The inputs ``keep``, by their paths below the job's folder,
         stay where they are.
         """
-        begun = self._patience.clock()
+        begun = self._timeouts.clock()
         stdin = encode("".join(f"{path}\n" for path in keep))
-        following = _Next(f"again:{','.join(numbers)}", place.records.attempt)
+        following = _Next(f"again:{','.join(numbers)}", job_folder.records.attempt)
         while (outcome := self._put_aside(following, stdin).text("outcome")) == "busy":
-            if self._patience.clock() - begun > self._patience.submission:
+            if self._timeouts.clock() - begun > self._timeouts.submission:
                 raise TargetError(f"another run keeps the job's lock in {self._spec.directory}/state: try again later")
-            self._patience.sleep(self._patience.pause)
+            self._timeouts.sleep(self._timeouts.pause)
         return outcome == "again"
 
     def find_command(self) -> str:
@@ -133,7 +133,7 @@ class Submission:
     @property
     def limit(self) -> float:
         """How many seconds a step may take: it asks the scheduler up to three times."""
-        return self._patience.lock + 3 * self._patience.accept + STEP_LIMIT
+        return self._timeouts.lock + 3 * self._timeouts.accept + STEP_LIMIT
 
     def _step(
         self,
@@ -147,32 +147,32 @@ class Submission:
         submit = self.scheduler.submit_command(self._spec)
         tasks = options.array(self._spec, self.scheduler.name)
         ranges = ",".join(f"{first}-{last}:{step}" for first, last, step in tasks.ranges) if tasks else ""
-        lock = self._patience.lock if wait is None else wait
+        lock = self._timeouts.lock if wait is None else wait
         arguments = [self._spec.directory, token(), following.attempt, following.mode, ranges]
-        arguments += [str(ceil(lock)), str(ceil(self._patience.accept)), find or self.find_command(), submit]
+        arguments += [str(ceil(lock)), str(ceil(self._timeouts.accept)), find or self.find_command(), submit]
         return Step("submit", arguments, stdin, ["lock", *library])
 
-    def _understand(self, answer: Answer, place: Place) -> Submitted | _Next | None:
+    def _understand(self, answer: Answer, job_folder: JobFolder) -> Submitted | _Next | None:
         """Return the end, what to do next, or None to come back later."""
         records = folder.parse(dict(answer.parts))
         match answer.text("outcome"):
             case "submitted":
                 self._made = True
-                return self._known(records)
+                return self._recorded(records)
             case "known":
-                return self._known(records)
+                return self._recorded(records)
             case "refused":
                 return self._refused(answer, records)
             case "changed":
                 return self._examined(answer, records)
             case "found":
-                return self._stranger(answer, place, records)
+                return self._stranger(answer, job_folder, records)
         return None
 
-    def _known(self, records: Records) -> Submitted | _Next:
+    def _recorded(self, records: Records) -> Submitted | _Next:
         """Read the recorded id; where it is none, look for the job by its tag."""
-        if (known := _of_records(self.scheduler, records)) is not None:
-            return Submitted(known, records.intent.time if records.intent else None, self._made, records.number)
+        if (number := _of_records(self.scheduler, records)) is not None:
+            return Submitted(number, records.intent.time if records.intent else None, self._made, records.number)
         done = ask(self._transport, self.find_command())
         if new := self._new(self.scheduler.parse_find(done, self._spec.tag), records):
             return _Next(f"id:{ADOPTED}{new[0]}", records.attempt)
@@ -195,26 +195,26 @@ class Submission:
             return _Next()
         if adopted := self._adopted(answer, records):
             return adopted
-        now = self._patience.clock()
+        now = self._timeouts.clock()
         if self._unanswered is None or self._unanswered[0] != records.attempt:
             self._unanswered = (records.attempt, now)
-        left = self._patience.settle - (now - self._unanswered[1])
+        left = self._timeouts.settle - (now - self._unanswered[1])
         if left > 0:
-            self._patience.sleep(left)
+            self._timeouts.sleep(left)
             return _Next()
         return _Next("sure", records.attempt)
 
-    def _stranger(self, answer: Answer, place: Place, records: Records) -> _Next:
+    def _stranger(self, answer: Answer, job_folder: JobFolder, records: Records) -> _Next:
         """Tell a job that is ours, though nothing was written down, from those that ended before."""
         # A job of an attempt that was put aside may still be in the queue: it sees that itself, and runs nothing.
-        numbers = [number for number in self._found(answer) if number not in records.past]
+        numbers = [number for number in self._tagged(answer) if number not in records.past]
         if not numbers:
             return _Next("sure")
         states = self.scheduler.parse_status(ask(self._transport, self.scheduler.status_command(numbers)), numbers)
         alive = [number for number in numbers if number in states and is_alive(states[number])]
         if not alive:
             return _Next("sure")
-        if not place.exists:
+        if not job_folder.exists:
             raise JobError(
                 f"job {alive[0]} with the tag {self._spec.tag} is still {states[alive[0]].state}, but its folder "
                 f"{self._spec.directory} was gone: cancel it, or run with state 'restarted'"
@@ -223,28 +223,28 @@ class Submission:
 
     def _adopted(self, answer: Answer, records: Records) -> _Next | None:
         answered = read_id(self.scheduler, answer.text("out").strip()) if answer.text("out").strip() else None
-        number = answered or next(iter(self._new(self._found(answer), records)), None)
+        number = answered or next(iter(self._new(self._tagged(answer), records)), None)
         return _Next(f"id:{ADOPTED}{number}", records.attempt) if number else None
 
     def _new(self, numbers: Sequence[str], records: Records) -> list[str]:
         """Return the jobs that were not there before the last attempt."""
         before: Sequence[str] = []
-        if records.intent and records.intent.found.strip():
-            before = self.scheduler.parse_find(Completed(0, records.intent.found, ""), self._spec.tag)
+        if records.intent and records.intent.tagged.strip():
+            before = self.scheduler.parse_find(Completed(0, records.intent.tagged, ""), self._spec.tag)
         return [number for number in numbers if number not in before and number not in records.past]
 
-    def _found(self, answer: Answer) -> list[str]:
+    def _tagged(self, answer: Answer) -> list[str]:
         done = answer.completed("found", "found_code")
         return self.scheduler.parse_find(done, self._spec.tag)
 
 
-def recorded(scheduler: Scheduler, place: Place) -> Submitted | None:
+def recorded(scheduler: Scheduler, job_folder: JobFolder) -> Submitted | None:
     """Return the job that the folder tells of; None when none was submitted, or nobody knows."""
-    number = _of_records(scheduler, place.records)
+    number = _of_records(scheduler, job_folder.records)
     if number is None:
         return None
-    intent = place.records.intent
-    return Submitted(number, intent.time if intent else None, made=False, attempt=place.records.number)
+    intent = job_folder.records.intent
+    return Submitted(number, intent.time if intent else None, made=False, attempt=job_folder.records.number)
 
 
 def _of_records(scheduler: Scheduler, records: Records) -> str | None:

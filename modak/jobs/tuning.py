@@ -13,6 +13,7 @@ from modak.model.base import Model
 from modak.model.job import Counted, Settled, Trial, Tuning
 from modak.terminal import excerpt
 from modak.transport.base import Transport
+from modak.util.text import plural
 
 FILES = 64
 """Records that are read, of one process each."""
@@ -20,8 +21,10 @@ BYTES = 256 * 1024
 """Bytes of one that are read."""
 ENTRIES = 1000
 """Entries of a kind that are kept; the launcher writes at most 400."""
+LINES = 5 * ENTRIES
+"""Lines of a record that are read."""
 TIMES = 100
-_TOLD = 20
+_REPORTED = 20
 _FEWEST = 10
 """Units from which their time is told while the job runs."""
 DEFAULT = "default"
@@ -48,7 +51,7 @@ class _Process:
 
 def read_tuning(transport: Transport, job: Job) -> Tuning | None:
     """Return what the launcher wrote; None for a job without it."""
-    if job.plan.chosen.launch is None:
+    if job.request.launch is None:
         return None
     answer = call(transport, "launched", [job.spec.directory, str(FILES), str(BYTES)])
     texts = [text for name, text in answer.parts if name == "record"][:FILES]
@@ -65,7 +68,9 @@ def parse_tuning(texts: Sequence[str], total: int) -> Tuning:
     processes: list[_Process] = []
     for text in texts:
         process = _Process()
-        for line in text.splitlines():
+        lines = text.splitlines()
+        unreadable += len(lines[LINES:])
+        for line in lines[:LINES]:
             if line.strip() and not _take(line, process):
                 unreadable += 1
         processes.append(process)
@@ -108,12 +113,12 @@ def _state(entry: Mapping[str, Any], process: _Process) -> None:
     names = ("units", "seconds", "start", "compile", "steady", "elapsed", "loss")
     features = entry.get("features", {})
     shown = {key: _plain(value) for key, value in list(features.items())[:TIMES]}
-    found = {key: entry[key] for key in names if key in entry}
+    values = {key: entry[key] for key in names if key in entry}
     # A loss that is not finite is written as text.
-    if isinstance(found.get("loss"), str):
-        del found["loss"]
+    if isinstance(values.get("loss"), str):
+        del values["loss"]
     said = {"name": _plain(entry["name"]), "unit": _plain(entry["unit"]), "features": shown}
-    process.counted.append(_made(Counted, {**found, **said}))
+    process.counted.append(_made(Counted, {**values, **said}))
 
 
 def _trial(entry: Mapping[str, Any], process: _Process) -> None:
@@ -148,9 +153,9 @@ def _times(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _settled(entry: Mapping[str, Any], process: _Process) -> None:
-    found = {key: entry[key] for key in ("gain", "lost", "after_units") if key in entry}
+    values = {key: entry[key] for key in ("gain", "lost", "after_units") if key in entry}
     said = {"of": _plain(entry["of"]), "levers": _levers(entry["variant"]), "reason": _plain(entry["reason"])}
-    process.settled.append(_made(Settled, {**found, **said}))
+    process.settled.append(_made(Settled, {**values, **said}))
 
 
 def _fallback(entry: Mapping[str, Any], process: _Process) -> None:
@@ -194,32 +199,32 @@ def progress(text: str, units: int | None) -> str | None:
     if counted is None or not counted.steady or counted.units < _FEWEST:
         return None
     total = f" of {units}" if units is not None and units >= counted.units else ""
-    words = f"{counted.units}{total} {_plural(counted.unit, counted.units)}, {1 / counted.steady:.3g} a second"
+    rate = f"{counted.units}{total} {_plural(counted.unit, counted.units)}, {1 / counted.steady:.3g} a second"
     if not total or units is None:
-        return words
+        return rate
     left = round((units - counted.units) * counted.steady)
-    return f"{words}, about {left // 3600}:{left // 60 % 60:02d}:{left % 60:02d} to go"
+    return f"{rate}, about {left // 3600}:{left // 60 % 60:02d}:{left % 60:02d} to go"
 
 
 def lines(tuning: Tuning) -> Iterator[str]:
     """Yield what was counted and tried, one line each, for people."""
-    for counted in tuning.counted[:_TOLD]:
+    for counted in tuning.counted[:_REPORTED]:
         steady = "" if counted.steady is None else f", {_duration(counted.steady)} each"
         yield f"{counted.name}: {counted.units} {_plural(counted.unit, counted.units)}{steady}"
-    for trial in tuning.trials[:_TOLD]:
-        yield f"tried {_trial_words(trial)}"
-    for settled in tuning.settled[-_TOLD:]:
+    for trial in tuning.trials[:_REPORTED]:
+        yield f"tried {_trial_text(trial)}"
+    for settled in tuning.settled[-_REPORTED:]:
         gain = (
             "" if settled.gain is None or not settled.levers else f", {settled.gain:.2f} times as fast as the default"
         )
         yield f"{settled.of} went on with {_name(settled.levers)}{gain}: {settled.reason}"
-    for sentence in [*tuning.not_used[:_TOLD], *tuning.incomplete]:
+    for sentence in [*tuning.not_used[:_REPORTED], *tuning.incomplete]:
         yield f"not used: {sentence}" if sentence not in tuning.incomplete else sentence
-    if (more := sum(max(0, len(part) - _TOLD) for part in (tuning.counted, tuning.trials, tuning.not_used))) > 0:
+    if (more := sum(max(0, len(part) - _REPORTED) for part in (tuning.counted, tuning.trials, tuning.not_used))) > 0:
         yield f"and {more} more, in the job's result"
 
 
-def _trial_words(trial: Trial) -> str:
+def _trial_text(trial: Trial) -> str:
     text = _name(trial.levers)
     if trial.seconds is not None:
         text += f": {_duration(trial.seconds)} a unit"
@@ -233,7 +238,7 @@ def _name(levers: Sequence[str]) -> str:
 
 
 def _plural(noun: str, count: int) -> str:
-    return noun if count == 1 else f"{noun}{'es' if noun.endswith('ch') else 's'}"
+    return plural(count, noun).partition(" ")[2]
 
 
 def _duration(seconds: float) -> str:

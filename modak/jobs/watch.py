@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 
 from modak.errors import JobError, TargetError
-from modak.jobs import folder, verdict
+from modak.jobs import folder, status
 from modak.jobs.folder import Records, is_same_job
 from modak.jobs.job import Job, read_id
 from modak.jobs.queue import cancel
 from modak.jobs.record import ExitRecord
 from modak.jobs.remote import STEP_LIMIT, call
-from modak.jobs.settings import Patience, Reporter
+from modak.jobs.settings import Reporter, Timeouts
 from modak.jobs.tuning import progress
 from modak.model.job import ENDS, JobResult
 from modak.schedulers.base import QueueState
@@ -37,7 +37,7 @@ class _Watched:
     """How many times in a row queue and records did not fit together."""
     since: float = 0.0
     offset: int = 0
-    told: float = 0.0
+    reported: float = 0.0
     tasks: dict[str, QueueState] = field(default_factory=dict)
     """What the queue said last of each task of an array."""
     end: QueueState | None = None
@@ -64,17 +64,17 @@ class Watch:
         transport: Transport,
         jobs: Sequence[Job],
         *,
-        patience: Patience,
+        timeouts: Timeouts,
         reporter: Reporter,
         follow: bool = False,
     ) -> None:
         self._transport = transport
-        self._patience = patience
+        self._timeouts = timeouts
         self._reporter = reporter
         self._all = [_Watched(job, offset=int(follow)) for job in jobs]
         self._silent_since: float | None = None
         self._last_error = ""
-        self._limit = patience.answer
+        self._limit = timeouts.answer
 
     def wait(self, *, timeout: float | None = None, at_once: bool = False) -> list[JobResult]:
         """Return how the jobs ended, in their order.
@@ -82,9 +82,9 @@ class Watch:
         ``at_once`` asks before the first pause, for jobs that were submitted earlier. JobError when they have not all
         ended after ``timeout`` seconds, TargetError when the target was silent for too long; the jobs go on.
         """
-        clock = self._patience.clock
+        clock = self._timeouts.clock
         deadline = None if timeout is None else clock() + timeout
-        polling = self._all[0].job.plan.target.polling
+        polling = self._all[0].job.request.target.polling
         pause = polling.first
         waiting = self.ask() if at_once else self._all
         if not waiting:
@@ -100,13 +100,13 @@ class Watch:
             over = self._over(waiting)
             span = pause if over else self._span(waiting, pause, polling.maximum)
             span = span if left is None else min(span, left)
-            linger = 0 if over else int(min(span, self._patience.linger))
-            self._patience.sleep(span - linger)
+            linger = 0 if over else int(min(span, self._timeouts.linger))
+            self._timeouts.sleep(span - linger)
             pause = min(pause * _GROWTH, polling.maximum)
             if not (waiting := self.ask(linger)):
                 return self._ended()
             if self._over(waiting) and not over:
-                pause = min(self._patience.pause, pause)  # What is missing is the scheduler's word alone.
+                pause = min(self._timeouts.pause, pause)  # What is missing is the scheduler's word alone.
 
     def _span(self, waiting: Sequence[_Watched], pause: float, most: float) -> float:
         """Return how long to wait for the next question.
@@ -114,12 +114,12 @@ class Watch:
         While all jobs run, the target itself looks for their ends, so that asking often would only load the scheduler.
         """
         run = all(item.state is not None and item.state.state == "running" and not item.offset for item in waiting)
-        return max(pause, min(self._patience.linger, most)) if run else pause
+        return max(pause, min(self._timeouts.linger, most)) if run else pause
 
     def settle(self) -> list[JobResult]:
         """Return the jobs as they are, once each of them is seen in the queue or has ended for certain."""
         while any(item.state is None for item in self.ask()):
-            self._patience.sleep(self._patience.pause)
+            self._timeouts.sleep(self._timeouts.pause)
         return self.results()
 
     def ask(self, linger: int = 0) -> list[_Watched]:
@@ -140,7 +140,7 @@ class Watch:
     def results(self) -> list[JobResult]:
         """Return the jobs as they were last seen."""
         unseen = QueueState("queued", reason="it has just been submitted")
-        return [verdict.result(item.job, _shown(item) or unseen, item.records) for item in self._all]
+        return [status.result(item.job, _shown(item) or unseen, item.records) for item in self._all]
 
     def _ended(self) -> list[JobResult]:
         """Return how the jobs ended; those that can never run do not stay in the queue, where they might run after all.
@@ -151,7 +151,7 @@ class Watch:
         if left:
             scheduler, ids = left[0].job.scheduler, [item.job.id for item in left]
             try:
-                stay, said = cancel(self._transport, scheduler, ids, self._patience)
+                stay, said = cancel(self._transport, scheduler, ids, self._timeouts)
             except TargetError as error:
                 stay, said = ids, str(error)
             for item in left:
@@ -164,20 +164,20 @@ class Watch:
 
     def _over(self, waiting: Sequence[_Watched]) -> bool:
         """Return whether all jobs have written down their end, as far as is known."""
-        return all(len(watched.records.exits) >= verdict.ends_of(watched.job) for watched in waiting)
+        return all(len(watched.records.exits) >= status.ends_of(watched.job) for watched in waiting)
 
     def _reply(self, waiting: Sequence[_Watched], linger: int) -> _Reply | None:
         """Return the answer, or None when the target was silent."""
         scheduler = waiting[0].job.scheduler
         ids = [watched.job.id for watched in waiting]
         lines = [
-            f"{item.job.spec.directory}\n{item.job.spec.output}\n{item.offset}\n{verdict.ends_of(item.job)}\n"
+            f"{item.job.spec.directory}\n{item.job.spec.output}\n{item.offset}\n{status.ends_of(item.job)}\n"
             for item in waiting
         ]
         nap = max(_NAP if linger < _LONG else _LONG_NAP, len(waiting) * _NAP_PER_JOB)
         naps = str(ceil(linger / nap))
         arguments = [scheduler.status_command(ids), str(linger), f"{nap:g}", naps, scheduler.end_message]
-        limit, begun = linger + self._limit, self._patience.clock()
+        limit, begun = linger + self._limit, self._timeouts.clock()
         try:
             answer = call(self._transport, "poll", arguments, stdin=encode("".join(lines)), limit=limit)
             parts = list(answer.groups("job."))
@@ -185,7 +185,7 @@ class Watch:
                 raise TargetError(f"the target tells of {len(parts)} of {len(waiting)} jobs: {excerpt(answer.stderr)}")
         except TargetError as error:
             self._last_error = str(error)
-            if self._patience.clock() - begun >= limit:  # gone without a word, or slow
+            if self._timeouts.clock() - begun >= limit:  # gone without a word, or slow
                 self._limit = min(2 * self._limit, STEP_LIMIT)
             return None
         try:
@@ -194,7 +194,7 @@ class Watch:
             return _Reply(None, parts, str(error))
 
     def _note_silence(self, reply: _Reply | None) -> None:
-        now = self._patience.clock()
+        now = self._timeouts.clock()
         if reply is not None and reply.queue is not None:
             if self._silent_since is not None:
                 self._reporter.notice("the target answers again")
@@ -203,9 +203,9 @@ class Watch:
         why = reply.silence if reply else self._last_error
         if self._silent_since is None:
             self._silent_since = now
-            limit = f"{self._patience.outage:g}"
+            limit = f"{self._timeouts.outage:g}"
             self._reporter.notice(f"no word of the job, asking again for up to {limit} s: {why}")
-        elif now - self._silent_since > self._patience.outage:
+        elif now - self._silent_since > self._timeouts.outage:
             raise TargetError(f"no word of the job for {now - self._silent_since:.0f} s, and it may well go on: {why}")
 
     def _take(self, watched: _Watched, parts: Mapping[str, str], reply: _Reply) -> None:
@@ -214,20 +214,20 @@ class Watch:
             return
         watched.records = records
         self._follow_runner(watched)
-        record = verdict.exit_of(watched.job, watched.records)
+        record = status.exit_of(watched.job, watched.records)
         queue = None if reply.queue is None else reply.queue.get(watched.job.id)
         watched.tasks.update(queue.tasks if queue else {})
         if self._is_certain(watched, queue, record, answered=reply.queue is not None):
             alive = queue is not None and queue.state not in ENDS
-            watched.end = verdict.of_job(watched.job, None if alive else queue, watched.records, watched.tasks)
+            watched.end = status.of_job(watched.job, None if alive else queue, watched.records, watched.tasks)
         self._follow(watched, parts.get("output", ""))
         self._tell_progress(watched, parts.get("progress", ""))
         shown = watched.end or queue
         if shown is None or (watched.end is None and shown.state in ENDS):
             return
-        now = self._patience.clock()
-        if _differs(shown, watched.state) or now - watched.told >= self._patience.remind:
-            watched.told = now
+        now = self._timeouts.clock()
+        if _differs(shown, watched.state) or now - watched.reported >= self._timeouts.remind:
+            watched.reported = now
             self._reporter.state(watched.job, shown)
         watched.state = shown
 
@@ -243,14 +243,14 @@ class Watch:
 
     def _is_superseded(self, watched: _Watched, records: Records) -> bool:
         """Follow the next attempt from now on where another run makes one, because this one has ended badly."""
-        job, clock = watched.job, self._patience.clock
+        job, clock = watched.job, self._timeouts.clock
         if records.number <= job.attempt:
             return False
         number = read_id(job.scheduler, records.id_text) if records.id_text else None
         if number is None:
             if watched.superseded is None:
                 watched.superseded = clock()
-            return clock() - watched.superseded < self._patience.submission
+            return clock() - watched.superseded < self._timeouts.submission
         self._reporter.notice(
             f"job {job.id} has ended, and another run has submitted it again as job {number}: that is followed now"
         )
@@ -266,22 +266,22 @@ class Watch:
 
         A record may be late (NFS), a scheduler silent, slow to list a job or slow to let it go, and a job may be lost.
         """
-        asks, least = self._patience.asks, self._patience.lost
+        asks, least = self._timeouts.asks, self._timeouts.lost
         if queue is not None and queue.state in ENDS:
-            forgotten = 0 < len(queue.tasks) < verdict.ends_of(watched.job)
+            forgotten = 0 < len(queue.tasks) < status.ends_of(watched.job)
             if record is not None or (queue.state not in ("completed", "failed") and not forgotten):
                 return True
         elif queue is not None:
             if record is None or record.state != "completed":
                 watched.asks = 0
                 return False
-            least = self._patience.finishing
+            least = self._timeouts.finishing
         elif record is not None:
             if answered or record.state == "completed":
                 return True
         elif not answered:
             return False
-        now = self._patience.clock()
+        now = self._timeouts.clock()
         if watched.asks == 0:
             watched.since = now
         watched.asks += 1
@@ -289,14 +289,14 @@ class Watch:
 
     def _tell_progress(self, watched: _Watched, text: str) -> None:
         """Tell how far a running job is, as the launcher has counted: once that is known, and then now and then."""
-        launch, now = watched.job.plan.chosen.launch, self._patience.clock()
+        launch, now = watched.job.request.launch, self._timeouts.clock()
         if launch is None or not text or watched.end is not None:
             return
-        if watched.progress is not None and now - watched.progress < self._patience.remind:
+        if watched.progress is not None and now - watched.progress < self._timeouts.remind:
             return
-        if (words := progress(text, launch.units)) is not None:
+        if (progress_text := progress(text, launch.units)) is not None:
             watched.progress = now
-            self._reporter.notice(f"job {watched.job.id}: {words}")
+            self._reporter.notice(f"job {watched.job.id}: {progress_text}")
 
     def _follow(self, watched: _Watched, text: str) -> None:
         if not watched.offset or not text:

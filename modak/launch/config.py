@@ -59,6 +59,8 @@ class Config:
     settings: Dict[str, Any] = field(default_factory=dict)
     """Parameters of levers, by the lever's name."""
     trials: Trials = field(default_factory=Trials)
+    interval: float = 5.0
+    """Seconds after which the state of the counters is written again."""
     cache: Optional[str] = None
     """Folder that keeps compiled code from one run to the next."""
     earlier: List[str] = field(default_factory=list)
@@ -94,7 +96,7 @@ def _below(folder: str, path: Optional[str]) -> Optional[str]:
 
 def parse(data: Any) -> Config:
     """Return the configuration that parsed JSON holds; ConfigError names the key that is wrong."""
-    _keys(data, "the file", ("version", "record", "levers", "settings", "trials", "cache", "earlier"))
+    _keys(data, "the file", ("version", "record", "levers", "settings", "trials", "interval", "cache", "earlier"))
     if data.get("version") != VERSION:
         raise ConfigError("version: {!r} is not supported; {} is".format(data.get("version"), VERSION))
     settings = data.get("settings", {})
@@ -105,6 +107,7 @@ def parse(data: Any) -> Config:
         levers=_names(data, "levers") or [],
         settings=settings,
         trials=_trials(data.get("trials", {})),
+        interval=_number(data, "interval", 5.0, 3600.0),
         cache=_text(data, "cache"),
         earlier=_names(data, "earlier") or [],
     )

@@ -72,10 +72,9 @@ class Progress:
 class Counters:
     """All counters of the process, and when their state reaches the record."""
 
-    INTERVAL = 5.0
-
-    def __init__(self, record: Any) -> None:
+    def __init__(self, record: Any, interval: float = 5.0) -> None:
         self._record = record
+        self._interval = interval
         self._counters: List[Progress] = []
         self._names: Dict[str, int] = {}
         self._start = time.perf_counter()
@@ -93,7 +92,7 @@ class Counters:
     def tick(self, now: float) -> None:
         """Write the record when it is time."""
         if now >= self._next:
-            self._next = now + self.INTERVAL
+            self._next = now + self._interval
             self.write()
 
     def write(self) -> None:

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from modak.model.base import Line, Model, Name, Positive, Specifier, Text, VariableName
+from modak.model.progress import ProgressPattern
 
 ApplicationType = Literal["ai_training", "ai_inference", "big_data", "hpc"]
 
@@ -94,6 +95,11 @@ class Application(Model):
     """Files that come back, relative to the job's working directory; ``metrics`` comes back in any case."""
     metrics: Line | None = None
     """A JSON file that the application writes, shown and kept with the results."""
+    progress: ProgressPattern | None = None
+    """Regular expression on the program's output whose first group captures the number of the unit of work that was
+    done, such as ``step (\\d+)``; a second group captures a result by which trials are compared, such as the loss."""
+    trial: list[Text] | None = None
+    """Arguments, in place of ``arguments``, for a short run that trials can time as a whole."""
     environment: dict[VariableName, Text] = {}
     """Environment variables of the application, by name."""
     secret_environment: dict[VariableName, Secret] = {}

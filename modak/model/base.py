@@ -1,6 +1,7 @@
 """The strict base of all models and the value types that they share."""
 
 import re
+from collections.abc import Collection
 from typing import Annotated, Any
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -51,6 +52,7 @@ _SECONDS = re.compile(r"\d{1,18}", re.ASCII)
 _CLOCK = re.compile(
     r"(?:(?P<days>\d{1,9})-)?(?P<hours>\d{1,9}):(?P<minutes>\d{1,2})(?::(?P<seconds>\d{1,2}))?", re.ASCII
 )
+_DAYS = re.compile(r"(\d{1,9})-(\d{1,2})", re.ASCII)
 _AMOUNT_OF_TIME = re.compile(r"(?P<amount>\d{1,18}(?:\.\d{1,18})?)\s*(?P<unit>s|min|m|h|d)", re.ASCII)
 _AMOUNT_OF_MEMORY = re.compile(r"(?P<amount>\d{1,18}(?:\.\d{1,18})?)\s*(?P<unit>[kKMGT]?)(?P<binary>i?)[bB]?", re.ASCII)
 _POWERS = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
@@ -72,7 +74,7 @@ def _check_size(value: int) -> int:
 
 
 def parse_duration(value: Any) -> Any:
-    """Return seconds for ``90``, ``"30m"``, ``"1:30:00"`` (H:MM:SS), ``"2-00:00:00"`` or ``"2-12:00"`` (D-HH:MM).
+    """Return seconds for ``90``, ``"30m"``, ``"1:30:00"`` (H:MM:SS), ``"2-00:00:00"`` or ``"2-12:00"``, ``"2-12"``.
 
     Blanks around the text are ignored. Anything else raises ValueError, ``"90:00"`` too: sbatch(1), qsub(1B) and
     submit(1) read it as MM:SS, and people often as H:MM.
@@ -92,6 +94,8 @@ def parse_duration(value: Any) -> Any:
             raise ValueError(f"'{value}' has more than 59 minutes or seconds")
         hours = part["days"] * 24 + part["hours"]
         return _above_zero(hours * 3600 + part["minutes"] * 60 + part["seconds"], "a time")
+    if days := _DAYS.fullmatch(text):
+        return _above_zero((int(days[1]) * 24 + int(days[2])) * 3600, "a time")
     if amount := _AMOUNT_OF_TIME.fullmatch(text):
         return _above_zero(round(float(amount["amount"]) * _UNITS_OF_TIME[amount["unit"]]), "a time")
     raise ValueError(f"{_excerpt(value)} is not a time: write seconds, '30m', '1:30:00' or '2-00:00:00'")
@@ -181,20 +185,19 @@ NonNegative = Annotated[int, Field(ge=0), AfterValidator(_check_size)]
 class Registered:
     """Annotation of a text that names an extension: built in, or of another distribution; see modak.extensions."""
 
-    def __init__(self, registry: Registry, *, also: str = "", without: str = "") -> None:
-        """``also`` is permitted besides the registered names, ``without`` is not."""
+    def __init__(self, registry: Registry, *, also: Collection[str] = (), without: str = "") -> None:
+        """``also`` are permitted besides the registered names, ``without`` is not."""
         self._registry = registry
         self._also = also
         self._without = without
 
     def names(self) -> list[str]:
         """Return all names that are permitted at present."""
-        own = [self._also] if self._also else []
-        return own + [name for name in self._registry.names() if name != self._without]
+        return list(self._also) + [name for name in self._registry.names() if name != self._without]
 
     def check(self, value: Any) -> str:
         """Return a name that is permitted; the error for any other is the one of a ``Literal``."""
-        if isinstance(value, str) and value and (value == self._also or self._is_registered(value)):
+        if isinstance(value, str) and value and (value in self._also or self._is_registered(value)):
             return value
         *others, last = (f"'{name}'" for name in self.names())
         raise PydanticKnownError("literal_error", {"expected": f"{', '.join(others)} or {last}"})
@@ -215,7 +218,7 @@ class Registered:
         return {"enum": self.names(), "type": "string"}
 
 
-RuntimeName = Annotated[str, Registered(RUNTIMES, also="native")]
+RuntimeName = Annotated[str, Registered(RUNTIMES, also=["native"])]
 SchedulerName = Annotated[str, Registered(SCHEDULERS)]
 
 

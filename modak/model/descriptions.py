@@ -37,12 +37,12 @@ def _docstrings(model: type[BaseModel]) -> dict[str, str]:
     except (OSError, TypeError):
         return {}
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
-    found = {}
+    descriptions = {}
     for pair in pairwise(body):
         match pair:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                found[name] = inspect.cleandoc(text)
-    return found
+                descriptions[name] = inspect.cleandoc(text)
+    return descriptions
 
 
 def _models(annotation: Any) -> set[type[BaseModel]]:
@@ -66,10 +66,10 @@ def add_to_schema(model: type[BaseModel], schema: dict[str, Any]) -> None:
                     entry.setdefault("description", field.description)
 
 
-def _reach(model: type[BaseModel], found: dict[str, type[BaseModel]]) -> None:
-    if found.get(model.__name__) is model:
+def _reach(model: type[BaseModel], descriptions: dict[str, type[BaseModel]]) -> None:
+    if descriptions.get(model.__name__) is model:
         return
-    found[model.__name__] = model
+    descriptions[model.__name__] = model
     for field in model.model_fields.values():
         for other in _models(field.annotation):
-            _reach(other, found)
+            _reach(other, descriptions)

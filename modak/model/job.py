@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from modak.model.base import DeferredModel, Line, Name, NonNegative, Positive, SchedulerName
+from modak.model.trials import RestartResult
 
 JobState = Literal[
     "queued",
@@ -128,6 +129,8 @@ class JobResult(DeferredModel):
     ended: Time = None
     seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Wall seconds of the application itself, as its job script measured them."""
+    load: float | None = Field(default=None, ge=0, le=1e6)
+    """Processes of others that wanted a processor of the node just before the application started."""
     directory: Line
     """The job's folder on the target."""
     results: str | None = None
@@ -138,3 +141,5 @@ class JobResult(DeferredModel):
     metrics: dict[str, Any] | None = None
     tuning: Tuning | None = None
     """What the launcher counted and tried; None for a program that ran without it."""
+    restart: RestartResult | None = None
+    """What was tried before the run, each in a new process; None for a job without such trials."""

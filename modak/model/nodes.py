@@ -2,7 +2,7 @@
 
 from modak.errors import InfeasibleError, InputError
 from modak.model.deployment import Deployment
-from modak.model.target import Facts, Node, Partition
+from modak.model.target import SINGLE_NODE, Facts, Node, Partition
 from modak.util.text import nearest
 
 
@@ -12,11 +12,11 @@ def partition_of(deployment: Deployment, facts: Facts) -> Partition | None:
     What the user says of a partition stands over what was found. Raise InputError for a name that is not there and
     InfeasibleError for a partition that is down.
     """
-    if deployment.target.type == "machine":
+    if deployment.target.type in SINGLE_NODE:
         return None
     partitions = {p.name: p for p in facts.partitions}
-    for told in deployment.target.partitions:
-        partitions[told.name] = _merged(told, partitions.get(told.name))
+    for described in deployment.target.partitions:
+        partitions[described.name] = _merged(described, partitions.get(described.name))
     wanted = deployment.job.partition
     if not partitions:
         return None
@@ -29,12 +29,14 @@ def partition_of(deployment: Deployment, facts: Facts) -> Partition | None:
     return chosen
 
 
-def _merged(told: Partition, found: Partition | None) -> Partition:
-    if found is None:
-        return told
-    node = told.node.model_dump(exclude_unset=True)
-    update = {key: getattr(told, key) for key in told.model_fields_set if key != "node"}
-    return found.model_copy(update={**update, "node": found.node.model_copy(update=_fields(told.node, node))})
+def _merged(described: Partition, discovered: Partition | None) -> Partition:
+    if discovered is None:
+        return described
+    node = described.node.model_dump(exclude_unset=True)
+    update = {key: getattr(described, key) for key in described.model_fields_set if key != "node"}
+    return discovered.model_copy(
+        update={**update, "node": discovered.node.model_copy(update=_fields(described.node, node))}
+    )
 
 
 def _fields(node: Node, names: dict[str, object]) -> dict[str, object]:
@@ -48,8 +50,12 @@ def node_of(deployment: Deployment, facts: Facts, partition: Partition | None) -
     """
     node = facts.node
     if partition is not None:
-        known = {name: getattr(partition.node, name) for name in Node.model_fields}
-        known = {name: value for name, value in known.items() if value not in (None, [])}
-        node = (facts.node if partition.default else Node()).model_copy(update=known)
-    told = deployment.target.node
-    return node if told is None else node.model_copy(update=_fields(told, dict.fromkeys(told.model_fields_set)))
+        details = {name: getattr(partition.node, name) for name in Node.model_fields}
+        details = {name: value for name, value in details.items() if value not in (None, [])}
+        node = (facts.node if partition.default else Node()).model_copy(update=details)
+    described = deployment.target.node
+    return (
+        node
+        if described is None
+        else node.model_copy(update=_fields(described, dict.fromkeys(described.model_fields_set)))
+    )

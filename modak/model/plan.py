@@ -1,97 +1,49 @@
 """The Plan: the one contract between the optimiser and everything that acts on its decision."""
 
-import hashlib
 import json
+import re
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from modak.model.application import Application
-from modak.model.base import (
-    Line,
-    Model,
-    Name,
-    NonNegative,
-    Positive,
-    RuntimeName,
-    SchedulerName,
-    Sha256,
-    Text,
-    VariableName,
-)
-from modak.model.image import Architecture, Digest, ImageAccelerator, MpiFamily
+from modak.model.base import Line, Model, Name, Positive, RuntimeName, SchedulerName, Sha256, Text, VariableName
+from modak.model.cloud import Estimate, InstancePlan
+from modak.model.execution import Image, Launch, RankStart, Resources, Source
 from modak.model.request import JobOptions, Request
 from modak.model.target import Facts, Target
+from modak.model.trials import RestartPlan
+from modak.util.digest import sha256_of
 
+__all__ = [
+    "TIMED",
+    "VERSION",
+    "Basis",
+    "Candidate",
+    "Elsewhere",
+    "Gain",
+    "Image",
+    "Launch",
+    "Plan",
+    "Prediction",
+    "RankStart",
+    "Ranked",
+    "Rejected",
+    "Resources",
+    "Source",
+    "Unplanned",
+    "Versions",
+    "sha256_of",
+    "version_of",
+]
+
+VERSION = 2
+"""Of the schema that this modak reads and writes."""
 Basis = Literal["measurement", "trial", "model", "rule", "none"]
 """What a prediction rests on, best first: whole runs, units that were tried while a job ran, the time model, a ratio
 from elsewhere; ``none`` means that no time can be told."""
 TIMED: frozenset[Basis] = frozenset({"measurement", "trial", "model"})
 """Those whose seconds are meant as such."""
-
-
-class Source(Model):
-    """One file of the user's that travels to the target."""
-
-    path: Line
-    """Where it lies below the job's working directory."""
-    sha256: Sha256
-    size: NonNegative
-    executable: bool = False
-
-
-class Image(Model):
-    """A container image, pinned."""
-
-    reference: Line
-    """``docker://``, ``oras://``, ``library://``, a file's path, or ``build://`` and a catalogue entry's name."""
-    digest: Digest | None = None
-    """Of the manifest, of the file, or of the definition and its inputs for ``build://``."""
-    entry: Name | None = None
-    """The catalogue's name for it."""
-    architecture: Architecture = "amd64"
-    accelerator: ImageAccelerator | None = None
-    """Whose GPUs its software uses; the runtime then shows it the node's."""
-    labels: dict[str, Text] = {}
-    """Labels that it must carry to be run."""
-
-
-class Resources(Model):
-    """What is reserved, and therefore launched: ranks x threads on nodes."""
-
-    nodes: Positive = 1
-    ranks: Positive = 1
-    ranks_per_node: Positive = 1
-    threads: Positive | None = None
-    """Cores per rank; the scheduler's default when absent."""
-    gpus: NonNegative = 0
-    """GPUs per node."""
-
-
-class RankStart(Model):
-    """How several ranks are started so that their MPI library brings them together."""
-
-    family: MpiFamily | None = None
-    """The library, as far as it is known before the job's start: there it is looked up in the program itself."""
-    required: bool = False
-    """Ranks that their launcher does not bring together fail, even where the program does not show its library."""
-    types: dict[Literal["mpich", "openmpi"], Name] = {}
-    """What ``srun --mpi`` is given for either kind of library; empty where ``target.mpi_type`` says it."""
-
-
-class Launch(Model):
-    """What works inside the application's Python interpreter; see docs/launch.md."""
-
-    levers: list[Name] = []
-    """The chosen candidate's levers that are switched on there, from the start."""
-    trials: Literal["none", "live"] = "none"
-    """``live``: the candidates are tried while the program runs."""
-    numerics: Literal["exact", "relaxed"] = "exact"
-    """Whether levers that change results may be tried."""
-    candidates: list[Name] = []
-    """Levers to try, in their order."""
-    units: Positive | None = None
-    """Units of work in the whole program, as far as the workload tells what the launcher counts."""
 
 
 class Candidate(Model):
@@ -168,6 +120,8 @@ class Elsewhere(Model):
     candidate: Candidate | None = None
     """What would have run there; nothing where the application cannot run there."""
     prediction: Prediction | None = None
+    cost: Estimate | None = None
+    """Predicted price there; absent where no time is known."""
     reason: Text
     """One clause: what the comparison came to, or why the application cannot run there."""
     inputs: Sha256
@@ -199,10 +153,17 @@ class Versions(Model):
     model: Sha256 | None = None
 
 
+def version_of(data: Any) -> int | None:
+    """Return the version of the Plan that ``data`` was read from; None where it does not say."""
+    schema = data.get("schema") if isinstance(data, dict) else None
+    match = re.fullmatch(r"modak\.plan/(\d{1,9})", schema, re.ASCII) if isinstance(schema, str) else None
+    return int(match[1]) if match else None
+
+
 class Plan(Model):
     """A decision with everything needed to understand, repeat and carry it out."""
 
-    schema_: Literal["modak.plan/1"] = Field(default="modak.plan/1", alias="schema")
+    schema_: Literal["modak.plan/2"] = Field(default="modak.plan/2", alias="schema")
     created: str
     """UTC, ISO 8601; the only field that differs between two runs on the same input."""
     name: Name
@@ -221,16 +182,47 @@ class Plan(Model):
     gain: Gain | None = None
     reason: Text
     """One sentence: why the chosen one."""
+    restart: RestartPlan | None = None
+    """Candidates that are tried in the first part of the job, each in a new process."""
     alternatives: list[Ranked] = []
     """All feasible candidates but the chosen, best first."""
     rejected: list[Rejected] = []
     other_targets: list[Elsewhere] = []
     """The targets that were asked for besides, and why the application does not run there."""
+    instance: InstancePlan | None = None
+    """The instance that is created for it, on a target of type cloud."""
     versions: Versions
     inputs: Sha256
     """Hash of what was asked of this target: application, target, request, job, sources."""
     secrets: dict[VariableName, Sha256] = {}
     """Keyed hash of each value of the application's ``secret_environment``: another value makes another job."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _version(cls, data: Any) -> Any:
+        version = version_of(data)
+        if version is not None and version != VERSION:
+            hint = "plan again" if version < VERSION else "upgrade modak, or plan again"
+            raise ValueError(
+                f"version {version} of the Plan is not supported by this modak, which reads version {VERSION}; {hint}"
+            )
+        return data
+
+    @model_validator(mode="after")
+    def _launch_follows_from_the_rest(self) -> "Plan":
+        """The launcher's part of the chosen candidate is no part of the fingerprint, so that it must follow from it."""
+        launch = self.chosen.launch
+        if launch is None:
+            return self
+        if strange := sorted(set(launch.levers) - set(self.chosen.levers)):
+            raise ValueError(f"chosen.launch.levers: '{strange[0]}' is not one of chosen.levers; plan again")
+        if self.request.numerics == "exact" and (launch.numerics != "exact" or launch.relaxed):
+            raise ValueError("chosen.launch.numerics: 'relaxed' is not permitted by request.numerics; plan again")
+        if unknown := sorted(set(launch.relaxed) - set(launch.candidates)):
+            raise ValueError(f"chosen.launch.relaxed: '{unknown[0]}' is not one of the candidates; plan again")
+        if forbidden := sorted({*launch.levers, *launch.candidates} & set(self.request.forbid_levers)):
+            raise ValueError(f"chosen.launch: the lever '{forbidden[0]}' is forbidden by the request; plan again")
+        return self
 
     def questions(self) -> frozenset[str]:
         """Return the hashes of what was asked of all targets."""
@@ -242,24 +234,31 @@ class Plan(Model):
             "name": self.name,
             "scheduler": self.scheduler,
             "application": self.application.model_dump(mode="json"),
-            "target": self.target.model_dump(
-                mode="json", exclude={"polling", "node", "partitions", "private_key", "known_hosts"}
-            ),
+            "target": self.target.identity(),
             "job": self.job.model_dump(mode="json", exclude={"retry"}),
             "sources": [s.model_dump(mode="json") for s in self.sources],
             # How ranks are started follows from the rest and from what the target has installed; of the launcher the
             # levers that are on stand in the candidate's own.
             "chosen": self.chosen.model_dump(mode="json", exclude={"rank_start", "launch"}),
         }
+        if self.target.cloud is None:
+            del what["target"]["cloud"]
+        else:  # who may connect, and for how long, changes nothing of the job
+            what["target"]["cloud"] = {"provider": self.target.cloud.provider, "region": self.target.cloud.region}
         # Left out where there is none, so that a job without secrets keeps the fingerprint that it had before them.
         if not self.application.secret_environment:
             del what["application"]["secret_environment"]
+        for key in ("progress", "trial"):
+            if what["application"][key] is None:
+                del what["application"][key]
         if self.secrets:
             what["secrets"] = dict(self.secrets)
+        if self.restart is not None and self.restart.only:
+            what["restart"] = self.restart.model_dump(mode="json")
         # Trials of exact levers leave the results as they are: that job is the same with and without them.
         launch = self.chosen.launch
-        if launch is not None and launch.trials != "none" and launch.numerics == "relaxed":
-            what["trials"] = "relaxed"
+        if launch is not None and launch.trials != "none" and launch.relaxed:
+            what["trials"] = sorted(launch.relaxed)
         return sha256_of(what)
 
     def tag(self) -> str:
@@ -269,9 +268,3 @@ class Plan(Model):
     def to_json(self) -> str:
         """Return the canonical JSON text of the Plan."""
         return json.dumps(self.model_dump(mode="json", by_alias=True), indent=2, sort_keys=True) + "\n"
-
-
-def sha256_of(value: Any) -> str:
-    """Return the SHA-256 of a JSON value in its canonical form."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()

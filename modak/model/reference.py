@@ -50,8 +50,8 @@ class Reference:
         """Name for files, one per repository and tag: owner and registry are in it."""
         if self.scheme == "file":
             return re.sub(r"\.(sif|sqfs|simg)$", "", self.repository.rsplit("/", 1)[-1])
-        words = [w for w in (self.registry, self.repository, self.tag) if w and w != "docker.io"]
-        return re.sub(r"[^A-Za-z0-9._-]", "_", "_".join(words))
+        parts = [w for w in (self.registry, self.repository, self.tag) if w and w != "docker.io"]
+        return re.sub(r"[^A-Za-z0-9._-]", "_", "_".join(parts))
 
     def pinned(self, digest: str) -> "Reference":
         """Return the same image by its content."""

@@ -16,6 +16,7 @@ from modak.model.base import (
     Text,
     VariableName,
 )
+from modak.model.trials import RestartBudget, Trials
 
 
 class ExactConfiguration(Model):
@@ -57,9 +58,11 @@ class Request(Model):
     configuration: ExactConfiguration | None = None
     """The one configuration to run, for a measurement of just that: the Plan holds exactly this, with the nodes, ranks
     and threads of ``job``, or is refused with the reason."""
-    trials: Literal["none", "live"] = "live"
+    trials: Trials = "live"
     """``live``: levers that ``numerics`` permits are tried while the program runs, in Python programs of PyTorch and
-    ONNX Runtime; what was tried is in the job's result. ``none``: the program runs as the Plan starts it."""
+    ONNX Runtime; what was tried is in the job's result. ``none``: the program runs as the Plan starts it. A mapping
+    with ``budget`` permits restart trials, too: the program is started several times, in copies of its working
+    directory, before its one run."""
     catalogue: list[Line] = []
     """Folders, or https:// addresses of single files, with levers, images and hardware that add to the catalogue or
     replace entries of the same name; a later one wins."""
@@ -67,6 +70,18 @@ class Request(Model):
     """Parallel efficiency to keep, for the objective ``efficiency``."""
     budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Highest cost: nodes x hours x the price of a node, or node-hours where it has none."""
+    deadline: Duration | None = None
+    """Longest predicted time in seconds: with the objective ``cost``, the cheapest way that keeps to it."""
+
+    @property
+    def tries_live(self) -> bool:
+        """Whether levers may be tried while the program runs."""
+        return self.trials.live if isinstance(self.trials, RestartBudget) else self.trials == "live"
+
+    @property
+    def restart_budget(self) -> RestartBudget | None:
+        """The permission to start the program several times; None without it."""
+        return self.trials if isinstance(self.trials, RestartBudget) else None
 
     @model_validator(mode="after")
     def _nothing_left_to_choose(self) -> "Request":
@@ -84,7 +99,19 @@ class Request(Model):
         return self
 
 
-MailEvent = Literal["begin", "end", "fail"]
+MailEvent = Literal[
+    "begin",
+    "end",
+    "fail",
+    "requeue",
+    "invalid_depend",
+    "stage_out",
+    "time_limit",
+    "time_limit_90",
+    "time_limit_80",
+    "time_limit_50",
+    "array_tasks",
+]
 JobArray = Annotated[str, StringConstraints(pattern=r"^\d+(-\d+(:\d+)?)?(,\d+(-\d+(:\d+)?)?)*(%\d+)?$")]
 Dependency = Annotated[
     str, StringConstraints(pattern=r"^(after|afterok|afternotok|afterany):[A-Za-z0-9_.\[\]-]+(:[A-Za-z0-9_.\[\]-]+)*$")
@@ -142,7 +169,8 @@ class JobOptions(Model):
     mail_user: Line | None = None
     """Address for mail."""
     mail_events: list[MailEvent] = []
-    """Events that cause mail; for Torque and OpenPBS ``fail`` is a job that they abort, whatever its exit code."""
+    """Events that cause mail; for Torque and OpenPBS ``fail`` is a job that they abort, whatever its exit code, and
+    only Slurm has more than the first three."""
     export_environment: bool = False
     """Pass the submitter's whole environment on."""
     scratch: Scratch | None = None

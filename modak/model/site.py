@@ -21,7 +21,7 @@ from modak.model.image import MpiLibrary
 
 StorageClass = Literal["default-common", "default-high", "default-ssd", "default-ultra_high"]
 StorageUrl = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9+.-]*://[^\x00-\x20]*$")]
-SiteScheduler = Annotated[str, Registered(SCHEDULERS, also="none", without="process")]
+SiteScheduler = Annotated[str, Registered(SCHEDULERS, also=["none"], without="process")]
 
 
 class Storage(DeferredModel):

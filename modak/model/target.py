@@ -1,6 +1,6 @@
 """Where it is to be run: the target as described, and the facts found on it."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -20,15 +20,18 @@ from modak.model.base import (
     UserName,
     VersionText,
 )
+from modak.model.cloud import Cloud
 from modak.model.image import MpiLibrary
 
 ClusterType = Annotated[str, Registered(SCHEDULERS, without="process")]
-TargetType = Annotated[str, Registered(SCHEDULERS, also="machine", without="process")]
+TargetType = Annotated[str, Registered(SCHEDULERS, also=["machine", "cloud"], without="process")]
+SINGLE_NODE = frozenset({"machine", "cloud"})
+"""Types of targets that are one node without a queue."""
 
 
 def usual_scheduler(target: TargetType) -> SchedulerName:
     """Return the scheduler of a target of this type, unless another one stands in for it there."""
-    return "process" if target == "machine" else target
+    return "process" if target in SINGLE_NODE else target
 
 
 class Polling(Model):
@@ -97,7 +100,7 @@ class Target(Model):
     name: Name
     """Name of the target."""
     type: TargetType = "machine"
-    """A plain machine, or the scheduler of a cluster."""
+    """A plain machine, an instance of a cloud, or the scheduler of a cluster."""
     host: HostName | None = None
     """Inventory or SSH host name; this machine when absent."""
     user: UserName | None = None
@@ -136,12 +139,34 @@ class Target(Model):
     """What ``srun --mpi`` needs here, such as pmi2 or pmix; Slurm's own default when absent."""
     polling: Polling = Polling()
     """How often the queue is asked."""
+    cloud: Cloud | None = None
+    """The instance to create, for a target of type cloud."""
+
+    @property
+    def is_created(self) -> bool:
+        """Whether it is an instance that a provider creates, so that nobody can ask it before."""
+        return self.cloud is not None and self.cloud.provider != "existing"
 
     @model_validator(mode="after")
     def _partitions_need_a_queue(self) -> "Target":
-        if self.type == "machine" and self.partitions:
-            raise ValueError("a target of type machine has no partitions")
+        if self.type in SINGLE_NODE and self.partitions:
+            raise ValueError(f"a target of type {self.type} has no partitions")
         return self
+
+    @model_validator(mode="after")
+    def _cloud_is_described(self) -> "Target":
+        if self.type == "cloud" and self.cloud is None:
+            raise ValueError("a target of type cloud needs a section 'cloud'")
+        if self.type != "cloud" and self.cloud is not None:
+            raise ValueError(f"a target of type {self.type} has no section 'cloud'; write 'type: cloud'")
+        if self.cloud is not None and (self.host is None) == (self.cloud.provider == "existing"):
+            needs = "needs a 'host'" if self.host is None else "has no 'host': its instance is created"
+            raise ValueError(f"a target of the provider '{self.cloud.provider}' {needs}")
+        return self
+
+    def identity(self) -> dict[str, Any]:
+        """Return what makes a job on it another job: not how it is asked, nor what it is expected to have."""
+        return self.model_dump(mode="json", exclude={"polling", "node", "partitions", "private_key", "known_hosts"})
 
 
 class FileSystem(Model):

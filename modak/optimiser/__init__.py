@@ -1,7 +1,22 @@
-"""The decision: candidates, feasibility, prediction, choice and its reason."""
+"""The decision: candidates, feasibility, prediction, choice and its reason.
 
-from modak.optimiser.keeping import keep
-from modak.optimiser.planner import make_plan
-from modak.optimiser.targets import choose_target
+What decides is loaded when it is first asked for: ``changes`` is used by those who only submit, and does without it.
+"""
 
-__all__ = ["choose_target", "keep", "make_plan"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from modak.optimiser.keeping import keep
+    from modak.optimiser.planner import make_plan
+    from modak.optimiser.replanning import replan
+    from modak.optimiser.targets import choose_target
+
+__all__ = ["choose_target", "keep", "make_plan", "replan"]
+_MODULES = {"choose_target": "targets", "keep": "keeping", "make_plan": "planner", "replan": "replanning"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

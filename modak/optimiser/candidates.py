@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from itertools import combinations, islice
 
 from modak.catalogue.catalogue import Catalogue
+from modak.catalogue.effects import Use
 from modak.catalogue.lever import Lever
 from modak.errors import InfeasibleError, InputError
 from modak.model.deployment import Deployment
 from modak.model.plan import Rejected
 from modak.optimiser.conditions import no_launch, unmet
-from modak.optimiser.options import LeverSet, Option, Place
-from modak.util.text import nearest
+from modak.optimiser.options import LeverSet, Location, Option
+from modak.util.text import did_you_mean
 
 _MOST_PAIRS = 200
 
@@ -42,13 +43,14 @@ def about(name: str, reason: str) -> str:
 
 def check_names(catalogue: Catalogue, deployment: Deployment) -> None:
     """Raise InputError for a lever that the request names and the catalogue does not have."""
-    request, levers = deployment.request, catalogue.levers
+    request, levers_by_name = deployment.request, catalogue.levers
     exact = request.configuration.levers if request.configuration else []
     lists = (("require_levers", request.require_levers), ("forbid_levers", request.forbid_levers))
     for key, names in (*lists, ("configuration.levers", exact)):
         for name in names:
-            if name not in levers:
-                raise InputError(f"the catalogue has no lever '{name}'{nearest(name, levers)}", key=f"request.{key}")
+            if name not in levers_by_name:
+                hint = did_you_mean(name, levers_by_name)
+                raise InputError(f"the catalogue has no lever '{name}'", key=f"request.{key}", hint=hint)
     if both := sorted(set(request.require_levers) & set(request.forbid_levers)):
         raise InputError(f"the lever '{both[0]}' is both required and forbidden", key="request.forbid_levers")
 
@@ -56,41 +58,40 @@ def check_names(catalogue: Catalogue, deployment: Deployment) -> None:
 class Enumerator:
     """Finds the lever sets for one deployment at one place."""
 
-    def __init__(self, catalogue: Catalogue, deployment: Deployment, place: Place) -> None:
+    def __init__(self, catalogue: Catalogue, deployment: Deployment, location: Location) -> None:
         self.catalogue = catalogue
         self.deployment = deployment
-        self.place = place
+        self.location = location
         self._order = {name: number for number, name in enumerate(catalogue.levers)}
-        engine = deployment.application.engines.get(place.engine) if place.engine else None
+        engine = deployment.application.engines.get(location.engine) if location.engine else None
         self._environment = {
             **deployment.application.environment,
             **(engine.environment if engine else {}),
             **deployment.job.environment,
         }
+        self._use = Use(deployment.application.script is not None, deployment.job.ranks or 1, no_launch(location))
         self.faults: dict[str, str] = {}
         """Why a lever cannot or may not be used, by name."""
         for lever in catalogue.levers.values():
             if reason := self._fault(lever):
                 self.faults[lever.name] = reason
         self._reachable = {
-            place.framework,
+            location.framework,
             *(lever.runs for lever in catalogue.levers.values() if self._permitted(lever)),
         }
         for lever in catalogue.levers.values():
             if lever.when.runs is not None and lever.when.runs not in self._reachable:
-                does = place.framework or "no known framework"
+                does = location.framework or "no known framework"
                 self.faults.setdefault(lever.name, f"it is for work done by {lever.when.runs}, and here {does} does it")
 
     def _fault(self, lever: Lever) -> str | None:
-        if reason := unmet(lever.when, self.place):
+        if reason := unmet(lever.when, self.location):
             return reason
-        if self.place.image is not None and lever.compiler and lever.compiler not in self.place.image.compilers:
-            return f"it switches on {lever.compiler}, which the image {self.place.image.name} does not have"
-        if lever.launch is not None and (reason := no_launch(self.place)):
+        if self.location.image is not None and lever.compiler and lever.compiler not in self.location.image.compilers:
+            return f"it switches on {lever.compiler}, which the image {self.location.image.name} does not have"
+        if reason := lever.fault(self._use):
             return reason
-        if lever.launcher is not None and self.deployment.application.script is None:
-            return "it starts a Python script, and the application is an executable"
-        for variable, value in self._variables(lever).items():
+        for variable, value in lever.variables().items():
             theirs = self._environment.get(variable)
             if theirs is not None and theirs != value:
                 return f"it sets {variable}, which the application or the job sets to '{theirs}' itself"
@@ -101,13 +102,6 @@ class Enumerator:
             return "it changes numbers beyond the order of additions, and the request asks for exact numerics"
         return None
 
-    @staticmethod
-    def _variables(lever: Lever) -> dict[str, str]:
-        variables = lever.variables()
-        if lever.preload is not None:
-            variables["LD_PRELOAD"] = lever.preload
-        return variables
-
     def choose(self, measured: Iterable[LeverSet], *, explore: bool, pairs: bool = False) -> Choice:
         """Return the options worth a look: the base, every set that was measured, and each change of one group.
 
@@ -116,7 +110,7 @@ class Enumerator:
         """
         default = self._default()
         base = self._with_required(default)
-        choice = Choice(self.place.option(default), self.place.option(base))
+        choice = Choice(self.location.option(default), self.location.option(base))
         names = self.catalogue.levers if explore else ()
         singles = [(name, self._changed(base, name)) for name in names if name not in base]
         sets: list[tuple[str | None, LeverSet]] = [(None, base), (None, default), *singles]
@@ -128,7 +122,7 @@ class Enumerator:
             if levers in seen:
                 continue
             seen.add(levers)
-            option = self.place.option(levers)
+            option = self.location.option(levers)
             if reason := self.fault_of(levers):
                 if not (lever and self._irrelevant(lever)):
                     choice.rejected.append(Rejected(name=option.name, reason=reason))
@@ -145,7 +139,7 @@ class Enumerator:
         levers = self._sorted(names)
         if reason := self.fault_of(levers):
             raise InfeasibleError(f"request.configuration cannot be used: {reason}")
-        option = self.place.option(levers)
+        option = self.location.option(levers)
         return Choice(option, option, [option])
 
     def _pairs(self, base: LeverSet) -> list[LeverSet]:
@@ -159,8 +153,8 @@ class Enumerator:
         when = self.catalogue.levers[lever].when
         frameworks = [when.framework] if isinstance(when.framework, str) else when.framework
         return (
-            (frameworks is not None and self.place.framework not in frameworks)
-            or (when.type is not None and self.place.type not in when.type)
+            (frameworks is not None and self.location.framework not in frameworks)
+            or (when.type is not None and self.location.type not in when.type)
             or (when.runs is not None and when.runs not in self._reachable)
         )
 
@@ -181,10 +175,10 @@ class Enumerator:
             preferred = [lever for lever in usable if lever.default]
             if preferred:
                 levers.append(preferred[0].name)
-            elif group.required and group.framework == self.place.framework:
+            elif group.required and group.framework == self.location.framework:
                 if usable:
                     levers.append(usable[0].name)
-                elif self.place.packages and not self._decided_by_user(members):
+                elif self.location.packages and not self._decided_by_user(members):
                     reasons = "; ".join(about(lever.name, self.faults[lever.name]) for lever in members)
                     raise InfeasibleError(f"the application cannot run on the target: {reasons}")
         return self._sorted(levers)
@@ -193,7 +187,7 @@ class Enumerator:
         return lever.name not in self.faults
 
     def _decided_by_user(self, members: Sequence[Lever]) -> bool:
-        return any(variable in self._environment for lever in members for variable in lever.environment)
+        return any(variable in self._environment for lever in members for variable in lever.run.environment)
 
     def _with_required(self, levers: LeverSet) -> LeverSet:
         for name in self.deployment.request.require_levers:
@@ -221,33 +215,35 @@ class Enumerator:
 
     def _runner(self, lever: Lever, others: Iterable[str]) -> list[str]:
         """Return the lever that makes the framework do the work that ``lever`` is for, where another one does it."""
-        runs, known = lever.when.runs, self.catalogue.levers
-        doing = next((known[name].runs for name in others if known[name].runs), self.place.framework)
+        runs, levers_by_name = lever.when.runs, self.catalogue.levers
+        doing = next(
+            (levers_by_name[name].runs for name in others if levers_by_name[name].runs), self.location.framework
+        )
         if runs is None or runs == doing:
             return []
-        return [other.name for other in known.values() if other.runs == runs and self._permitted(other)][:1]
+        return [other.name for other in levers_by_name.values() if other.runs == runs and self._permitted(other)][:1]
 
     def _sorted(self, levers: Iterable[str]) -> LeverSet:
         return tuple(sorted(levers, key=lambda name: (self._order.get(name, len(self._order)), name)))
 
     def fault_of(self, levers: LeverSet) -> str | None:
         """Return why the set cannot or may not be used, as one clause; None when it can."""
-        known = self.catalogue.levers
+        levers_by_name = self.catalogue.levers
         for name in levers:
-            if name not in known:
+            if name not in levers_by_name:
                 return f"the catalogue has no lever '{name}'"
             if reason := self.faults.get(name):
                 return about(name, reason)
-        chosen = [known[name] for name in levers]
+        chosen = [levers_by_name[name] for name in levers]
         for name in self.deployment.request.require_levers:
             if name not in levers:
                 return f"the request requires the lever {name}"
-        return _clash(chosen) or self._missing_group(chosen) or _missing(chosen, self.place.framework)
+        return _clash(chosen) or self._missing_group(chosen) or _missing(chosen, self.location.framework)
 
     def _missing_group(self, levers: Sequence[Lever]) -> str | None:
         on = {lever.group for lever in levers}
         for group in self.catalogue.groups.values():
-            if group.required and group.framework == self.place.framework and group.name not in on:
+            if group.required and group.framework == self.location.framework and group.name not in on:
                 members = self.catalogue.by_group[group.name]
                 if any(self._permitted(lever) for lever in members):
                     return f"it names no {group.name}"
@@ -257,13 +253,13 @@ class Enumerator:
 def _clash(levers: Sequence[Lever]) -> str | None:
     groups: dict[str, str] = {}
     variables: dict[str, tuple[str, str]] = {}
-    launchers = [lever.name for lever in levers if lever.launcher is not None]
+    launchers = [lever.name for lever in levers if lever.run.launcher is not None]
     if len(launchers) > 1:
         return f"{launchers[0]} and {launchers[1]} both start the script"
     for lever in levers:
         if (other := groups.setdefault(lever.group, lever.name)) != lever.name:
             return f"{other} and {lever.name} exclude each other"
-        for variable, value in lever.variables().items():
+        for variable, value in lever.run.environment.items():
             before, name = variables.setdefault(variable, (value, lever.name))
             if before != value:
                 return f"{name} and {lever.name} set {variable} to different values"

@@ -7,7 +7,7 @@ from packaging.version import Version
 
 from modak.catalogue.lever import When
 from modak.model.base import specifier_set
-from modak.optimiser.options import Place
+from modak.optimiser.options import Location
 
 LAUNCH_PYTHON = ">=3.8"
 """Versions of Python that ``modak/launch`` works in."""
@@ -19,57 +19,61 @@ def satisfies(version: str, specifier: str) -> bool:
     return specifier_set(specifier).contains(Version(version), prereleases=True)
 
 
-def unmet(when: When, place: Place) -> str | None:
+def unmet(when: When, location: Location) -> str | None:
     """Return why ``when`` does not hold, levers and compiler apart; None when it does."""
-    return _application(when, place) or _packages(when, place) or _system(when, place) or _device(when, place)
+    return (
+        _application(when, location) or _packages(when, location) or _system(when, location) or _device(when, location)
+    )
 
 
-def no_launch(place: Place) -> str | None:
-    """Return why nothing can be switched on inside the application's interpreter at ``place``; None when it can."""
-    version = place.version_of("python")
+def no_launch(location: Location) -> str | None:
+    """Return why nothing can be switched on inside the application's interpreter at ``location``; None when it can."""
+    version = location.version_of("python")
     if version is not None and not satisfies(version, LAUNCH_PYTHON):
-        return f"it works inside Python {LAUNCH_PYTHON}, and {place.what} is Python {version}"
+        return f"it works inside Python {LAUNCH_PYTHON}, and {location.what} is Python {version}"
     return None
 
 
-def _application(when: When, place: Place) -> str | None:
-    if when.type is not None and place.type not in when.type:
-        return f"it is for {_any(when.type)}, and the application is of type {place.type}"
+def _application(when: When, location: Location) -> str | None:
+    if when.type is not None and location.type not in when.type:
+        return f"it is for {_any(when.type)}, and the application is of type {location.type}"
     if when.framework is not None:
         wanted = [when.framework] if isinstance(when.framework, str) else when.framework
-        if place.framework not in wanted:
-            return f"it is for {_any(wanted)}, and the application is written for {place.framework or 'no framework'}"
-    if when.runtimes is not None and place.runtime not in when.runtimes:
-        return f"it works with runtime {_any(when.runtimes)}, not with {place.runtime}"
+        if location.framework not in wanted:
+            return (
+                f"it is for {_any(wanted)}, and the application is written for {location.framework or 'no framework'}"
+            )
+    if when.runtimes is not None and location.runtime not in when.runtimes:
+        return f"it works with runtime {_any(when.runtimes)}, not with {location.runtime}"
     return None
 
 
-def _packages(when: When, place: Place) -> str | None:
+def _packages(when: When, location: Location) -> str | None:
     for package, specifier in when.packages.items():
-        version = place.version_of(package)
+        version = location.version_of(package)
         if version is None:
-            return f"it needs {package} {specifier}, which {place.what} does not have"
+            return f"it needs {package} {specifier}, which {location.what} does not have"
         if not satisfies(version, specifier):
-            return f"it needs {package} {specifier}, and {place.what} has {version}"
+            return f"it needs {package} {specifier}, and {location.what} has {version}"
     for package in when.without_packages:
-        if place.version_of(package) is not None:
-            return f"it does not work beside {package}, which {place.what} has"
+        if location.version_of(package) is not None:
+            return f"it does not work beside {package}, which {location.what} has"
     return None
 
 
-def _system(when: When, place: Place) -> str | None:
+def _system(when: When, location: Location) -> str | None:
     if when.glibc is not None:
-        if place.glibc is None:
-            return f"it needs glibc {when.glibc}, and that of {place.host} is not known"
-        if not satisfies(place.glibc, when.glibc):
-            return f"it needs glibc {when.glibc}, and {place.host} has {place.glibc}"
-    if when.library is not None and when.library not in place.libraries:
-        return f"it needs the library {when.library}, which {place.host} does not have"
+        if location.glibc is None:
+            return f"it needs glibc {when.glibc}, and that of {location.host} is not known"
+        if not satisfies(location.glibc, when.glibc):
+            return f"it needs glibc {when.glibc}, and {location.host} has {location.glibc}"
+    if when.library is not None and when.library not in location.libraries:
+        return f"it needs the library {when.library}, which {location.host} does not have"
     return None
 
 
-def _device(when: When, place: Place) -> str | None:
-    node = place.node
+def _device(when: When, location: Location) -> str | None:
+    node = location.node
     if when.cores is not None:
         if node.cores is None:
             return f"it needs {when.cores} cores, and the node's number of cores is not known"
@@ -82,7 +86,7 @@ def _device(when: When, place: Place) -> str | None:
     if when.microarchitecture is not None and (reason := below(node.microarchitecture, when.microarchitecture)):
         return reason
     if when.accelerator is not None:
-        vendor = node.accelerators[0].vendor if place.gpus and node.accelerators else "none"
+        vendor = node.accelerators[0].vendor if location.gpus and node.accelerators else "none"
         if vendor != when.accelerator:
             return f"it is for accelerator {when.accelerator}, and the job uses {vendor}"
     return None

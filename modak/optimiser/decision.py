@@ -14,7 +14,7 @@ from modak.performance.statistics import Interval
 from modak.util.text import plural
 
 _RANK = {basis: rank for rank, basis in enumerate(get_args(Basis))}
-_WORDS: dict[Basis, str] = {
+_BASES: dict[Basis, str] = {
     "measurement": "measured here",
     "trial": "tried here while a job ran",
     "model": "by the model",
@@ -62,13 +62,13 @@ def decide(choice: Choice, knowledge: Knowledge, deployment: Deployment, price: 
 
 def _fastest(predictions: dict[Option, Prediction], rejected: list[Rejected]) -> Option:
     """Return the fastest option whose seconds are known; InfeasibleError where nothing is known to keep the limits."""
-    known = [option for option, prediction in predictions.items() if prediction.seconds is not None]
-    if known:
-        return min(known, key=lambda option: _order(option, predictions[option]))
-    told = [f"{r.name}: {r.reason}" for r in rejected]
+    timed = [option for option, prediction in predictions.items() if prediction.seconds is not None]
+    if timed:
+        return min(timed, key=lambda option: _order(option, predictions[option]))
+    reasons = [f"{r.name}: {r.reason}" for r in rejected]
     if predictions:
-        told.append(f"of {len(predictions)} others, such as {next(iter(predictions)).name}, no time can be told")
-    raise InfeasibleError(f"no candidate keeps to the limits: {'; '.join(told)}")
+        reasons.append(f"of {len(predictions)} others, such as {next(iter(predictions)).name}, no time can be told")
+    raise InfeasibleError(f"no candidate keeps to the limits: {'; '.join(reasons)}")
 
 
 def _over_limit(prediction: Prediction, deployment: Deployment, nodes: int, price: float | None) -> str | None:
@@ -78,6 +78,9 @@ def _over_limit(prediction: Prediction, deployment: Deployment, nodes: int, pric
         return None
     if job.wall_time is not None and seconds > job.wall_time:
         return f"it is predicted to take {seconds:.4g} s, over the wall time of {job.wall_time} s"
+    deadline = deployment.request.deadline
+    if deadline is not None and seconds > deadline:
+        return f"it is predicted to take {seconds:.4g} s, over the deadline of {deadline} s"
     cost = seconds * nodes / 3600 * (price or 1.0)
     budget = deployment.request.budget
     if budget is not None and cost > budget:
@@ -97,29 +100,31 @@ def _against_base(choice: Choice, knowledge: Knowledge, predictions: dict[Option
     base = choice.base
     what = "the default" if base == choice.default else "what the request requires"
     compared = {option: knowledge.compare(base, option) for option in predictions if option != base}
-    known = {option: comparison for option, comparison in compared.items() if comparison is not None}
-    if not known:
-        return base, f"{what} stays: {_nothing_known(knowledge, choice)}"
-    faster = {option: comparison for option, comparison in known.items() if comparison.ratio.low > 1}
+    comparisons = {option: comparison for option, comparison in compared.items() if comparison is not None}
+    if not comparisons:
+        return base, f"{what} stays: {_no_comparison(knowledge, choice)}"
+    faster = {option: comparison for option, comparison in comparisons.items() if comparison.ratio.low > 1}
     span = _span(knowledge)
     if not faster:
-        best = _best(known, predictions)
-        if known[best].ratio.value <= 1:
+        best = _best(comparisons, predictions)
+        if comparisons[best].ratio.value <= 1:
             return base, f"{what} stays: nothing that is known is faster over {span}"
         return base, (
-            f"{what} stays: the best alternative, {best.name}, is predicted {_times(known[best].ratio)} times as fast "
-            f"over {span}, and this interval includes 1"
+            f"{what} stays: the best alternative, {best.name}, is predicted {_times(comparisons[best].ratio)} times as "
+            f"fast over {span}, and this interval includes 1"
         )
     best = _best(faster, predictions)
-    words = _WORDS[faster[best].basis]
+    basis = _BASES[faster[best].basis]
     times = _times(faster[best].ratio)
-    return best, f"{best.name} is predicted {times} times as fast as {what}, {base.name}, over {span}, {words}"
+    return best, f"{best.name} is predicted {times} times as fast as {what}, {base.name}, over {span}, {basis}"
 
 
-def _best(known: dict[Option, Comparison], predictions: dict[Option, Prediction]) -> Option:
+def _best(comparisons: dict[Option, Comparison], predictions: dict[Option, Prediction]) -> Option:
     """Of equals the one with fewer levers, then the preferred place, which comes first."""
-    places = {option: number for number, option in enumerate(predictions)}
-    return min(known, key=lambda option: (-known[option].ratio.value, len(option.levers), places[option]))
+    locations = {option: number for number, option in enumerate(predictions)}
+    return min(
+        comparisons, key=lambda option: (-comparisons[option].ratio.value, len(option.levers), locations[option])
+    )
 
 
 def _span(knowledge: Knowledge) -> str:
@@ -127,7 +132,7 @@ def _span(knowledge: Knowledge) -> str:
     return plural(workload.units, workload.unit)
 
 
-def _nothing_known(knowledge: Knowledge, choice: Choice) -> str:
+def _no_comparison(knowledge: Knowledge, choice: Choice) -> str:
     if knowledge.evidence.work.workload.model is None:
         return "the workload names no model, by which measurements could be found"
     if not knowledge.evidence.any():

@@ -24,7 +24,7 @@ from modak.optimiser.decision import Decision, decide
 from modak.optimiser.evidence import Evidence
 from modak.optimiser.knowledge import Knowledge
 from modak.optimiser.modelled import Modelled
-from modak.optimiser.options import Option, Place
+from modak.optimiser.options import Location, Option
 from modak.performance.estimators import Row
 from modak.performance.fitting import Fit, fit, rows_of
 from modak.performance.intervals import lengths
@@ -47,15 +47,19 @@ class _Case:
         return self.measured[option] / min(self.measured.values()) - 1
 
     @property
-    def told(self) -> dict[Option, Prediction]:
+    def timed(self) -> dict[Option, Prediction]:
         """The predictions that tell seconds."""
-        return {option: found for option, found in self.decision.predictions.items() if found.seconds is not None}
+        return {
+            option: prediction
+            for option, prediction in self.decision.predictions.items()
+            if prediction.seconds is not None
+        }
 
     @property
     def least(self) -> Option:
         """The option of the least predicted seconds; the default where none is told."""
-        told = self.told
-        return min(told, key=lambda option: told[option].seconds or 0.0) if told else self.decision.chosen
+        timed = self.timed
+        return min(timed, key=lambda option: timed[option].seconds or 0.0) if timed else self.decision.chosen
 
 
 def fit_now(*, judged: bool = True) -> Fit:
@@ -114,11 +118,11 @@ def _case(rows: Sequence[Row], units: int, others: Table, model: TimeModel | Non
     """Decide among what ``rows`` measured at ``units``; of several rows of one option the median counts."""
     ordered = sorted(rows, key=lambda row: not row.default)
     seconds: dict[Option, list[float]] = {}
-    places: dict[Option, Place] = {}
+    places: dict[Option, Location] = {}
     for row in ordered:
-        place = place_of_row(row, catalogue)
-        places.setdefault(place.option(()), place)
-        seconds.setdefault(place.option(tuple(row.case.configuration.levers)), []).append(row.at(units))
+        location = location_of_row(row, catalogue)
+        places.setdefault(location.option(()), location)
+        seconds.setdefault(location.option(tuple(row.case.configuration.levers)), []).append(row.at(units))
     options = list(seconds)
     work = work_of_row(ordered[0], units)
     evidence = Evidence(others.of_workload(str(work.workload.model)), work, list(places.values()))
@@ -126,7 +130,7 @@ def _case(rows: Sequence[Row], units: int, others: Table, model: TimeModel | Non
     choice = Choice(options[0], options[0], options)
     application = Application(name="held-out", executable="true", workload=work.workload)
     decision = decide(choice, Knowledge(evidence, modelled), Deployment(application=application))
-    measured = {option: statistics.median(some) for option, some in seconds.items()}
+    measured = {option: statistics.median(values) for option, values in seconds.items()}
     return _Case(units, measured, options[0] if ordered[0].default else None, decision)
 
 
@@ -147,10 +151,10 @@ def work_of_row(row: Row, units: int) -> Work:
     )
 
 
-def place_of_row(row: Row, catalogue: Catalogue) -> Place:
+def location_of_row(row: Row, catalogue: Catalogue) -> Location:
     """Return where a row was measured, of which only what a model asks for is known."""
     configuration = row.case.configuration
-    return Place(
+    return Location(
         type=row.case.type,
         framework=configuration.framework or row.case.framework,
         node=Node(),
@@ -166,13 +170,13 @@ def place_of_row(row: Row, catalogue: Catalogue) -> Place:
 
 
 def _judged(workload: str, units: int, cases: Sequence[_Case], model: TimeModel | None) -> Held:
-    told = [(found, case.measured[option]) for case in cases for option, found in case.told.items()]
+    timed = [(prediction, case.measured[option]) for case in cases for option, prediction in case.timed.items()]
     gains = [
-        (found, case.measured[case.default] / case.measured[option])
+        (prediction, case.measured[case.default] / case.measured[option])
         for case in cases
         if case.default is not None
-        for option, found in case.decision.predictions.items()
-        if found.gain is not None
+        for option, prediction in case.decision.predictions.items()
+        if prediction.gain is not None
     ]
     compared = [case for case in cases if case.default is not None and len(case.measured) > 1]
 
@@ -184,9 +188,9 @@ def _judged(workload: str, units: int, cases: Sequence[_Case], model: TimeModel 
         workload=workload,
         units=units,
         records=sum(len(case.measured) for case in cases),
-        told=len(told),
-        error=_mean([abs((found.seconds or 0.0) / seconds - 1) for found, seconds in told]),
-        coverage=_mean([float((f.low or 0.0) <= seconds <= (f.high or 0.0)) for f, seconds in told]),
+        told=len(timed),
+        error=_mean([abs((prediction.seconds or 0.0) / seconds - 1) for prediction, seconds in timed]),
+        coverage=_mean([float((f.low or 0.0) <= seconds <= (f.high or 0.0)) for f, seconds in timed]),
         coverage_gain=_mean([float(f.gain.low <= ratio <= f.gain.high) for f, ratio in gains if f.gain is not None]),
         regret=regret(lambda case: case.decision.chosen),
         regret_model=regret(lambda case: case.least),

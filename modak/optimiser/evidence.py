@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from modak.model.measurement import Configuration, Measurement, Ratio
-from modak.optimiser.options import LeverSet, Option, Place
+from modak.optimiser.options import LeverSet, Location, Option
 from modak.performance.matching import (
     Phases,
     Work,
@@ -18,7 +18,7 @@ from modak.performance.matching import (
     same_length,
     widening,
 )
-from modak.performance.series import Folded, Known, record_in
+from modak.performance.series import Folded, Observation, record_in
 from modak.performance.statistics import (
     Interval,
     Moments,
@@ -29,7 +29,7 @@ from modak.performance.statistics import (
 
 Setting = tuple[str, ...]
 """What the measurements of one table have in common: hardware, software, workload, provenance."""
-_WORDS = 1.05
+_ROUNDING = 1.05
 """Factor either way on a ratio that a publication gives in words, without spread."""
 
 
@@ -103,7 +103,7 @@ class Comparison(NamedTuple):
 
     ratio: Interval
     differences: frozenset[str]
-    place: str
+    location: str
     """Hardware that it was measured on, in words."""
     tried: bool = False
     """Whether one of them was only tried while jobs ran."""
@@ -118,22 +118,22 @@ class Comparison(NamedTuple):
 class Table:
     """Everything that was measured in one setting."""
 
-    place: str
+    location: str
     samples: dict[Option, Sample] = field(default_factory=dict)
     edges: dict[Option, dict[Option, Edge]] = field(default_factory=dict)
 
-    def join(self, one: Option, other: Option, edge: Edge) -> None:
+    def join(self, first: Option, other: Option, edge: Edge) -> None:
         """Note a ratio, both ways."""
         back = Interval(1 / edge.ratio.value, 1 / edge.ratio.high, 1 / edge.ratio.low)
-        self.edges.setdefault(one, {})[other] = edge
-        self.edges.setdefault(other, {})[one] = Edge(back, edge.differences)
+        self.edges.setdefault(first, {})[other] = edge
+        self.edges.setdefault(other, {})[first] = Edge(back, edge.differences)
 
-    def compare(self, one: Option, other: Option) -> Edge | None:
-        """Return time of ``one`` over time of ``other``: from samples, or along a chain of ratios."""
-        if one in self.samples and other in self.samples:
-            a, b = self.samples[one], self.samples[other]
+    def compare(self, first: Option, other: Option) -> Edge | None:
+        """Return time of ``first`` over time of ``other``: from samples, or along a chain of ratios."""
+        if first in self.samples and other in self.samples:
+            a, b = self.samples[first], self.samples[other]
             return Edge(_ratio(a, b), a.differences | b.differences)
-        chain = self._chain(one, other)
+        chain = self._chain(first, other)
         if chain is None:
             return None
         value = math.prod(edge.ratio.value for edge in chain)
@@ -142,9 +142,9 @@ class Table:
         together = frozenset[str]().union(*(edge.differences for edge in chain))
         return Edge(Interval(value, value * math.exp(-down), value * math.exp(up)), together)
 
-    def _chain(self, one: Option, other: Option) -> list[Edge] | None:
-        ways: dict[Option, list[Edge]] = {one: []}
-        pending = deque([one])
+    def _chain(self, first: Option, other: Option) -> list[Edge] | None:
+        ways: dict[Option, list[Edge]] = {first: []}
+        pending = deque([first])
         while pending:
             here = pending.popleft()
             for there, edge in self.edges.get(here, {}).items():
@@ -157,100 +157,100 @@ class Table:
 class Evidence:
     """All that the measurements say about one work at the places where it can be done."""
 
-    def __init__(self, records: Iterable[Known], work: Work, places: Sequence[Place]) -> None:
+    def __init__(self, records: Iterable[Observation], work: Work, locations: Sequence[Location]) -> None:
         self.work = work
         self.direct: dict[Option, Sample] = {}
         self.tables: dict[Setting, Table] = {}
-        self._places = places
-        fitting = [known for known in records if comparable(record_in(known), work)]
-        configurations = (record_in(known).configuration for known in fitting)
-        self._exact = {_where(c) for c in configurations} & {_where_of(place) for place in places[:1]}
-        for known in fitting:
-            self._take(known)
+        self._locations = locations
+        fitting = [observation for observation in records if comparable(record_in(observation), work)]
+        configurations = (record_in(observation).configuration for observation in fitting)
+        self._exact = {_where(c) for c in configurations} & {_where_of(location) for location in locations[:1]}
+        for observation in fitting:
+            self._take(observation)
 
-    def _take(self, known: Known) -> None:
-        record = record_in(known)
-        series = known if isinstance(known, Folded) and same_length(known.record, self.work) else None
+    def _take(self, observation: Observation) -> None:
+        record = record_in(observation)
+        series = observation if isinstance(observation, Folded) and same_length(observation.record, self.work) else None
         phases = [phases_of(r, record, self.work) for r in record.runs] if isinstance(record, Measurement) else []
-        for place, shift in self._places_for(record):
-            found = differences(record, self.work, _Packages(place)) | shift
-            table = self.tables.setdefault(_setting(record, shift), Table(place_of(record)))
-            option = place.option(tuple(record.configuration.levers))
+        for location, shift in self._locations_for(record):
+            unlike = differences(record, self.work, _Packages(location)) | shift
+            table = self.tables.setdefault(_setting(record, shift), Table(location_of(record)))
+            option = location.option(tuple(record.configuration.levers))
             if isinstance(record, Measurement):
-                table.samples.setdefault(option, Sample(found)).add(record, phases, series)
-                if not found:
-                    self.direct.setdefault(option, Sample(found)).add(record, phases, series)
+                table.samples.setdefault(option, Sample(unlike)).add(record, phases, series)
+                if not unlike:
+                    self.direct.setdefault(option, Sample(unlike)).add(record, phases, series)
             else:
-                self._take_ratio(record, table, option, found)
+                self._take_ratio(record, table, option, unlike)
 
-    def _take_ratio(self, record: Ratio, table: Table, option: Option, found: frozenset[str]) -> None:
+    def _take_ratio(self, record: Ratio, table: Table, option: Option, unlike: frozenset[str]) -> None:
         """A ratio may lead from one image to another, so that its baseline has a place of its own."""
-        for place in self._places:
-            shift = place_differences(record.baseline, place, self.work.framework)
-            if shift is not None and place.runtime == option.runtime:
+        for location in self._locations:
+            shift = location_differences(record.baseline, location, self.work.framework)
+            if shift is not None and location.runtime == option.runtime:
                 value = math.sqrt(record.low * record.high)
-                ratio = Interval(value, record.low / _WORDS, record.high * _WORDS)
-                baseline = place.option(tuple(record.baseline.levers))
+                ratio = Interval(value, record.low / _ROUNDING, record.high * _ROUNDING)
+                baseline = location.option(tuple(record.baseline.levers))
                 if baseline != option:
-                    table.join(baseline, option, Edge(ratio, found | shift))
+                    table.join(baseline, option, Edge(ratio, unlike | shift))
 
-    def _places_for(self, record: Measurement | Ratio) -> Iterator[tuple[Place, frozenset[str]]]:
+    def _locations_for(self, record: Measurement | Ratio) -> Iterator[tuple[Location, frozenset[str]]]:
         """Yield the places that ``record`` speaks for, each with what is different there."""
-        for place in self._places:
-            shift = place_differences(record.configuration, place, self.work.framework)
+        for location in self._locations:
+            shift = location_differences(record.configuration, location, self.work.framework)
             if shift is not None:
-                yield place, shift
-            elif not self._exact and self._stands_for_default(record, place):
-                yield place, frozenset({"runtime"})
+                yield location, shift
+            elif not self._exact and self._stands_for_default(record, location):
+                yield location, frozenset({"runtime"})
 
-    def _stands_for_default(self, record: Measurement | Ratio, place: Place) -> bool:
+    def _stands_for_default(self, record: Measurement | Ratio, location: Location) -> bool:
         """Where nobody measured the default place, records of any one other place speak for it and its engines."""
         engine = _engine(record.configuration, self.work.framework)
-        default = _where_of(self._places[0])
-        return isinstance(record, Measurement) and _where_of(place) == default and place.engine == engine
+        default = _where_of(self._locations[0])
+        return isinstance(record, Measurement) and _where_of(location) == default and location.engine == engine
 
-    def measured(self, place: Place) -> list[LeverSet]:
-        """Return every lever set that any measurement speaks of at ``place``, in a stable order."""
+    def measured(self, location: Location) -> list[LeverSet]:
+        """Return every lever set that any measurement speaks of at ``location``, in a stable order."""
         options = {*self.direct}
         for table in self.tables.values():
             options.update(table.samples)
             options.update(table.edges)
-        plain = place.option(())
+        plain = location.option(())
         return sorted(option.levers for option in options if option.with_levers(()) == plain)
 
     def any(self) -> bool:
         """Tell whether anything was measured."""
         return bool(self.tables)
 
-    def compare(self, one: Option, other: Option) -> Comparison | None:
-        """Return time of ``one`` over time of ``other``, from the conditions most like those at hand."""
-        if one in self.direct and other in self.direct:
-            a, b = self.direct[one], self.direct[other]
-            return Comparison(_ratio(a, b), frozenset(), place_of(b.records[0]), a.tried() or b.tried())
+    def compare(self, first: Option, other: Option) -> Comparison | None:
+        """Return time of ``first`` over time of ``other``, from the conditions most like those at hand."""
+        if first in self.direct and other in self.direct:
+            a, b = self.direct[first], self.direct[other]
+            return Comparison(_ratio(a, b), frozenset(), location_of(b.records[0]), a.tried() or b.tried())
         best: tuple[float, Setting, Comparison] | None = None
         for setting, table in self.tables.items():
-            edge = table.compare(one, other)
+            edge = table.compare(first, other)
             if edge is not None:
                 factor = widening(edge.differences)
-                found = Comparison(edge.ratio.widened(factor), edge.differences, table.place)
+                comparison = Comparison(edge.ratio.widened(factor), edge.differences, table.location)
                 if best is None or (factor, setting) < best[:2]:
-                    best = (factor, setting, found)
+                    best = (factor, setting, comparison)
         return best[2] if best else None
 
     def elsewhere(self, option: Option) -> tuple[Sample, str] | None:
         """Return the seconds of ``option`` under the conditions most like those at hand, and where they are from."""
-        found = [
-            (widening(table.samples[option].differences), setting, table.samples[option], table.place)
+        samples = [
+            (widening(table.samples[option].differences), setting, table.samples[option], table.location)
             for setting, table in self.tables.items()
             if option in table.samples
         ]
-        return min(found, key=lambda entry: entry[:2])[2:] if found else None
+        return min(samples, key=lambda entry: entry[:2])[2:] if samples else None
 
 
 def _ratio(default: Sample, other: Sample) -> Interval:
-    one_table = _setting(default.records[0], frozenset()) == _setting(other.records[0], frozenset())
+    is_same_table = _setting(default.records[0], frozenset()) == _setting(other.records[0], frozenset())
     alone = len(default.records) == 1 == len(other.records)
-    paired = paired_ratio_interval(default.blocks, other.blocks) if one_table and alone else None
+    paired = paired_ratio_interval(default.blocks, other.blocks) if is_same_table and alone else None
     return paired or ratio_interval(default.moments(), other.moments())
 
 
@@ -258,26 +258,28 @@ def _where(configuration: Configuration) -> tuple[str, str | None]:
     return (configuration.runtime, configuration.image)
 
 
-def _where_of(place: Place) -> tuple[str, str | None]:
-    return (place.runtime, place.image.name if place.image else None)
+def _where_of(location: Location) -> tuple[str, str | None]:
+    return (location.runtime, location.image.name if location.image else None)
 
 
 def _engine(configuration: Configuration, framework: str | None) -> str | None:
     return None if configuration.framework in (None, framework) else configuration.framework
 
 
-def place_differences(configuration: Configuration, place: Place, framework: str | None) -> frozenset[str] | None:
-    """Return in what ``place`` differs from where ``configuration`` ran; None where one says nothing of the other."""
-    if _engine(configuration, framework) != place.engine:
+def location_differences(
+    configuration: Configuration, location: Location, framework: str | None
+) -> frozenset[str] | None:
+    """Return in what ``location`` differs from where ``configuration`` ran; None where they cannot be compared."""
+    if _engine(configuration, framework) != location.engine:
         return None
-    if (configuration.runtime == "native") != (place.image is None):
+    if (configuration.runtime == "native") != (location.image is None):
         return None
-    if place.image is None:
+    if location.image is None:
         return frozenset()
-    if configuration.image not in (None, place.image.name):
+    if configuration.image not in (None, location.image.name):
         return None
-    found = {"image"} if configuration.image is None else set()
-    return frozenset(found if configuration.runtime == place.runtime else found | {"runtime"})
+    unlike = {"image"} if configuration.image is None else set()
+    return frozenset(unlike if configuration.runtime == location.runtime else unlike | {"runtime"})
 
 
 def _setting(record: Measurement | Ratio, shift: frozenset[str]) -> Setting:
@@ -289,7 +291,7 @@ def _setting(record: Measurement | Ratio, shift: frozenset[str]) -> Setting:
     return (*(part.model_dump_json() for part in parts), software, where, *source)
 
 
-def place_of(record: Measurement | Ratio) -> str:
+def location_of(record: Measurement | Ratio) -> str:
     """Return the hardware that a record is from, in words."""
     hardware = record.hardware
     if hardware.accelerator:
@@ -300,17 +302,17 @@ def place_of(record: Measurement | Ratio) -> str:
 class _Packages(Mapping[str, str]):
     """The versions of packages at a place, other distributions that provide one included."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, location: Location) -> None:
+        self._location = location
 
     def __getitem__(self, name: str) -> str:
-        version = self._place.version_of(name)
+        version = self._location.version_of(name)
         if version is None:
             raise KeyError(name)
         return version
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._place.packages)
+        return iter(self._location.packages)
 
     def __len__(self) -> int:
-        return len(self._place.packages)
+        return len(self._location.packages)

@@ -11,7 +11,7 @@ from modak.model.application import Framework
 from modak.model.image import ImageEntry, MpiLibrary
 from modak.model.target import Facts
 from modak.optimiser.conditions import below, satisfies
-from modak.optimiser.options import Place
+from modak.optimiser.options import Location
 from modak.util.architectures import MACHINES
 
 UNKNOWN = "named by the application; what is inside is not known"
@@ -47,22 +47,24 @@ def find(text: str, catalogue: Catalogue, key: str = "application.image") -> Ima
     )
 
 
-def fault_of(entry: ImageEntry, place: Place, framework: Framework | None, facts: Facts, ranks: int) -> str | None:
-    """Return why ``entry`` cannot be used at ``place``; None when it can."""
+def fault_of(
+    entry: ImageEntry, location: Location, framework: Framework | None, facts: Facts, ranks: int
+) -> str | None:
+    """Return why ``entry`` cannot be used at ``location``; None when it can."""
     return (
-        _framework(entry, place, framework)
-        or _processor(entry, place)
-        or _accelerator(entry, place)
-        or _mpi(entry, facts, place, ranks)
+        _framework(entry, location, framework)
+        or _processor(entry, location)
+        or _accelerator(entry, location)
+        or _mpi(entry, facts, location, ranks)
     )
 
 
-def _framework(entry: ImageEntry, place: Place, framework: Framework | None) -> str | None:
+def _framework(entry: ImageEntry, location: Location, framework: Framework | None) -> str | None:
     if framework is None or (entry.framework is None and not entry.packages):
         return None
     name = framework.name.lower()
     package = PACKAGES.get(name, name)
-    version = entry.version if entry.framework == name else place.version_of(package)
+    version = entry.version if entry.framework == name else location.version_of(package)
     if version is None:
         return f"the image has no {framework.name}"
     if framework.version is not None and not satisfies(version, framework.version):
@@ -70,8 +72,8 @@ def _framework(entry: ImageEntry, place: Place, framework: Framework | None) -> 
     return None
 
 
-def _processor(entry: ImageEntry, place: Place) -> str | None:
-    have = place.node.microarchitecture
+def _processor(entry: ImageEntry, location: Location) -> str | None:
+    have = location.node.microarchitecture
     family = MACHINES[entry.architecture]
     if have is not None:
         from archspec.cpu import TARGETS
@@ -81,39 +83,39 @@ def _processor(entry: ImageEntry, place: Place) -> str | None:
     return None if entry.microarchitecture is None else below(have, entry.microarchitecture)
 
 
-def _accelerator(entry: ImageEntry, place: Place) -> str | None:
-    gpus, found = place.gpus, place.node.accelerators
+def _accelerator(entry: ImageEntry, location: Location) -> str | None:
+    gpus, present = location.gpus, location.node.accelerators
     if entry.accelerator is None:
-        return f"the image has no software for GPUs, and the job asks for {gpus} per node" if gpus and found else None
+        return f"the image has no software for GPUs, and the job asks for {gpus} per node" if gpus and present else None
     if not gpus:
         return f"the image is for GPUs of {entry.accelerator}, and the job asks for none"
-    if not found:
+    if not present:
         return "the node's GPUs are not known"
-    if found[0].vendor != entry.accelerator:
-        return f"the image is for GPUs of {entry.accelerator}, and the node's are of {found[0].vendor}"
+    if present[0].vendor != entry.accelerator:
+        return f"the image is for GPUs of {entry.accelerator}, and the node's are of {present[0].vendor}"
     if entry.driver is None:
         return None
-    if found[0].driver is None:
+    if present[0].driver is None:
         return f"the image needs a driver of at least {entry.driver}, and the node's is not known"
-    if Version(found[0].driver) < Version(entry.driver):
+    if Version(present[0].driver) < Version(entry.driver):
         toolkit = f" for its CUDA {entry.toolkit}" if entry.toolkit and entry.accelerator == "nvidia" else ""
-        return f"the image needs a driver of at least {entry.driver}{toolkit}, and the node has {found[0].driver}"
+        return f"the image needs a driver of at least {entry.driver}{toolkit}, and the node has {present[0].driver}"
     return None
 
 
-def _mpi(entry: ImageEntry, facts: Facts, place: Place, ranks: int) -> str | None:
-    if ranks == 1 or place.type != "hpc":
+def _mpi(entry: ImageEntry, facts: Facts, location: Location, ranks: int) -> str | None:
+    if ranks == 1 or location.type != "hpc":
         return None
     if entry.mpi is None and entry.summary == UNKNOWN:
         return None
     if entry.mpi is None:
         return f"the image has no MPI, and the job has {ranks} ranks"
     if not facts.mpi:
-        return f"the image has {_words(entry.mpi)}, and the target's MPI is not known"
+        return f"the image has {_text(entry.mpi)}, and the target's MPI is not known"
     if any(_fits(entry.mpi, library) for library in facts.mpi):
         return None
-    have = " and ".join(_words(library) for library in facts.mpi)
-    return f"the image has {_words(entry.mpi)}, which does not go with the target's {have}"
+    have = " and ".join(_text(library) for library in facts.mpi)
+    return f"the image has {_text(entry.mpi)}, which does not go with the target's {have}"
 
 
 def _fits(inside: MpiLibrary, outside: MpiLibrary) -> bool:
@@ -122,5 +124,5 @@ def _fits(inside: MpiLibrary, outside: MpiLibrary) -> bool:
     return inside.family != outside.family or Version(inside.version).major == Version(outside.version).major
 
 
-def _words(library: MpiLibrary) -> str:
+def _text(library: MpiLibrary) -> str:
     return f"{library.family} {library.version}"

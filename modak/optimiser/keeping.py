@@ -21,13 +21,16 @@ def keep(new: Plan, old: Plan, *, own: bool = True) -> Plan:
     if not _same_question(new, old):
         return new
     if new.target == old.target:
-        same = new.scheduler == old.scheduler and new.inputs == old.inputs
+        same = new.scheduler == old.scheduler and new.inputs == old.inputs and _same_instance(new, old)
         possible = [new.chosen, *(ranked.candidate for ranked in new.alternatives)]
     else:
         there = [e for e in new.other_targets if e.target == old.target and e.inputs == old.inputs]
         same = _may_be(old.scheduler, old.target.type)
         possible = [e.candidate for e in there if e.candidate is not None]
-    return old if same and any(_is_choice(old.chosen, candidate, own=own) for candidate in possible) else new
+    if not same or not any(_is_choice(old.chosen, candidate, own=own) for candidate in possible):
+        return new
+    # Whoever wrote the old one may have written another environment there than the one to be tried.
+    return old if own or old.restart == new.restart else old.model_copy(update={"restart": new.restart})
 
 
 def _same_question(new: Plan, old: Plan) -> bool:
@@ -42,6 +45,13 @@ def _same_question(new: Plan, old: Plan) -> bool:
         and new.sources == old.sources
         and new.secrets == old.secrets
     )
+
+
+def _same_instance(new: Plan, old: Plan) -> bool:
+    """Return whether the old Plan's instance type may still be had: with no capacity for it another one is chosen."""
+    if new.instance is None or old.instance is None:
+        return new.instance is old.instance
+    return old.instance.chosen in [new.instance.chosen, *new.instance.candidates]
 
 
 def _may_be(scheduler: SchedulerName, target: TargetType) -> bool:

@@ -16,7 +16,7 @@ class Comparison(NamedTuple):
 
     ratio: Interval
     basis: Basis
-    words: str
+    text: str
     """Where it is from: ``measured on .., which differs in ..`` or ``predicted by the model``."""
 
 
@@ -29,27 +29,29 @@ class Knowledge:
         self.scale = scale
         self._compared: dict[tuple[Option, Option], Comparison | None] = {}
 
-    def compare(self, one: Option, other: Option) -> Comparison | None:
-        """Return time of ``one`` over time of ``other``.
+    def compare(self, first: Option, other: Option) -> Comparison | None:
+        """Return time of ``first`` over time of ``other``.
 
         A model that knows less than a carried-over measurement does not take its place.
         """
-        pair = (one, other)
+        pair = (first, other)
         if pair not in self._compared:
-            self._compared[pair] = self._compare(one, other)
+            self._compared[pair] = self._compare(first, other)
         return self._compared[pair]
 
-    def _compare(self, one: Option, other: Option) -> Comparison | None:
-        measured = self.evidence.compare(one, other)
+    def _compare(self, first: Option, other: Option) -> Comparison | None:
+        measured = self.evidence.compare(first, other)
         if measured is not None and measured.direct:
             basis: Basis = "trial" if measured.tried else "measurement"
-            return Comparison(measured.ratio, basis, f"{'tried' if measured.tried else 'measured'} on {measured.place}")
-        modelled = self.modelled.ratio(one, other) if self.modelled else None
+            return Comparison(
+                measured.ratio, basis, f"{'tried' if measured.tried else 'measured'} on {measured.location}"
+            )
+        modelled = self.modelled.ratio(first, other) if self.modelled else None
         if modelled is not None and (measured is None or _width(modelled) <= _width(measured.ratio)):
             return Comparison(modelled, "model", "predicted by the time model")
         if measured is None:
             return None
-        return Comparison(measured.ratio, "rule", f"measured on {measured.place}{differing(measured.differences)}")
+        return Comparison(measured.ratio, "rule", f"measured on {measured.location}{differing(measured.differences)}")
 
 
 def _width(interval: Interval) -> float:

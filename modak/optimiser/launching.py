@@ -8,38 +8,41 @@ from modak.optimiser.options import LeverSet, Option
 
 FRAMEWORKS = frozenset({"pytorch", "onnxruntime"})
 """Those in whose programs levers can be tried live."""
-_COUNTED = frozenset({"step", "batch", "call"})
+COUNTED = frozenset({"step", "batch", "call"})
 """Units of a workload that are what the launcher counts."""
 
 
-def launch_of(deployment: Deployment, enumerator: Enumerator, levers: LeverSet, resources: Resources) -> Launch | None:
+def launch_of(
+    deployment: Deployment, enumerator: Enumerator, levers: LeverSet, resources: Resources, *, counts: bool = False
+) -> Launch | None:
     """Return what the launcher is told at the enumerator's place; None where it has nothing to do and does not travel.
 
-    Nothing is tried where the request names the one configuration to run, where a lever that could be tried is on
-    already, and where several ranks would have to switch at the same unit.
+    With ``counts`` it is there to count. Nothing is tried where the request names the one configuration to run, where a
+    lever that could be tried is on already, and where several ranks would have to switch at the same unit.
     """
-    catalogue, place = enumerator.catalogue, enumerator.place
+    catalogue, location = enumerator.catalogue, enumerator.location
     chosen = [catalogue.levers[name] for name in levers]
-    on = [lever.name for lever in chosen if lever.launch is not None]
+    on = [lever.name for lever in chosen if lever.run.launch is not None]
     request, workload = deployment.request, deployment.application.workload
     tries = (
-        request.trials == "live"
+        request.tries_live
         and request.configuration is None
         and deployment.application.type in ("ai_training", "ai_inference")
-        and place.framework in FRAMEWORKS
+        and location.framework in FRAMEWORKS
         and resources.ranks == 1
-        and not any(lever.launch == "live" for lever in chosen)
-        and no_launch(place) is None
+        and not any(lever.run.launch == "live" for lever in chosen)
+        and no_launch(location) is None
     )
     candidates = _candidates(enumerator, levers) if tries else []
-    if not candidates and not on:
+    if not candidates and not on and not counts:
         return None
     return Launch(
         levers=on,
         trials="live" if candidates else "none",
         numerics=request.numerics,
         candidates=candidates,
-        units=workload.units if workload.unit in _COUNTED and workload.units > 1 else None,
+        relaxed=[name for name in candidates if catalogue.levers[name].numerics == "relaxed"],
+        units=workload.units if workload.unit in COUNTED and workload.units > 1 else None,
     )
 
 
@@ -50,7 +53,7 @@ def _candidates(enumerator: Enumerator, levers: LeverSet) -> list[str]:
     return [
         lever.name
         for lever in catalogue.levers.values()
-        if lever.launch == "live" and lever.name not in faults and lever.group not in taken
+        if lever.run.launch == "live" and lever.name not in faults and lever.group not in taken
     ]
 
 
@@ -62,7 +65,7 @@ def will_try(launch: Launch | None) -> list[str]:
     return [f"{count} lever{'s' if count > 1 else ''} that may be faster will be tried while it runs"]
 
 
-def told(option: Option, prediction: Prediction, chosen: Option, launch: Launch | None) -> Prediction:
+def with_trials(option: Option, prediction: Prediction, chosen: Option, launch: Launch | None) -> Prediction:
     """Return the prediction with the word that an option of which nothing is known will be tried while the job runs."""
     if prediction.basis != "none" or launch is None or option.with_levers(()) != chosen.with_levers(()):
         return prediction

@@ -8,7 +8,7 @@ from modak.catalogue.catalogue import Catalogue
 from modak.errors import InputError
 from modak.model.measurement import Configuration, Hardware
 from modak.model.plan import Rejected
-from modak.optimiser.options import Option, Place
+from modak.optimiser.options import Location, Option
 from modak.performance.features import Case, Features, features
 from modak.performance.matching import Work
 from modak.performance.places import MODEL_FILE
@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 class Modelled:
     """Predictions of one model for one work at its places; each option is asked about once."""
 
-    def __init__(self, model: "TimeModel", work: Work, places: Mapping[Option, Place], catalogue: Catalogue) -> None:
+    def __init__(
+        self, model: "TimeModel", work: Work, locations: Mapping[Option, Location], catalogue: Catalogue
+    ) -> None:
         self.model = model
         self._work = work
-        self._places = places
+        self._locations = locations
         self._catalogue = catalogue
-        self._known: dict[Option, Features | str] = {}
+        self._features: dict[Option, Features | str] = {}
 
     @property
     def version(self) -> str:
@@ -36,16 +38,16 @@ class Modelled:
 
     def features_of(self, option: Option) -> Features | str:
         """Return the option's features, or why the model cannot tell of it."""
-        if option not in self._known:
-            place = self._places[option.with_levers(())]
-            found = features(self._case(option, place), self._catalogue)
-            if found is None:
-                self._known[option] = "the size of the work or the speed of the hardware is not known to the model"
+        if option not in self._features:
+            location = self._locations[option.with_levers(())]
+            inputs = features(self._case(option, location), self._catalogue)
+            if inputs is None:
+                self._features[option] = "the size of the work or the speed of the hardware is not known to the model"
             else:
-                self._known[option] = self.model.refusal(found) or found
-        return self._known[option]
+                self._features[option] = self.model.refusal(inputs) or inputs
+        return self._features[option]
 
-    def _case(self, option: Option, place: Place) -> Case:
+    def _case(self, option: Option, location: Location) -> Case:
         work = self._work
         hardware = Hardware(
             microarchitecture=work.microarchitecture,
@@ -56,7 +58,7 @@ class Modelled:
         )
         configuration = Configuration(
             runtime=option.runtime,
-            image=place.image.name if place.image and place.image.name in self._catalogue.images else None,
+            image=location.image.name if location.image and location.image.name in self._catalogue.images else None,
             framework=option.engine,
             levers=list(option.levers),
         )
@@ -64,14 +66,14 @@ class Modelled:
 
     def phases(self, option: Option) -> tuple[Interval, Mapping["Phase", float]] | None:
         """Return the whole seconds with their interval, and those of the phases; None where it cannot tell."""
-        found = self.features_of(option)
-        if isinstance(found, str):
+        inputs = self.features_of(option)
+        if isinstance(inputs, str):
             return None
-        return self.model.total(found, self._work.workload.units), self.model.phases(found)
+        return self.model.total(inputs, self._work.workload.units), self.model.phases(inputs)
 
-    def ratio(self, one: Option, other: Option) -> Interval | None:
-        """Return the time of ``one`` over the time of ``other``; None where the model cannot tell of both."""
-        a, b = self.features_of(one), self.features_of(other)
+    def ratio(self, first: Option, other: Option) -> Interval | None:
+        """Return the time of ``first`` over the time of ``other``; None where the model cannot tell of both."""
+        a, b = self.features_of(first), self.features_of(other)
         if isinstance(a, str) or isinstance(b, str):
             return None
         return self.model.ratio(a, b, self._work.workload.units)

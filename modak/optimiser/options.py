@@ -24,21 +24,21 @@ class Option:
     @property
     def name(self) -> str:
         """The candidate's name."""
-        return "+".join([*place_words(self.runtime, self.image, self.engine), *self.levers]) or "as-is"
+        return "+".join([*location_parts(self.runtime, self.image, self.engine), *self.levers]) or "as-is"
 
     def with_levers(self, levers: LeverSet) -> "Option":
         """Return the same place with other levers."""
         return Option(self.runtime, self.image, self.engine, levers)
 
 
-def place_words(runtime: str, image: str | None, engine: str | None) -> list[str]:
+def location_parts(runtime: str, image: str | None, engine: str | None) -> list[str]:
     """Return the words of a candidate's name that say where it runs; none for the plain application on the target."""
     where = [f"{runtime}:{image}"] if image else [runtime] if runtime != "native" else []
     return [*where, *([engine] if engine else [])]
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """Where the application can run: on the target itself or in an image; and what conditions are asked about there."""
 
     type: str

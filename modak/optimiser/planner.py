@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 
 import modak
 from modak.catalogue.catalogue import DATA, Catalogue, load_catalogue
+from modak.catalogue.effects import applied
 from modak.catalogue.names import accelerator_name
 from modak.errors import InfeasibleError
 from modak.model.deployment import Deployment
@@ -25,21 +26,22 @@ from modak.model.plan import (
     Versions,
     sha256_of,
 )
-from modak.model.target import Facts, Node
+from modak.model.target import SINGLE_NODE, Facts, Node
 from modak.optimiser.candidates import Choice, Enumerator, check_names
 from modak.optimiser.decision import Decision, decide
 from modak.optimiser.evidence import Evidence
 from modak.optimiser.knowledge import Knowledge
-from modak.optimiser.launching import launch_of, told, will_try
+from modak.optimiser.launching import launch_of, will_try, with_trials
+from modak.optimiser.locations import Locations, locations_of
 from modak.optimiser.modelled import Modelled, usable_model
-from modak.optimiser.options import Option, Place
-from modak.optimiser.places import Places, places_of
+from modak.optimiser.options import Location, Option
 from modak.optimiser.ranks import rank_start
 from modak.optimiser.resources import resources_of, scheduler_of
+from modak.optimiser.restarting import Ranking, advice, counts, possible, restart_of
 from modak.optimiser.scale import Series, scale_of
 from modak.performance.matching import Work
 from modak.performance.records import Measurements, load_measurements
-from modak.performance.series import Known, record_in
+from modak.performance.series import Observation, record_in
 
 
 def make_plan(
@@ -66,8 +68,20 @@ def make_plan(
     scheduler = scheduler_of(deployment, facts)
     outcome = _decided(deployment, facts, catalogue, measurements, model, unavailable or {})
     decision = outcome.decision
-    builder = _Builder(deployment, outcome.places, sources, catalogue, outcome.resources, facts)
+    builder = _Builder(deployment, outcome.locations, sources, catalogue, outcome.resources, facts)
     chosen = builder.candidate(decision.chosen)
+    best = Ranking(decision.chosen, decision.predictions[decision.chosen], chosen)
+    others = [
+        Ranking(option, with_trials(option, prediction, decision.chosen, chosen.launch), builder.candidate(option))
+        for option, prediction in decision.predictions.items()
+        if option != decision.chosen
+    ]
+    restart, trials = restart_of(deployment, best, _as_listed(others, outcome.choice), catalogue, chosen.launch)
+    remarks = [
+        *outcome.remarks,
+        *will_try(chosen.launch),
+        *filter(None, [trials, advice(deployment, best, others, chosen.launch)]),
+    ]
     return Plan(
         created=now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         name=deployment.job.name or deployment.application.name,
@@ -82,14 +96,9 @@ def make_plan(
         prediction=decision.predictions[decision.chosen],
         default=outcome.choice.default.name,
         gain=decision.gain,
-        reason="; ".join([decision.reason, *outcome.remarks, *will_try(chosen.launch)]),
-        alternatives=[
-            Ranked(
-                candidate=builder.candidate(option), prediction=told(option, prediction, decision.chosen, chosen.launch)
-            )
-            for option, prediction in decision.predictions.items()
-            if option != decision.chosen
-        ],
+        reason="; ".join([decision.reason, *remarks]),
+        restart=restart,
+        alternatives=[Ranked(candidate=one.candidate, prediction=possible(one, restart)) for one in others],
         rejected=sorted([*outcome.choice.rejected, *decision.rejected], key=_last_if_many),
         versions=Versions(
             modak=modak.__version__,
@@ -101,11 +110,17 @@ def make_plan(
     )
 
 
+def _as_listed(others: Sequence[Ranking], choice: Choice) -> list[Ranking]:
+    """Return the candidates in the order of the catalogue, in which they are enumerated."""
+    places = {option: number for number, option in enumerate(choice.feasible)}
+    return sorted(others, key=lambda ranking: places[ranking.option])
+
+
 @dataclass(frozen=True)
 class _Outcome:
     """What was decided, and among what."""
 
-    places: Places
+    locations: Locations
     choice: Choice
     decision: Decision
     resources: Resources
@@ -128,34 +143,34 @@ def _decided(
     node = node_of(deployment, facts, partition)
     asked = resources_of(deployment, node, partition)
     workload = deployment.application.workload.model
-    records = [known for _, known in measurements.evidence_of(workload)] if workload else []
+    records = [observations for _, observations in measurements.evidence_of(workload)] if workload else []
     fitted, unused = usable_model(model, measurements, catalogue)
 
     def alternatives(resources: Resources) -> _Alternatives:
         work = _work(deployment, node, resources, catalogue)
         images = _images_in(records)
-        places = places_of(deployment, facts, node, catalogue, resources.ranks, images, unavailable)
-        evidence = Evidence(records, work, places.feasible)
-        choice = _choice(deployment, catalogue, places, evidence, pairs=fitted is not None)
-        return _Alternatives(resources, work, places, evidence, choice)
+        locations = locations_of(deployment, facts, node, catalogue, resources.ranks, images, unavailable)
+        evidence = Evidence(records, work, locations.feasible)
+        choice = _choice(deployment, catalogue, locations, evidence, pairs=fitted is not None)
+        return _Alternatives(resources, work, locations, evidence, choice)
 
-    found = alternatives(asked)
+    outcome = alternatives(asked)
     # What scales is what runs without a reason for anything else; the layout found for it is then that of all options.
-    scale = scale_of(deployment, found.series(records))
+    scale = scale_of(deployment, outcome.series(records))
     if scale is not None and scale.resources != asked:
-        found = alternatives(scale.resources)
-    choice, resources = found.choice, found.resources
+        outcome = alternatives(scale.resources)
+    choice, resources = outcome.choice, outcome.resources
     choice.rejected += unused
-    modelled = Modelled(fitted, found.work, found.places.by_option(), catalogue) if fitted else None
-    decision = decide(choice, Knowledge(found.evidence, modelled, scale), deployment, node.price)
+    modelled = Modelled(fitted, outcome.work, outcome.locations.by_option(), catalogue) if fitted else None
+    decision = decide(choice, Knowledge(outcome.evidence, modelled, scale), deployment, node.price)
     remarks = [
-        found.places.unused,
-        scale.words if scale else None,
+        outcome.locations.unused,
+        scale.text if scale else None,
         _without(unavailable),
         _budget(deployment, decision, resources, node.price),
     ]
     clauses = [remark for remark in remarks if remark is not None]
-    return _Outcome(found.places, choice, decision, resources, clauses, modelled.version if modelled else None)
+    return _Outcome(outcome.locations, choice, decision, resources, clauses, modelled.version if modelled else None)
 
 
 @dataclass(frozen=True)
@@ -164,14 +179,14 @@ class _Alternatives:
 
     resources: Resources
     work: Work
-    places: Places
+    locations: Locations
     evidence: Evidence
     choice: Choice
 
-    def series(self, records: Sequence[Known]) -> Series:
+    def series(self, records: Sequence[Observation]) -> Series:
         """Return the measurements of the base option at all layouts."""
         base = self.choice.base
-        return Series(records, self.work, self.places.by_option()[base.with_levers(())], base.levers, self.resources)
+        return Series(records, self.work, self.locations.by_option()[base.with_levers(())], base.levers, self.resources)
 
 
 def _without(unavailable: Mapping[str, str]) -> str | None:
@@ -186,17 +201,36 @@ def _without(unavailable: Mapping[str, str]) -> str | None:
 def _budget(deployment: Deployment, decision: Decision, resources: Resources, price: float | None) -> str | None:
     """Tell that nobody knows whether the budget is kept: no time is known, and the wall time may cost more."""
     budget, wall_time = deployment.request.budget, deployment.job.wall_time
-    known = decision.predictions[decision.chosen].basis in TIMED
-    if budget is None or known:
+    observations = decision.predictions[decision.chosen].basis in TIMED
+    if budget is None or observations:
         return None
     if wall_time is not None and wall_time * resources.nodes / 3600 * (price or 1.0) <= budget:
         return None
     return f"whether the budget of {budget:g} is kept cannot be told, for no time was measured or modelled"
 
 
+def chosen_location(plan: Plan, catalogue: Catalogue) -> Location:
+    """Return the location of a Plan's chosen candidate; InfeasibleError where it cannot be used any more."""
+    asked = Deployment(application=plan.application, target=plan.target, request=plan.request, job=plan.job)
+    node = node_of(asked, plan.facts, partition_of(asked, plan.facts))
+    image = plan.chosen.image.entry if plan.chosen.image is not None else None
+    images = frozenset({image} if image else ())
+    locations = locations_of(asked, plan.facts, node, catalogue, plan.chosen.resources.ranks, images, {})
+    for location in locations.feasible:
+        option = location.option(())
+        if (option.runtime, option.image, option.engine) == (plan.chosen.runtime, image, plan.chosen.engine):
+            return location
+    raise InfeasibleError(f"the candidate '{plan.chosen.name}' cannot be used on {plan.target.name} any more")
+
+
 def inputs_of(deployment: Deployment, sources: Sequence[Source]) -> str:
     """Return the hash of what was asked."""
     asked = deployment.model_dump(mode="json", include={"application", "target", "request", "job"})
+    # Left out where they are not given, so that what was asked before there were any keeps its hash.
+    if deployment.target.cloud is None:
+        del asked["target"]["cloud"]
+    if deployment.request.deadline is None:
+        del asked["request"]["deadline"]
     return sha256_of({**asked, "sources": [source.model_dump(mode="json") for source in sources]})
 
 
@@ -204,27 +238,29 @@ def _last_if_many(rejected: Rejected) -> tuple[bool, str]:
     return (" other " in rejected.name, rejected.name)
 
 
-def _images_in(known: Sequence[Known]) -> frozenset[str]:
-    records = [record_in(one) for one in known]
+def _images_in(observations: Sequence[Observation]) -> frozenset[str]:
+    records = [record_in(observation) for observation in observations]
     configurations = [record.configuration for record in records]
     configurations += [record.baseline for record in records if isinstance(record, Ratio)]
     return frozenset(c.image for c in configurations if c.image)
 
 
-def _choice(deployment: Deployment, catalogue: Catalogue, places: Places, evidence: Evidence, *, pairs: bool) -> Choice:
+def _choice(
+    deployment: Deployment, catalogue: Catalogue, locations: Locations, evidence: Evidence, *, pairs: bool
+) -> Choice:
     """Return the options of all places; the first place that can do what the request requires has the base."""
     exact = deployment.request.configuration
     whole: Choice | None = None
     refused: list[Rejected] = []
-    for place in places.feasible:
+    for location in locations.feasible:
         try:
-            enumerator = Enumerator(catalogue, deployment, place)
+            enumerator = Enumerator(catalogue, deployment, location)
             if exact is not None:
                 choice = enumerator.exactly(exact.levers)
             else:
-                choice = enumerator.choose(evidence.measured(place), explore=whole is None, pairs=pairs)
+                choice = enumerator.choose(evidence.measured(location), explore=whole is None, pairs=pairs)
         except InfeasibleError as error:
-            refused.append(Rejected(name=place.option(()).name, reason=str(error)))
+            refused.append(Rejected(name=location.option(()).name, reason=str(error)))
             continue
         if whole is None:
             whole = choice
@@ -234,7 +270,7 @@ def _choice(deployment: Deployment, catalogue: Catalogue, places: Places, eviden
         if len(refused) == 1:
             raise InfeasibleError(refused[0].reason)
         raise InfeasibleError("; ".join(f"{r.name}: {r.reason}" for r in refused))
-    whole.rejected += [*refused, *places.rejected]
+    whole.rejected += [*refused, *locations.rejected]
     return whole
 
 
@@ -261,7 +297,7 @@ class _Builder:
     def __init__(
         self,
         deployment: Deployment,
-        places: Places,
+        locations: Locations,
         sources: Sequence[Source],
         catalogue: Catalogue,
         resources: Resources,
@@ -269,7 +305,7 @@ class _Builder:
     ) -> None:
         self.deployment = deployment
         self.facts = facts
-        self.places = places.by_option()
+        self.locations = locations.by_option()
         self.sources = sources
         self.catalogue = catalogue
         self.resources = resources
@@ -277,37 +313,46 @@ class _Builder:
 
     def candidate(self, option: Option) -> Candidate:
         """Return ``option`` with all that is needed to run it."""
-        place = self.places[option.with_levers(())]
+        location = self.locations[option.with_levers(())]
         chosen = [self.catalogue.levers[name] for name in option.levers]
-        launcher = next((lever.launcher for lever in chosen if lever.launcher), None)
+        run = applied(lever.all_effects for lever in chosen)
         engine = self.deployment.application.engines.get(option.engine) if option.engine else None
-        environment = dict(engine.environment) if engine else {}
-        environment.update({key: value for lever in chosen for key, value in lever.variables().items()})
         return Candidate(
             name=option.name,
             runtime=option.runtime,
-            image=_image(place),
+            image=_image(location),
             engine=option.engine,
             compiler=next((lever.compiler for lever in chosen if lever.compiler), None),
             levers=list(option.levers),
-            environment=environment,
-            preload=[lever.preload for lever in chosen if lever.preload],
-            launcher=launcher,
-            launcher_text=self._launcher_text(launcher),
-            launch=launch_of(self.deployment, self._enumerator(place), option.levers, self.resources),
-            argv=[*self._argv(place, launcher), *(engine.arguments if engine else [])],
-            resources=self._resources(next((lever.threads for lever in chosen if lever.threads), None)),
-            rank_start=self._rank_start(place),
+            environment={**(engine.environment if engine else {}), **run.environment},
+            preload=run.preload,
+            launcher=run.launcher,
+            launcher_text=self._launcher_text(run.launcher),
+            launch=launch_of(
+                self.deployment,
+                self._enumerator(location),
+                option.levers,
+                self.resources,
+                counts=counts(self.deployment, location),
+            ),
+            argv=[
+                *run.prefix,
+                *self._argv(location, run.launcher),
+                *(engine.arguments if engine else []),
+                *run.arguments,
+            ],
+            resources=self._resources(run.threads),
+            rank_start=self._rank_start(location),
         )
 
-    def _enumerator(self, place: Place) -> Enumerator:
-        option = place.option(())
+    def _enumerator(self, location: Location) -> Enumerator:
+        option = location.option(())
         if option not in self._enumerators:
-            self._enumerators[option] = Enumerator(self.catalogue, self.deployment, place)
+            self._enumerators[option] = Enumerator(self.catalogue, self.deployment, location)
         return self._enumerators[option]
 
-    def _rank_start(self, place: Place) -> RankStart | None:
-        start = rank_start(self.deployment, self.facts, place.image, self.resources.ranks)
+    def _rank_start(self, location: Location) -> RankStart | None:
+        start = rank_start(self.deployment, self.facts, location.image, self.resources.ranks)
         return start if isinstance(start, RankStart) else None
 
     def _launcher_text(self, launcher: str | None) -> str | None:
@@ -317,16 +362,16 @@ class _Builder:
     def _resources(self, threads: int | None) -> Resources:
         """What a lever uses less is not reserved, unless the user asked for it by number."""
         asked = self.deployment.job.cores_per_rank
-        if threads is None or asked is not None or self.deployment.target.type == "machine":
+        if threads is None or asked is not None or self.deployment.target.type in SINGLE_NODE:
             return self.resources
         return self.resources.model_copy(update={"threads": threads})
 
-    def _argv(self, place: Place, launcher: str | None) -> list[str]:
+    def _argv(self, location: Location, launcher: str | None) -> list[str]:
         application = self.deployment.application
         if application.script is None:
             return [application.executable or "", *application.arguments]
         starter = [f"launchers/{launcher}"] if launcher else []
-        return [place.python or "", *starter, self._placed(application.script), *application.arguments]
+        return [location.python or "", *starter, self._placed(application.script), *application.arguments]
 
     def _placed(self, script: str) -> str:
         """Return where the script lies below the working directory."""
@@ -337,8 +382,8 @@ class _Builder:
         return base if base in paths else script
 
 
-def _image(place: Place) -> Image | None:
-    entry = place.image
+def _image(location: Location) -> Image | None:
+    entry = location.image
     if entry is None:
         return None
     return Image(

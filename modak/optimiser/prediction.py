@@ -4,7 +4,7 @@ import statistics
 
 from modak.model.plan import Basis, Gain, Prediction
 from modak.optimiser.candidates import Choice
-from modak.optimiser.evidence import Sample, place_of
+from modak.optimiser.evidence import Sample, location_of
 from modak.optimiser.knowledge import Comparison, Knowledge, differing
 from modak.optimiser.options import Option
 from modak.performance.statistics import Interval
@@ -17,58 +17,58 @@ def predict(option: Option, choice: Choice, knowledge: Knowledge) -> Prediction:
     """Return what is known of ``option``: its seconds, and its gain over the default."""
     evidence = knowledge.evidence
     gain = knowledge.compare(choice.default, option) if option != choice.default else None
-    told = gain_of(gain.ratio) if gain else None
+    shown_gain = gain_of(gain.ratio) if gain else None
     units = evidence.work.workload.units
     if option in evidence.direct:
-        return _direct(evidence.direct[option], units, told)
+        return _direct(evidence.direct[option], units, shown_gain)
     against = knowledge.compare(choice.base, option) if option != choice.base else None
     if against is not None and choice.base in evidence.direct:
-        return _scaled(against, choice.base, knowledge, told)
+        return _scaled(against, choice.base, knowledge, shown_gain)
     scale = knowledge.scale
     if scale is not None and scale.seconds is not None and option == scale.option:
-        return _prediction(scale.seconds, units, told, scale.basis, scale.words)
-    if (modelled := _modelled(option, knowledge, told)) is not None:
+        return _prediction(scale.seconds, units, shown_gain, scale.basis, scale.text)
+    if (modelled := _modelled(option, knowledge, shown_gain)) is not None:
         return modelled
     elsewhere = evidence.elsewhere(option)
     if elsewhere is not None:
-        return _foreign(*elsewhere, units, told)
+        return _foreign(*elsewhere, units, shown_gain)
     if against is not None:
-        words = f"a ratio of {against.ratio.value:.2f} to {choice.base.name}, {against.words}"
-        return Prediction(units=units, gain=told, basis=against.basis, evidence=words)
-    return Prediction(units=units, gain=told, evidence="it was not measured for this workload")
+        text = f"a ratio of {against.ratio.value:.2f} to {choice.base.name}, {against.text}"
+        return Prediction(units=units, gain=shown_gain, basis=against.basis, evidence=text)
+    return Prediction(units=units, gain=shown_gain, evidence="it was not measured for this workload")
 
 
 def _scaled(against: Comparison, base: Option, knowledge: Knowledge, gain: Gain | None) -> Prediction:
     here, ratio = knowledge.evidence.direct[base].interval(), against.ratio
     seconds = Interval(here.value / ratio.value, here.low / ratio.high, here.high / ratio.low)
-    words = f"the time of {base.name} here, divided by the ratio of {ratio.value:.2f} {against.words}"
-    return _prediction(seconds, knowledge.evidence.work.workload.units, gain, against.basis, words)
+    text = f"the time of {base.name} here, divided by the ratio of {ratio.value:.2f} {against.text}"
+    return _prediction(seconds, knowledge.evidence.work.workload.units, gain, against.basis, text)
 
 
 def _modelled(option: Option, knowledge: Knowledge, gain: Gain | None) -> Prediction | None:
-    found = knowledge.modelled.phases(option) if knowledge.modelled else None
-    if knowledge.modelled is None or found is None:
+    modelled = knowledge.modelled.phases(option) if knowledge.modelled else None
+    if knowledge.modelled is None or modelled is None:
         return None
-    seconds, phases = found
+    seconds, phases = modelled
     description = knowledge.modelled.model.description
-    words = f"the time model of {description.phases['steady'].records} records, at {description.level:.0%}"
-    prediction = _prediction(seconds, knowledge.evidence.work.workload.units, gain, "model", words)
+    text = f"the time model of {description.phases['steady'].records} records, at {description.level:.0%}"
+    prediction = _prediction(seconds, knowledge.evidence.work.workload.units, gain, "model", text)
     return prediction.model_copy(update={phase: _round(value) for phase, value in phases.items()})
 
 
-def _foreign(sample: Sample, place: str, units: int, gain: Gain | None) -> Prediction:
+def _foreign(sample: Sample, location: str, units: int, gain: Gain | None) -> Prediction:
     times = f" {sample.count()} times" if sample.count() else ""
-    words = f"measured{times} on {place}{differing(sample.differences)}: the seconds are an order of magnitude"
-    return _prediction(sample.interval().widened(_FOREIGN), units, gain, "rule", words)
+    text = f"measured{times} on {location}{differing(sample.differences)}: the seconds are an order of magnitude"
+    return _prediction(sample.interval().widened(_FOREIGN), units, gain, "rule", text)
 
 
 def _direct(sample: Sample, units: int, gain: Gain | None) -> Prediction:
     times = f" {sample.count()} times" if sample.count() else ""
     tried = sample.tried()
-    words = f"units of it were tried{times} while jobs ran" if tried else f"measured{times}"
-    evidence = f"{words} on {place_of(sample.records[0])}, {_dates(sample)}"
+    text = f"units of it were tried{times} while jobs ran" if tried else f"measured{times}"
+    evidence = f"{text} on {location_of(sample.records[0])}, {_dates(sample)}"
     prediction = _prediction(sample.interval(), units, gain, "trial" if tried else "measurement", evidence)
-    if not sample.phases or not all(p.told_apart for p in sample.phases):
+    if not sample.phases or not all(p.distinguished for p in sample.phases):
         return prediction
     return prediction.model_copy(
         update={

@@ -7,7 +7,7 @@ from modak.model.base import SchedulerName
 from modak.model.deployment import Deployment
 from modak.model.nodes import node_of, partition_of
 from modak.model.plan import Plan, Resources
-from modak.model.target import Facts, Node, Partition
+from modak.model.target import SINGLE_NODE, Facts, Node, Partition
 from modak.util.text import plural
 from modak.util.units import gib
 
@@ -24,15 +24,15 @@ def scheduler_of(deployment: Deployment, facts: Facts) -> SchedulerName:
     Raise TargetError when the target was looked at and has another scheduler than the user says, or none.
     """
     wanted = deployment.target.type
-    if wanted == "machine":
+    if wanted in SINGLE_NODE:
         return "process"
     if facts.hostname is None or facts.scheduler == wanted:
         return wanted
     if facts.wrapped and facts.scheduler is not None:
         return facts.scheduler
-    found = f"{facts.scheduler} was found" if facts.scheduler else "no scheduler's commands were found"
+    present = f"{facts.scheduler} was found" if facts.scheduler else "no scheduler's commands were found"
     raise TargetError(
-        f"the target {deployment.target.name} is said to be of type {wanted}, but {found} on {facts.hostname}"
+        f"the target {deployment.target.name} is said to be of type {wanted}, but {present} on {facts.hostname}"
     )
 
 
@@ -43,7 +43,7 @@ def resources_of(deployment: Deployment, node: Node, partition: Partition | None
     per_node = job.ranks_per_node or math.ceil(ranks / job.nodes)
     threads = job.cores_per_rank or job.threads
     alone = ranks == job.nodes and deployment.application.type != "hpc"
-    if threads is None and alone and deployment.target.type != "machine":
+    if threads is None and alone and deployment.target.type not in SINGLE_NODE:
         threads = node.cores
     resources = Resources(nodes=job.nodes, ranks=ranks, ranks_per_node=per_node, threads=threads, gpus=job.gpus)
     where = f"the partition {partition.name}" if partition else f"the target {deployment.target.name}"
@@ -56,8 +56,9 @@ def resources_of(deployment: Deployment, node: Node, partition: Partition | None
 
 def _check_nodes(deployment: Deployment, where: str, partition: Partition | None) -> None:
     nodes = deployment.job.nodes
-    if deployment.target.type == "machine" and nodes > 1:
-        raise InfeasibleError(f"{nodes} nodes were asked for, and a target of type machine is one", key="job.nodes")
+    kind = deployment.target.type
+    if kind in SINGLE_NODE and nodes > 1:
+        raise InfeasibleError(f"{nodes} nodes were asked for, and a target of type {kind} is one", key="job.nodes")
     if partition is not None and partition.nodes is not None and nodes > partition.nodes:
         raise InfeasibleError(f"{nodes} nodes were asked for, and {where} has {partition.nodes}", key="job.nodes")
 
@@ -73,8 +74,8 @@ def _check_cores(resources: Resources, where: str, node: Node) -> None:
 def _check_gpus(deployment: Deployment, where: str, node: Node, partition: Partition | None) -> None:
     gpus = deployment.job.gpus
     have = sum(accelerator.count for accelerator in node.accelerators)
-    known = partition is not None or bool(node.accelerators) or node.cores is not None
-    if gpus > have and known:
+    is_described = partition is not None or bool(node.accelerators) or node.cores is not None
+    if gpus > have and is_described:
         raise InfeasibleError(
             f"{gpus} GPUs per node were asked for, and a node of {where} has {have or 'none'}", key="job.gpus"
         )

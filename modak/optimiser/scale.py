@@ -10,11 +10,11 @@ from modak.errors import InfeasibleError, InputError
 from modak.model.deployment import Deployment
 from modak.model.measurement import Measurement, Ratio
 from modak.model.plan import Basis, Resources
-from modak.optimiser.evidence import place_differences
-from modak.optimiser.options import LeverSet, Option, Place
+from modak.optimiser.evidence import location_differences
+from modak.optimiser.options import LeverSet, Location, Option
 from modak.performance.matching import Work, differences
 from modak.performance.scaling import Point, ScaleModel, amdahl, fit_scale
-from modak.performance.series import Folded, Known
+from modak.performance.series import Folded, Observation
 from modak.performance.statistics import Interval
 
 
@@ -24,7 +24,7 @@ class Scale:
 
     resources: Resources
     basis: Basis
-    words: str
+    text: str
     seconds: Interval | None
     """Predicted for the layout; None where only relative times are known."""
     option: Option
@@ -39,13 +39,15 @@ class Series:
     the workload are counted, to be told, and not used.
     """
 
-    def __init__(self, records: Sequence[Known], work: Work, place: Place, levers: LeverSet, asked: Resources) -> None:
-        self.option = place.option(levers)
+    def __init__(
+        self, records: Sequence[Observation], work: Work, location: Location, levers: LeverSet, asked: Resources
+    ) -> None:
+        self.option = location.option(levers)
         self.asked = asked
         self.work = work
-        measured = [known for known in records if not isinstance(known, Ratio) and _is_same_work(_of(known), work)]
-        own = [known for known in measured if _is_of(_of(known), work, place, levers)]
-        self.points = [point for known in own for point in _points(known, work)]
+        measured = [run for run in records if not isinstance(run, Ratio) and _is_same_work(_of(run), work)]
+        own = [run for run in measured if _is_of(_of(run), work, location, levers)]
+        self.points = [point for run in own for point in _points(run, work)]
         self.unused = sum(map(_number, measured)) - sum(map(_number, own))
         """Measurements of the same work that differ in more than layout and size."""
 
@@ -61,12 +63,12 @@ class Series:
         )
 
 
-def _of(known: Measurement | Folded) -> Measurement:
-    return known.record if isinstance(known, Folded) else known
+def _of(observation: Measurement | Folded) -> Measurement:
+    return observation.record if isinstance(observation, Folded) else observation
 
 
-def _number(known: Measurement | Folded) -> int:
-    return known.moments.count if isinstance(known, Folded) else 1
+def _number(observation: Measurement | Folded) -> int:
+    return observation.moments.count if isinstance(observation, Folded) else 1
 
 
 def _is_same_work(record: Measurement, work: Work) -> bool:
@@ -74,9 +76,9 @@ def _is_same_work(record: Measurement, work: Work) -> bool:
     return record.type == work.type and (theirs.model, theirs.unit) == (ours.model, ours.unit)
 
 
-def _is_of(record: Measurement, work: Work, place: Place, levers: LeverSet) -> bool:
+def _is_of(record: Measurement, work: Work, location: Location, levers: LeverSet) -> bool:
     """Return whether a record of the work differs from the option in layout and problem size alone."""
-    packages = {name: version for name in record.software if (version := place.version_of(name)) is not None}
+    packages = {name: version for name in record.software if (version := location.version_of(name)) is not None}
     # Cores follow from ranks and threads, and length from the numbers of units and samples, which the laws know.
     others = differences(record, work, packages) - {"cores", "length"}
     processors = {record.hardware.microarchitecture, record.hardware.cpu_model, work.microarchitecture, work.cpu_model}
@@ -87,7 +89,7 @@ def _is_of(record: Measurement, work: Work, place: Place, levers: LeverSet) -> b
         and record.framework in (None, work.framework)
         and record.workload.dataset == work.workload.dataset
         and (record.hardware.accelerator, record.hardware.accelerators) == (work.accelerator, work.accelerators)
-        and place_differences(record.configuration, place, work.framework) == frozenset()
+        and location_differences(record.configuration, location, work.framework) == frozenset()
         and sorted(record.configuration.levers) == sorted(levers)
     )
 
@@ -107,7 +109,7 @@ def scale_of(deployment: Deployment, series: Series) -> Scale | None:
     alone = deployment.application.type != "hpc" and asked.ranks == 1 and least is None
     fitted = None if alone else _model(deployment, series)
     if alone or asked.ranks * (asked.threads or 1) == 1:
-        return _one_rank(fitted, series)
+        return _single_rank(fitted, series)
     if fitted is None:
         return _unknown(objective, least, series)
     model, basis = fitted
@@ -124,26 +126,26 @@ def scale_of(deployment: Deployment, series: Series) -> Scale | None:
     if least is not None:
         return _efficient(layouts, model, basis, least, series, limit)
     if fixed:
-        point, chosen, words = wanted, asked, f"its seconds are predicted by {_law(model)}"
+        point, chosen, text = wanted, asked, f"its seconds are predicted by {_law(model)}"
     elif objective == "cost":
         point, chosen = min(layouts, key=lambda pair: (pair[0].nodes * model.seconds(pair[0]), pair[0].ranks))
-        words = f"{_ranks(chosen, asked)} cost the fewest node-seconds by {_law(model)}"
+        text = f"{_ranks(chosen, asked)} cost the fewest node-seconds by {_law(model)}"
     else:
         point, chosen = min(layouts, key=lambda pair: (model.seconds(pair[0]), pair[0].ranks))
         here, there = model.interval(point), model.interval(wanted)
         if basis != "rule" and here.high >= there.low and chosen != asked:
             point, chosen = wanted, asked
-        words = f"{_ranks(chosen, asked)} are the fastest by {_law(model)}"
-    return Scale(chosen, basis, words, None if basis == "rule" else model.interval(point), series.option)
+        text = f"{_ranks(chosen, asked)} are the fastest by {_law(model)}"
+    return Scale(chosen, basis, text, None if basis == "rule" else model.interval(point), series.option)
 
 
-def _one_rank(fitted: tuple[ScaleModel, Basis] | None, series: Series) -> Scale | None:
+def _single_rank(fitted: tuple[ScaleModel, Basis] | None, series: Series) -> Scale | None:
     """There is nothing to choose for one rank, but laws that were fitted to more of them tell how long it takes."""
     if fitted is None or fitted[1] == "rule":
         return None
     model, basis = fitted
-    words = f"its seconds are predicted by {_law(model)}"
-    return Scale(series.asked, basis, words, model.interval(_point(series.asked, series.work)), series.option)
+    text = f"its seconds are predicted by {_law(model)}"
+    return Scale(series.asked, basis, text, model.interval(_point(series.asked, series.work)), series.option)
 
 
 def _unknown(objective: str, least: float | None, series: Series) -> Scale | None:
@@ -158,8 +160,8 @@ def _unknown(objective: str, least: float | None, series: Series) -> Scale | Non
             hint=("give ", Key("workload.parallel_share"), note),
         )
     if objective == "cost":
-        words = f"the layout stays as asked for: nothing is known of how the application scales{series.unused_note()}"
-        return Scale(asked, "none", words, None, series.option)
+        text = f"the layout stays as asked for: nothing is known of how the application scales{series.unused_note()}"
+        return Scale(asked, "none", text, None, series.option)
     return None
 
 
@@ -178,10 +180,10 @@ def _efficient(
         raise InfeasibleError(f"no layout keeps {least:g}{within} by {_law(model)}", key="request.minimal_efficiency")
     point, chosen = max(keeping, key=lambda pair: (pair[0].workers, pair[0].ranks))
     efficiency = model.efficiency(point)
-    words = (
+    text = (
         f"{_ranks(chosen, asked)} keep a parallel efficiency of {efficiency:.3g}, {least:g} or more, by {_law(model)}"
     )
-    return Scale(chosen, basis, words, None if basis == "rule" else model.interval(point), series.option)
+    return Scale(chosen, basis, text, None if basis == "rule" else model.interval(point), series.option)
 
 
 def _ranks(chosen: Resources, asked: Resources) -> str:
@@ -232,14 +234,14 @@ def _model(deployment: Deployment, series: Series) -> tuple[ScaleModel, Basis] |
     return (amdahl(share), "rule") if share is not None else None
 
 
-def _points(known: Measurement | Folded, work: Work) -> Iterator[Point]:
+def _points(observation: Measurement | Folded, work: Work) -> Iterator[Point]:
     """Yield the record's time for the work's number of units; of a series those of its newest runs."""
-    record = _of(known)
+    record = _of(observation)
     ours, theirs = work.workload, record.workload
     totals = [run.total for run in record.runs if run.total is not None]
     if record.summary is not None:
         totals = [record.summary.mean]
-    elif totals and not isinstance(known, Folded):
+    elif totals and not isinstance(observation, Folded):
         totals = [statistics.median(totals)]
     c = record.configuration
     for seconds in totals:

@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from modak.model.plan import Candidate, Plan, Prediction
+from modak.optimiser.targettable import instance_words, target_lines
 from modak.util.text import plural
 
 WIDTH = 100
@@ -19,6 +20,7 @@ def render(plan: Plan, *, explain: bool = False) -> str:
     lines = [*_head(plan), "", *_candidates(plan, explain)]
     if explain:
         lines += [*_levers(plan), *_evidence(plan)]
+    lines += target_lines(plan)
     if plan.other_targets:
         lines += ["", "Other targets:", *_elsewhere(plan)]
     if plan.rejected:
@@ -39,6 +41,8 @@ def _head(plan: Plan) -> list[str]:
         *_labelled("rests on", rests),
         *_labelled("reserved", _reserved(plan)),
     ]
+    if plan.instance is not None:
+        lines += _labelled("instance", instance_words(plan.instance))
     if chosen.image is not None:
         lines += _labelled("image", f"{chosen.image.reference}, run by {chosen.runtime}")
     if chosen.environment:
@@ -48,7 +52,16 @@ def _head(plan: Plan) -> list[str]:
     if plan.chosen.launch is not None and plan.chosen.launch.candidates:
         tried = ", ".join(plan.chosen.launch.candidates)
         lines += _labelled("tries", f"while the program runs, losing at most 5% of its time on it: {tried}")
-    return lines
+    return [*lines, *_restart(plan)]
+
+
+def _restart(plan: Plan) -> list[str]:
+    """What is tried before the run, and what that costs."""
+    if plan.restart is None:
+        return []
+    names = ", ".join(candidate.name for candidate in plan.restart.candidates[1:])
+    share = "" if plan.restart.share is None else f", and no more than {plan.restart.share:.3g} of the job"
+    return _labelled("tries first", f"each in a new process, for at most {plan.restart.budget} s{share}: {names}")
 
 
 def _wrapped(text: str, first: str, later: str) -> list[str]:
@@ -108,12 +121,13 @@ def _candidates(plan: Plan, explain: bool) -> list[str]:
 
 def _row(name: str, prediction: Prediction, default: str) -> tuple[str, str, str, str, str]:
     seconds, gain = prediction.seconds, prediction.gain
+    basis = "possible" if prediction.basis == "none" and not name.startswith("*") else prediction.basis
     faster = f"{gain.ratio:.2f}" if gain else "1.00" if name[2:] == default else "-"
     if seconds is None:
         interval = f"x {gain.low:.2f} to {gain.high:.2f}" if gain else "-"
-        return (name, "-", interval, faster, prediction.basis)
+        return (name, "-", interval, faster, basis)
     interval = f"{prediction.low:.3g} to {prediction.high:.3g}" if prediction.low is not None else "-"
-    return (name, f"{seconds:.3g}", interval, faster, prediction.basis)
+    return (name, f"{seconds:.3g}", interval, faster, basis)
 
 
 def _aligned(rows: Sequence[tuple[str, str, str, str, str]]) -> list[str]:
@@ -138,17 +152,17 @@ def _elsewhere(plan: Plan) -> Iterator[str]:
 
 def _levers(plan: Plan) -> list[str]:
     """What each lever brings alone, from the candidates that have one more lever than another in the same place."""
-    known = {(_where(c), frozenset(c.levers)): (c.name, p) for c, p in _ranked(plan)}
-    told: dict[str, list[str]] = {}
-    for (place, levers), (name, prediction) in known.items():
+    predictions = {(_where(c), frozenset(c.levers)): (c.name, p) for c, p in _ranked(plan)}
+    ratios: dict[str, list[str]] = {}
+    for (location, levers), (name, prediction) in predictions.items():
         for lever in sorted(levers):
-            without = known.get((place, levers - {lever}))
+            without = predictions.get((location, levers - {lever}))
             if without is not None and (ratio := _ratio(without[1], prediction)) is not None:
-                told.setdefault(lever, []).append(f"{ratio:.2f} in {name}")
-    if not told:
+                ratios.setdefault(lever, []).append(f"{ratio:.2f} in {name}")
+    if not ratios:
         return []
     lines = ["", "What a lever brings (time without it over time with it):"]
-    for lever, cases in sorted(told.items()):
+    for lever, cases in sorted(ratios.items()):
         lines += _wrapped(f"{lever}: {'; '.join(cases)}", "  ", "      ")
     return lines
 

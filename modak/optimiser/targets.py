@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import overload
 
 from modak.errors import InfeasibleError
-from modak.model.plan import Elsewhere, Plan
+from modak.model.cloud import Estimate
+from modak.model.plan import Elsewhere, Plan, Unplanned
 from modak.model.target import Target
+from modak.optimiser.instances import seconds_of
 from modak.optimiser.resources import price_of
 from modak.performance.statistics import Interval
 
@@ -32,8 +35,8 @@ def choose_target(outcomes: Sequence[Plan | Refused]) -> Plan:
         return outcomes[0]
     plans = [outcome for outcome in outcomes if isinstance(outcome, Plan)]
     if not plans:
-        told = "; ".join(f"on {o.target.name}: {o.reason}" for o in outcomes if isinstance(o, Refused))
-        raise InfeasibleError(f"no target can do what was asked: {told}")
+        comparison = "; ".join(f"on {o.target.name}: {o.reason}" for o in outcomes if isinstance(o, Refused))
+        raise InfeasibleError(f"no target can do what was asked: {comparison}")
     refused = [outcome for outcome in outcomes if isinstance(outcome, Refused)]
     return reduce(refuse, refused, reduce(weigh, plans))
 
@@ -49,22 +52,37 @@ def weigh(plan: Plan, other: Plan) -> Plan:
         why = f"a node has a price on one of {names[0]} and {names[1]} only, so that costs cannot be compared"
         return _joined(plan, other, why, moved=False)
     verb = "take" if here.unit == "s" else "cost"
-    told = f"it is predicted to {verb} {there.words} on {names[1]} against {here.words} on {names[0]}"
+    comparison = f"it is predicted to {verb} {there.text} on {names[1]} against {here.text} on {names[0]}"
     if there.amount.high < here.amount.low:
-        return _joined(other, plan, told, moved=True)
+        return _joined(other, plan, comparison, moved=True)
     doubt = ", but these intervals meet" if there.amount.value < here.amount.value else ""
-    return _joined(plan, other, told + doubt, moved=False)
+    return _joined(plan, other, comparison + doubt, moved=False)
 
 
-def refuse(plan: Plan, refused: Refused) -> Plan:
-    """Return the Plan with a target among its ``other_targets`` that cannot do what was asked."""
+@overload
+def refuse(outcome: Plan, refused: Refused) -> Plan: ...
+@overload
+def refuse(outcome: Plan | Unplanned, refused: Refused) -> Plan | Unplanned: ...
+def refuse(outcome: Plan | Unplanned, refused: Refused) -> Plan | Unplanned:
+    """Return the outcome with a target among its ``other_targets`` that cannot do what was asked."""
     elsewhere = Elsewhere(target=refused.target, reason=refused.reason, inputs=refused.inputs)
-    return plan.model_copy(update={"other_targets": [*plan.other_targets, elsewhere]})
+    return outcome.model_copy(update={"other_targets": [*outcome.other_targets, elsewhere]})
+
+
+def instead_of(refusal: Unplanned, plan: Plan) -> Plan:
+    """Return the Plan with the targets among its ``other_targets`` that were asked before, and refused."""
+    first = Elsewhere(target=refusal.target, reason=refusal.reason, inputs=refusal.inputs)
+    return plan.model_copy(update={"other_targets": [first, *refusal.other_targets]})
 
 
 def _joined(taken: Plan, left: Plan, why: str, *, moved: bool) -> Plan:
     elsewhere = Elsewhere(
-        target=left.target, candidate=left.chosen, prediction=left.prediction, reason=why, inputs=left.inputs
+        target=left.target,
+        candidate=left.chosen,
+        prediction=left.prediction,
+        cost=cost_of(left),
+        reason=why,
+        inputs=left.inputs,
     )
     first, second = (left, taken) if moved else (taken, left)
     update: dict[str, object] = {"other_targets": [*first.other_targets, *second.other_targets, elsewhere]}
@@ -81,7 +99,7 @@ class _Amount:
     unit: str
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         amount = self.amount
         return f"{amount.value:.4g} {self.unit}".strip() + f" ({amount.low:.3g} to {amount.high:.3g})"
 
@@ -96,7 +114,22 @@ def _least(plan: Plan) -> _Amount | None:
     seconds = Interval(prediction.seconds, low, high)
     if plan.request.objective != "cost":
         return _Amount(seconds, "s")
+    cost = cost_of(plan)
+    return None if cost is None else _Amount(Interval(cost.value, cost.low, cost.high), cost.unit or "")
+
+
+def cost_of(plan: Plan) -> Estimate | None:
+    """Return what the job is predicted to cost; None where no time is known."""
+    if plan.instance is not None:
+        return plan.instance.chosen.cost
+    seconds = seconds_of(plan.prediction)
+    if seconds is None:
+        return None
     price = price_of(plan)
     factor = plan.chosen.resources.nodes * (price or 1.0) / 3600
-    costs = Interval(seconds.value * factor, seconds.low * factor, seconds.high * factor)
-    return _Amount(costs, "" if price else "node-hours")
+    return Estimate(
+        value=seconds.value * factor,
+        low=seconds.low * factor,
+        high=seconds.high * factor,
+        unit=None if price else "node-hours",
+    )

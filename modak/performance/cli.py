@@ -32,8 +32,8 @@ def import_files(
 
     records = [record for path in files for record in read_records(path)]
     opened = Opened(store)
-    new, known = opened.add(records)
-    typer.echo(f"{new} new, {known} known already, in {opened.name}")
+    new, present = opened.add(records)
+    typer.echo(f"{new} new, {present} known already, in {opened.name}")
 
 
 @measurements.command()
@@ -53,8 +53,8 @@ def record(
     from modak.catalogue.catalogue import load_catalogue
     from modak.performance.recording import add_results
 
-    new, known, name = add_results(folders, load_catalogue(), store, first=first, later=later)
-    typer.echo(f"{new} new, {known} known already, in {name}")
+    new, present, name = add_results(folders, load_catalogue(), store, first=first, later=later)
+    typer.echo(f"{new} new, {present} known already, in {name}")
 
 
 @measurements.command()

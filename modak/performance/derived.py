@@ -71,10 +71,10 @@ def extend(connection: sa.Connection, pairs: Iterable[Pair]) -> None:
     for number, record in pairs:
         groups.setdefault(key_of(record) or f"{_SINGLE}{record.workload.model}", []).append((number, record))
     for digest, members in groups.items():
-        _extend_one(connection, digest, members)
+        _extend(connection, digest, members)
 
 
-def _extend_one(connection: sa.Connection, digest: str, members: Sequence[Pair]) -> None:
+def _extend(connection: sa.Connection, digest: str, members: Sequence[Pair]) -> None:
     fresh = _entry(digest, [record for _, record in members])
     before = connection.execute(sa.select(_series).where(_series.c.digest == digest)).mappings().one_or_none()
     if before is None:
@@ -86,7 +86,9 @@ def _extend_one(connection: sa.Connection, digest: str, members: Sequence[Pair])
         old = Entry(**{name: before[name] for name in vars(fresh)})
         whole = old.joined(fresh) if fresh.document else old.counting(fresh.records)
         connection.execute(sa.update(_series).where(_series.c.id == number).values(**vars(whole)))
-    connection.execute(sa.insert(_member), [{"measurement": one, "series": number} for one, _ in members])
+    connection.execute(
+        sa.insert(_member), [{"measurement": measurement, "series": number} for measurement, _ in members]
+    )
 
 
 def _entry(digest: str, records: Sequence[Measurement | Ratio]) -> Entry:

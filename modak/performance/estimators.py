@@ -32,7 +32,7 @@ class Row:
     setting: str
     """Records of one setting compare configurations of the same work on the same hardware."""
     default: bool
-    found: Features
+    inputs: Features
     units: int
     seconds: dict[Phase, float]
     """Median seconds of each phase that was told apart; of one unit for the steady one."""
@@ -42,7 +42,7 @@ class Row:
     @cached_property
     def on(self) -> frozenset[str]:
         """What is on in its configuration: levers, compilers, the engine."""
-        return names_in(self.found)
+        return names_in(self.inputs)
 
     @cached_property
     def engine(self) -> tuple[str, ...]:
@@ -101,7 +101,7 @@ class _Fitted:
 
 def names_of(rows: Sequence[Row]) -> list[str]:
     """Return the features that any row has."""
-    return sorted({name for row in rows for name in row.found})
+    return sorted({name for row in rows for name in row.inputs})
 
 
 def target(row: Row, phase: Phase) -> float:
@@ -118,21 +118,21 @@ def fitted(rows: Sequence[Row], phase: Phase, kind: Kind, strength: Strength) ->
 
     boosting = GradientBoostingRegressor(n_estimators=100, max_depth=2, learning_rate=0.1, random_state=0)
     return _Fitted(
-        boosting.fit(_matrix([row.found for row in rows], names), [target(row, phase) for row in rows]), names
+        boosting.fit(_matrix([row.inputs for row in rows], names), [target(row, phase) for row in rows]), names
     )
 
 
 def _matrix(rows: Sequence[Features], names: Sequence[str]) -> Array:
     import numpy
 
-    return numpy.array([vector(found, names) for found in rows], dtype=numpy.float32)
+    return numpy.array([vector(inputs, names) for inputs in rows], dtype=numpy.float32)
 
 
 def _linear(rows: Sequence[Row], phase: Phase, names: Sequence[str], strength: Strength) -> Any:
     import numpy
     from sklearn.linear_model import LinearRegression
 
-    x = _matrix([row.found for row in rows], names).astype(numpy.float64)
+    x = _matrix([row.inputs for row in rows], names).astype(numpy.float64)
     y = numpy.array([target(row, phase) for row in rows])
     penalties = numpy.array([strength[_part(name)] for name in names])
     coefficients = numpy.zeros(len(names))
@@ -169,10 +169,10 @@ def _bases(
     rows: Sequence[Row], units: Sequence[int], level: Callable[[Row], tuple[str, ...]]
 ) -> dict[tuple[str, ...], int]:
     """Return the row that the others of its group are compared with: the default, or that with the fewest levers."""
-    found: dict[tuple[str, ...], int] = {}
+    first_units: dict[tuple[str, ...], int] = {}
     for unit in sorted(units, key=lambda number: (not rows[number].default, len(rows[number].on))):
-        found.setdefault(level(rows[unit]), unit)
-    return found
+        first_units.setdefault(level(rows[unit]), unit)
+    return first_units
 
 
 def _part(name: str) -> Part:
@@ -185,8 +185,8 @@ def _ridge(x: Array, y: Array, columns: Array, penalties: Array) -> Array:
 
     spread = numpy.sqrt((x**2).mean(axis=0))
     used = columns & (spread > 1e-9)
-    found = numpy.zeros(x.shape[1])
+    weights = numpy.zeros(x.shape[1])
     if used.any():
         z = x[:, used] / spread[used]
-        found[used] = numpy.linalg.solve(z.T @ z + numpy.diag(penalties[used]), z.T @ y) / spread[used]
-    return found
+        weights[used] = numpy.linalg.solve(z.T @ z + numpy.diag(penalties[used]), z.T @ y) / spread[used]
+    return weights

@@ -38,8 +38,8 @@ class Case:
 
 def features(case: Case, catalogue: Catalogue) -> Features | None:
     """Return the features of ``case``; None where the size of the work or the speed of the hardware is not known."""
-    known = catalogue.workloads.get(case.workload.model or "")
-    flops, moved = _work(case, known)
+    entry = catalogue.workloads.get(case.workload.model or "")
+    flops, moved = _work(case, entry)
     machine = _machine(case.hardware, catalogue)
     if flops is None or machine is None:
         return None
@@ -47,13 +47,13 @@ def features(case: Case, catalogue: Catalogue) -> Features | None:
     samples = case.workload.samples or 1
     gpu = float(case.hardware.accelerators > 0)
     size = math.log(flops * samples)
-    found: Features = {
+    inputs: Features = {
         "flops": size,
         "roofline": math.log(samples * max(flops / peak, (moved or 0.0) / bandwidth)),
         "samples": math.log(samples),
         "batch": math.log(case.workload.batch or samples),
-        "parameters": math.log(case.workload.parameters or (known.parameters if known else 1)),
-        "layers": math.log(case.workload.layers or (known.layers if known else 1)),
+        "parameters": math.log(case.workload.parameters or (entry.parameters if entry else 1)),
+        "layers": math.log(case.workload.layers or (entry.layers if entry else 1)),
         "intensity": math.log(flops / moved) if moved else 0.0,
         "peak": math.log(peak),
         "bandwidth": math.log(bandwidth),
@@ -62,17 +62,17 @@ def features(case: Case, catalogue: Catalogue) -> Features | None:
         "training": float(case.type == "ai_training"),
     }
     for operator in _MIX:
-        found[f"mix:{operator}"] = known.mix.get(operator, 0.0) if known else 0.0  # type: ignore[call-overload]
-    convolution = found["mix:convolution"] - 0.5 if known and known.mix else 0.0
-    found.update(_names(case, catalogue, size, gpu, convolution))
-    return found
+        inputs[f"mix:{operator}"] = entry.mix.get(operator, 0.0) if entry else 0.0  # type: ignore[call-overload]
+    convolution = inputs["mix:convolution"] - 0.5 if entry and entry.mix else 0.0
+    inputs.update(_names(case, catalogue, size, gpu, convolution))
+    return inputs
 
 
-def _work(case: Case, known: WorkloadEntry | None) -> tuple[float | None, float | None]:
+def _work(case: Case, entry: WorkloadEntry | None) -> tuple[float | None, float | None]:
     """Return operations and bytes for one sample."""
     factor = _TRAINING if case.type == "ai_training" else 1.0
-    flops = case.workload.flops_per_sample or (known.flops * factor if known else None)
-    moved = case.workload.bytes_per_sample or (known.bytes * factor if known else None)
+    flops = case.workload.flops_per_sample or (entry.flops * factor if entry else None)
+    moved = case.workload.bytes_per_sample or (entry.bytes * factor if entry else None)
     return flops, moved
 
 
@@ -100,53 +100,53 @@ def _machine(hardware: Hardware, catalogue: Catalogue) -> tuple[float, float] | 
 def _names(case: Case, catalogue: Catalogue, size: float, gpu: float, convolution: float) -> Features:
     """Return what the names stand for, and their interactions; a lower precision speeds up convolutions most."""
     configuration = case.configuration
-    found: Features = {}
+    inputs: Features = {}
     levers = [catalogue.levers[name] for name in configuration.levers if name in catalogue.levers]
     runs = next((lever.runs for lever in levers if lever.runs), configuration.framework or case.framework)
     if runs is not None:
-        found[f"runs:{runs}"] = 1.0
+        inputs[f"runs:{runs}"] = 1.0
     compilers = {configuration.compiler, *(lever.compiler for lever in levers)} - {None}
     for compiler in sorted(str(name) for name in compilers):
-        found[f"compiler:{compiler}"] = 1.0
-        found[f"compiler:{compiler} on gpu"] = gpu
-        found[f"compiler:{compiler} x flops"] = size - _USUAL
+        inputs[f"compiler:{compiler}"] = 1.0
+        inputs[f"compiler:{compiler} on gpu"] = gpu
+        inputs[f"compiler:{compiler} x flops"] = size - _USUAL
     for name in configuration.levers:
         lever = catalogue.levers.get(name)
         if lever is None or not lever.runs:
-            found[f"lever:{name}"] = 1.0
+            inputs[f"lever:{name}"] = 1.0
             if lever is not None and lever.numerics == "relaxed":
-                found[f"lever:{name} x flops"] = size - _USUAL
-                found[f"lever:{name} x convolution"] = convolution
-    found["container"] = float(configuration.runtime != "native")
+                inputs[f"lever:{name} x flops"] = size - _USUAL
+                inputs[f"lever:{name} x convolution"] = convolution
+    inputs["container"] = float(configuration.runtime != "native")
     image = catalogue.images.get(configuration.image or "")
-    found["source build"] = float(image is not None and image.source == "opt-build")
-    return found
+    inputs["source build"] = float(image is not None and image.source == "opt-build")
+    return inputs
 
 
-def change(one: Features, other: Features) -> str:
+def change(first: Features, other: Features) -> str:
     """Return in what two configurations of the same work differ, the weightiest thing alone."""
-    names = {name for name in {*one, *other} if one.get(name, 0.0) != other.get(name, 0.0)}
-    for word, prefixes in _CHANGES:
+    names = {name for name in {*first, *other} if first.get(name, 0.0) != other.get(name, 0.0)}
+    for kind, prefixes in _CHANGES:
         if any(name.startswith(prefixes) for name in names):
-            return word
+            return kind
     return "levers"
 
 
-def names_in(found: Features) -> frozenset[str]:
+def names_in(inputs: Features) -> frozenset[str]:
     """Return what is on in a configuration: levers, compilers, the engine."""
-    words = ("lever:", "compiler:", "runs:")
+    prefixes = ("lever:", "compiler:", "runs:")
     return frozenset(
-        name for name, value in found.items() if value == 1.0 and " " not in name and name.startswith(words)
+        name for name, value in inputs.items() if value == 1.0 and " " not in name and name.startswith(prefixes)
     )
 
 
-def vector(found: Features, names: Sequence[str]) -> list[float]:
+def vector(inputs: Features, names: Sequence[str]) -> list[float]:
     """Return the features in the order of ``names``; those that a case does not have are 0."""
-    return [found.get(name, 0.0) for name in names]
+    return [inputs.get(name, 0.0) for name in names]
 
 
 def unknown(
-    found: Features,
+    inputs: Features,
     names: Sequence[str],
     ranges: Mapping[str, tuple[float, float]],
     together: Iterable[Collection[str]],
@@ -155,12 +155,12 @@ def unknown(
 
     ``together`` are the sets of names that were on in what it was fitted with.
     """
-    for name, value in found.items():
+    for name, value in inputs.items():
         if value and name not in names:
             return f"the model was fitted without '{name}'"
         low, high = ranges.get(name, (-math.inf, math.inf))
         if not low - math.log(4) <= value <= high + math.log(4):
             return f"'{name}' is far outside of what the model was fitted with"
-    if not any(names_in(found) <= set(some) for some in together):
+    if not any(names_in(inputs) <= set(group) for group in together):
         return "the model was fitted to no run with all of this at once, and what levers bring does not multiply"
     return None

@@ -10,7 +10,7 @@ from modak.errors import InputError
 from modak.model.measurement import Measurement, Ratio
 from modak.performance.estimators import PARTS, Estimator, Kind, Part, Row, Strength, fitted, names_of, target
 from modak.performance.features import VERSION, Case, Features, change, features, unknown
-from modak.performance.intervals import LEVEL, Told, errors_of, lengths, quantile, widths_of
+from modak.performance.intervals import LEVEL, HeldOut, errors_of, lengths, quantile, widths_of
 from modak.performance.timemodel import ANY, PHASES, Description, Phase, PhaseModel, seconds_of, whole
 
 _PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -50,11 +50,11 @@ def rows_of(records: Iterable[Measurement | Ratio], catalogue: Catalogue) -> lis
         if not isinstance(record, Measurement):
             continue
         case = Case(record.type, record.framework, record.workload, record.hardware, record.configuration)
-        found = features(case, catalogue)
-        if found is not None:
-            rows.append(_row(record, case, found))
-    phased = {row.found["training"] for row in rows if "start" in row.seconds}
-    rows = [row for row in rows if "start" in row.seconds or row.found["training"] not in phased]
+        inputs = features(case, catalogue)
+        if inputs is not None:
+            rows.append(_row(record, case, inputs))
+    phased = {row.inputs["training"] for row in rows if "start" in row.seconds}
+    rows = [row for row in rows if "start" in row.seconds or row.inputs["training"] not in phased]
     settings: dict[str, list[Row]] = {}
     for row in rows:
         settings.setdefault(row.setting, []).append(row)
@@ -66,14 +66,14 @@ def rows_of(records: Iterable[Measurement | Ratio], catalogue: Catalogue) -> lis
 
 def _plain(row: Row) -> bool:
     """Whether the framework is the one that is there without a choice."""
-    return not any(name in row.found for name in ("runs:jax", "runs:onnxruntime"))
+    return not any(name in row.inputs for name in ("runs:jax", "runs:onnxruntime"))
 
 
 def _levers(row: Row) -> int:
-    return sum(1 for name, value in row.found.items() if value and name.startswith("lever:"))
+    return sum(1 for name, value in row.inputs.items() if value and name.startswith("lever:"))
 
 
-def _row(record: Measurement, case: Case, found: Features) -> Row:
+def _row(record: Measurement, case: Case, inputs: Features) -> Row:
     parts = (record.hardware.model_dump_json(), record.workload.model_dump_json(), record.provenance.source)
     units = record.workload.units
     seconds: dict[Phase, float] = {}
@@ -87,11 +87,11 @@ def _row(record: Measurement, case: Case, found: Features) -> Row:
             later = [statistics.median(run.later) for run in phased]
             seconds["steady"] = statistics.median(later)
             seconds["start"] = statistics.median(run.start or 0.0 for run in phased)
-            compiling = [max((run.first or 0.0) - one, 0.0) for run, one in zip(phased, later, strict=True)]
+            compiling = [max((run.first or 0.0) - usual, 0.0) for run, usual in zip(phased, later, strict=True)]
             seconds["compile"] = statistics.median(compiling)
         else:
             seconds["steady"] = total / units
-    return Row(str(record.workload.model), case, "|".join(parts), False, found, units, seconds, total)
+    return Row(str(record.workload.model), case, "|".join(parts), False, inputs, units, seconds, total)
 
 
 def fit(records: Sequence[Measurement | Ratio], version: str, catalogue: Catalogue) -> Fit:
@@ -110,7 +110,7 @@ def fit(records: Sequence[Measurement | Ratio], version: str, catalogue: Catalog
         if len({row.workload for row in having}) < _FEWEST:
             continue
         choice = choices[phase] = _choose(having, phase)
-        names, ranges = _known(having)
+        names, ranges = _ranges(having)
         contents[phase] = fitted(having, phase, choice.kind, choice.strength).onnx()
         phases[phase] = PhaseModel(
             kind=choice.kind,
@@ -122,15 +122,15 @@ def fit(records: Sequence[Measurement | Ratio], version: str, catalogue: Catalog
             error=choice.error,
             error_other=choice.other,
         )
-    told = _held_out(rows, choices)
+    held_out = _held_out(rows, choices)
     description = Description(
         features_version=VERSION,
         data=version,
         catalogue=catalogue.version,
         phases=phases,
         level=LEVEL,
-        half_width=quantile(errors_of(told), LEVEL),
-        half_width_ratio=widths_of(told),
+        half_width=quantile(errors_of(held_out), LEVEL),
+        half_width_ratio=widths_of(held_out),
     )
     return Fit(description, contents)
 
@@ -149,15 +149,15 @@ def _learnable(rows: Sequence[Row]) -> list[Row]:
 
 
 def _refused(row: Row, training: Sequence[Row]) -> bool:
-    names, ranges = _known(training)
-    return unknown(row.found, names, ranges, [other.on for other in training]) is not None
+    names, ranges = _ranges(training)
+    return unknown(row.inputs, names, ranges, [other.on for other in training]) is not None
 
 
-def _known(rows: Sequence[Row]) -> tuple[list[str], Ranges]:
+def _ranges(rows: Sequence[Row]) -> tuple[list[str], Ranges]:
     """Return the features of ``rows``, and between what values each lies."""
     names = names_of(rows)
-    values = {name: [row.found.get(name, 0.0) for row in rows] for name in names}
-    return names, {name: (min(some), max(some)) for name, some in values.items()}
+    values = {name: [row.inputs.get(name, 0.0) for row in rows] for name in names}
+    return names, {name: (min(column), max(column)) for name, column in values.items()}
 
 
 def _folds(rows: Sequence[Row]) -> list[tuple[list[Row], list[Row]]]:
@@ -175,20 +175,20 @@ def _choose(rows: Sequence[Row], phase: Phase) -> _Choice:
 
     def errors(kind: Kind, strength: Strength) -> dict[str, float]:
         """Return the mean absolute error of times ('between'), of all ratios, and of ratios by what differs."""
-        found: dict[str, list[float]] = {ANY: [], "between": []}
+        by_kind: dict[str, list[float]] = {ANY: [], "between": []}
         for training, testing in folds:
             if not testing:
                 continue
-            predicted = fitted(training, phase, kind, strength).predict([row.found for row in testing])
+            predicted = fitted(training, phase, kind, strength).predict([row.inputs for row in testing])
             pairs = [(row, value - target(row, phase)) for row, value in zip(testing, predicted, strict=True)]
-            found["between"] += [abs(error) for _, error in pairs]
+            by_kind["between"] += [abs(error) for _, error in pairs]
             bases = {row.setting: (row, error) for row, error in pairs if row.default}
             for row, error in pairs:
                 base, other = bases.get(row.setting, (row, error))
                 if row is not base:
-                    found[ANY].append(abs(error - other))
-                    found.setdefault(change(base.found, row.found), []).append(abs(error - other))
-        return {name: statistics.fmean(some) if some else 0.0 for name, some in found.items()}
+                    by_kind[ANY].append(abs(error - other))
+                    by_kind.setdefault(change(base.inputs, row.inputs), []).append(abs(error - other))
+        return {name: statistics.fmean(values) if values else 0.0 for name, values in by_kind.items()}
 
     strength: dict[Part, float] = dict.fromkeys(PARTS, 3.0)
     for part in PARTS:
@@ -200,9 +200,9 @@ def _choose(rows: Sequence[Row], phase: Phase) -> _Choice:
     return _Choice("ridge", strength, linear["between"], richer["between"])
 
 
-def _held_out(rows: Sequence[Row], choices: dict[Phase, _Choice]) -> list[Told]:
+def _held_out(rows: Sequence[Row], choices: dict[Phase, _Choice]) -> list[HeldOut]:
     """Return each row, at all its lengths, as a model tells it that was fitted without its workload."""
-    told: list[Told] = []
+    held_out: list[HeldOut] = []
     for training, testing in _folds(rows):
         models: dict[Phase, tuple[Estimator, list[Row]]] = {}
         for phase, choice in choices.items():
@@ -211,7 +211,7 @@ def _held_out(rows: Sequence[Row], choices: dict[Phase, _Choice]) -> list[Told]:
         for row in testing:
             mine = {phase: models[phase] for phase in row.seconds if phase in models}
             refused = any(_refused(row, having) for _, having in mine.values())
-            parts = {phase: seconds_of(model.predict([row.found])[0]) for phase, (model, _) in mine.items()}
+            parts = {phase: seconds_of(model.predict([row.inputs])[0]) for phase, (model, _) in mine.items()}
             for units in lengths(row):
-                told.append(Told(row, units, None if refused or "steady" not in parts else whole(parts, units)))
-    return told
+                held_out.append(HeldOut(row, units, None if refused or "steady" not in parts else whole(parts, units)))
+    return held_out

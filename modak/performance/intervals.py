@@ -19,7 +19,7 @@ _FEWEST = 3
 
 
 @dataclass(frozen=True)
-class Told:
+class HeldOut:
     """One row at one length, and the seconds that a model told which did not know the workload; None if it refused."""
 
     row: Row
@@ -48,39 +48,39 @@ def quantile(errors: Sequence[float], level: float) -> float:
     return ordered[min(len(ordered), math.ceil((len(ordered) + 1) * level)) - 1]
 
 
-def errors_of(told: Sequence[Told]) -> list[float]:
+def errors_of(held_out: Sequence[HeldOut]) -> list[float]:
     """Return the errors of the logarithm."""
-    return [math.log(one.seconds / one.measured) for one in told if one.seconds is not None]
+    return [math.log(item.seconds / item.measured) for item in held_out if item.seconds is not None]
 
 
-def widths_of(told: Sequence[Told]) -> dict[str, float]:
+def widths_of(held_out: Sequence[HeldOut]) -> dict[str, float]:
     """Return the half widths of ratios in the logarithm, by what differs; where too few were measured, that of all.
 
     The errors of one workload hang together, so that each workload counts once: with the mean over K workloads of
     their mean squares of errors for a variance around zero, it is its root times Student's t of K degrees of freedom.
     """
     errors: dict[str, dict[str, list[float]]] = {ANY: {}}
-    for group in _settings(told):
-        base = next((one for one in group if one.row.default), None)
-        for one in group:
-            if base is not None and one is not base and base.seconds is not None and one.seconds is not None:
-                error = math.log(base.seconds / one.seconds) - math.log(base.measured / one.measured)
-                for name in (ANY, change(base.row.found, one.row.found)):
-                    errors.setdefault(name, {}).setdefault(one.row.workload, []).append(error)
-    return {name: _width(some) for name, some in sorted(errors.items()) if name == ANY or len(some) >= _FEWEST}
+    for group in _settings(held_out):
+        base = next((item for item in group if item.row.default), None)
+        for item in group:
+            if base is not None and item is not base and base.seconds is not None and item.seconds is not None:
+                error = math.log(base.seconds / item.seconds) - math.log(base.measured / item.measured)
+                for name in (ANY, change(base.row.inputs, item.row.inputs)):
+                    errors.setdefault(name, {}).setdefault(item.row.workload, []).append(error)
+    return {name: _width(values) for name, values in sorted(errors.items()) if name == ANY or len(values) >= _FEWEST}
 
 
 def _width(errors: Mapping[str, Sequence[float]]) -> float:
     """Return the half width that the errors of each workload give; 0 without any."""
     if not errors:
         return 0.0
-    squares = [statistics.fmean(error * error for error in some) for some in errors.values()]
+    squares = [statistics.fmean(error * error for error in values) for values in errors.values()]
     return t95(len(errors)) * math.sqrt(statistics.fmean(squares))
 
 
-def _settings(told: Sequence[Told]) -> list[list[Told]]:
+def _settings(held_out: Sequence[HeldOut]) -> list[list[HeldOut]]:
     """Return what was compared: the rows of a setting at one length."""
-    groups: dict[tuple[str, int], list[Told]] = {}
-    for one in told:
-        groups.setdefault((one.row.setting, one.units), []).append(one)
+    groups: dict[tuple[str, int], list[HeldOut]] = {}
+    for item in held_out:
+        groups.setdefault((item.row.setting, item.units), []).append(item)
     return [groups[key] for key in sorted(groups)]

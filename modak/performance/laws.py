@@ -102,14 +102,14 @@ def unknowns(law: str, points: Sequence[Point]) -> int | None:
     """
     rows = [LAWS[law](point) for point in points]
     columns = [column for column in zip(*rows, strict=True) if any(column)]
-    if any(_parallel(one, other) for one, other in itertools.combinations(columns, 2)):
+    if any(_parallel(column, other) for column, other in itertools.combinations(columns, 2)):
         return None
     return len(columns)
 
 
-def _parallel(one: Sequence[float], other: Sequence[float]) -> bool:
-    product = dot(one, other) ** 2
-    return math.isclose(product, dot(one, one) * dot(other, other), rel_tol=1e-12)
+def _parallel(column: Sequence[float], other: Sequence[float]) -> bool:
+    product = dot(column, other) ** 2
+    return math.isclose(product, dot(column, column) * dot(other, other), rel_tol=1e-12)
 
 
 def fit(law: str, points: Sequence[Point]) -> tuple[float, ...] | None:
@@ -183,7 +183,7 @@ def _fit_sum(points: Sequence[Point], terms: Terms, weights: Sequence[float]) ->
             whole = [0.0] * width
             for i, coefficient in zip(active, solved, strict=True):
                 whole[i] = coefficient
-            error = sum((dot(whole, row) - one) ** 2 for row, one in zip(rows, right, strict=True))
+            error = sum((dot(whole, row) - value) ** 2 for row, value in zip(rows, right, strict=True))
             if best is None or error < best[0] * (1 - 1e-9):
                 best = (error, tuple(whole))
     return best[1] if best else None
@@ -197,7 +197,7 @@ def _solve(rows: Sequence[Sequence[float]], right: Sequence[float]) -> list[floa
         return None
     scaled = [[term / s for term, s in zip(row, scale, strict=True)] for row in rows]
     matrix = [[sum(row[i] * row[j] for row in scaled) for j in range(width)] for i in range(width)]
-    sums = [sum(row[i] * one for row, one in zip(scaled, right, strict=True)) for i in range(width)]
+    sums = [sum(row[i] * value for row, value in zip(scaled, right, strict=True)) for i in range(width)]
     for i in range(width):
         pivot = max(range(i, width), key=lambda r: abs(matrix[r][i]))
         if abs(matrix[pivot][i]) < 1e-10:

@@ -50,7 +50,7 @@ def release_line(version: str) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=4096)
-def processor_words(model: str) -> str:
+def processor_parts(model: str) -> str:
     """Return a processor's name without what varies from one source to the next."""
     text = re.sub(r"\((r|tm|c)\)|@.*$|\b(cpu|processor|ryzen|\d+-core)\b", " ", model.lower())
     return " ".join(text.replace("-", " ").split())
@@ -71,16 +71,16 @@ def comparable(record: Measurement | Ratio, work: Work) -> bool:
 
 def differences(record: Measurement | Ratio, work: Work, packages: Mapping[str, str]) -> frozenset[str]:
     """Return in what ``record`` differs from ``work`` with ``packages``: keys of WIDENING; empty for a direct one."""
-    found = _hardware_differences(record.hardware, work)
+    differences = _hardware_differences(record.hardware, work)
     if any(_differs(version, packages.get(name)) for name, version in record.software.items()):
-        found.add("software")
+        differences.add("software")
     theirs, ours = record.workload, work.workload
     pairs = ((theirs.dataset, ours.dataset), (theirs.batch, ours.batch), (theirs.parameters, ours.parameters))
     if any(a is not None and b is not None and a != b for a, b in pairs):
-        found.add("data")
+        differences.add("data")
     if not _scales(record) and (theirs.units != ours.units or _differ(theirs.samples, ours.samples)):
-        found.add("length")
-    return frozenset(found)
+        differences.add("length")
+    return frozenset(differences)
 
 
 def _hardware_differences(hardware: Hardware, work: Work) -> set[str]:
@@ -88,12 +88,12 @@ def _hardware_differences(hardware: Hardware, work: Work) -> set[str]:
     if work.accelerators:
         same = (hardware.accelerator, hardware.accelerators) == (work.accelerator, work.accelerators)
         return set() if same else {"accelerator"}
-    found = set()
+    differences = set()
     if not _same_processor(hardware, work):
-        found.add("processor")
+        differences.add("processor")
     if hardware.cores is None or hardware.cores != work.cores:
-        found.add("cores")
-    return found
+        differences.add("cores")
+    return differences
 
 
 def _same_processor(hardware: Hardware, work: Work) -> bool:
@@ -101,8 +101,8 @@ def _same_processor(hardware: Hardware, work: Work) -> bool:
         return False
     if hardware.cpu_model is None:
         return hardware.microarchitecture is not None
-    ours = processor_words(work.cpu_model or "")
-    theirs = processor_words(hardware.cpu_model)
+    ours = processor_parts(work.cpu_model or "")
+    theirs = processor_parts(hardware.cpu_model)
     if hardware.microarchitecture is None:
         return f"{ours} ".startswith(f"{theirs} ")
     return ours == theirs
@@ -125,9 +125,9 @@ def _differs(theirs: str, ours: str | None) -> bool:
     return ours is not None and release_line(theirs) != release_line(ours)
 
 
-def widening(found: frozenset[str]) -> float:
+def widening(differences: frozenset[str]) -> float:
     """Return the factor by which the interval of a ratio grows over these differences."""
-    return math.prod(WIDENING[name] for name in sorted(found))
+    return math.prod(WIDENING[name] for name in sorted(differences))
 
 
 def cores_of(number: int | None) -> str:
@@ -148,7 +148,7 @@ class Phases:
     compile: float
     steady: float
     total: float
-    told_apart: bool
+    distinguished: bool
     """False where only the whole was measured."""
 
 

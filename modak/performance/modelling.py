@@ -30,7 +30,7 @@ def held_table(held: Sequence[Held]) -> list[tuple[str, ...]]:
     """Return the evaluation, its head first and the means last."""
     regrets = ("regret of modak's decision", "of the model's word", "of the default")
     head = ("held out", "units", "told", "MAPE", "coverage", "of gains", *regrets)
-    return [head, *(_cells(one) for one in [*held, mean_of(held)])]
+    return [head, *(_cells(item) for item in [*held, mean_of(held)])]
 
 
 def held_lines(held: Sequence[Held]) -> list[str]:
@@ -53,8 +53,8 @@ def mean_of(held: Sequence[Held]) -> Held:
     """Return the means over workloads and lengths, of what is known."""
 
     def mean(values: Sequence[float | None]) -> float | None:
-        known = [value for value in values if value is not None]
-        return statistics.fmean(known) if known else None
+        present = [value for value in values if value is not None]
+        return statistics.fmean(present) if present else None
 
     return Held(
         workload=MEAN,

@@ -27,9 +27,9 @@ def store_in_use() -> str | None:
 
 def store_address() -> str | None:
     """Return the address of the store that is in use: the variable's, or the default file's where it is there."""
-    told = os.environ.get(STORE_VARIABLE)
-    if told:
-        return told
+    given = os.environ.get(STORE_VARIABLE)
+    if given:
+        return given
     path = default_path()
     return f"sqlite:///{path}" if path.is_file() else None
 

@@ -19,6 +19,8 @@ from modak.model.job import JobResult
 from modak.model.measurement import Configuration, Hardware, Measurement, Provenance, Run
 from modak.model.nodes import node_of, partition_of
 from modak.model.plan import Plan
+from modak.model.target import SINGLE_NODE
+from modak.performance.restarts import tried_before
 from modak.performance.trials import tried
 
 PLAN, JOB = "plan.json", "job.json"
@@ -26,6 +28,8 @@ FIRST, LATER = "first_epoch_seconds", "later_epoch_seconds"
 """Keys of the metrics under which an application usually tells its units' seconds."""
 MOST_UNITS = 1000
 """Units of a workload that are recorded one by one."""
+_QUIET = 0.1
+"""Neighbours' load for each core of a node up to which a job counts as undisturbed."""
 T = TypeVar("T", bound=BaseModel)
 
 
@@ -68,31 +72,88 @@ def records_of(folder: Path, catalogue: Catalogue, *, first: str = FIRST, later:
         raise InputError(f"{folder / JOB}: seconds: the job's script measured none, or its clock was set meanwhile")
     check_recordable(plan, str(folder / PLAN))
     try:
-        whole = _measurement(plan, job, job.seconds, catalogue, (first, later), str(folder / JOB))
+        only = plan.restart is not None and plan.restart.only
+        seconds = job.seconds - (job.restart.seconds if job.restart is not None and not only else 0)
+        if seconds <= 0:
+            return []
+        whole = _measurement(plan, job, seconds, catalogue, (first, later), str(folder / JOB))
+        before = tried_before(whole, plan, job, catalogue)
+        if only:
+            return before
         # A job that went on with what it had tried is a run of no configuration.
-        found = tried(whole, plan, job, catalogue) if job.tuning is not None else []
-        return found or ([] if _went_on_with_others(job) else [whole])
+        found = _tried(whole, plan, job, catalogue, str(folder / JOB)) if job.tuning is not None else []
+        return before + (found or ([] if _went_on_with_others(job) else [whole]))
     except ValidationError as error:
         raise InputError(diagnostics_of(error, Measurement, origin=str(folder / JOB))) from None
     except (OverflowError, OSError, ValueError):
         raise InputError(f"{folder / JOB}: the job's times are no times of a clock that is set") from None
 
 
+def _tried(whole: Measurement, plan: Plan, job: JobResult, catalogue: Catalogue, origin: str) -> list[Measurement]:
+    try:
+        return tried(whole, plan, job, catalogue)
+    except InputError as error:
+        raise InputError(f"{origin}: {error}") from None
+
+
 def _went_on_with_others(job: JobResult) -> bool:
     return job.tuning is not None and any(trial.kept for trial in job.tuning.trials)
 
 
+def is_learnt_from(plan: Plan, result: JobResult) -> bool:
+    """Return whether a job is recorded where nobody says anything: it tells how long a known workload takes.
+
+    A job with neighbours does not: how fast they let it run is no property of its configuration. What was tried side by
+    side still is, as the neighbours were there for all.
+    """
+    if plan.application.workload.model is None or plan.job.array is not None:
+        return False
+    return has_trials(result) or (result.state == "completed" and bool(result.seconds) and is_undisturbed(plan, result))
+
+
+def is_undisturbed(plan: Plan, result: JobResult) -> bool:
+    """Return whether the job's node was known to be free of other work when it started."""
+    asked = Deployment(application=plan.application, target=plan.target, request=plan.request, job=plan.job)
+    cores = node_of(asked, plan.facts, partition_of(asked, plan.facts)).cores or 1
+    return result.load is not None and result.load <= max(_QUIET * cores, 0.5)
+
+
 def has_trials(result: JobResult) -> bool:
     """Return whether a job leaves measurements of what it tried."""
-    tuning = result.tuning
-    return result.state == "completed" and bool(result.seconds) and tuning is not None and bool(tuning.trials)
+    tuning, before = result.tuning, result.restart
+    tried = (tuning is not None and bool(tuning.trials)) or (before is not None and bool(before.trials))
+    return result.state == "completed" and bool(result.seconds) and tried
 
 
 def _measurement(
     plan: Plan, job: JobResult, seconds: float, catalogue: Catalogue, keys: tuple[str, str], origin: str
 ) -> Measurement:
+    return measurement_of(
+        plan,
+        [_run(job, seconds, job.metrics or {}, keys, origin, plan.application.workload.units)],
+        catalogue,
+        when=job.started or job.submitted or 0,
+        source=f"job {job.id} of {plan.name} on {plan.target.name}",
+        method="One run of a deployed job; the wall time of the application as its job script took it.",
+        levers=_levers(plan, job),
+    )
+
+
+def measurement_of(
+    plan: Plan,
+    runs: Sequence[Run],
+    catalogue: Catalogue,
+    *,
+    when: float,
+    source: str,
+    method: str,
+    levers: list[str] | None = None,
+) -> Measurement:
+    """Return the measurement that runs of a Plan's candidate are; ``when`` is in seconds since the epoch.
+
+    ``levers`` are those that the runs had, where they are not the candidate's.
+    """
     chosen, resources = plan.chosen, plan.chosen.resources
-    when = datetime.fromtimestamp(job.started or job.submitted or 0, UTC)
     return Measurement(
         type=plan.application.type,
         framework=plan.application.framework.name.lower() if plan.application.framework else None,
@@ -104,18 +165,22 @@ def _measurement(
             image=chosen.image.entry if chosen.image else None,
             framework=chosen.engine,
             compiler=chosen.compiler,
-            levers=chosen.levers,
+            levers=plan.chosen.levers if levers is None else levers,
             nodes=resources.nodes,
             ranks=resources.ranks,
-            threads=resources.threads if plan.target.type != "machine" else plan.job.threads,
+            threads=resources.threads if plan.target.type not in SINGLE_NODE else plan.job.threads,
         ),
-        runs=[_run(job, seconds, job.metrics or {}, keys, origin, plan.application.workload.units)],
-        provenance=Provenance(
-            source=f"job {job.id} of {plan.name} on {plan.target.name}",
-            date=when.date().isoformat(),
-            method="One run of a deployed job; the wall time of the application as its job script took it.",
-        ),
+        runs=list(runs),
+        provenance=Provenance(source=source, date=datetime.fromtimestamp(when, UTC).date().isoformat(), method=method),
     )
+
+
+def _levers(plan: Plan, job: JobResult) -> list[str]:
+    """Return the levers that the program ran with: the Plan's, or those of the candidate that won before the run."""
+    if job.restart is None or plan.restart is None:
+        return plan.chosen.levers
+    offered = {candidate.name: candidate.levers for candidate in plan.restart.candidates}
+    return offered.get(job.restart.chosen or "", plan.chosen.levers)
 
 
 def _read(path: Path, model: type[T]) -> T:
@@ -144,6 +209,7 @@ def _run(
         total=total,
         first=units[0] if units else None,
         later=units[1:],
+        load=job.load,
         time=int(job.started) if job.started else None,
         accuracy=float(accuracy) if isinstance(accuracy, int | float) and 0 <= accuracy <= 1 else None,
     )

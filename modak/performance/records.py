@@ -17,7 +17,7 @@ from modak.documents.validation import diagnostics_of
 from modak.errors import InputError
 from modak.model.measurement import Measurement, Ratio, Record
 from modak.performance.places import store_address
-from modak.performance.series import Known, key_of, parse
+from modak.performance.series import Observation, key_of, parse
 
 _ADAPTER: TypeAdapter[Measurement | Ratio] = TypeAdapter(Record)
 _MOST_PROBLEMS = 20
@@ -36,7 +36,7 @@ class Measurements(Protocol):
         """Return what is known of the workload named ``model``, in a stable order."""
         ...
 
-    def evidence_of(self, model: str, known: Collection[str] = ()) -> Sequence[tuple[str, Known]]:
+    def evidence_of(self, model: str, known: Collection[str] = ()) -> Sequence[tuple[str, Observation]]:
         """Return what a decision needs to know of the workload named ``model``, each with its content, sorted by it.
 
         Many records of one configuration may come as one series. Of the records of jobs those whose digests are
@@ -71,7 +71,7 @@ class Table:
         """Return what is known of the workload named ``model``, in a stable order."""
         return [record for _, record in self._by_model.get(model, [])]
 
-    def evidence_of(self, model: str, known: Collection[str] = ()) -> Sequence[tuple[str, Known]]:
+    def evidence_of(self, model: str, known: Collection[str] = ()) -> Sequence[tuple[str, Observation]]:
         """See ``Measurements.evidence_of``; nothing is folded here."""
         pairs = self._by_model.get(model, [])
         return [pair for pair in pairs if digest_of(pair[0]) not in known] if known else pairs
@@ -175,9 +175,9 @@ class Together:
         """Return what is known of the workload named ``model``, in a stable order."""
         return _once(record for part in self._parts for record in part.of_workload(model))
 
-    def evidence_of(self, model: str, known: Collection[str] = ()) -> Sequence[tuple[str, Known]]:
+    def evidence_of(self, model: str, known: Collection[str] = ()) -> Sequence[tuple[str, Observation]]:
         """See ``Measurements.evidence_of``."""
-        found: dict[str, Known] = {}
+        found: dict[str, Observation] = {}
         for part in self._parts:
             before = {digest_of(line) for line, one in found.items() if isinstance(one, Measurement) and key_of(one)}
             found.update(part.evidence_of(model, {*known, *before}))

@@ -40,14 +40,14 @@ def series_of(records: Iterable[Measurement | Ratio]) -> list[Series]:
     for record in records:
         if isinstance(record, Measurement):
             groups.setdefault(_key(record), []).append(record)
-    found = []
+    series = []
     for group in groups.values():
         points = [point for record in group for point in _points(record)]
         if points:
             per_node = max(math.ceil(point.ranks / point.nodes) for point in points)
-            found.append(Series(_title(group[0]), points, per_node))
+            series.append(Series(_title(group[0]), points, per_node))
     return sorted(
-        found, key=lambda series: (-len({(p.nodes, p.ranks, p.threads, p.size) for p in series.points}), series.title)
+        series, key=lambda series: (-len({(p.nodes, p.ranks, p.threads, p.size) for p in series.points}), series.title)
     )
 
 
@@ -81,8 +81,8 @@ def _title(record: Measurement) -> str:
         hardware.accelerator or hardware.cpu_model or hardware.microarchitecture or f"{cores_of(hardware.cores)}nodes"
     )
     dataset = f" on {record.workload.dataset}" if record.workload.dataset else ""
-    words = [c.runtime, *([c.image] if c.image else []), *c.levers]
-    return f"{record.workload.model}{dataset}, {where}, {'+'.join(words)}"
+    parts = [c.runtime, *([c.image] if c.image else []), *c.levers]
+    return f"{record.workload.model}{dataset}, {where}, {'+'.join(parts)}"
 
 
 def scale_lines(model: str, measurements: Measurements) -> Iterator[str]:
@@ -105,9 +105,9 @@ def _series_lines(series: Series) -> Iterator[str]:
         yield f"  {layouts} layout{'s' if layouts > 1 else ''} measured; {why}"
     else:
         yield f"  {len(series.points)} runs in {layouts} layouts; error at layouts that were held out {model.error:.1%}"
-        for one in model.laws:
-            terms = ", ".join(f"{coefficient:.4g}" for coefficient in one.coefficients)
-            yield f"  {one.weight:4.0%} {one.law} ({terms}), error {one.error:.1%}"
+        for law in model.laws:
+            terms = ", ".join(f"{coefficient:.4g}" for coefficient in law.coefficients)
+            yield f"  {law.weight:4.0%} {law.law} ({terms}), error {law.error:.1%}"
     yield "  nodes  ranks  threads      size    measured   predicted              95% interval  efficiency"
     yield from _rows(series, model)
 

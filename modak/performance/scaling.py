@@ -90,11 +90,11 @@ class ScaleModel:
 
         Where both were measured, it is the measured one.
         """
-        one = Point(nodes=1, ranks=1, threads=1, size=point.size)
-        times = [self.measured.get(_layout(p)) for p in (one, point)]
+        serial = Point(nodes=1, ranks=1, threads=1, size=point.size)
+        times = [self.measured.get(_layout(p)) for p in (serial, point)]
         if times[0] is not None and times[1] is not None:
             return times[0] / (point.workers * times[1])
-        return self.seconds(one) / (point.workers * self.seconds(point))
+        return self.seconds(serial) / (point.workers * self.seconds(point))
 
 
 _MOST_WIDTH = 20.0
@@ -131,16 +131,16 @@ def fit_scale(points: Sequence[Point]) -> ScaleModel | None:
             fitted.append(Fitted(law, coefficients, error))
     if not fitted:
         return None
-    best = min(one.error for one in fitted)
+    best = min(item.error for item in fitted)
     kept: list[Fitted] = []
-    for one in fitted:
-        near = one.error <= max(_BESIDE * best, _LEAST)
-        if near and not any(_is_same(one, other, middle) for other in kept):
-            kept.append(one)
-    shares = [1 / (one.error**2 + _LEAST**2) for one in kept]
-    weighted = [replace(one, weight=share / sum(shares)) for one, share in zip(kept, shares, strict=True)]
+    for item in fitted:
+        near = item.error <= max(_BESIDE * best, _LEAST)
+        if near and not any(_is_same(item, other, middle) for other in kept):
+            kept.append(item)
+    shares = [1 / (item.error**2 + _LEAST**2) for item in kept]
+    weighted = [replace(item, weight=share / sum(shares)) for item, share in zip(kept, shares, strict=True)]
     return ScaleModel(
-        laws=tuple(sorted(weighted, key=lambda one: -one.weight)),
+        laws=tuple(sorted(weighted, key=lambda item: -item.weight)),
         points=len(points),
         layouts=len(middle),
         most=max(p.workers for p in middle),
@@ -165,11 +165,11 @@ def _medians(points: Sequence[Point]) -> list[Point]:
     ]
 
 
-def _is_same(one: Fitted, other: Fitted, points: Sequence[Point]) -> bool:
+def _is_same(item: Fitted, other: Fitted, points: Sequence[Point]) -> bool:
     """Tell whether two laws predict the same, at what was measured and four times beyond."""
     most = max(points, key=lambda point: point.workers)
     far = Point(4 * most.nodes, 4 * most.ranks, most.threads, 0.0, most.size)
-    return all(math.isclose(one.seconds(p), other.seconds(p), rel_tol=1e-6) for p in [*points, far])
+    return all(math.isclose(item.seconds(p), other.seconds(p), rel_tol=1e-6) for p in [*points, far])
 
 
 def _held_out(law: str, points: Sequence[Point]) -> float | None:

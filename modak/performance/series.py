@@ -42,13 +42,13 @@ class Folded:
     first_date: str
 
 
-Known = Measurement | Ratio | Folded
+Observation = Measurement | Ratio | Folded
 """What a decision can rest on."""
 
 
-def record_in(known: Known) -> Measurement | Ratio:
+def record_in(observation: Observation) -> Measurement | Ratio:
     """Return the record itself, or that of the newest runs of a series."""
-    return known.record if isinstance(known, Folded) else known
+    return observation.record if isinstance(observation, Folded) else observation
 
 
 def key_of(record: Measurement | Ratio) -> str | None:
@@ -88,9 +88,9 @@ class Entry:
         """Return both as one; the order does not matter."""
         count = self.runs + other.runs
         shift = other.mean - self.mean
-        one, two = json.loads(self.document), json.loads(other.document)
-        newest = max(one, two, key=lambda data: _age(data["provenance"], "date"))
-        runs = heapq.nlargest(NEWEST, [*one["runs"], *two["runs"]], key=lambda run: _age(run, "time"))
+        mine, theirs = json.loads(self.document), json.loads(other.document)
+        newest = max(mine, theirs, key=lambda data: _age(data["provenance"], "date"))
+        runs = heapq.nlargest(NEWEST, [*mine["runs"], *theirs["runs"]], key=lambda run: _age(run, "time"))
         return Entry(
             records=self.records + other.records,
             runs=count,
@@ -144,33 +144,35 @@ def parse(document: str, what: str) -> Measurement | Ratio:
         return _ADAPTER.validate_json(document)
     except ValidationError as error:
         fault = error.errors()[0]
-        place = ".".join(map(str, fault["loc"]))
-        raise InputError(f"{what}: {place}: {fault['msg']}") from None
+        key = ".".join(map(str, fault["loc"]))
+        raise InputError(f"{what}: {key}: {fault['msg']}") from None
 
 
-def read(ask: Ask, model: str, known: Collection[str], name: str) -> list[tuple[str, Known]]:
+def read(ask: Ask, model: str, present: Collection[str], name: str) -> list[tuple[str, Observation]]:
     """Return what a decision needs of the workload named ``model`` from the store ``name``, sorted by content.
 
-    ``ask`` queries it, always as it was at one moment. Records of jobs whose digests are ``known`` are left out.
+    ``ask`` queries it, always as it was at one moment. Records of jobs with the digests ``present`` are left out.
     """
-    found: list[tuple[str, Known]] = []
+    entries: list[tuple[str, Observation]] = []
     if not _is_current(ask):
         every = ask("SELECT id, document, digest FROM modak_measurement WHERE workload = :model", {"model": model})
-        return _singles([row for row in every if row[2] not in known], found, name)
-    held = {row[0] for digest in known for row in ask(_SERIES_OF, {"digest": digest})}
+        return _singles([row for row in every if row[2] not in present], entries, name)
+    held = {row[0] for digest in present for row in ask(_SERIES_OF, {"digest": digest})}
     rows = list(ask(_SINGLES, {"model": model, "few": FEW}))
     for number, *values in ask(_FOLDED, {"model": model, "few": FEW}):
         if number in held:
-            rows += [row for row in ask(_MEMBERS, {"series": number}) if row[2] not in known]
+            rows += [row for row in ask(_MEMBERS, {"series": number}) if row[2] not in present]
         else:
             entry = Entry(*values)
-            found.append((entry.document, entry.folded(name)))
-    return _singles([row for row in rows if row[2] not in known], found, name)
+            entries.append((entry.document, entry.folded(name)))
+    return _singles([row for row in rows if row[2] not in present], entries, name)
 
 
-def _singles(rows: Iterable[Sequence[Any]], found: list[tuple[str, Known]], name: str) -> list[tuple[str, Known]]:
-    found += [(str(text), parse(text, f"measurement {number} of {name}")) for number, text, _ in rows]
-    return sorted(found, key=lambda pair: pair[0])
+def _singles(
+    rows: Iterable[Sequence[Any]], entries: list[tuple[str, Observation]], name: str
+) -> list[tuple[str, Observation]]:
+    entries += [(str(text), parse(text, f"measurement {number} of {name}")) for number, text, _ in rows]
+    return sorted(entries, key=lambda pair: pair[0])
 
 
 def _is_current(ask: Ask) -> bool:

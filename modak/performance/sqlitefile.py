@@ -12,7 +12,7 @@ from urllib.parse import quote
 from modak.errors import InputError
 from modak.model.measurement import Measurement, Ratio
 from modak.performance.records import parse_rows, version_of_sum
-from modak.performance.series import Known, read
+from modak.performance.series import Observation, read
 
 SCHEME = "sqlite:///"
 LAYOUT = "1"
@@ -38,11 +38,11 @@ class SqliteFile:
         """Return what is known of the workload named ``model``, in a stable order."""
         return self._records("SELECT id, document FROM modak_measurement WHERE workload = ?", model)
 
-    def evidence_of(self, model: str, known: Collection[str] = ()) -> Sequence[tuple[str, Known]]:
+    def evidence_of(self, model: str, present: Collection[str] = ()) -> Sequence[tuple[str, Observation]]:
         """See ``modak.performance.records.Measurements.evidence_of``."""
         with self._connection() as connection:
             connection.execute("BEGIN")  # several queries that must see the same moment
-            return read(lambda sql, values: connection.execute(sql, values).fetchall(), model, known, self.name)
+            return read(lambda sql, values: connection.execute(sql, values).fetchall(), model, present, self.name)
 
     def all_records(self) -> Sequence[Measurement | Ratio]:
         """Return everything, in a stable order."""

@@ -17,7 +17,7 @@ from modak.performance import derived
 from modak.performance.matching import processor_of
 from modak.performance.places import default_path
 from modak.performance.records import parse_rows, to_line, version_of_sum
-from modak.performance.series import Known, read
+from modak.performance.series import Observation, read
 from modak.performance.sqlitefile import LAYOUT
 
 _MODULUS = 2**256
@@ -82,16 +82,16 @@ class Filter:
 
     def clauses(self) -> list[sa.ColumnElement[bool]]:
         """Return the conditions."""
-        found: list[sa.ColumnElement[bool]] = []
+        clauses: list[sa.ColumnElement[bool]] = []
         if self.ids is not None:
-            found.append(_measurement.c.id.in_(self.ids))
+            clauses.append(_measurement.c.id.in_(self.ids))
         if self.workload is not None:
-            found.append(_measurement.c.workload == self.workload)
+            clauses.append(_measurement.c.workload == self.workload)
         if self.source is not None:
-            found.append(_measurement.c.source.contains(self.source, autoescape=True))
+            clauses.append(_measurement.c.source.contains(self.source, autoescape=True))
         if self.before is not None:
-            found.append(_measurement.c.date < self.before)
-        return found
+            clauses.append(_measurement.c.date < self.before)
+        return clauses
 
 
 @dataclass(frozen=True)
@@ -166,14 +166,14 @@ class Store:
         """Return what is known of the workload named ``model``, in a stable order."""
         return [record for _, record in self.records(Filter(workload=model))]
 
-    def evidence_of(self, model: str, known: Collection[str] = ()) -> Sequence[tuple[str, Known]]:
+    def evidence_of(self, model: str, present: Collection[str] = ()) -> Sequence[tuple[str, Observation]]:
         """See ``modak.performance.records.Measurements.evidence_of``."""
         with self._begin() as connection:
             # Several queries that must see the same moment: SQLite begins by itself only before it writes, and
             # PostgreSQL's default lets each statement see what was committed meanwhile.
             sqlite = self._engine.dialect.name == "sqlite"
             connection.exec_driver_sql("BEGIN" if sqlite else "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            return read(lambda sql, values: connection.execute(sa.text(sql), values).all(), model, known, self.name)
+            return read(lambda sql, values: connection.execute(sa.text(sql), values).all(), model, present, self.name)
 
     def all_records(self) -> Sequence[Measurement | Ratio]:
         """Return everything, in a stable order."""
@@ -190,7 +190,9 @@ class Store:
         """Return what a list shows, ordered by id."""
         c = _measurement.c
         with self._begin() as connection:
-            found = connection.execute(sa.select(_measurement).where(*which.clauses()).order_by(c.id)).mappings().all()
+            selected = (
+                connection.execute(sa.select(_measurement).where(*which.clauses()).order_by(c.id)).mappings().all()
+            )
         return [
             Row(
                 id=row["id"],
@@ -200,7 +202,7 @@ class Store:
                 date=row["date"],
                 source=row["source"],
             )
-            for row in found
+            for row in selected
         ]
 
     def add(self, records: Iterable[Measurement | Ratio]) -> tuple[int, int]:
@@ -210,8 +212,8 @@ class Store:
         with self._begin() as connection:
             self._lock(connection)
             ready = derived.prepare(connection)
-            known = set(_in_parts(connection, list(lines)))
-            fresh = {digest: pair for digest, pair in lines.items() if digest not in known}
+            stored = set(_in_parts(connection, list(lines)))
+            fresh = {digest: pair for digest, pair in lines.items() if digest not in stored}
             pairs: list[tuple[int, Measurement | Ratio]] = []
             for digest, (line, record) in fresh.items():
                 inserted = connection.execute(sa.insert(_measurement), _columns(record, digest, line, now))
@@ -233,19 +235,19 @@ class Store:
             self._lock(connection)
             ready = derived.prepare(connection)
             rows = connection.execute(sa.select(c.id, c.digest).where(*which.clauses()))
-            found = [(row.id, row.digest) for row in rows]
-            if unknown := sorted(set(which.ids or []) - {number for number, _ in found}):
+            selected = [(row.id, row.digest) for row in rows]
+            if unknown := sorted(set(which.ids or []) - {number for number, _ in selected}):
                 kind = " of that kind" if len(which.clauses()) > 1 else ""
                 raise InputError(f"the measurement store {self.name} has no measurement {unknown[0]}{kind}")
-            for start in range(0, len(found), 500):
-                ids = [number for number, _ in found[start : start + 500]]
+            for start in range(0, len(selected), 500):
+                ids = [number for number, _ in selected[start : start + 500]]
                 connection.execute(sa.delete(_value).where(_value.c.measurement.in_(ids)))
                 connection.execute(sa.delete(_measurement).where(c.id.in_(ids)))
-            total = self._shift(connection, -sum(int(digest, 16) for _, digest in found))
+            total = self._shift(connection, -sum(int(digest, 16) for _, digest in selected))
             if ready:
-                derived.shrink(connection, [number for number, _ in found])
+                derived.shrink(connection, [number for number, _ in selected])
                 derived.mark(connection, total)
-        return len(found)
+        return len(selected)
 
     @staticmethod
     def _lock(connection: sa.Connection) -> None:
@@ -315,14 +317,14 @@ def _columns(record: Measurement | Ratio, digest: str, line: str, now: str) -> d
 def _values(record: Measurement | Ratio, key: int) -> Iterator[dict[str, object]]:
     for number, run in enumerate(record.runs if isinstance(record, Measurement) else []):
         phases = [("total", 0, run.total), ("start", 0, run.start), ("first", 0, run.first)]
-        phases += [("later", place, seconds) for place, seconds in enumerate(run.later)]
-        for phase, place, seconds in phases:
+        phases += [("later", position, seconds) for position, seconds in enumerate(run.later)]
+        for phase, position, seconds in phases:
             if seconds is not None:
                 yield {
                     "measurement": key,
                     "run": number,
                     "phase": phase,
-                    "number": place,
+                    "number": position,
                     "seconds": seconds,
                     "load": run.load,
                     "time": run.time,

@@ -147,44 +147,44 @@ class TimeModel:
             sessions[phase] = session
         return sessions
 
-    def refusal(self, found: Features) -> str | None:
+    def refusal(self, inputs: Features) -> str | None:
         """Return why nothing can be told of a case; None when it can."""
-        for part in self._applying(found).values():
-            if reason := unknown(found, part.features, part.ranges, part.together):
+        for part in self._applying(inputs).values():
+            if reason := unknown(inputs, part.features, part.ranges, part.together):
                 return reason
         return None
 
-    def _applying(self, found: Features) -> Mapping[Phase, PhaseModel]:
+    def _applying(self, inputs: Features) -> Mapping[Phase, PhaseModel]:
         """Return the phases that a run has: a call of a trained network was never seen to have a start of its own."""
         phases = self.description.phases
-        return {phase: part for phase, part in phases.items() if _applies(part, found)}
+        return {phase: part for phase, part in phases.items() if _applies(part, inputs)}
 
-    def phases(self, found: Features) -> dict[Phase, float]:
+    def phases(self, inputs: Features) -> dict[Phase, float]:
         """Return the predicted seconds of start, compilation and one unit."""
         import numpy
 
         seconds: dict[Phase, float] = {}
-        for phase in self._applying(found):
+        for phase in self._applying(inputs):
             session = self._sessions[phase]
-            row = numpy.array([vector(found, self.description.phases[phase].features)], dtype=numpy.float32)
+            row = numpy.array([vector(inputs, self.description.phases[phase].features)], dtype=numpy.float32)
             (result,) = session.run(None, {session.get_inputs()[0].name: row})
             seconds[phase] = seconds_of(float(result.reshape(-1)[0]))
         return seconds
 
-    def total(self, found: Features, units: int) -> Interval:
+    def total(self, inputs: Features, units: int) -> Interval:
         """Return the whole seconds of ``units`` units with their interval."""
-        return around(whole(self.phases(found), units), self.description.half_width)
+        return around(whole(self.phases(inputs), units), self.description.half_width)
 
-    def ratio(self, one: Features, other: Features, units: int) -> Interval:
-        """Return the time of ``one``, the default, over that of ``other``: what both have in common falls out."""
-        value = self.total(one, units).value / self.total(other, units).value
+    def ratio(self, default: Features, other: Features, units: int) -> Interval:
+        """Return the time of ``default``, over that of ``other``: what both have in common falls out."""
+        value = self.total(default, units).value / self.total(other, units).value
         widths = self.description.half_width_ratio
-        return around(value, widths.get(change(one, other), widths[ANY]))
+        return around(value, widths.get(change(default, other), widths[ANY]))
 
 
-def _applies(part: PhaseModel, found: Features) -> bool:
+def _applies(part: PhaseModel, inputs: Features) -> bool:
     low, high = part.ranges["training"]
-    return low <= found["training"] <= high
+    return low <= inputs["training"] <= high
 
 
 def seconds_of(logarithm: float) -> float:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from modak.model.base import SchedulerName
+from modak.model.execution import RankStart, Resources
 from modak.model.job import JobState
-from modak.model.plan import RankStart, Resources
 from modak.model.request import JobOptions
 from modak.model.target import Node, Partition, Target
 from modak.transport.base import Completed

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 
+from modak.errors import ModakError, TargetError
 from modak.extensions import SCHEDULERS
+from modak.model.target import SINGLE_NODE
 from modak.schedulers import registry
 from modak.schedulers.base import Parts, Recognised, Scheduler
 from modak.util.scripts import script_text
@@ -13,7 +15,7 @@ def probe_script(kind: str) -> str:
 
     Of other distributions' schedulers only an expected one takes part, all of them for ``any``.
     """
-    asked = [] if kind == "machine" else SCHEDULERS.names() if kind == "any" else [kind]
+    asked = [] if kind in SINGLE_NODE else SCHEDULERS.names() if kind == "any" else [kind]
     parts = [script_text(__package__, "sh", "probe_commands.sh")] if asked else []
     parts += [part for name in asked for part in registry.get(name).probe()]
     return "probe_schedulers() {\n" + "".join(dict.fromkeys(parts)) + ":\n}\n"
@@ -32,8 +34,23 @@ def recognised(parts: Parts, *, expected: str = "") -> Iterator[Recognised]:
     not count.
     """
     for scheduler in _ordered(expected):
-        if (answer := scheduler.recognise(parts)) is not None:
+        if (answer := _asked(scheduler, parts)) is not None:
             yield answer
+
+
+def _asked(scheduler: Scheduler, parts: Parts) -> Recognised | None:
+    """Return what a scheduler makes of the answers; one of another distribution may fail at them in its own way."""
+    if scheduler.name in SCHEDULERS.builtin:
+        return scheduler.recognise(parts)
+    try:
+        return scheduler.recognise(parts)
+    except ModakError:
+        raise
+    except Exception as error:  # whatever the other distribution's code raises
+        raise TargetError(
+            f"the scheduler '{scheduler.name}' cannot read what its commands answered: {type(error).__name__}: "
+            f"{error}; {type(scheduler).__module__} is no part of modak: update it, or name another one in target.type"
+        ) from error
 
 
 def _ordered(expected: str) -> Iterator[Scheduler]:

@@ -80,6 +80,18 @@ def check_mail(job: JobSpec, scheduler: str) -> None:
             raise refused(scheduler, "job.mail_user", "no events are selected", ("add ", Key("job.mail_events")))
 
 
+_LETTERS = {"begin": "b", "end": "e", "fail": "a"}
+
+
+def mail_letters(job: JobSpec, scheduler: str) -> str:
+    """Return the letters of ``-m`` in qsub(1B); events that only Slurm has are refused."""
+    events = job.options.mail_events
+    if absent := [event for event in events if event not in _LETTERS]:
+        hint = f"write {', '.join(_LETTERS)}"
+        raise refused(scheduler, "job.mail_events", f"it has no mail about {', '.join(absent)}", hint)
+    return "".join(sorted({_LETTERS[event] for event in events})) or "n"
+
+
 @dataclass(frozen=True)
 class Layout:
     """Ranks on nodes: what is reserved, and what is launched."""

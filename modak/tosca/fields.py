@@ -13,7 +13,7 @@ from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
-from pydantic import BaseModel, BeforeValidator, StringConstraints
+from pydantic import BaseModel, BeforeValidator, Discriminator, StringConstraints
 from pydantic.fields import FieldInfo
 
 from modak.model.base import Model, Registered, parse_duration, parse_memory
@@ -48,6 +48,8 @@ def schema_of(annotation: Any, metadata: Iterable[Any] = ()) -> Schema:
         extra = more + extra
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
+        if any(isinstance(item, Discriminator) for item in extra):
+            return Schema("string")  # each of these has a form that is a text
         rest = [a for a in arguments if a is not type(None)]
         if len(rest) != 1 or len(rest) == len(arguments):
             raise TypeError(f"a union other than 'X | None' has no TOSCA form: {annotation}")

@@ -186,6 +186,12 @@ def manager_inputs() -> dict[str, Any]:
     return {"public_address": {"get_attribute": ["HOST", "public_address"]}} | own | general
 
 
+def older_manager_inputs() -> dict[str, Any]:
+    """Return the same for the older types, whose managers have user and key as attributes."""
+    attributes = {name: {"get_attribute": ["HOST", name]} for name in ("username", "ssh-key")}
+    return manager_inputs() | attributes
+
+
 PARTS: dict[str, Callable[[], Mapping[str, Any]]] = {
     "data types": data_types,
     "properties of an application": application_properties,
@@ -203,6 +209,7 @@ PARTS: dict[str, Callable[[], Mapping[str, Any]]] = {
     "inputs from a SODALITE runtime": lambda: sodalite.inputs(*sodalite.RUNTIME),
     "inputs from a SODALITE execution": lambda: sodalite.inputs(*sodalite.EXECUTION),
     "inputs from a SODALITE workload manager": manager_inputs,
+    "inputs from an older SODALITE workload manager": older_manager_inputs,
 }
 
 

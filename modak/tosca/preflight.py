@@ -26,7 +26,7 @@ def rejections(deployment: Deployment) -> Iterator[Diagnostic]:
 
 
 def _outputs(deployment: Deployment) -> None:
-    declared_outputs(deployment)
+    declared_outputs(deployment.application)
 
 
 def _image(deployment: Deployment) -> None:

@@ -205,6 +205,8 @@ class Types:
         if not isinstance(name, str):
             return f"the {KINDS[kind]} must be a name, not {shown(name)}"
         if kind == "node_types" and (instead := _instead_of(name)):
+            if instead.startswith("import"):
+                return f"there is no node type '{name}': {instead}"
             return f"the type '{name}' of SODALITE is not supported: {instead}"
         hint = nearest(name, self.names(kind))
         if not hint:

@@ -33,7 +33,7 @@ _SCHEDULERS: dict[str, tuple[str, TargetType]] = {
     "batch": ("none", "machine"),
 }
 """What each scheduler is called in the job model, and among targets; a batch host without one is a plain machine."""
-_SCRIPT, _BUILD = "job-script.sh", "job-build.sh"
+SCRIPT, _BUILD = "job-script.sh", "job-build.sh"
 
 
 def sections(given: Mapping[str, Any], manager: Mapping[str, Any], section: str = "") -> dict[str, Any]:
@@ -70,7 +70,7 @@ def _sections(given: Mapping[str, Any], manager: Mapping[str, Any], scheduler: s
         described["build"] = _build(described["build"], described.get("container_runtime"))
     if content:
         described.pop("container_runtime", None)  # the script starts its container itself
-        described["executable"], described["arguments"] = f"./{_SCRIPT}", ""
+        described["executable"], described["arguments"] = f"./{SCRIPT}", ""
         described["app_type"] = "mpi"  # what it reserves is for the ranks that it starts
     elif not described.get("executable"):
         raise InputError("either a ready script in 'content' or an 'executable' is required", key="executable")
@@ -89,7 +89,7 @@ def _sections(given: Mapping[str, Any], manager: Mapping[str, Any], scheduler: s
     if content:
         section["application"] |= _ready(given)
         section["job"]["mpi_launcher"] = "none"
-        section["files"][_SCRIPT] = content
+        section["files"][SCRIPT] = content
     if job.application.build is not None:
         _add_build(section, job.application.build, _home(given.get("workspace") or "~/") if content else ".")
     return section
@@ -144,7 +144,7 @@ def _translated(job: Mapping[str, Any]) -> tuple[JobBody, Deployment]:
 
     def both() -> tuple[JobBody, Deployment]:
         body = check(JobDocument, without_blanks({"job": dict(job)}), origin="the blueprint").job
-        return body, translate(body, Sites(), load_catalogue(), origin="the blueprint").deployment
+        return body, translate(body, Sites(), load_catalogue(), origin="the blueprint", travels=True).deployment
 
     return _of_properties(both)
 
@@ -184,7 +184,7 @@ def _ready(given: Mapping[str, Any]) -> dict[str, Any]:
         'mkdir -p "$WORKSPACE_DIR" && cd "$WORKSPACE_DIR" && '
     )
     starts = 'exec "$script"' if given["content"].startswith("#!") else 'exec /bin/sh "$script"'
-    return {"executable": "/bin/sh", "arguments": ["-c", line + starts, _SCRIPT], "inputs": [_SCRIPT]}
+    return {"executable": "/bin/sh", "arguments": ["-c", line + starts, SCRIPT], "inputs": [SCRIPT]}
 
 
 def _home(path: str, *, below_home: bool = False) -> str:

@@ -22,6 +22,16 @@ UNUSED = {
     MANAGER_TYPE: ("hpc_label", "scrape_interval"),
     "sodalite.nodes.batch.Container.Runtime": ("certs_location", "puller_image", "puller_image_remote"),
     "sodalite.nodes.workflow.Result": ("monitor_period", "monitor_retries_headroom"),
+    **{
+        f"sodalite.nodes.hpc.job.{kind}.{part}": ("enable_audit",)
+        for kind in ("torque", "slurm")
+        for part in ("configuration.base", "configuration", "configuration.node", "preconfigured")
+    },
+    **{
+        f"sodalite.nodes.hpc.job{kind}{part}": ("enable_audit", "monitor_period", "monitor_retries_headroom")
+        for kind in ("", ".torque", ".slurm")
+        for part in ("", ".result")
+    },
 }
 """Properties that are accepted and not gone by, by the name of the node type."""
 UNUSED_INPUTS = ("monitoring_id", "hpc_exporter_address", "deployment_label", "jwt")

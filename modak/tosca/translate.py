@@ -29,6 +29,7 @@ OF_TARGET_TYPE = {
     "torque": "modak.nodes.target.TorqueCluster",
     "openpbs": "modak.nodes.target.PBSCluster",
     "gridengine": "modak.nodes.target.GridEngineCluster",
+    "cloud": "modak.nodes.target.CloudInstance",
 }
 """The node type for each type of target."""
 _FIELDS = {shown: field for field, shown in RENAMED.items()}

@@ -81,6 +81,8 @@ def check_value(
 ) -> Iterator[Diagnostic]:
     """Check one value against its definition or schema; ``of_function`` is None where no function may stand."""
     wanted = type_name(definition)
+    if element.value is None and isinstance(definition, dict) and definition.get("default", "") is None:
+        return  # a default of null says that null is a value here
     if is_function(element.value):
         if of_function is None:
             yield element.diagnostic("no function may stand here")

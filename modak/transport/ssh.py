@@ -29,6 +29,8 @@ from modak.transport.ssh_errors import connection_error
 if TYPE_CHECKING:
     from modak.transport.paramiko_ssh import ParamikoTransport
 
+SESSIONS = 8
+"""Commands that run at once over one connection: sshd refuses more than MaxSessions, 10 by default (sshd_config(5))."""
 _NOISE = 1024 * 1024
 """Bytes that a login may print before what was asked for."""
 
@@ -84,6 +86,7 @@ class SshTransport:
         self._known_hosts = known_hosts
         self._interactive = _has_terminal() if interactive is None else interactive
         self._lock = threading.Lock()
+        self._sessions = threading.BoundedSemaphore(SESSIONS)
         self._shared: SharedConnection | None = None
 
     def __enter__(self) -> "SshTransport":
@@ -103,9 +106,10 @@ class SshTransport:
         """See ``Transport.run``."""
         shared = self._connected()
         try:
-            code, out, err = process.run(
-                shared.command(enclose(command)), stdin=stdin, timeout=timeout, environment=shared.environment
-            )
+            with self._sessions:
+                code, out, err = process.run(
+                    shared.command(enclose(command)), stdin=stdin, timeout=timeout, environment=shared.environment
+                )
         except process.TimedOut:
             raise TargetError(f"{self._destination} did not answer within {timeout:g} s") from None
         except OSError as error:
@@ -118,7 +122,7 @@ class SshTransport:
         check_paths(local, remote)
         shared = self._connected()
         try:
-            with local.open("rb") as file:
+            with local.open("rb") as file, self._sessions:
                 line = enclose(f"umask 077; cat >{quote(remote)}")
                 code, _, err = process.run(shared.command(line), stdin=file, environment=shared.environment)
         except OSError as error:
@@ -135,7 +139,7 @@ class SshTransport:
         path = quote(remote)
         line = f"size=$(wc -c <{path}) && printf '\\n%s %d\\n' {boundary} \"$size\" && exec cat {path}"
         try:
-            with local.open("wb") as file:
+            with local.open("wb") as file, self._sessions:
                 part = _Announced(file, boundary)
                 code, _, err = process.run(
                     shared.command(enclose(line)), sink=part.take, environment=shared.environment

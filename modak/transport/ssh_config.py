@@ -41,6 +41,8 @@ class Hop:
     """ServerAliveInterval in seconds, 0 for none."""
     has_timeout: bool = False
     """The configuration sets ConnectTimeout."""
+    known_hosts_command: bool = False
+    """The configuration sets KnownHostsCommand, whose keys ssh believes besides those of the files (OpenSSH 8.5)."""
     session_options: Mapping[str, str] = field(default_factory=dict)
     """Options that undo what the configuration sets and what no command of ours could be run with."""
 
@@ -89,6 +91,7 @@ def _resolve(destination: str, user: str | None, port: int | None, config: Path 
         strict=first.get("stricthostkeychecking", "ask") in ("yes", "true"),
         alive=_number(first.get("serveraliveinterval", "0"), f"ServerAliveInterval of {destination}"),
         has_timeout=timeout != "none",
+        known_hosts_command=first.get("knownhostscommand", "none") != "none",
         session_options=_session_options(first),
     )
 

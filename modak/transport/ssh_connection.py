@@ -162,6 +162,8 @@ def options_for(
         options |= {"IdentityFile": as_option(private_key), "IdentitiesOnly": "yes"}
     if known_hosts is not None:
         options |= {"UserKnownHostsFile": as_option(known_hosts), "GlobalKnownHostsFile": "/dev/null"}
+        if hop.known_hosts_command:
+            options["KnownHostsCommand"] = "none"
     if len(hops) > 1:
         options["ProxyCommand"] = _proxy(hops[:-1], program, errors, interactive=interactive)
     return options

@@ -30,7 +30,8 @@ def nearest(name: str, candidates: Iterable[str]) -> str:
 
 def plural(number: int, noun: str) -> str:
     """Return the number with its noun: ``1 core``, ``2 cores``, ``2 batches``."""
-    end = "" if number == 1 else "es" if noun.endswith(("ch", "sh", "s", "x")) else "s"
+    sibilant = noun.endswith(("ch", "sh", "s", "x")) and not noun.endswith("epoch")
+    end = "" if number == 1 else "es" if sibilant else "s"
     return f"{number} {noun}{end}"
 
 

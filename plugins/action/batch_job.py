@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction, check_seconds, plan_of
 from ansible_collections.modak.deploy.plugins.plugin_utils.progress import warnings
+from ansible_collections.modak.deploy.plugins.plugin_utils.reports import write_reports
 from ansible_collections.modak.deploy.plugins.plugin_utils.results import results_folder
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
 from ansible_collections.modak.deploy.plugins.plugin_utils.several import MOST, check_names, wait_and_fetch
@@ -19,13 +20,15 @@ try:
     from modak.documents import find_sources
     from modak.errors import InputError, ModakError
     from modak.images.store import realise
+    from modak.jobrequest import job_request
     from modak.jobs.control import JobInput, Present, Preview
     from modak.jobs.logs import explanation
     from modak.model.job import JobResult
     from modak.model.plan import Plan
+    from modak.optimiser.changes import with_secrets
     from modak.performance.places import store_in_use
-    from modak.performance.recording import add_results, check_recordable, has_trials
-    from modak.secret_values import checked_values, environment_file, with_secrets
+    from modak.performance.recording import add_results, check_recordable, is_learnt_from
+    from modak.secret_values import checked_values, environment_file, hashes_of
     from modak.terminal import visible
 except ImportError:
     pass  # ModakAction says so before anything here is used
@@ -74,7 +77,7 @@ class ActionModule(JobAction):
     def _completed(self, value: Any) -> Plan:
         plan = plan_of(value)
         if plan.application.secret_environment and not plan.secrets:  # it was made by the command modak
-            plan = with_secrets(plan, self._secrets)
+            plan = with_secrets(plan, hashes_of(plan, self._secrets))
         return plan
 
     def _several(
@@ -114,10 +117,11 @@ class ActionModule(JobAction):
     def _input(self, plan: Plan, search: list[Path]) -> JobInput:
         transport = self._transport
         has_image = plan.chosen.image is not None and plan.chosen.runtime != "native"
+        request = job_request(plan)
         return JobInput(
-            plan,
+            request,
             find_sources(plan.application, search),
-            realise=(lambda directory: realise(transport, plan, directory)) if has_image else None,
+            realise=(lambda directory: realise(transport, request, directory)) if has_image else None,
             secrets=lambda: environment_file(checked_values(plan, self._secrets)),
         )
 
@@ -128,12 +132,12 @@ class ActionModule(JobAction):
 
     def _absent(self, plan: Plan) -> dict[str, Any]:
         if not self._task.check_mode:
-            return {"changed": self._jobs.absent(plan), "job": None}
-        doomed = visible("".join(f"{thing}\n" for thing in self._jobs.doomed(plan)))
+            return {"changed": self._jobs.absent(job_request(plan)), "job": None}
+        doomed = visible("".join(f"{thing}\n" for thing in self._jobs.doomed(job_request(plan))))
         return {"changed": bool(doomed), "job": None, "diff": {"before": doomed, "after": ""}}
 
     def _preview(self, plan: Plan, template: str | None, *, restarted: bool, retry: bool | None) -> dict[str, Any]:
-        preview: Preview = self._jobs.preview(plan, template, again=restarted, retry=retry)
+        preview: Preview = self._jobs.preview(job_request(plan), template, again=restarted, retry=retry)
         job = None if preview.job is None else self._jobs.see(preview.job).model_dump(mode="json")
         submits = restarted or preview.job is None or preview.ended is not None
         returned = {"changed": submits, "job": job, "script": preview.script, "diff": _diff(preview.script, submits)}
@@ -147,10 +151,10 @@ class ActionModule(JobAction):
         item = self._input(plan, search)
         if arguments["state"] == "restarted":
             # What cannot be submitted must not cost the job that is there.
-            self._jobs.preview(plan, template, again=True)
-            self._jobs.absent(plan)
+            self._jobs.preview(item.request, template, again=True)
+            self._jobs.absent(item.request)
         present: Present = self._jobs.present(
-            plan,
+            item.request,
             item.sources,
             template=template,
             realise=item.realise,
@@ -163,27 +167,28 @@ class ActionModule(JobAction):
             return {**returned, "changed": present.made, "job": result.model_dump(mode="json")}
         (result,) = self._jobs.wait([present], timeout=arguments["timeout"] or None, follow=arguments["follow"])
         fetched = self._jobs.fetch_results(present.job, result, results)
+        write_reports(self._jobs, [fetched.result])
         returned |= {"changed": present.made or fetched.changed, "job": fetched.result.model_dump(mode="json")}
         self.reporter.end(fetched.result)
         returned |= warnings([fetched.result])
         if fetched.result.state == "completed":
             return returned | self._recorded(plan, fetched.result, search, arguments["record"])
         del returned["script"]  # Ansible prints all that a failed task returns.
-        return {**returned, "failed": True, "msg": explanation(plan, fetched.result)}
+        return {**returned, "failed": True, "msg": explanation(item.request, fetched.result)}
 
     def _recorded(self, plan: Plan, result: JobResult, search: list[Path], record: bool | None) -> dict[str, Any]:
         """Add what the job took, or has tried, to the store of measurements; return how many were not known.
 
-        What it has tried is recorded unless the user has said no, and then a store that cannot be written is no reason
-        to fail a job that has completed.
+        It is recorded unless the user has said no, and then a store that cannot be written is no reason to fail a job
+        that has completed.
         """
         if record:
             return {"recorded": _record(plan, result, search)}
-        if record is None and has_trials(result) and plan.application.workload.model is not None:
+        if record is None and is_learnt_from(plan, result):
             try:
                 return {"recorded": _record(plan, result, search)}
             except InputError as error:
-                self.reporter.notice(f"what the job has tried is not recorded: {error}")
+                self.reporter.notice(f"the job is not recorded: {error}")
         return {}
 
 

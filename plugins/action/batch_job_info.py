@@ -12,6 +12,7 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction,
 try:
     from modak.documents.jsontext import parse_json
     from modak.errors import InputError
+    from modak.jobrequest import job_request
     from modak.jobs.remote import read
 except ImportError:
     pass  # ModakAction says so before anything here is used
@@ -27,7 +28,7 @@ class ActionModule(JobAction):
             raise InputError("give either 'plan' or 'directory', the job's folder on the target")
         value = arguments["plan"] if arguments["plan"] is not None else self._read(arguments["directory"], task_vars)
         jobs = self.jobs(task_vars)
-        job = jobs.find(plan_of(value))
+        job = jobs.find(job_request(plan_of(value)))
         return {"changed": False, "job": None if job is None else jobs.see(job).model_dump(mode="json")}
 
     def _read(self, directory: str, task_vars: dict[str, Any]) -> Any:

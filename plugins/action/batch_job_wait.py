@@ -13,8 +13,9 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.several import check_
 
 try:
     from modak.errors import InputError
+    from modak.jobrequest import job_request
     from modak.jobs.control import Jobs, Present
-    from modak.model.plan import Plan
+    from modak.model.jobrequest import JobRequest
 except ImportError:
     pass  # ModakAction says so before anything here is used
 
@@ -34,7 +35,7 @@ class ActionModule(JobAction):
         check_names(plans)
         check_seconds(arguments)
         jobs = self.jobs(task_vars, outage=arguments["outage"])
-        present = _find_all(jobs, plans)
+        present = _find_all(jobs, [job_request(plan) for plan in plans])
         if self._task.check_mode:
             seen = jobs.see_all([item.job for item in present])
             return {"changed": False, "jobs": [result.model_dump(mode="json") for result in seen]}
@@ -42,10 +43,10 @@ class ActionModule(JobAction):
         return wait_and_fetch(jobs, present, folders, arguments["timeout"] or None)
 
 
-def _find_all(jobs: Jobs, plans: list[Plan]) -> list[Present]:
+def _find_all(jobs: Jobs, requests: list[JobRequest]) -> list[Present]:
     present = []
-    for plan, job in zip(plans, jobs.find_all(plans), strict=True):
+    for request, job in zip(requests, jobs.find_all(requests), strict=True):
         if job is None:
-            raise InputError(f"plans: the job of '{plan.name}' ({plan.tag()}) was never submitted to this target")
+            raise InputError(f"plans: the job of '{request.name}' ({request.tag}) was never submitted to this target")
         present.append(Present(job, script="", made=False))
     return present

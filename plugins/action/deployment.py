@@ -58,7 +58,12 @@ class ActionModule(ModakAction):
         hosts = [_inventory_host(target, task_vars) for target in described]
         targets = [deployment.target, *getattr(deployment, "other_targets", [])]
         entries = [
-            {"target": section, "host": host or LOCAL, "host_vars": {} if in_inventory else host_vars(target)}
+            {
+                "target": section,
+                "host": host or LOCAL,
+                "host_vars": {} if in_inventory else host_vars(target),
+                "created": target.is_created,
+            }
             for section, (host, in_inventory), target in zip(described, hosts, targets, strict=True)
         ]
         return {

@@ -19,7 +19,7 @@ try:
     from modak.documents import check, plain
     from modak.errors import InputError
     from modak.images.ensure import Images, Wish
-    from modak.images.pin import microarchitecture_of, pinned
+    from modak.images.pin import microarchitecture_of, resolved
     from modak.images.store import ImageStore, read_keys
     from modak.model.plan import Image, Plan
     from modak.model.request import JobOptions
@@ -88,7 +88,7 @@ class ActionModule(JobAction):
     def _wanted(self, plan: Plan | None, images: Images, arguments: dict[str, Any]) -> Image:
         if plan is None:
             return images.named(arguments["name"], arguments["microarchitecture"], arguments["digest"])
-        image = pinned(plan, images.catalogue, images.store, images.recipes).chosen.image
+        image = resolved(plan, images.catalogue, images.store, images.recipes)
         if image is None:
             raise InputError("the plan's image is not available", hint="make the plan again")
         return image

@@ -19,13 +19,15 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.variables import docu
 try:
     from modak.documents import check, parse_deployment, plain, read_description
     from modak.errors import InfeasibleError, InputError, OptionError
-    from modak.kept import Kept, keep_plan, kept_plan
+    from modak.kept import Kept, OutdatedPlanError, keep_plan, kept_plan
     from modak.model.deployment import Deployment
     from modak.model.plan import Plan, Unplanned
     from modak.model.target import Target
+    from modak.optimiser.changes import with_secrets
+    from modak.optimiser.instances import Limits
     from modak.optimiser.table import render
     from modak.planning import check_deployed, plan_deployment, preload, reconsider, still_holds, unplanned, with_image
-    from modak.secret_values import with_secrets
+    from modak.secret_values import hashes_of
     from modak.terminal import visible
 
     # Ansible imports this file once and forks a process for each host: what is read here is in all of them, and what is
@@ -46,6 +48,8 @@ class ActionModule(ModakAction):
         "request": {"type": "dict"},
         "job": {"type": "dict"},
         "plan": {"type": "dict"},
+        "instance_type": {"type": "str"},
+        "unavailable_types": {"type": "dict", "default": {}},
         "part": {"type": "bool", "default": False},
         "documents": {"type": "raw"},
         "search_paths": {"type": "list", "elements": "path", "default": []},
@@ -81,7 +85,11 @@ class ActionModule(ModakAction):
         """Return the Plan that was deployed, and say so where it was changed since and is not used."""
         if results is None or arguments["force"]:
             return None
-        kept = kept_plan(results, name)
+        try:
+            kept = kept_plan(results, name)
+        except OutdatedPlanError as error:
+            show(f"{str(error).partition(';')[0]}; it is not used, and the plan is made again")
+            return None
         if kept is not None and kept.own is False and not arguments["deployed"]:
             show(f"{kept.path}: the file was changed after modak wrote it; it is not used, and the plan is made again")
         return kept
@@ -118,7 +126,7 @@ class ActionModule(ModakAction):
         )
         if isinstance(both, Unplanned):
             return _refused(both)
-        plan = still_holds(with_secrets(both, self._reader(search, arguments)), kept)
+        plan = still_holds(with_secrets(both, hashes_of(both, self._reader(search, arguments))), kept)
         if plan.target == target:
             plan = self._with_image(plan, kept, transport, search)
         return self._kept(plan, kept, None if arguments["deployed"] else results, arguments)
@@ -136,20 +144,21 @@ class ActionModule(ModakAction):
         search = search_folders(arguments["search_paths"], task_vars)
         transport = AnsibleTransport(self, self._host(task_vars))
         local = deployment.target.host is None
+        limits = Limits(only=arguments["instance_type"], unavailable=plain(arguments["unavailable_types"]))
         plan = plan_deployment(
             deployment,
             transport,
             search=search,
             now=datetime.now(timezone.utc),
             default_python=task_vars.get("ansible_playbook_python") if local else None,
+            limits=limits,
         )
-        plan = still_holds(with_secrets(plan, self._reader(search, arguments)), kept)
+        plan = still_holds(with_secrets(plan, hashes_of(plan, self._reader(search, arguments))), kept)
         return self._with_image(plan, kept, transport, search)
 
     def _with_image(self, plan: Plan, kept: Kept | None, transport: AnsibleTransport, search: list[Path]) -> Plan:
         """Return the Plan with its image's digest, which may be the one of the Plan that lies there."""
-        pinned = with_image(plan, transport, search=search)
-        return still_holds(pinned.model_copy(update={"secrets": plan.secrets}), kept)
+        return still_holds(with_image(plan, transport, search=search), kept)
 
 
 def _located(error: InfeasibleError | OptionError, documents: Any) -> InfeasibleError | OptionError:

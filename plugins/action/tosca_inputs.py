@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.action import ModakAction
@@ -12,6 +14,7 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.action import ModakAc
 try:
     from modak.documents import plain
     from modak.errors import InputError
+    from modak.tosca.sodalite_older import execution
 except ImportError:
     pass  # ModakAction says so before anything here is used
 
@@ -21,7 +24,10 @@ DEFAULTS: dict[str, Any] = {
     "tosca_request": {},
     "tosca_job": {},
     "tosca_image": {},
+    "tosca_ensemble": {},
     "tosca_sodalite": {},
+    "tosca_older": {},
+    "tosca_script": "",
     "tosca_manager": {},
     "tosca_name": "",
     "tosca_files": {},
@@ -48,4 +54,10 @@ class ActionModule(ModakAction):
         for name, default in DEFAULTS.items():
             if type(given[name]) is not type(default):
                 raise InputError(f"{name}: must be of the type {type(default).__name__}, not {given[name]!r}")
+        if given["tosca_older"]:
+            own = given["tosca_older"]
+            folders = [Path(task_vars.get("playbook_dir") or "."), Path(os.environ.get("PWD") or ".")]
+            given["tosca_sodalite"] = execution({**own, **given["tosca_sodalite"]}, folders, given["tosca_files"])
+        # Nothing else waits for a job that has its script itself.
+        given["tosca_wait"] = given["tosca_wait"] or bool(given["tosca_script"])
         return {"changed": False, "given": given}

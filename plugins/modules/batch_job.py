@@ -86,7 +86,8 @@ options:
       - Add what the completed job took to the measurements of the user who runs the play. The next plan knows it then.
       - A job that is there already is added once. Whether it is new does not count as a change.
       - The store is the address in the environment variable E(MODAK_MEASUREMENTS), or a file in the user's data folder.
-      - Where nothing is said, what a job has tried while it ran is added, and whole runs are not.
+      - Where nothing is said, what a job has tried is added, and what it took as a whole where it ran undisturbed,
+        with next to nothing else on its node when it started. V(false) leaves it.
     type: bool
   retry:
     description:
@@ -144,7 +145,7 @@ EXAMPLES = r"""
 RETURN = r"""
 recorded:
   description: How many measurements were new.
-  returned: with O(record), or where the job has tried something, when it completed
+  returned: when the job completed and is recorded
   type: int
   sample: 1
 jobs:

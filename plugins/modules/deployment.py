@@ -133,11 +133,12 @@ host:
   type: str
   sample: login.example.org
 targets:
-  description: RV(target), RV(host) and RV(host_vars) of each target, the first one's first.
+  description:
+    - RV(target), RV(host) and RV(host_vars) of each target, the first one's first, and whether it is yet to be created.
   returned: success
   type: list
   elements: dict
-  sample: [{"target": {"name": "cluster"}, "host": "login.example.org", "host_vars": {}}]
+  sample: [{"target": {"name": "cluster"}, "host": "login.example.org", "host_vars": {}, "created": false}]
 host_vars:
   description: Connection variables; empty for a host that the inventory has already.
   returned: success

@@ -34,6 +34,13 @@ options:
         O(target), on the task's host, as well.
       - The better Plan is returned, and tells of the other one. It is kept in O(results).
     type: dict
+  instance_type:
+    description: Type of the instance that the deployment has already, for a target of type C(cloud).
+    type: str
+  unavailable_types:
+    description: Instance types that the provider cannot give now, each with the reason.
+    type: dict
+    default: {}
   part:
     description:
       - The task's host is one of several targets, so that a Plan for more of them stays in O(results).
@@ -111,7 +118,7 @@ plan:
   description: The Plan; C(modak schema plan) prints its schema.
   returned: success
   type: dict
-  sample: {"schema": "modak.plan/1", "name": "digits", "chosen": {"name": "keras-tensorflow"}}
+  sample: {"schema": "modak.plan/2", "name": "digits", "chosen": {"name": "keras-tensorflow"}}
 kept:
   description: That RV(plan) is the one that was deployed, whatever is asked now.
   returned: with O(deployed) where there is one

@@ -54,8 +54,17 @@ given:
     tosca_image:
       description: Properties of the node of type C(modak.nodes.ContainerImage), and its attribute C(digest).
       type: dict
+    tosca_ensemble:
+      description: Properties of the node of type C(modak.nodes.OnnxEnsemble), and the template's name as C(tosca_name).
+      type: dict
     tosca_sodalite:
       description: In place of those, the properties of the parts of a job with SODALITE's node types.
+      type: dict
+    tosca_script:
+      description: Script of a job that is no node of its own there, and is waited for.
+      type: str
+    tosca_older:
+      description: Own properties of a job with SODALITE's node types before 2021.
       type: dict
     tosca_manager:
       description: Properties of the node of type C(sodalite.nodes.hpc.WM) that hosts such a job.

@@ -17,7 +17,7 @@ try:
     from modak.documents.validation import check
     from modak.errors import InputError
     from modak.jobs.control import Jobs
-    from modak.jobs.settings import Patience
+    from modak.jobs.settings import Timeouts
     from modak.model.plan import Plan
 except ImportError:
     pass  # ModakAction says so before anything here is used
@@ -32,9 +32,9 @@ class JobAction(ModakAction):
 
     def jobs(self, task_vars: dict[str, Any], *, outage: float | None = None) -> Jobs:
         """Return the jobs of the task's host; ``outage`` is how many seconds it may be silent while a job runs."""
-        timeouts = Patience() if outage is None else replace(Patience(), outage=outage)
+        timeouts = Timeouts() if outage is None else replace(Timeouts(), outage=outage)
         self.reporter = DisplayReporter(self._name(task_vars))
-        return Jobs(self.transport(task_vars), patience=timeouts, reporter=self.reporter)
+        return Jobs(self.transport(task_vars), timeouts=timeouts, reporter=self.reporter)
 
     def _name(self, task_vars: dict[str, Any]) -> str:
         return str(task_vars.get("inventory_hostname", "the target"))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from modak.schedulers.base import QueueState
 
 with suppress(ImportError):  # ModakAction says so before anything here is used
+    from modak.jobs.restarted import lines as restart_lines
     from modak.jobs.tuning import lines as tuning_lines
     from modak.terminal import excerpt, lines, visible
     from modak.util.units import clock
@@ -83,6 +84,8 @@ class DisplayReporter:
         """Show what a finished job has written."""
         if result.seconds is not None:
             self._show(f"the application ran for {result.seconds:.1f} s")
+        for line in restart_lines(result.restart) if result.restart else ():
+            self._show(f"  {excerpt(line)}")
         for line in tuning_lines(result.tuning) if result.tuning else ():
             self._show(f"  {excerpt(line)}")
         metrics = list((result.metrics or {}).items())

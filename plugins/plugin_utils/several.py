@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.progress import warnings
+from ansible_collections.modak.deploy.plugins.plugin_utils.reports import write_reports
 
 try:
     from modak.errors import InputError
     from modak.jobs.control import Jobs, Present
     from modak.jobs.logs import explanation
     from modak.jobs.results import Ended
-    from modak.jobs.verdict import sentence
+    from modak.jobs.status import sentence
     from modak.model.job import JobResult
+    from modak.model.jobrequest import JobRequest
     from modak.model.plan import Plan
     from modak.terminal import visible
 except ImportError:
@@ -44,14 +46,19 @@ def wait_and_fetch(jobs: Jobs, present: list[Present], folders: list[Path], time
     ended = _wait(jobs, present, timeout)
     items = [Ended(item.job, result, folder) for item, result, folder in zip(present, ended, folders, strict=True)]
     fetched = jobs.fetch_all(items)
+    write_reports(jobs, [item.result for item in fetched])
     returned = {
         "changed": any(item.changed for item in fetched),
         "jobs": [item.result.model_dump(mode="json") for item in fetched],
         **warnings([item.result for item in fetched]),
     }
-    plans = [item.job.plan for item in present]
-    bad = [(plan, item.result) for plan, item in zip(plans, fetched, strict=True) if item.result.state != "completed"]
-    return {**returned, "failed": True, "msg": _message(bad, len(plans))} if bad else returned
+    requests = [item.job.request for item in present]
+    bad = [
+        (request, item.result)
+        for request, item in zip(requests, fetched, strict=True)
+        if item.result.state != "completed"
+    ]
+    return {**returned, "failed": True, "msg": _message(bad, len(requests))} if bad else returned
 
 
 def _wait(jobs: Jobs, present: list[Present], timeout: float | None) -> list[JobResult]:
@@ -59,14 +66,14 @@ def _wait(jobs: Jobs, present: list[Present], timeout: float | None) -> list[Job
     ended: dict[str, JobResult] = {}
     for _scheduler, group in groupby(sorted(present, key=_scheduler_of), key=_scheduler_of):
         ended.update({result.tag: result for result in jobs.wait(list(group), timeout=timeout)})
-    return [ended[item.job.plan.tag()] for item in present]
+    return [ended[item.job.request.tag] for item in present]
 
 
 def _scheduler_of(item: Present) -> str:
-    return item.job.plan.scheduler
+    return item.job.request.scheduler
 
 
-def _message(bad: list[tuple[Plan, JobResult]], total: int) -> str:
+def _message(bad: list[tuple[JobRequest, JobResult]], total: int) -> str:
     """Return one sentence on all jobs that ended badly, and the last lines of the first one's log."""
     first, *others = (visible(sentence(result)) for dummy, result in bad[:MOST])
     more = f"; and {len(bad) - MOST} more" if len(bad) > MOST else ""

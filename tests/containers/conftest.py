@@ -16,7 +16,7 @@ from modak.images.ensure import Images, Wish
 from modak.images.registry import resolve
 from modak.images.store import ImageStore
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.image import ImageEntry
 from modak.model.plan import Image
 from modak.model.reference import parse
@@ -114,7 +114,7 @@ def target(workspace: Path) -> Target:
 
 @pytest.fixture(scope="session")
 def jobs(parts: Containers) -> Jobs:
-    return Jobs(UserTransport(parts), patience=Patience(settle=2.0))
+    return Jobs(UserTransport(parts), timeouts=Timeouts(settle=2.0))
 
 
 @pytest.fixture(scope="session")

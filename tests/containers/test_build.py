@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from modak.images.ensure import Images, Wish
 from modak.images.pin import definition_for
 from modak.images.store import ImageStore
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience, Silent
+from modak.jobs.settings import Silent, Timeouts
 from modak.model.image import ImageEntry
 from modak.model.target import Polling, Target
 
@@ -108,7 +109,7 @@ def test_a_build_that_was_killed_goes_on_from_the_images_that_were_finished(
     entry = catalogue[PIP].model_copy(update={"labels": {"site": site}})
     images = {**catalogue, PIP: entry}
     build = make_build(definition_for(PIP, images), target, tmp_path / "context", compression="lz4")
-    present = jobs.present(build.plan, build.sources)
+    present = jobs.present(build.request, build.sources)
     log = Path(present.job.spec.output)
     deadline = time.monotonic() + 60
     while "building the image" not in (log.read_text() if log.exists() else ""):
@@ -162,7 +163,7 @@ def test_a_build_whose_job_was_killed_as_a_whole_is_started_anew_by_itself(
     jobs = Jobs(UserTransport(parts), reporter=said)
     definition = definition_for("slow", {**catalogue, "slow": slow}, recipes=Recipes([DATA, tmp_path]))
     build = make_build(definition, target, tmp_path / "context", compression="lz4")
-    present = jobs.present(build.plan, build.sources)
+    present = jobs.present(build.request, build.sources)
     deadline = time.monotonic() + 120
     while not (workspace / "images" / ".cache" / mark).exists():
         assert time.monotonic() < deadline
@@ -184,7 +185,7 @@ def test_an_image_that_six_want_at_once_is_built_and_all_get_it(parts: Container
 
     def want(number: int) -> str:
         transport = UserTransport(parts)
-        store, jobs = ImageStore(transport, f"{folder}/images"), Jobs(transport, patience=Patience(settle=2.0))
+        store, jobs = ImageStore(transport, f"{folder}/images"), Jobs(transport, timeouts=Timeouts(settle=2.0))
         images = Images(store, jobs, target, {"quick": quick}, recipes=recipes, logs=tmp_path / f"logs-{number}")
         return images.present(images.named("quick"), Wish("apptainer", "lz4", timeout=300)).path
 
@@ -226,8 +227,8 @@ def _rehashed(build: Build, path: Path) -> Build:
         return LocalSource(item.source.model_copy(update={"sha256": sha}), path)
 
     sources = [again(item) for item in build.sources]
-    plan = build.plan.model_copy(update={"sources": [item.source for item in sources]})
-    return Build(plan, sources, build.image)
+    request = replace(build.request, sources=[item.source for item in sources], tag=f"modak-{secrets.token_hex(8)}")
+    return Build(request, sources, build.image)
 
 
 def test_podman_builds_the_same_definition(

@@ -9,8 +9,9 @@ from modak.catalogue.site import catalogue_for
 from modak.documents import find_sources, parse_deployment
 from modak.images.ensure import Images, Wish
 from modak.images.store import ImageStore, realise
+from modak.jobrequest import job_request
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.kept import keep_plan, kept_plan
 from modak.model.job import JobResult
 from modak.model.plan import Plan
@@ -45,7 +46,7 @@ def test_a_changed_recipe_is_a_new_plan_a_new_image_and_a_new_job(parts: Contain
         plan = with_image(still_holds(plan, kept_plan(tmp_path / "results", "changed")), transport, search=[tmp_path])
         keep_plan(plan, tmp_path / "results")
         catalogue = catalogue_for([str(site)])
-        jobs = Jobs(transport, patience=Patience(settle=2.0))
+        jobs = Jobs(transport, timeouts=Timeouts(settle=2.0))
         store = ImageStore(transport, f"{folder}/images")
         images = Images(
             store, jobs, plan.target, catalogue.images, recipes=recipes_of(catalogue), logs=tmp_path / "logs"
@@ -53,9 +54,9 @@ def test_a_changed_recipe_is_a_new_plan_a_new_image_and_a_new_job(parts: Contain
         assert plan.chosen.image is not None
         images.present(plan.chosen.image, Wish("apptainer", "lz4", timeout=300))
         present = jobs.present(
-            plan,
+            job_request(plan),
             find_sources(plan.application, [tmp_path]),
-            realise=lambda directory: realise(transport, plan, directory) and None,
+            realise=lambda directory: realise(transport, job_request(plan), directory) and None,
         )
         (result,) = jobs.wait([present], timeout=120)
         return plan, result

@@ -14,8 +14,9 @@ from modak.containers.location import locate
 from modak.documents import find_sources, parse_deployment
 from modak.images.ensure import Images, Wish
 from modak.images.store import ImageStore, realise
+from modak.jobrequest import job_request
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.job import JobResult
 from modak.model.plan import Plan
 from modak.planning import catalogue_for, plan_deployment, with_image
@@ -53,17 +54,17 @@ def digits(
         plan = with_image(plan, transport, search=[DIGITS])
         assert plan.chosen.runtime == runtime
         assert plan.chosen.image is not None
-        jobs = Jobs(transport, patience=Patience(settle=2.0))
+        jobs = Jobs(transport, timeouts=Timeouts(settle=2.0))
         catalogue = catalogue_for(deployment.request.catalogue, [DIGITS]).images
         store = ImageStore(transport, locate(transport, plan.target))
         results = tmp_path_factory.mktemp("results")
         images = Images(store, jobs, plan.target, catalogue, logs=results)
         images.present(plan.chosen.image, Wish(runtime, "lz4" if runtime != "podman" else None))  # type: ignore[arg-type]
-        jobs.absent(plan)
+        jobs.absent(job_request(plan))
         present = jobs.present(
-            plan,
+            job_request(plan),
             find_sources(plan.application, [DIGITS]),
-            realise=lambda directory: realise(transport, plan, directory) and None,
+            realise=lambda directory: realise(transport, job_request(plan), directory) and None,
         )
         (result,) = jobs.wait([present], timeout=600)
         fetched = jobs.fetch_results(present.job, result, results).result

@@ -84,7 +84,9 @@ def test_a_build_that_the_scheduler_ends_leaves_nothing_behind_and_the_next_one_
     run_build(cluster_site.build("quick", tmp_path / "quick"), cluster_site.jobs, tmp_path / "logs", timeout=300)
     first = cluster_site.build("slow", tmp_path / "first", wall_time=600 if ending == "cancelled" else 60)
     if ending == "cancelled":
-        threading.Thread(target=_cancel, args=[cluster_site, rig_with_runtimes, first.plan.name], daemon=True).start()
+        threading.Thread(
+            target=_cancel, args=[cluster_site, rig_with_runtimes, first.request.name], daemon=True
+        ).start()
     with pytest.raises(JobError, match=f"'slow' was not built: job .* ended as {ending}: .*; the next build") as caught:
         run_build(first, cluster_site.jobs, tmp_path / "logs", timeout=300)
     print(caught.value)

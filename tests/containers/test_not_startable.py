@@ -1,6 +1,8 @@
 """Jobs whose image lacks the program, or whose node lacks what the container is to see: one sentence, and its code."""
 
+import subprocess
 from datetime import UTC, datetime
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -8,8 +10,9 @@ import pytest
 from containers import FAST, Containers, UserTransport
 from modak.documents import find_sources, parse_deployment
 from modak.images.store import ImageStore
+from modak.jobrequest import job_request
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.plan import Image
 from modak.planning import plan_deployment, with_image
 
@@ -65,9 +68,9 @@ def test_why_a_container_does_not_start_is_one_sentence(
     if gpus:  # a node that had one when it was asked
         shown = plan.chosen.image.model_copy(update={"accelerator": gpus})
         plan = plan.model_copy(update={"chosen": plan.chosen.model_copy(update={"image": shown})})
-    jobs = Jobs(transport, patience=Patience(settle=2.0))
-    jobs.absent(plan)
-    present = jobs.present(plan, find_sources(plan.application, [tmp_path]))
+    jobs = Jobs(transport, timeouts=Timeouts(settle=2.0))
+    jobs.absent(job_request(plan))
+    present = jobs.present(job_request(plan), find_sources(plan.application, [tmp_path]))
     (result,) = jobs.wait([present], timeout=300)
     brought = jobs.fetch_results(present.job, result, tmp_path / "results")
     log = (Path(brought.result.results) / "output.log").read_text()
@@ -76,4 +79,27 @@ def test_why_a_container_does_not_start_is_one_sentence(
         assert f"and the application was not started (exit code {code}; the log names it)" in result.reason
     else:
         assert "bookworm" in log
-    jobs.absent(plan)
+    jobs.absent(job_request(plan))
+
+
+@pytest.mark.parametrize(
+    ("how", "runtime"), [("APPTAINERENV_", ["apptainer", "exec"]), ("--env", ["podman", "run", "--rm", "--rootfs"])]
+)
+def test_a_program_of_an_image_without_a_shell_runs_without_the_launcher(
+    parts: Containers, how: str, runtime: list[str], tmp_path: Path
+) -> None:
+    image = parts.folder("no shell")
+    for folder in ("dev", "proc", "sys", "tmp", "etc", "root", "home", "var/tmp"):
+        (image / folder).mkdir(parents=True)
+    source = tmp_path / "show.c"
+    source.write_text("#include <stdio.h>\nint main(int n, char **v) { while (*++v) puts(*v); return 0; }\n")
+    subprocess.run(["gcc", "-static", "-o", str(image / "show"), str(source)], check=True)
+    parts.own(image)
+    script = files("modak.containers").joinpath("data/enter.sh").read_text()
+    starter = ["sh", "-c", 'exec "$@"', "modak-launch"]
+    shown = parts.run(
+        "sh", "-c", script, "modak-enter", how, "^A$", "3", "4", "",
+        *runtime, str(image), *starter, "/show", "a  b", "c",
+    )  # fmt: skip
+    assert "modak: the launcher is not used: the image has no shell\n" in shown
+    assert shown.endswith("a  b\nc\n")

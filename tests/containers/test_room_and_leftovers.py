@@ -17,7 +17,7 @@ from modak.images.build import make_build, run_build
 from modak.images.pin import definition_for
 from modak.images.store import ImageStore
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.image import ImageEntry
 from modak.model.target import Polling, Target
 from modak.shell import quote
@@ -51,7 +51,7 @@ def test_a_build_without_space_says_so(
         name="here", workspace=str(workspace), images=str(small_disk), polling=Polling(first=0.5, maximum=1.0)
     )
     definition = definition_for("quick", {"quick": quick}, recipes=Recipes([DATA, tmp_path]))
-    jobs = Jobs(UserTransport(parts), patience=Patience(settle=2.0))
+    jobs = Jobs(UserTransport(parts), timeouts=Timeouts(settle=2.0))
     says = r"has \d+ MB free, and \d+ MB are needed" if known else "no space left for it: .*no space left"
     with pytest.raises(JobError, match=rf"the image 'quick' was not built: .*{says}"):
         run_build(make_build(definition, target, tmp_path / "context", compression="lz4"), jobs, tmp_path / "logs")

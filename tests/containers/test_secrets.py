@@ -8,11 +8,13 @@ import pytest
 from containers import Containers, UserTransport
 from modak.documents import parse_deployment
 from modak.images.store import realise
+from modak.jobrequest import job_request
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.base import RuntimeName
+from modak.optimiser.changes import with_secrets
 from modak.planning import plan_deployment, with_image
-from modak.secret_values import Reader, checked_values, environment_file, with_secrets
+from modak.secret_values import Reader, checked_values, environment_file, hashes_of
 
 VALUE = "hunter2 'quoted' \"twice\" $(touch proof) `touch proof` \\ é\nsecond line"
 LINE = 'printf %s "$TOKEN" >value; ls ../state >listing; tr "\\0" "\\n" </proc/1/cmdline >command; test ! -e proof'
@@ -35,11 +37,11 @@ def test_a_secret_in_a_container(parts: Containers, runtime: RuntimeName, tmp_pa
     }  # fmt: skip
     transport = UserTransport(parts)
     asked = plan_deployment(parse_deployment(document, origin="the test"), transport, search=[], now=datetime.now(UTC))
-    plan = with_image(with_secrets(asked, Reader()), transport, search=[])
-    jobs = Jobs(transport, patience=Patience(settle=2.0))
+    plan = with_image(with_secrets(asked, hashes_of(asked, Reader())), transport, search=[])
+    jobs = Jobs(transport, timeouts=Timeouts(settle=2.0))
     present = jobs.present(
-        plan,
-        realise=lambda directory: realise(transport, plan, directory) and None,
+        job_request(plan),
+        realise=lambda directory: realise(transport, job_request(plan), directory) and None,
         secrets=lambda: environment_file(checked_values(plan, Reader())),
     )
     (result,) = jobs.wait([present], timeout=120)
@@ -53,5 +55,5 @@ def test_a_secret_in_a_container(parts: Containers, runtime: RuntimeName, tmp_pa
     job = Path(present.job.spec.directory)
     holders = [file.name for file in job.rglob("*") if file.is_file() and b"hunter2" in file.read_bytes()]
     assert holders == ["value"]
-    jobs.absent(plan)
+    jobs.absent(job_request(plan))
     assert not job.exists()

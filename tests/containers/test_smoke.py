@@ -11,8 +11,9 @@ from modak.containers.location import argument, locate
 from modak.documents import find_sources, parse_deployment
 from modak.errors import TargetError
 from modak.images.store import realise
+from modak.jobrequest import job_request
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.plan import Plan
 from modak.planning import plan_deployment, with_image
 
@@ -43,17 +44,17 @@ def plan(parts: Containers) -> Plan:
 def submit(parts: Containers, plan: Plan, tmp_path: Path) -> Callable[[], Path]:
     """Return what runs the job to its end and tells where its results are."""
     transport = UserTransport(parts)
-    jobs = Jobs(transport, patience=Patience(settle=2.0))
+    jobs = Jobs(transport, timeouts=Timeouts(settle=2.0))
 
     def run() -> Path:
         present = jobs.present(
-            plan,
+            job_request(plan),
             find_sources(plan.application, []),
-            realise=lambda directory: realise(transport, plan, directory) and None,
+            realise=lambda directory: realise(transport, job_request(plan), directory) and None,
         )
         (result,) = jobs.wait([present], timeout=120)
         jobs.fetch_results(present.job, result, tmp_path)
-        jobs.absent(plan)
+        jobs.absent(job_request(plan))
         assert result.state == "completed", (tmp_path / plan.name / "output.log").read_text()
         return tmp_path / plan.name
 

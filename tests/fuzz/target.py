@@ -9,13 +9,13 @@ import yaml
 from generate import DATA, mutated, text
 from scripted import Parts, Scripted
 
-from jobplans import plan
+from jobplans import requested
 from modak import reported
 from modak.discovery import parse_probe
 from modak.errors import ModakError
 from modak.jobs import staging
 from modak.jobs.job import Job, folder_name, specification
-from modak.jobs.verdict import of_job, result
+from modak.jobs.status import of_job, result
 from modak.model.target import Target
 from modak.schedulers import registry
 from modak.terminal import excerpt, lines, visible
@@ -36,7 +36,7 @@ def _safe(error: Exception) -> None:
 
 def job_folder(random: Random, folder: Path) -> None:
     """Any answer to the look at a job's folder: what it says is within bounds, or one sentence."""
-    made = plan(["true"], Path(random.choice(["/space", "~/.modak"])))
+    made = requested(["true"], Path(random.choice(["/space", "~/.modak"])))
     home = random.choice(["", "/home/me", text(random)])
     workspace = made.target.workspace
     directory = f"{home if '~' in workspace else ''}{workspace.removeprefix('~')}/runs/{folder_name(made)}"
@@ -46,7 +46,7 @@ def job_folder(random: Random, folder: Path) -> None:
 
     def look() -> Parts:
         return [
-            ("directory", vary(directory)), ("exists", ""), ("now", vary("1700000000\n")), ("tag", vary(made.tag())),
+            ("directory", vary(directory)), ("exists", ""), ("now", vary("1700000000\n")), ("tag", vary(made.tag)),
             ("intent", vary("token 1700000000 host\nfound\n")), ("id", vary("17\n")), ("start", vary(START)),
             (vary("exit"), vary(EXIT)), (f"exit.{text(random, 2)}", EXIT), ("files", vary(f"{'0' * 64} 1 plan.json\n")),
         ]  # fmt: skip

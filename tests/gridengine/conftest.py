@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 
 from jobplans import plan
+from modak.jobrequest import job_request
 from modak.jobs.control import Jobs, Present
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.job import JobResult
+from modak.model.jobrequest import JobRequest
 from modak.model.plan import Plan
 from modak.model.target import Polling
 from modak.transport.ssh import SshTransport
@@ -34,8 +36,8 @@ class Cluster:
         self.folder = folder
         self.workspace = folder / "home" / f"space-{secrets.token_hex(4)}"
         self.transport = SshTransport("gridengine", config=folder / "client" / "ssh_config")
-        patience = replace(Patience(), outage=60, submission=60, settle=5, pause=0.5, lost=20, cancel=60)
-        self.jobs = Jobs(self.transport, patience=patience, reporter=Notes())
+        timeouts = replace(Timeouts(), outage=60, submission=60, settle=5, pause=0.5, lost=20, cancel=60)
+        self.jobs = Jobs(self.transport, timeouts=timeouts, reporter=Notes())
 
     @property
     def inventory(self) -> Path:
@@ -46,17 +48,17 @@ class Cluster:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def plan(self, line: str, *, name: str = "probe", **more: Any) -> Plan:
-        """Return the Plan of a shell line; ``resources`` and ``target`` are changed in it."""
+    def request(self, line: str, *, name: str = "probe", **more: Any) -> JobRequest:
+        """Return the request for a shell line; ``resources`` and ``target`` are changed in it."""
         resources, target = more.pop("resources", {}), more.pop("target", {})
         made = plan(["sh", "-c", line], self.workspace, scheduler="gridengine", name=name, polling=POLLING, **more)
         changed = json.loads(made.to_json())
         changed["target"].update(target)
         changed["chosen"]["resources"].update(resources)
-        return Plan.model_validate(changed)
+        return job_request(Plan.model_validate(changed))
 
     def submit(self, line: str, **more: Any) -> Present:
-        return self.jobs.present(self.plan(line, **more))
+        return self.jobs.present(self.request(line, **more))
 
     def wait(self, present: Present) -> JobResult:
         (result,) = self.jobs.wait([present], timeout=200)

@@ -51,7 +51,7 @@ def test_memory_that_no_host_has(cluster: Cluster) -> None:
 
 def test_queue_that_is_not_there(cluster: Cluster) -> None:
     with pytest.raises(JobError, match=r'unknown queue "nosuch.q"'):
-        cluster.jobs.preview(cluster.plan("true", job={"partition": "nosuch.q"}))
+        cluster.jobs.preview(cluster.request("true", job={"partition": "nosuch.q"}))
 
 
 def test_array_with_a_failing_task(cluster: Cluster) -> None:

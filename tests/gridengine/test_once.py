@@ -44,13 +44,15 @@ def test_server_restarted_while_a_job_runs(cluster: Cluster) -> None:
 
 def test_controller_killed(cluster: Cluster, tmp_path: Path) -> None:
     trace = cluster.workspace / "trace"
-    plan = cluster.plan(f"echo run >>{trace}; sleep 1")
+    request = cluster.request(f"echo run >>{trace}; sleep 1")
     file = tmp_path / "plan.json"
-    file.write_text(plan.to_json())
+    assert request.document is not None
+    file.write_bytes(request.document.text)
     code = (
         "import sys; from pathlib import Path; from modak.jobs.control import Jobs; from modak.model.plan import Plan;"
+        "from modak.jobrequest import job_request;"
         "from modak.transport.ssh import SshTransport; t = SshTransport('gridengine', config=Path(sys.argv[2]));"
-        "Jobs(t).present(Plan.model_validate_json(Path(sys.argv[1]).read_text()))"
+        "Jobs(t).present(job_request(Plan.model_validate_json(Path(sys.argv[1]).read_text())))"
     )
     for seconds in (0.8, 1.2, 1.6, 2.0):
         process = subprocess.Popen(
@@ -61,7 +63,7 @@ def test_controller_killed(cluster: Cluster, tmp_path: Path) -> None:
         time.sleep(seconds)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    assert cluster.wait(cluster.jobs.present(plan)).state == "completed"
+    assert cluster.wait(cluster.jobs.present(request)).state == "completed"
     assert trace.read_text() == "run\n"
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import rig
 from cluster import Cluster
 from rig import Rig
 from sites import ClusterSite, Site
@@ -123,3 +124,13 @@ def archive(tmp_path: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_port}/solver.tar.gz#sha256={digest}"
         server.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def torque(real_slurm: Rig) -> Iterator[Rig]:
+    """The real Slurm, whose user finds its wrappers for Torque's commands on the path."""
+    folder = rig.ask("torque").splitlines()[-1]
+    perl = real_slurm.ssh(f"cd {folder} && find . -name Slurm.pm").strip().removeprefix("./").removesuffix("/Slurm.pm")
+    real_slurm.ssh(f"echo 'export PATH={folder}/usr/bin:$PATH PERL5LIB={folder}/{perl}' >.bashrc")
+    yield real_slurm
+    real_slurm.ssh("rm .bashrc")

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from disks import BETWEEN, filled_between
-from jobplans import plan
+from jobplans import requested
 from modak.errors import ModakError
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
-from modak.model.plan import Plan
+from modak.jobs.settings import Timeouts
+from modak.model.jobrequest import JobRequest
 from modak.transport.base import Completed
 from modak.transport.local import LocalTransport
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a small disk takes root")
-HASTY = Patience(outage=1.0, submission=2.0, settle=0.0, lost=2.0, pause=0.05, linger=0.0)
+HASTY = Timeouts(outage=1.0, submission=2.0, settle=0.0, lost=2.0, pause=0.05, linger=0.0)
 RECORDS = 7
 """Pages that a submission takes: room for its records, and its intent."""
 
@@ -49,7 +49,7 @@ class Filling(LocalTransport):
         return super().run(command, stdin=stdin, timeout=timeout)
 
 
-def outcome(jobs: Jobs, deployed: Plan) -> str:
+def outcome(jobs: Jobs, deployed: JobRequest) -> str:
     try:
         return jobs.wait([jobs.present(deployed)], timeout=60)[0].state
     except ModakError as error:
@@ -60,8 +60,8 @@ def outcome(jobs: Jobs, deployed: Plan) -> str:
 def test_at_the_submission(disk: Path, tmp_path: Path, pages: int) -> None:
     """Either there is room for all records, and the job runs to a recorded end, or nothing is submitted."""
     trace = tmp_path / "runs"
-    deployed = plan(["sh", "-c", f"echo run >>{trace}"], disk / "space")
-    first = outcome(Jobs(Filling(disk, pages, "lock_open"), patience=HASTY), deployed)
+    deployed = requested(["sh", "-c", f"echo run >>{trace}"], disk / "space")
+    first = outcome(Jobs(Filling(disk, pages, "lock_open"), timeouts=HASTY), deployed)
     ran = trace.exists()
     assert ran == (pages >= RECORDS), first
     if ran:
@@ -69,16 +69,16 @@ def test_at_the_submission(disk: Path, tmp_path: Path, pages: int) -> None:
     else:
         assert "there is no room for the records of the job" in first
         assert "nothing was submitted" in first
-    assert outcome(Jobs(LocalTransport(), patience=HASTY), deployed) == first
+    assert outcome(Jobs(LocalTransport(), timeouts=HASTY), deployed) == first
     (disk / "filler").unlink()
-    assert outcome(Jobs(LocalTransport(), patience=HASTY), deployed) == "completed"
+    assert outcome(Jobs(LocalTransport(), timeouts=HASTY), deployed) == "completed"
     assert trace.read_text() == "run\n"
 
 
 @pytest.mark.parametrize("end", ["exit 0", "exit 3", "kill -TERM 0; sleep 5"])
 def test_while_the_job_runs(disk: Path, tmp_path: Path, end: str) -> None:
     trace = tmp_path / "runs"
-    deployed = plan(
+    deployed = requested(
         ["sh", "-c", f"echo run >>{trace}; sleep 1; head -c 100000 /dev/zero; {end}"],
         disk / "space",
         job={"retry": False},
@@ -86,5 +86,5 @@ def test_while_the_job_runs(disk: Path, tmp_path: Path, end: str) -> None:
     states = {"exit 0": "completed", "exit 3": "failed"}
     for _ in range(2):
         transport = Filling(disk, 0, "job=$((job + 1))")  # a poll
-        assert outcome(Jobs(transport, patience=HASTY), deployed) == states.get(end, "cancelled")
+        assert outcome(Jobs(transport, timeouts=HASTY), deployed) == states.get(end, "cancelled")
     assert trace.read_text() == "run\n"

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from jobplans import plan, source
+from jobplans import requested, source
 from modak.errors import JobError, TargetError
 from modak.jobs.control import Jobs, Present
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.job import JobResult
-from modak.model.plan import Plan
+from modak.model.jobrequest import JobRequest
 from modak.model.target import Polling
 from modak.transport.base import Completed
 from modak.transport.ssh import SshTransport
@@ -24,7 +24,7 @@ from outages import without_login, without_scheduler
 from rig import Rig
 from transports import Notes
 
-HASTY = replace(Patience(), settle=1.0, lost=1.0, pause=0.2)
+HASTY = replace(Timeouts(), settle=1.0, lost=1.0, pause=0.2)
 
 
 class CountingSsh(SshTransport):
@@ -50,18 +50,18 @@ def notes() -> Notes:
 
 @pytest.fixture
 def jobs(transport: CountingSsh, notes: Notes) -> Jobs:
-    return Jobs(transport, patience=HASTY, reporter=notes)
+    return Jobs(transport, timeouts=HASTY, reporter=notes)
 
 
 @pytest.fixture
-def shell(request: pytest.FixtureRequest) -> Callable[..., Plan]:
-    """Return the function that makes the Plan of a shell line, under a name that no run before had."""
+def shell(request: pytest.FixtureRequest) -> Callable[..., JobRequest]:
+    """Return the function that makes the request for a shell line, under a name that no run before had."""
     name = f"{request.node.originalname.removeprefix('test_').replace('_', '-')[:30]}-{secrets.token_hex(4)}"
     return lambda line, **rest: on_slurm(line, name, **rest)
 
 
-def on_slurm(line: str, name: str, **rest: Any) -> Plan:
-    return plan(
+def on_slurm(line: str, name: str, **rest: Any) -> JobRequest:
+    return requested(
         ["sh", "-c", line],
         Path("~/.modak"),
         name=name,
@@ -71,7 +71,7 @@ def on_slurm(line: str, name: str, **rest: Any) -> Plan:
     )
 
 
-def carry_out(jobs: Jobs, deployed: Plan) -> tuple[Present, JobResult]:
+def carry_out(jobs: Jobs, deployed: JobRequest) -> tuple[Present, JobResult]:
     present = jobs.present(deployed)
     return present, jobs.wait([present])[0]
 
@@ -79,7 +79,7 @@ def carry_out(jobs: Jobs, deployed: Plan) -> tuple[Present, JobResult]:
 @pytest.fixture(scope="module", autouse=True)
 def early(transport: CountingSsh) -> dict[str, Present]:
     """Jobs that take their time to end or to be forgotten; the last tests come back to them."""
-    jobs = Jobs(transport, patience=HASTY)
+    jobs = Jobs(transport, timeouts=HASTY)
     stamp = str(time.time())
     plans = {
         "forgotten": on_slurm(f"exit 5 # {stamp}", "forgotten"),
@@ -89,7 +89,7 @@ def early(transport: CountingSsh) -> dict[str, Present]:
 
 
 def test_whole_life(
-    jobs: Jobs, transport: CountingSsh, shell: Callable[..., Plan], tmp_path: Path, real_slurm: Rig
+    jobs: Jobs, transport: CountingSsh, shell: Callable[..., JobRequest], tmp_path: Path, real_slurm: Rig
 ) -> None:
     file = tmp_path / "in.txt"
     file.write_text("input\n")
@@ -125,7 +125,7 @@ def test_large_files_by_rsync(way: str, real_slurm: Rig, tmp_path: Path, monkeyp
     for name in ("put", "fetch"):
         monkeypatch.setattr(SshTransport, name, lambda *_: pytest.fail("not by rsync"))
     with SshTransport(host, config=config) as transport:
-        jobs = Jobs(transport, patience=HASTY)
+        jobs = Jobs(transport, timeouts=HASTY)
         line = f"cp 'large in' 'large out' # {way} {time.time()}"
         deployed = on_slurm(line, "large", sources=(item,), outputs=["large out"])
         present = jobs.present(deployed, [item])
@@ -134,7 +134,7 @@ def test_large_files_by_rsync(way: str, real_slurm: Rig, tmp_path: Path, monkeyp
     assert (tmp_path / "large" / "large out").read_bytes() == file.read_bytes()
 
 
-def test_array_of_twenty(jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path) -> None:
+def test_array_of_twenty(jobs: Jobs, shell: Callable[..., JobRequest], tmp_path: Path) -> None:
     deployed = shell("echo task $MODAK_TASK", job={"array": "1-20"})
     present, result = carry_out(jobs, deployed)
     jobs.fetch_results(present.job, result, tmp_path)
@@ -143,7 +143,7 @@ def test_array_of_twenty(jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path)
     assert logs == sorted(f"task {number}\n" for number in range(1, 21))
 
 
-def test_chain_and_a_dependency_that_is_never_satisfied(jobs: Jobs, shell: Callable[..., Plan]) -> None:
+def test_chain_and_a_dependency_that_is_never_satisfied(jobs: Jobs, shell: Callable[..., JobRequest]) -> None:
     first = jobs.present(shell("exit 4"))
     after = jobs.present(shell("true", job={"dependency": [f"afterany:{first.job.id}"]}))
     never = jobs.present(shell("true", job={"dependency": [f"afterok:{first.job.id}"]}))
@@ -157,7 +157,7 @@ def numbers(rig: Rig, name: str) -> list[tuple[int, str]]:
 
 
 def test_controllers_that_deploy_a_failed_job_again_make_one_new_attempt(
-    jobs: Jobs, shell: Callable[..., Plan], real_slurm: Rig, tmp_path: Path
+    jobs: Jobs, shell: Callable[..., JobRequest], real_slurm: Rig, tmp_path: Path
 ) -> None:
     """Executions are counted by the program itself, outside the job's folder."""
     token = secrets.token_hex(4)
@@ -171,7 +171,7 @@ def test_controllers_that_deploy_a_failed_job_again_make_one_new_attempt(
     def control() -> None:
         try:
             with SshTransport("slurm-login", config=real_slurm.ssh_config) as transport:
-                mine = Jobs(transport, patience=HASTY)
+                mine = Jobs(transport, timeouts=HASTY)
                 start.wait()
                 present = mine.present(deployed)
                 found.append((present.made, mine.wait([present])[0]))
@@ -194,13 +194,11 @@ def test_controllers_that_deploy_a_failed_job_again_make_one_new_attempt(
 
 
 def test_job_that_can_never_start_is_cancelled_before_it_is_run_again(
-    jobs: Jobs, shell: Callable[..., Plan], real_slurm: Rig
+    jobs: Jobs, shell: Callable[..., JobRequest], real_slurm: Rig
 ) -> None:
     parent = shell("exit 4")
     first, _ = carry_out(jobs, parent)
-    never = shell("true", job={"dependency": [f"afterok:{first.job.id}"]}).model_copy(
-        update={"name": f"{parent.name}-x"}
-    )
+    never = on_slurm("true", f"{parent.name}-x", job={"dependency": [f"afterok:{first.job.id}"]})
     present, result = carry_out(jobs, never)
     assert result.state == "dependency_never_satisfied"
     again, result = carry_out(jobs, never)
@@ -211,14 +209,14 @@ def test_job_that_can_never_start_is_cancelled_before_it_is_run_again(
     assert set(dict(numbers(real_slurm, never.name)).values()) <= {"CANCELLED", "COMPLETED"}, "it is still in the queue"
 
 
-def test_gpus(jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path) -> None:
+def test_gpus(jobs: Jobs, shell: Callable[..., JobRequest], tmp_path: Path) -> None:
     deployed = shell("echo $SLURM_GPUS_ON_NODE", job={"partition": "gpu", "gpus": 2}, gpus=2)
     present, result = carry_out(jobs, deployed)
     jobs.fetch_results(present.job, result, tmp_path)
     assert (tmp_path / deployed.name / "output.log").read_text() == "2\n"
 
 
-def test_cancelled_while_it_waits(jobs: Jobs, shell: Callable[..., Plan], real_slurm: Rig, notes: Notes) -> None:
+def test_cancelled_while_it_waits(jobs: Jobs, shell: Callable[..., JobRequest], real_slurm: Rig, notes: Notes) -> None:
     present = jobs.present(shell("true", job={"begin": "2099-01-01T00:00"}))
     assert jobs.see(present.job).state == "queued"
     real_slurm.ssh(f"scancel {present.job.id}")
@@ -227,7 +225,7 @@ def test_cancelled_while_it_waits(jobs: Jobs, shell: Callable[..., Plan], real_s
 
 
 def test_scheduler_restarted_in_the_middle(
-    jobs: Jobs, shell: Callable[..., Plan], real_slurm: Rig, notes: Notes
+    jobs: Jobs, shell: Callable[..., JobRequest], real_slurm: Rig, notes: Notes
 ) -> None:
     present = jobs.present(shell("sleep 6"))
     with without_scheduler(real_slurm), pytest.raises(JobError, match="goes on"):
@@ -237,17 +235,19 @@ def test_scheduler_restarted_in_the_middle(
 
 
 def test_submission_while_the_scheduler_is_down(
-    transport: CountingSsh, shell: Callable[..., Plan], real_slurm: Rig
+    transport: CountingSsh, shell: Callable[..., JobRequest], real_slurm: Rig
 ) -> None:
     deployed = shell("true")
     with without_scheduler(real_slurm), pytest.raises(TargetError, match="Slurm does not answer"):
-        Jobs(transport, patience=replace(HASTY, submission=0.5)).present(deployed)
-    assert carry_out(Jobs(transport, patience=HASTY), deployed)[1].state == "completed"
+        Jobs(transport, timeouts=replace(HASTY, submission=0.5)).present(deployed)
+    assert carry_out(Jobs(transport, timeouts=HASTY), deployed)[1].state == "completed"
     names = [name for name, _ in real_slurm.jobs().values()]
     assert names.count(deployed.name) == 1
 
 
-def test_connection_lost_for_a_while(jobs: Jobs, shell: Callable[..., Plan], real_slurm: Rig, notes: Notes) -> None:
+def test_connection_lost_for_a_while(
+    jobs: Jobs, shell: Callable[..., JobRequest], real_slurm: Rig, notes: Notes
+) -> None:
     present = jobs.present(shell("sleep 4"))
     with without_login(real_slurm), pytest.raises(JobError, match="goes on"):
         jobs.wait([present], timeout=2.0)
@@ -292,14 +292,14 @@ def test_job_that_the_queue_has_forgotten(jobs: Jobs, early: dict[str, Present],
     job = early["forgotten"].job
     while job.id in real_slurm.jobs():
         time.sleep(1)
-    present = jobs.present(job.plan, retry=False)
+    present = jobs.present(job.request, retry=False)
     (result,) = jobs.wait([present])
     assert (present.made, present.job.id) == (False, job.id)
     assert (result.state, result.exit_code) == ("failed", 5)
 
 
 def test_job_over_its_time_limit(jobs: Jobs, early: dict[str, Present], tmp_path: Path) -> None:
-    present = jobs.present(early["over"].job.plan, retry=False)
+    present = jobs.present(early["over"].job.request, retry=False)
     (result,) = jobs.wait([present])
     jobs.fetch_results(present.job, result, tmp_path)
     assert not present.made

@@ -69,6 +69,20 @@ def test_a_plan_of_another_controller_is_kept(machine_site: Site, tmp_path: Path
     assert_unchanged(machine_site.play("deploy"))
 
 
+def test_a_plan_of_the_version_before_is_made_again(machine_site: Site) -> None:
+    machine_site.write(document(machine_site.folder))
+    assert machine_site.play("deploy").code == 0
+    path = machine_site.results / "kept" / "plan.json"
+    path.write_text(path.read_text().replace('"modak.plan/2"', '"modak.plan/1"'))
+    again = machine_site.play("deploy")
+    assert again.code == 0, again.text
+    assert (
+        "version 1 of the Plan is not supported by this modak; it is not used, and the plan is made again" in again.text
+    )
+    assert json.loads(path.read_text())["schema"] == "modak.plan/2"
+    assert (machine_site.folder / "trace").read_text() == "run\n"  # the job is the same, and is not run twice
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -78,9 +92,10 @@ def test_a_plan_of_another_controller_is_kept(machine_site: Site, tmp_path: Path
         ('{"gain": 1e999}', "plan.json: not JSON: the number 1e999 is too large"),
         ("", "plan.json:1: not JSON"),
         ("{}", "plan.json: the key 'scheduler' is required"),
+        ('{"schema": "modak.plan/3"}', "version 3 of the Plan is not supported by this modak, which reads version 2"),
         ("\x00\x01", "plan.json"),
     ],
-    ids=["lists", "mappings", "digits", "float", "empty", "object", "binary"],
+    ids=["lists", "mappings", "digits", "float", "empty", "object", "newer", "binary"],
 )
 def test_a_file_that_is_no_plan_is_one_sentence(machine_site: Site, text: str, sentence: str) -> None:
     machine_site.write(document(machine_site.folder))

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from jobplans import plan, with_launch
+from jobplans import requested, with_launch
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
-from modak.model.plan import Launch, Plan
+from modak.jobs.settings import Timeouts
+from modak.model.jobrequest import JobRequest
+from modak.model.plan import Launch
 from modak.model.target import Polling
 from modak.transport.ssh import SshTransport
 from rig import Rig
@@ -28,11 +29,11 @@ print(now.tries)
 @pytest.fixture
 def jobs(real_slurm: Rig) -> Iterator[Jobs]:
     with SshTransport("slurm-login", config=real_slurm.ssh_config) as transport:
-        yield Jobs(transport, patience=replace(Patience(), settle=1.0, lost=1.0, pause=0.2))
+        yield Jobs(transport, timeouts=replace(Timeouts(), settle=1.0, lost=1.0, pause=0.2))
 
 
-def launched(**job: object) -> Plan:
-    made = plan(
+def launched(**job: object) -> JobRequest:
+    made = requested(
         ["python3", "-c", TRIES, "a b;$(id)"],
         Path("~/.modak"),
         name=f"launched-{secrets.token_hex(4)}",
@@ -51,8 +52,8 @@ def test_a_job_with_the_launcher(jobs: Jobs, tmp_path: Path) -> None:
     assert fetched.tuning is not None
     assert fetched.tuning.not_used == ["True: a b;$(id)"]
     assert [(counted.name, counted.units) for counted in fetched.tuning.counted] == [("inference: Net", 12)]
-    assert not jobs.present(present.job.plan).made
-    assert jobs.absent(present.job.plan)
+    assert not jobs.present(present.job.request).made
+    assert jobs.absent(present.job.request)
 
 
 def test_one_task_of_an_array_tries(jobs: Jobs, tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ import pytest
 
 from modak.catalogue.catalogue import load_catalogue
 from modak.errors import InfeasibleError, InputError
+from modak.jobrequest import job_request
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.deployment import Deployment
 from modak.model.job import JobResult
 from modak.model.plan import Plan
@@ -24,7 +25,7 @@ from rig import Rig
 from transports import Notes
 
 SOURCE = Path(__file__).parents[1] / "data" / "applications" / "ranks.c"
-HASTY = replace(Patience(), settle=1.0, lost=1.0, pause=0.2)
+HASTY = replace(Timeouts(), settle=1.0, lost=1.0, pause=0.2)
 BUILD = "mpicc.mpich -O1 -o ranks ranks.c"
 
 
@@ -75,8 +76,8 @@ def run(transport: SshTransport, tmp_path: Path) -> Callable[[Plan], tuple[JobRe
     def carry_out(plan: Plan) -> tuple[JobResult, str]:
         from modak.documents import find_sources
 
-        jobs = Jobs(transport, patience=HASTY, reporter=Notes())
-        present = jobs.present(plan, find_sources(plan.application, [tmp_path]))
+        jobs = Jobs(transport, timeouts=HASTY, reporter=Notes())
+        present = jobs.present(job_request(plan), find_sources(plan.application, [tmp_path]))
         (result,) = jobs.wait([present])
         brought = jobs.fetch_results(present.job, result, tmp_path / "results").result
         return brought, (tmp_path / "results" / plan.name / "output.log").read_text()

@@ -3,13 +3,9 @@
 import json
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-import rig
 from modak.discovery import parse_probe, probe_script
 from modak.performance.records import read_records
 from modak.performance.store import Store
@@ -77,16 +73,6 @@ def test_digits_on_slurm(tmp_path: Path, environment: dict[str, str], real_slurm
         assert real_slurm.jobs()[outputs["job_id"]] == ("digits", "COMPLETED")
         assert assert_updates(opera, {"epochs": 1, **given}, "job_id")["state"] == "completed"
         assert opera.run("undeploy").code == 0
-
-
-@pytest.fixture
-def torque(real_slurm: Rig) -> Iterator[Rig]:
-    """The real Slurm, whose user finds its wrappers for Torque's commands on the path."""
-    folder = rig.ask("torque").splitlines()[-1]
-    perl = real_slurm.ssh(f"cd {folder} && find . -name Slurm.pm").strip().removeprefix("./").removesuffix("/Slurm.pm")
-    real_slurm.ssh(f"echo 'export PATH={folder}/usr/bin:$PATH PERL5LIB={folder}/{perl}' >.bashrc")
-    yield real_slurm
-    real_slurm.ssh("rm .bashrc")
 
 
 def test_digits_on_torque(tmp_path: Path, environment: dict[str, str], torque: Rig, keras_python: str) -> None:

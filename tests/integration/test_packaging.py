@@ -109,7 +109,7 @@ def test_the_wheel_holds_all_that_git_knows_and_nothing_else(wheel: Path) -> Non
 def test_the_installed_command_tells_its_version_and_schema(installed: Installed) -> None:
     assert modak.__version__ in installed.run("modak", "--version")
     schema = json.loads(installed.run("modak", "schema", "plan"))
-    assert schema["properties"]["schema"]["const"] == "modak.plan/1"
+    assert schema["properties"]["schema"]["const"] == "modak.plan/2"
 
 
 def test_extensions_are_found_once_they_are_installed_beside_it(installed: Installed) -> None:

@@ -13,16 +13,16 @@ from random import Random
 import pytest
 
 from fakequeue import FakeQueue
-from jobplans import plan
+from jobplans import requested
 from modak.errors import ModakError
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
-from modak.model.plan import Plan
+from modak.jobs.settings import Timeouts
+from modak.model.jobrequest import JobRequest
 from modak.transport.local import LocalTransport
 from powerloss import Disk, Recording, Tree, put
 
 pytestmark = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
-HASTY = Patience(outage=1.0, submission=5.0, settle=0.0, lost=0.3, finishing=0.1, cancel=5.0, pause=0.05, linger=0.0)
+HASTY = Timeouts(outage=1.0, submission=5.0, settle=0.0, lost=0.3, finishing=0.1, cancel=5.0, pause=0.05, linger=0.0)
 
 
 def sample(disk: Disk, least: int) -> list[tuple[int, Tree]]:
@@ -42,11 +42,11 @@ def test_on_a_machine(tmp_path: Path) -> None:
     """All processes end with the power: the job that runs is lost with the rest, but nothing runs twice."""
     space, trace = tmp_path / "space", tmp_path / "runs"
     space.mkdir()
-    deployed = plan(["sh", "-c", f"echo run >>{trace}"], space)
+    deployed = requested(["sh", "-c", f"echo run >>{trace}"], space)
     recording = Recording(tmp_path)
-    jobs = Jobs(recording, patience=HASTY)
+    jobs = Jobs(recording, timeouts=HASTY)
     present = jobs.present(deployed)
-    assert Jobs(LocalTransport(), patience=HASTY).wait([present])[0].state == "completed"
+    assert Jobs(LocalTransport(), timeouts=HASTY).wait([present])[0].state == "completed"
     disk = Disk(space, recording.logs, {"run": rf"write\(\d+<{trace}>"})
     assert disk.events(len(disk.ops)) == ["run"]
     assert has_ended(disk.least(len(disk.ops))), "the end is not on disk when the job is over"
@@ -54,7 +54,7 @@ def test_on_a_machine(tmp_path: Path) -> None:
         before = len(disk.events(point))
         put(tree, space)
         trace.write_text("run\n" * before)
-        state = deploy(Jobs(LocalTransport(), patience=HASTY), deployed)
+        state = deploy(Jobs(LocalTransport(), timeouts=HASTY), deployed)
         ran = trace.read_text().count("run")
         where = f"after {point} of {len(disk.ops)} operations ({disk.ops[point - 1]}): {state}"
         assert ran <= 1, f"the program ran {ran} times {where}"
@@ -62,7 +62,7 @@ def test_on_a_machine(tmp_path: Path) -> None:
         assert before or ran or "lost" in state, f"nothing ran, and nobody says so {where}"
 
 
-def deploy(jobs: Jobs, deployed: Plan) -> str:
+def deploy(jobs: Jobs, deployed: JobRequest) -> str:
     try:
         return jobs.wait([jobs.present(deployed)], timeout=60)[0].state
     except ModakError as error:
@@ -74,9 +74,9 @@ def test_of_a_login_node(tmp_path: Path) -> None:
     space = tmp_path / "space"
     space.mkdir()
     queue = FakeQueue(tmp_path / "spool")
-    deployed = plan(["true"], space, scheduler="slurm")
+    deployed = requested(["true"], space, scheduler="slurm")
     recording = Recording(tmp_path)
-    Jobs(recording, scheduler=queue, patience=HASTY).present(deployed)
+    Jobs(recording, scheduler=queue, timeouts=HASTY).present(deployed)
     kept = tmp_path / "job.1"
     (queue.spool / "job.1").rename(kept)
     disk = Disk(space, recording.logs, {"taken": r'mkdir\("job\.1"'})
@@ -86,7 +86,7 @@ def test_of_a_login_node(tmp_path: Path) -> None:
         if disk.events(point):
             shutil.copytree(kept, queue.spool / "job.1")
         put(tree, space)
-        found = Jobs(LocalTransport(), scheduler=queue, patience=replace(HASTY, settle=0.0)).present(deployed)
+        found = Jobs(LocalTransport(), scheduler=queue, timeouts=replace(HASTY, settle=0.0)).present(deployed)
         where = f"after {point} of {len(disk.ops)} operations ({disk.ops[point - 1]})"
         assert queue.jobs() == ["1"], where
         assert found.job.id == "1", where

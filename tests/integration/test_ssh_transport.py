@@ -86,7 +86,9 @@ def test_all_commands_take_one_connection_which_ends_with_the_transport(real_slu
     with SshTransport(HOST, config=real_slurm.ssh_config) as transport:
         for _ in range(5):
             run()
-        threads = [threading.Thread(target=run, args=("; sleep 0.3",)) for _ in range(4)]
+        threads = [
+            threading.Thread(target=run, args=("; sleep 0.3",)) for _ in range(16)
+        ]  # more than sshd lets in at once
         for thread in threads:
             thread.start()
         for thread in threads:

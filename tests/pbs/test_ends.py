@@ -73,7 +73,7 @@ def test_array_with_a_failing_task(site: Site) -> None:
 def test_cancelled_and_removed(site: Site) -> None:
     present = site.submit("echo >started; sleep 600")
     site.until_started(present)
-    assert site.jobs.absent(present.job.plan)
+    assert site.jobs.absent(present.job.request)
     assert not site.in_queue(present.job.id)
     assert not site.folder(present).exists()
 

@@ -1,5 +1,8 @@
 """Ranks on nodes."""
 
+import secrets
+from dataclasses import replace
+
 import pytest
 
 from pbs import Site
@@ -12,10 +15,10 @@ def test_ranks_have_the_hosts_that_they_were_given(site: Site, nodes: int, ranks
     hosts = site.workspace / "hosts"
     site.ssh(f"mkdir -p ~/bin; printf '%s\\n' '#!/bin/sh' '{MPIRUN}' >~/bin/mpirun; chmod 700 ~/bin/mpirun")
     job = {"environment": {"HOSTS": str(hosts)}, "pre_execution": "PATH=$HOME/bin:$PATH", "wall_time": 300}
-    made = site.plan("true", job=job)
+    made = site.request("true", job=job)
     resources = {"nodes": nodes, "ranks": ranks, "ranks_per_node": -(-ranks // nodes)}
-    chosen = made.chosen.model_copy(update={"resources": type(made.chosen.resources)(**resources)})
-    result = site.wait(site.jobs.present(made.model_copy(update={"chosen": chosen})))
+    made = replace(made, resources=type(made.resources)(**resources), tag=f"modak-{secrets.token_hex(8)}")
+    result = site.wait(site.jobs.present(made))
     assert result.state == "completed", result.reason
     lines = hosts.read_text().split()
     assert sorted((lines.count(host) for host in set(lines)), reverse=True) == shares
@@ -30,7 +33,6 @@ def test_uneven_ranks_while_one_node_has_room_for_all(site: Site) -> None:
 
 
 def _directives(site: Site) -> list[str]:
-    made = site.plan("true")
-    resources = type(made.chosen.resources)(nodes=2, ranks=3, ranks_per_node=2)
-    made = made.model_copy(update={"chosen": made.chosen.model_copy(update={"resources": resources})})
+    made = site.request("true")
+    made = replace(made, resources=type(made.resources)(nodes=2, ranks=3, ranks_per_node=2))
     return site.jobs.prepare(made).script.splitlines()

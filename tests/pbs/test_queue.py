@@ -86,7 +86,7 @@ def test_seen_and_not_waited_for_it_is_said_to_be_still_there(site: Site) -> Non
     site.until(lambda: site.jobs.see(present.job).state == "never_starts", "nothing is said of the job")
     assert site.jobs.see(present.job).reason.endswith("; it is still in the queue")
     assert site.in_queue(present.job.id)
-    assert site.jobs.absent(present.job.plan)
+    assert site.jobs.absent(present.job.request)
     assert not site.in_queue(present.job.id)
 
 
@@ -98,8 +98,8 @@ def test_the_search_asks_for_few_of_many_jobs(site: Site) -> None:
     present = site.submit("sleep 60", name=name)
     counted = 'echo "$#" >>/tmp/qstat.ids; exec "$real" "$@"'
     with site.instead("qstat", counted):
-        place = site.jobs.find(present.job.plan)
-        found = site.jobs.doomed(present.job.plan)
+        place = site.jobs.find(present.job.request)
+        found = site.jobs.doomed(present.job.request)
     assert place is not None
     assert found[0] == f"job {present.job.id}"
     words = sum(int(line) for line in site.root("cat /tmp/qstat.ids; rm /tmp/qstat.ids").split())
@@ -111,7 +111,7 @@ def test_array_is_found_by_its_tag(site: Site) -> None:
     command = present.job.scheduler.find_command(present.job.spec.tag, present.job.spec.name)
     found = site.ssh(command)
     assert present.job.scheduler.parse_find(_done(found), present.job.spec.tag) == [present.job.id]
-    assert site.jobs.absent(present.job.plan)
+    assert site.jobs.absent(present.job.request)
 
 
 def _done(text: str) -> object:

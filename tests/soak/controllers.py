@@ -1,4 +1,4 @@
-"""Controllers of a soak: processes that deploy one Plan to its end, and that can be killed at any moment."""
+"""Controllers of a soak: processes that deploy one JobRequest to its end, and that can be killed at any moment."""
 
 import contextlib
 import ctypes
@@ -17,8 +17,8 @@ from sites_of_soak import Site
 
 from modak.errors import ModakError
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
-from modak.model.plan import Plan
+from modak.jobs.settings import Timeouts
+from modak.model.jobrequest import JobRequest
 from modak.schedulers.base import Scheduler
 from modak.transport.base import Transport
 
@@ -35,7 +35,7 @@ class Outcome:
     id: str = ""
 
 
-def deploy(jobs: Jobs, deployed: Plan) -> Outcome:
+def deploy(jobs: Jobs, deployed: JobRequest) -> Outcome:
     """Deploy to the job's end."""
     try:
         present = jobs.present(deployed)
@@ -51,11 +51,11 @@ class Controller:
     def __init__(
         self,
         site: Site,
-        deployed: Plan,
+        deployed: JobRequest,
         *,
         transport: Callable[[], Transport] | None = None,
         scheduler: Scheduler | None = None,
-        patience: Patience | None = None,
+        timeouts: Timeouts | None = None,
         apart: bool = False,
     ) -> None:
         """``apart`` gives it a PID namespace of its own, and so to what it starts."""
@@ -77,7 +77,7 @@ class Controller:
                 way = (transport or site.transport)()
                 if hasattr(way, "__exit__"):
                     stack.enter_context(way)
-                jobs = Jobs(way, patience=patience or site.patience, scheduler=scheduler)
+                jobs = Jobs(way, timeouts=timeouts or site.timeouts, scheduler=scheduler)
                 self._file.write_text(json.dumps(vars(deploy(jobs, deployed))))
         except BaseException as error:
             self._file.write_text(json.dumps({"error": f"raised {type(error).__name__}: {error}"}))

@@ -9,9 +9,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jobplans import plan
-from modak.jobs.settings import Patience
-from modak.model.plan import Plan
+from jobplans import requested
+from modak.jobs.settings import Timeouts
+from modak.model.jobrequest import JobRequest
 from modak.model.target import Polling
 from modak.schedulers import registry
 from modak.schedulers.base import Scheduler
@@ -46,7 +46,7 @@ class Site(ABC):
     top: Path
     name: str
     scheduler: str
-    patience: Patience
+    timeouts: Timeouts
     longest: float
     """Seconds that a deployment takes about; within them it is killed."""
 
@@ -64,10 +64,10 @@ class Site(ABC):
         path.mkdir()
         return self.owned(path)
 
-    def plan(self, name: str, *, workspace: Path | None = None, seconds: float = 0.2) -> Plan:
-        """Return the Plan of a program that counts its runs in a file outside of the job's folder."""
+    def request(self, name: str, *, workspace: Path | None = None, seconds: float = 0.2) -> JobRequest:
+        """Return the request for a program that counts its runs in a file outside of the job's folder."""
         line = f'echo run >>"{self.top}/{name}.runs"; sleep {seconds:g}'
-        return plan(
+        return requested(
             ["sh", "-c", line], workspace or self.top / name, name=name, scheduler=self.scheduler, polling=POLLING
         )
 
@@ -79,7 +79,7 @@ class Site(ABC):
     def queue(self) -> Scheduler:
         return registry.get(self.scheduler)
 
-    def jobs_folder(self, deployed: Plan, workspace: Path | None = None) -> Path | None:
+    def jobs_folder(self, deployed: JobRequest, workspace: Path | None = None) -> Path | None:
         """Return the job's folder, where there is one."""
         top = (workspace or self.top / deployed.name) / "runs"
         return next(iter(top.glob(f"{deployed.name}-*")), None)
@@ -94,8 +94,8 @@ class Machine(Site):
 
     def __init__(self) -> None:
         top = Path(tempfile.mkdtemp(prefix="modak-soak."))
-        patience = replace(Patience(), settle=1.0, lost=6.0, pause=0.2, linger=0.0)
-        super().__init__(top, "machine", "process", patience, 0.7)
+        timeouts = replace(Timeouts(), settle=1.0, lost=6.0, pause=0.2, linger=0.0)
+        super().__init__(top, "machine", "process", timeouts, 0.7)
 
     def transport(self) -> Transport:
         return LocalTransport()
@@ -107,9 +107,9 @@ class SlurmOverSsh(Site):
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
         self.user = pwd.getpwuid(rig.home.stat().st_uid)
-        patience = replace(Patience(), settle=3.0, lost=6.0, pause=0.3, linger=0.0)
+        timeouts = replace(Timeouts(), settle=3.0, lost=6.0, pause=0.3, linger=0.0)
         super().__init__(
-            Path(tempfile.mkdtemp(prefix="soak.", dir=rig.home.resolve())), "slurm", "slurm", patience, 2.0
+            Path(tempfile.mkdtemp(prefix="soak.", dir=rig.home.resolve())), "slurm", "slurm", timeouts, 2.0
         )
         self.owned(self.top)
 

@@ -1,11 +1,13 @@
 """Plans and files for the tests of the life cycle."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from modak.jobrequest import job_request
 from modak.model.application import Application
+from modak.model.jobrequest import JobRequest
 from modak.model.plan import Candidate, Launch, Plan, Prediction, Resources, Source, Versions
 from modak.model.request import JobOptions, Request
 from modak.model.target import Facts, Polling, Target
@@ -43,7 +45,7 @@ def plan(
     """Return a Plan that runs ``argv``."""
     return Plan.model_validate(
         {
-            "schema": "modak.plan/1",
+            "schema": "modak.plan/2",
             "created": "2026-01-01T00:00:00Z",
             "name": name,
             "scheduler": scheduler,
@@ -63,6 +65,11 @@ def plan(
     )
 
 
-def with_launch(made: Plan, launch: Launch | None) -> Plan:
-    """Return the Plan with what travels into the application's interpreter."""
-    return made.model_copy(update={"chosen": made.chosen.model_copy(update={"launch": launch})})
+def requested(argv: list[str], workspace: Path, **rest: Any) -> JobRequest:
+    """Return the request for the job of the Plan that ``plan`` returns."""
+    return job_request(plan(argv, workspace, **rest))
+
+
+def with_launch(made: JobRequest, launch: Launch | None) -> JobRequest:
+    """Return the request with what travels into the application's interpreter."""
+    return replace(made, launch=launch)

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from jobplans import plan
+from jobplans import requested
 from modak.jobs.control import Jobs, Present
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.job import JobResult
-from modak.model.plan import Plan
+from modak.model.jobrequest import JobRequest
 from modak.model.target import Polling
 from modak.transport.ssh import SshTransport
 from rig import TOP, ask
@@ -70,8 +70,8 @@ class Site:
         self.workspace = daemons.home / folder
         self.notes = Notes()
         self._transport = SshTransport(self.scheduler, config=daemons.ssh_config)
-        patience = Patience(outage=60, submission=60, settle=5, pause=0.5, lost=3, cancel=60)
-        self.jobs = Jobs(self._transport, patience=patience, reporter=self.notes)
+        timeouts = Timeouts(outage=60, submission=60, settle=5, pause=0.5, lost=3, cancel=60)
+        self.jobs = Jobs(self._transport, timeouts=timeouts, reporter=self.notes)
 
     def prepare(self) -> None:
         if self.scheduler not in (self.daemons.folder / "etc" / "systems").read_text().split():
@@ -98,15 +98,15 @@ class Site:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def plan(self, line: str, *, name: str = "probe", **more: Any) -> Plan:
-        """Return the Plan of a shell line."""
+    def request(self, line: str, *, name: str = "probe", **more: Any) -> JobRequest:
+        """Return the request for a shell line."""
         polling = Polling(first=0.5, maximum=1.5)
-        return plan(
+        return requested(
             ["sh", "-c", line], self.workspace, scheduler=self.scheduler, name=name, polling=polling, **more
         )  # fmt: skip
 
     def submit(self, line: str, **more: Any) -> Present:
-        return self.jobs.present(self.plan(line, **more))
+        return self.jobs.present(self.request(line, **more))
 
     def end(self, line: str, **more: Any) -> JobResult:
         """Submit a shell line and return how it ended."""

@@ -8,8 +8,10 @@ from typing import Any
 
 import yaml
 
+from modak.jobrequest import job_request
 from modak.jobs.script import render
 from modak.model.application import Application
+from modak.model.jobrequest import JobRequest
 from modak.model.plan import Candidate, Plan, Prediction, Resources, Versions
 from modak.model.request import JobOptions, Request
 from modak.model.target import Facts, Target
@@ -35,15 +37,15 @@ def shells() -> list[list[str]]:
 
 @dataclass(frozen=True)
 class Part:
-    """A job, its Plan and its scheduler."""
+    """A job, its request and its scheduler."""
 
     spec: JobSpec
-    plan: Plan
+    request: JobRequest
     scheduler: Scheduler
 
     def script(self, template: str | None = None) -> str:
         """Return the job's script."""
-        return render(self.spec, self.plan, self.scheduler, template)
+        return render(self.spec, self.request, self.scheduler, template)
 
 
 def make(
@@ -64,7 +66,7 @@ def make(
     where = Target(name="here", type="machine" if scheduler == "process" else scheduler, **(target or {}))
     shape = Resources(**(resources or {}))
     plan = Plan(
-        schema="modak.plan/1",
+        schema="modak.plan/2",
         created="2026-01-01T00:00:00Z",
         name=options.name or "digits",
         scheduler=scheduler,
@@ -94,4 +96,4 @@ def make(
         rank_start=plan.chosen.rank_start,
         target=where,
     )
-    return Part(spec, plan, registry.get(scheduler))
+    return Part(spec, job_request(plan), registry.get(scheduler))

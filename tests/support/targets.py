@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from jobplans import plan
+from jobplans import requested
 from modak.jobs.job import Job, specification
 from modak.jobs.results import FetchedResults, fetch_results
 from modak.model.job import JobResult, JobState
@@ -25,8 +25,9 @@ class EndedJob:
         self.directory = folder / "space" / "runs" / "probe-0"
         self.work = self.directory / "work"
         self.work.mkdir(parents=True)
-        made = plan(["true"], folder / "space", outputs=outputs or [], **({"metrics": metrics} if metrics else {}))
-        (self.directory / "plan.json").write_text(made.to_json())
+        made = requested(["true"], folder / "space", outputs=outputs or [], **({"metrics": metrics} if metrics else {}))
+        assert made.document is not None
+        (self.directory / "plan.json").write_bytes(made.document.text)
         (self.directory / "output.log").write_text("log\n")
         self.job = Job("1", specification(made, str(self.directory)), made, registry.get("process"))
         self.root = folder / "results"

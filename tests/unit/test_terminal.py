@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from modak.cli import main
-from modak.terminal import excerpt, lines, protected_output, visible
+from modak.terminal import ends, excerpt, lines, protected_output, visible
 
 STRINGS = json.loads((Path(__file__).parents[1] / "data" / "fuzz" / "strings.json").read_text())
 
@@ -46,6 +46,12 @@ def test_a_log_has_no_forged_line() -> None:
 def test_excerpt_is_one_short_line() -> None:
     assert excerpt("a\nb\tc") == "a\\nb c"
     assert excerpt("x" * 1000, 10) == "xxxxxxxxxx..."
+
+
+def test_a_long_message_keeps_its_two_ends() -> None:
+    assert ends("a\nb") == "a\\nb"
+    assert ends("not pulled: " + "x" * 5000 + ": refused", 20) == "not pulled ... x: refused"
+    assert ends("\x1b" * 5000, 12) == "\\u001b ... \\u001b"
 
 
 def test_output_is_protected_whoever_writes_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,9 @@
 # Enters a container with the chosen part of the environment, once per rank.
 # Arguments: how the runtime takes variables, an awk pattern of the names that pass, how many words at the end are the
-# application's, whose GPUs it uses, the command.
+# application's, how many before them start it with the launcher, whose GPUs it uses, the command.
 # The names are known only here: a launcher gives each rank its own PMI variables.
-how=$1 pattern=$2 words=$3 gpus=$4
-shift 4
+how=$1 pattern=$2 words=$3 starter=$4 gpus=$5
+shift 5
 names() { # 1: the variables that pass; 0: all others
   awk 'BEGIN { for (name in ENVIRON)
     if (name ~ /^[A-Za-z_][A-Za-z0-9_]*$/ && (name ~ ARGV[2]) == ARGV[1]) print name }' "$1" "$pattern"
@@ -38,14 +38,27 @@ inside() { # COUNT WORD...: asks, in a container made by the first COUNT words, 
     if [ "$left" -gt 0 ]; then set -- "$@" "$word"; elif [ "$left" = 0 ]; then program=$word; fi
     left=$((left - 1))
   done
-  case $program in */* | "") return ;; esac
+  case $program in
+    */* | "") [ "$starter" != 0 ] || return 0; program=sh ;; # its own path is found, or not, by the runtime
+  esac
   said=$("$@" sh -c "command -v \"\$1\" >/dev/null 2>&1 && echo modak-yes || echo modak-no" sh "$program" 2>&1 </dev/null)
   case $said in
     *modak-yes*) ;;
     *modak-no*) stop 120 "the image has no program $program" ;;
-    *"\"sh\""* | *" sh: "*) ;; # an image without a shell: the runtime says by itself what is missing
+    *"\"sh\""* | *" sh: "*) shell=no ;; # the runtime says by itself what else is missing
     *) stop 119 "the container cannot be started: $(printf %s "$said" | tail -n 1 | tr -d "[:cntrl:]" | cut -c1-300)" ;;
   esac
+}
+without_starter() { # COUNT WORD...: runs the words but for the starter's, which end with the first COUNT
+  left=$1 drop=$starter
+  shift
+  left=$((left - drop))
+  for word in "$@"; do
+    shift
+    if [ "$left" -gt 0 ]; then left=$((left - 1)); elif [ "$drop" -gt 0 ]; then drop=$((drop - 1)) && continue; fi
+    set -- "$@" "$word"
+  done
+  exec "$@"
 }
 case $how in
   APPTAINERENV_ | SINGULARITYENV_)
@@ -64,6 +77,11 @@ case $how in
     done ;;
 esac
 looked_at $(($# - words)) "$@"
-# One rank asks for all: it takes as long as a container takes to start.
-[ "${SLURM_PROCID:-${PMIX_RANK:-${PMI_RANK:-0}}}" != 0 ] || inside $(($# - words)) "$@"
+# One rank asks for all, since it takes as long as a container takes to start; all ask where a shell starts the program.
+shell=yes
+[ "$starter" = 0 ] && [ "${SLURM_PROCID:-${PMIX_RANK:-${PMI_RANK:-0}}}" != 0 ] || inside $(($# - words)) "$@"
+if [ "$shell" = no ] && [ "$starter" != 0 ]; then
+  echo "modak: the launcher is not used: the image has no shell" >&2
+  without_starter $(($# - words)) "$@"
+fi
 exec "$@"

@@ -1,22 +1,23 @@
-"""The results of a job: outputs, metrics, logs and the Plan, fetched to a folder on the controller."""
+"""The results of a job: outputs, metrics, logs and the job's document, fetched to a folder on the controller."""
 
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from modak.errors import InputError, JobError, TargetError
 from modak.jobs.attempts import ATTEMPTS
 from modak.jobs.job import PLAN, WORK, Job, inner_path
 from modak.jobs.remote import Answer
+from modak.jobs.restarted import read_restart
 from modak.jobs.results.folder import ResultsFolder
 from modak.jobs.results.metrics import MAX_BYTES, parse_metrics
 from modak.jobs.results.transfer import TOGETHER, Outcome, Transfer, Wanted, list_all, local_path
 from modak.jobs.tuning import read_tuning
-from modak.model.deployment import Deployment
 from modak.model.job import JobResult
-from modak.model.plan import Plan
+from modak.model.jobrequest import JobRequest
 from modak.schedulers import options
 from modak.terminal import excerpt
 from modak.transport.base import Transport
@@ -49,12 +50,21 @@ class Ended:
     results: Path
 
 
-def declared_outputs(plan: Plan | Deployment) -> dict[str, str]:
+class WritesFiles(Protocol):
+    """What says which files an application is to write: a JobRequest or the application itself."""
+
+    @property
+    def outputs(self) -> Sequence[str]: ...
+
+    @property
+    def metrics(self) -> str | None: ...
+
+
+def declared_outputs(application: WritesFiles) -> dict[str, str]:
     """Return the outputs and the metrics file that the application is to write, with the key that says so.
 
     InputError for one that lies outside the working directory or has the name of a file of modak's own.
     """
-    application = plan.application
     paths = dict.fromkeys(application.outputs, "application.outputs")
     if application.metrics is not None:
         paths[application.metrics] = "application.metrics"
@@ -91,42 +101,39 @@ def fetch_all(transport: Transport, ended: Sequence[Ended]) -> list[FetchedResul
 
 def _wanted(item: Ended) -> Wanted:
     """Return what is to be listed of a job; files come with the list where none was fetched before."""
-    outputs = [f"{WORK}/{output}" for output in declared_outputs(item.job.plan)]
+    outputs = [f"{WORK}/{output}" for output in declared_outputs(item.job.request)]
     logs = _logs(item.job, completed=item.result.state == "completed")
-    is_first = not (item.results / item.job.plan.name / RESULT).exists()
+    is_first = not (item.results / item.job.request.name / RESULT).exists()
     return Wanted(item.job.spec.directory, [*outputs, *logs], is_first)
 
 
 def _fetch(transport: Transport, item: Ended, wanted: Wanted, listed: Answer | None) -> FetchedResults:
     job, result = item.job, item.result
-    path = item.results / job.plan.name
-    outputs = declared_outputs(job.plan)
+    path = item.results / job.request.name
+    outputs = declared_outputs(job.request)
     with ResultsFolder(path) as folder:
-        is_new = _keep_plan(job.plan, folder)
+        is_new = _keep_document(job.request, folder)
         outcome = Transfer(transport, wanted, folder).run(listed)
         if outcome.failed:
             raise TargetError(f"the results of job {job.id} are not complete: {_list(outcome.failed)}; try again")
         result = result.model_copy(update={"results": str(path), "not_fetched": _sentences(outcome.skipped)})
-        result = result.model_copy(update={"tuning": read_tuning(transport, job)})
+        tried = {"tuning": read_tuning(transport, job), "restart": read_restart(transport, job)}
+        result = result.model_copy(update=tried)
         if result.state == "completed":
             _check_written(job, outputs, outcome)
-            result = result.model_copy(update={"metrics": _metrics(job.plan, folder)})
+            result = result.model_copy(update={"metrics": _metrics(job.request, folder)})
         return FetchedResults(result, _keep(result, folder) or outcome.changed or is_new)
 
 
-def _is_kept(plan: Plan, folder: ResultsFolder) -> bool:
-    """Whether a Plan of the same job lies here; it may be newer than the job's own, and tell more of why."""
-    try:
-        return Plan.model_validate_json(folder.read(PLAN, _MAX_PLAN) or b"").tag() == plan.tag()
-    except ValueError:
-        return False
+def _keep_document(request: JobRequest, folder: ResultsFolder) -> bool:
+    """Write the job's document where none of the same job lies; return whether it was written.
 
-
-def _keep_plan(plan: Plan, folder: ResultsFolder) -> bool:
-    """Write the Plan where none of the same job lies; return whether it was. The target may have changed its copy."""
-    if _is_kept(plan, folder):
+    What lies there may be newer, and tell more of why. The copy on the target is not used: it may have been changed.
+    """
+    document = request.document
+    if document is None or document.describes(folder.read(PLAN, _MAX_PLAN) or b""):
         return False
-    folder.put(PLAN, plan.to_json().encode(), 0o600)
+    folder.put(PLAN, document.text, 0o600)
     return True
 
 
@@ -152,10 +159,10 @@ def _check_written(job: Job, outputs: dict[str, str], outcome: Outcome) -> None:
         raise JobError(text)
 
 
-def _metrics(plan: Plan, folder: ResultsFolder) -> dict[str, object] | None:
-    if plan.application.metrics is None:
+def _metrics(request: JobRequest, folder: ResultsFolder) -> dict[str, object] | None:
+    if request.metrics is None:
         return None
-    path = inner_path(plan.application.metrics, "application.metrics")
+    path = inner_path(request.metrics, "application.metrics")
     data = folder.read(path, MAX_BYTES)
     origin = f"{folder.path}/{excerpt(path)}"
     if data is None:
@@ -165,8 +172,8 @@ def _metrics(plan: Plan, folder: ResultsFolder) -> dict[str, object] | None:
 
 def _is_full(space: str) -> bool:
     """Return whether df says that nothing is free; a line ends with size, used, free, percentage and mount point."""
-    found = re.search(r"\s(\d+)\s+(\d+)\s+(-?\d+)\s+\d+%\s", space, re.ASCII)
-    return found is not None and (found[3].startswith("-") or len(found[3].lstrip("0")) < 2)
+    line = re.search(r"\s(\d+)\s+(\d+)\s+(-?\d+)\s+\d+%\s", space, re.ASCII)
+    return line is not None and (line[3].startswith("-") or len(line[3].lstrip("0")) < 2)
 
 
 def _sentences(reasons: dict[str, str]) -> list[str]:

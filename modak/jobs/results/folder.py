@@ -67,8 +67,8 @@ class ResultsFolder:
 
     def free(self) -> int:
         """Return the bytes that can still be written."""
-        found = os.fstatvfs(self._fd)
-        return found.f_bavail * found.f_frsize
+        status = os.fstatvfs(self._fd)
+        return status.f_bavail * status.f_frsize
 
     def read(self, path: str, limit: int) -> bytes | None:
         """Return what is in a file; None where there is none, or it has more than ``limit`` bytes."""

@@ -130,23 +130,23 @@ class _Parser:
     def _file(self, name: str, sum_text: str, about: str) -> None:
         if (path := self._path(name)) is None:
             return
-        found, told = _SUM.match(sum_text), _ABOUT.match(about)
-        if found is None or told is None:
+        checksum, metadata = _SUM.match(sum_text), _ABOUT.match(about)
+        if checksum is None or metadata is None:
             self._listing.unreadable.append(path)
             return
-        size = int(told["size"])
-        value = found["sha256"] or f"cksum:{int(found['crc'])}:{int(found['size'])}"
+        size = int(metadata["size"])
+        value = checksum["sha256"] or f"cksum:{int(checksum['crc'])}:{int(checksum['size'])}"
         self._listing.links.pop(path, None)
-        self._listing.files[path] = File(path, value, size, int(told["mode"], 8))
+        self._listing.files[path] = File(path, value, size, int(metadata["mode"], 8))
 
     def _folders(self) -> None:
         names = self._names()
         abouts = _by_name(names, self._next())
         for name in names:
             if (path := self._path(name)) is not None:
-                told = _ABOUT.match(abouts.get(name, ""))
+                metadata = _ABOUT.match(abouts.get(name, ""))
                 self._listing.links.pop(path, None)
-                self._listing.folders[path] = int(told["mode"], 8) if told else 0o755
+                self._listing.folders[path] = int(metadata["mode"], 8) if metadata else 0o755
 
     def _links(self) -> None:
         names = self._names()
@@ -189,14 +189,14 @@ class _Parser:
 
 def _by_name(names: Sequence[str], text: str) -> Mapping[str, str]:
     """Return the lines that a program printed for ``names``, in their order; one that it could not read has none."""
-    found: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     lines = iter(text.split("\n"))
     line = next(lines)
     for name in names:
         if line.endswith(name) and line[: -len(name)].endswith((" ", "*", ",")):
-            found[name] = line[: -len(name)]
+            by_name[name] = line[: -len(name)]
             line = next(lines, "")
-    return found
+    return by_name
 
 
 def _link_targets(data: bytes) -> Iterator[tuple[str, str]]:

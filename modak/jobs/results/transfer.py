@@ -40,7 +40,7 @@ _SPAN = 60.0
 """Seconds after which no further jobs are listed in one round trip."""
 _TAR = 1024
 """Bytes of tar's header and padding, at most."""
-_WORDS = 500
+_PATHS = 500
 """Names in one call of a shell function."""
 _LINE = 64 * 1024
 """Bytes of them: half of what Linux takes as arguments at the least."""
@@ -81,8 +81,8 @@ class Wanted:
 
     def step(self, *, limit: int = MAX_LISTING, content: int | None = None) -> Step:
         """Return the step that lists the files, in at most ``limit`` bytes, with about ``content`` bytes of them."""
-        words = [f"./{path}" for path in dict.fromkeys(self.paths)]
-        stdin = "".join(f"{line}\n" for line in _calls("want", words))
+        paths = [f"./{path}" for path in dict.fromkeys(self.paths)]
+        stdin = "".join(f"{line}\n" for line in _calls("want", paths))
         arguments = [self.directory, str(limit), str(0 if not self.is_first else EAGER if content is None else content)]
         return Step("list_results", arguments, encode(stdin), ["pack"], PACKAGE)
 
@@ -136,9 +136,9 @@ class Transfer:
 
     def _parse(self, answer: Answer) -> Outcome:
         self._rsync = None if answer.get("rsync") is None else rsync_over(self._transport)
-        found = listing.parse(answer, self._paths)
-        outcome = Outcome(found, skipped=dict(found.skipped), space=answer.text("space"))
-        if found.incomplete:
+        listed = listing.parse(answer, self._paths)
+        outcome = Outcome(listed, skipped=dict(listed.skipped), space=answer.text("space"))
+        if listed.incomplete:
             outcome.failed["some folder"] = f"it cannot be read on the target{_first_line(answer.stderr)}"
         return outcome
 
@@ -254,16 +254,16 @@ def _cut(text: str, encoding: str) -> bytes:
     return listing.decoded(data[: len(data) // 4 * 4], encoding)
 
 
-def _calls(function: str, words: Iterable[str]) -> Iterator[str]:
-    """Yield lines of shell that call ``function`` with all ``words``."""
+def _calls(function: str, paths: Iterable[str]) -> Iterator[str]:
+    """Yield lines of shell that call ``function`` with all ``paths``."""
     line: list[str] = []
     size = 0
-    for word in words:
-        if line and (len(line) >= _WORDS or size + len(word) > _LINE):
+    for path in paths:
+        if line and (len(line) >= _PATHS or size + len(path) > _LINE):
             yield f"{function} {shell.join(line)}"
             line, size = [], 0
-        line.append(word)
-        size += len(encode(word))
+        line.append(path)
+        size += len(encode(path))
     if line:
         yield f"{function} {shell.join(line)}"
 

@@ -30,6 +30,12 @@ put_aside() { # DIR ID,ID...
     mv ../launch/record "$old/record" || fail "$1/launch/record cannot be moved to $1/attempts/$number"
   fi
   rm -f ../launch/trials
+  # The next attempt reads there whether this one ended during its trials.
+  if [ -f ../restart/record ] && [ ! -e "$old/restart.record" ]; then
+    mv ../restart/record "$old/restart.record" || fail "$1/restart/record cannot be moved to $1/attempts/$number"
+  fi
+  chmod -R u+rwx ../restart/work 2>/dev/null
+  rm -rf ../restart/work ../restart/progress ../restart/claim ../restart/code
   mkdir -p ../work || fail "the folder $1/work cannot be created"
   while IFS= read -r path; do
     [ -f "$old/$path" ] && [ ! -h "$old/$path" ] && [ ! -e "../$path" ] || continue

@@ -106,8 +106,7 @@ class GridEngine(Scheduler):
             yield f"-hold_jid {','.join(number for text in o.dependency for number in _parents(text))}"
         if begin := opt.begin_time(job, _LABEL):
             yield f"-a {begin:%Y%m%d%H%M.%S}"
-        letters = {"begin": "b", "end": "e", "fail": "a"}
-        yield f"-m {''.join(sorted({letters[event] for event in o.mail_events})) or 'n'}"
+        yield f"-m {opt.mail_letters(job, _LABEL)}"
         if o.mail_user is not None:
             yield f"-M {o.mail_user}"
 

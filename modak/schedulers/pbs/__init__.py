@@ -155,8 +155,7 @@ class PBS(Scheduler):
             yield f"-W depend={','.join(self._dependency(text) for text in o.dependency)}"
         if begin := opt.begin_time(job, self._label):
             yield f"-a {begin:%Y%m%d%H%M.%S}"
-        letters = {"begin": "b", "end": "e", "fail": "a"}
-        yield f"-m {''.join(sorted({letters[event] for event in o.mail_events})) or 'n'}"
+        yield f"-m {opt.mail_letters(job, self._label)}"
         if o.mail_user is not None:
             yield f"-M {o.mail_user}"
 

@@ -49,6 +49,10 @@ modak_uptime() { # prints the seconds since the node was started, which nobody s
   [ ! -r /proc/uptime ] || { read -r modak_time _ </proc/uptime && echo "$modak_time"; }
 }
 
+modak_load() { # prints the load average of the last minute, and how many processes want a processor at this moment
+  [ ! -r /proc/loadavg ] || { read -r modak_time _ _ modak_line _ </proc/loadavg && echo "$modak_time ${modak_line%%/*}"; }
+}
+
 modak_keep() { # FILE: puts standard input there in one step
   PATH=$modak_path cat >"$modak_state/.$1$modak_suffix.$$" &&
     PATH=$modak_path mv -f "$modak_state/.$1$modak_suffix.$$" "$modak_state/$1$modak_suffix"
@@ -226,14 +230,15 @@ modak_launch() {
   [ ! -e "$modak_state/stop$modak_suffix" ] || exit 143 # it came before there was anything to stop
   ! modak_superseded || modak_fail "this job was given up, and another attempt made: the application is not started"
   modak_run="start=$(modak_now)
-uptime_start=$(modak_uptime)"
+uptime_start=$(modak_uptime)
+load=$(modak_load)"
   if ! modak_fill "reserved.run$modak_suffix" "$modak_run
 launcher=$$" || ! modak_put run; then
     modak_fail "no record can be written to $modak_state: the application is not started"
   fi
   (
-    exec sh -c 'how=$1 pattern=$2 words=$3 gpus=$4
-shift 4
+    exec sh -c 'how=$1 pattern=$2 words=$3 starter=$4 gpus=$5
+shift 5
 names() { # 1: the variables that pass; 0: all others
   awk '"'"'BEGIN { for (name in ENVIRON)
     if (name ~ /^[A-Za-z_][A-Za-z0-9_]*$/ && (name ~ ARGV[2]) == ARGV[1]) print name }'"'"' "$1" "$pattern"
@@ -268,14 +273,27 @@ inside() { # COUNT WORD...: asks, in a container made by the first COUNT words, 
     if [ "$left" -gt 0 ]; then set -- "$@" "$word"; elif [ "$left" = 0 ]; then program=$word; fi
     left=$((left - 1))
   done
-  case $program in */* | "") return ;; esac
+  case $program in
+    */* | "") [ "$starter" != 0 ] || return 0; program=sh ;; # its own path is found, or not, by the runtime
+  esac
   said=$("$@" sh -c "command -v \"\$1\" >/dev/null 2>&1 && echo modak-yes || echo modak-no" sh "$program" 2>&1 </dev/null)
   case $said in
     *modak-yes*) ;;
     *modak-no*) stop 120 "the image has no program $program" ;;
-    *"\"sh\""* | *" sh: "*) ;; # an image without a shell: the runtime says by itself what is missing
+    *"\"sh\""* | *" sh: "*) shell=no ;; # the runtime says by itself what else is missing
     *) stop 119 "the container cannot be started: $(printf %s "$said" | tail -n 1 | tr -d "[:cntrl:]" | cut -c1-300)" ;;
   esac
+}
+without_starter() { # COUNT WORD...: runs the words but for the starter'"'"'s, which end with the first COUNT
+  left=$1 drop=$starter
+  shift
+  left=$((left - drop))
+  for word in "$@"; do
+    shift
+    if [ "$left" -gt 0 ]; then left=$((left - 1)); elif [ "$drop" -gt 0 ]; then drop=$((drop - 1)) && continue; fi
+    set -- "$@" "$word"
+  done
+  exec "$@"
 }
 case $how in
   APPTAINERENV_ | SINGULARITYENV_)
@@ -293,9 +311,14 @@ case $how in
     done ;;
 esac
 looked_at $(($# - words)) "$@"
-[ "${SLURM_PROCID:-${PMIX_RANK:-${PMI_RANK:-0}}}" != 0 ] || inside $(($# - words)) "$@"
+shell=yes
+[ "$starter" = 0 ] && [ "${SLURM_PROCID:-${PMIX_RANK:-${PMI_RANK:-0}}}" != 0 ] || inside $(($# - words)) "$@"
+if [ "$shell" = no ] && [ "$starter" != 0 ]; then
+  echo "modak: the launcher is not used: the image has no shell" >&2
+  without_starter $(($# - words)) "$@"
+fi
 exec "$@"
-' modak-enter APPTAINERENV_ '^((SLURM|PBS_|PMI|PRTE_|OMPI_|MPI|HYDI_|HYDRA_|I_MPI_|MV2_|UCX_|FI_|NCCL_|OMP_|GOMP_|KMP_|MKL_|OPENBLAS_|LC_)[A-Za-z0-9_]*|CUDA_MPS_LOG_DIRECTORY|CUDA_MPS_PIPE_DIRECTORY|CUDA_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|HIP_VISIBLE_DEVICES|LANG|MASTER_ADDR|MASTER_PORT|NVIDIA_VISIBLE_DEVICES|ROCR_VISIBLE_DEVICES|TERM|TF_CONFIG|TZ|ZE_AFFINITY_MASK)$' 3 '' apptainer exec --cleanenv --bind=/home/user/.modak/runs/digits-0123456789abcdef --bind="$modak_work" --pwd="$modak_work" --env=PYTHONNOUSERSITE=1 /home/user/.modak/images/library_busybox_1-0000000000000000.sif ./train --epochs 12
+' modak-enter APPTAINERENV_ '^((SLURM|PBS_|PMI|PRTE_|OMPI_|MPI|HYDI_|HYDRA_|I_MPI_|MV2_|UCX_|FI_|NCCL_|OMP_|GOMP_|KMP_|MKL_|OPENBLAS_|LC_)[A-Za-z0-9_]*|CUDA_MPS_LOG_DIRECTORY|CUDA_MPS_PIPE_DIRECTORY|CUDA_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|HIP_VISIBLE_DEVICES|LANG|MASTER_ADDR|MASTER_PORT|NVIDIA_VISIBLE_DEVICES|ROCR_VISIBLE_DEVICES|TERM|TF_CONFIG|TZ|ZE_AFFINITY_MASK)$' 3 0 '' apptainer exec --cleanenv --bind=/home/user/.modak/runs/digits-0123456789abcdef --bind="$modak_work" --pwd="$modak_work" --env=PYTHONNOUSERSITE=1 /home/user/.modak/images/library_busybox_1-0000000000000000.sif ./train --epochs 12
   ) &
   modak_app=$!
   [ -z "$modak_stopped" ] || kill -s TERM "$modak_app" 2>/dev/null # it came before there was anything to stop

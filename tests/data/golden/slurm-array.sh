@@ -53,6 +53,10 @@ modak_uptime() { # prints the seconds since the node was started, which nobody s
   [ ! -r /proc/uptime ] || { read -r modak_time _ </proc/uptime && echo "$modak_time"; }
 }
 
+modak_load() { # prints the load average of the last minute, and how many processes want a processor at this moment
+  [ ! -r /proc/loadavg ] || { read -r modak_time _ _ modak_line _ </proc/loadavg && echo "$modak_time ${modak_line%%/*}"; }
+}
+
 modak_durable() { # FILE...: they outlast a power loss from here on; fails where the disk is full
   if [ -z "$modak_sync" ]; then # sync takes files from coreutils 8.24 on and in BusyBox; an older one flushes everything
     modak_sync=none
@@ -225,7 +229,8 @@ modak_launch() {
   [ ! -e "$modak_state/stop$modak_suffix" ] || exit 143 # it came before there was anything to stop
   ! modak_superseded || modak_fail "this job was given up, and another attempt made: the application is not started"
   modak_run="start=$(modak_now)
-uptime_start=$(modak_uptime)"
+uptime_start=$(modak_uptime)
+load=$(modak_load)"
   if ! modak_fill "reserved.run$modak_suffix" "$modak_run
 launcher=$$" || ! modak_put run; then
     modak_fail "no record can be written to $modak_state: the application is not started"

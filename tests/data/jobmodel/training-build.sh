@@ -33,8 +33,8 @@ fi
 git clone --depth 1 -- https://example.org/solver.git "$modak_fresh/source"
 modak_top=$modak_fresh/source
 mv "$modak_top" "$modak_source"
-if ! sh -c 'how=$1 pattern=$2 words=$3 gpus=$4
-shift 4
+if ! sh -c 'how=$1 pattern=$2 words=$3 starter=$4 gpus=$5
+shift 5
 names() { # 1: the variables that pass; 0: all others
   awk '"'"'BEGIN { for (name in ENVIRON)
     if (name ~ /^[A-Za-z_][A-Za-z0-9_]*$/ && (name ~ ARGV[2]) == ARGV[1]) print name }'"'"' "$1" "$pattern"
@@ -69,14 +69,27 @@ inside() { # COUNT WORD...: asks, in a container made by the first COUNT words, 
     if [ "$left" -gt 0 ]; then set -- "$@" "$word"; elif [ "$left" = 0 ]; then program=$word; fi
     left=$((left - 1))
   done
-  case $program in */* | "") return ;; esac
+  case $program in
+    */* | "") [ "$starter" != 0 ] || return 0; program=sh ;; # its own path is found, or not, by the runtime
+  esac
   said=$("$@" sh -c "command -v \"\$1\" >/dev/null 2>&1 && echo modak-yes || echo modak-no" sh "$program" 2>&1 </dev/null)
   case $said in
     *modak-yes*) ;;
     *modak-no*) stop 120 "the image has no program $program" ;;
-    *"\"sh\""* | *" sh: "*) ;; # an image without a shell: the runtime says by itself what is missing
+    *"\"sh\""* | *" sh: "*) shell=no ;; # the runtime says by itself what else is missing
     *) stop 119 "the container cannot be started: $(printf %s "$said" | tail -n 1 | tr -d "[:cntrl:]" | cut -c1-300)" ;;
   esac
+}
+without_starter() { # COUNT WORD...: runs the words but for the starter'"'"'s, which end with the first COUNT
+  left=$1 drop=$starter
+  shift
+  left=$((left - drop))
+  for word in "$@"; do
+    shift
+    if [ "$left" -gt 0 ]; then left=$((left - 1)); elif [ "$drop" -gt 0 ]; then drop=$((drop - 1)) && continue; fi
+    set -- "$@" "$word"
+  done
+  exec "$@"
 }
 case $how in
   APPTAINERENV_ | SINGULARITYENV_)
@@ -94,9 +107,14 @@ case $how in
     done ;;
 esac
 looked_at $(($# - words)) "$@"
-[ "${SLURM_PROCID:-${PMIX_RANK:-${PMI_RANK:-0}}}" != 0 ] || inside $(($# - words)) "$@"
+shell=yes
+[ "$starter" = 0 ] && [ "${SLURM_PROCID:-${PMIX_RANK:-${PMI_RANK:-0}}}" != 0 ] || inside $(($# - words)) "$@"
+if [ "$shell" = no ] && [ "$starter" != 0 ]; then
+  echo "modak: the launcher is not used: the image has no shell" >&2
+  without_starter $(($# - words)) "$@"
+fi
 exec "$@"
-' modak-enter SINGULARITYENV_ '^((SLURM|PBS_|PMI|PRTE_|OMPI_|MPI|HYDI_|HYDRA_|I_MPI_|MV2_|UCX_|FI_|NCCL_|OMP_|GOMP_|KMP_|MKL_|OPENBLAS_|LC_)[A-Za-z0-9_]*|CUDA_MPS_LOG_DIRECTORY|CUDA_MPS_PIPE_DIRECTORY|CUDA_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|HIP_VISIBLE_DEVICES|LANG|MASTER_ADDR|MASTER_PORT|NVIDIA_VISIBLE_DEVICES|ROCR_VISIBLE_DEVICES|TERM|TF_CONFIG|TF_XLA_FLAGS|TZ|ZE_AFFINITY_MASK)$' 6 nvidia env SINGULARITYENV_PYTHONNOUSERSITE=1 singularity exec --cleanenv --nv --bind="$modak_work" --bind=/some/data --pwd="$modak_work" docker://docker.io/tensorflow/tensorflow:2.1.0-gpu-py3 sh -e -c 'cd "$1"
+' modak-enter SINGULARITYENV_ '^((SLURM|PBS_|PMI|PRTE_|OMPI_|MPI|HYDI_|HYDRA_|I_MPI_|MV2_|UCX_|FI_|NCCL_|OMP_|GOMP_|KMP_|MKL_|OPENBLAS_|LC_)[A-Za-z0-9_]*|CUDA_MPS_LOG_DIRECTORY|CUDA_MPS_PIPE_DIRECTORY|CUDA_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|HIP_VISIBLE_DEVICES|LANG|MASTER_ADDR|MASTER_PORT|NVIDIA_VISIBLE_DEVICES|ROCR_VISIBLE_DEVICES|TERM|TF_CONFIG|TF_XLA_FLAGS|TZ|ZE_AFFINITY_MASK)$' 6 0 nvidia env SINGULARITYENV_PYTHONNOUSERSITE=1 singularity exec --cleanenv --nv --bind="$modak_work" --bind=/some/data --pwd="$modak_work" docker://docker.io/tensorflow/tensorflow:2.1.0-gpu-py3 sh -e -c 'cd "$1"
 make -j 1' build solver; then
   rm -rf "$modak_source"
   echo "the build of $modak_source failed" >&2

@@ -38,7 +38,7 @@ def one(site: Site, name: str, chance: Random) -> str:
     def transport() -> Transport:
         return Prefixed(site.transport(), f'PATH="{folder}:$PATH"; export PATH')
 
-    deployed = site.plan(name)
+    deployed = site.request(name)
     before = chance.uniform(0, 3)
     scheduler = slowed(Slurm if site.scheduler == "slurm" else Process, before, 0)
     over = time.monotonic() + before + 2 * site.longest

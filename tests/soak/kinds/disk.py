@@ -53,7 +53,7 @@ def one(site: Site, name: str, chance: Random) -> str:
     try:
         site.owned(disk)
         pages, at = chance.randrange(14), chance.choice([0, 1, 2, 2, 2, 2, 3])
-        deployed = site.plan(name, workspace=disk)
+        deployed = site.request(name, workspace=disk)
         first = Controller(site, deployed, transport=lambda: Filling(site.transport(), at, disk, pages)).end()
         second = Controller(site, deployed).end()
         early = site.runs(name)

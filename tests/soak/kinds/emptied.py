@@ -30,7 +30,7 @@ def one(site: Site, name: str, chance: Random) -> str:
     site.folder(name)
     number = int(name.rsplit("-", 1)[-1])
     pair, how = PAIRS[number % len(PAIRS)], DAMAGE[number // len(PAIRS) % len(DAMAGE)]
-    deployed = site.plan(name)
+    deployed = site.request(name)
     first = Controller(site, deployed).end()
     if fault := expect(site, name, first.state, first.error):
         return fault

@@ -11,7 +11,7 @@ ROUNDS = {"machine": 300, "slurm": 100}
 
 def one(site: Site, name: str, chance: Random) -> str:
     site.folder(name)
-    deployed = site.plan(name)
+    deployed = site.request(name)
     first = Controller(site, deployed)
     time.sleep(chance.uniform(0, site.longest))
     what = chance.choice(["controller", "step", "child"])

@@ -14,7 +14,7 @@ ROUNDS = {"machine": 100, "slurm": 30}
 
 def one(site: Site, name: str, chance: Random) -> str:
     site.folder(name)
-    deployed = site.plan(name)
+    deployed = site.request(name)
     controllers = []
     for _ in range(chance.randint(2, 4)):
         if isinstance(site, SlurmOverSsh):  # its steps are what must be apart

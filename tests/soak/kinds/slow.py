@@ -32,20 +32,20 @@ def one(site: Site, name: str, chance: Random) -> str:
     site.folder(name)
     number = int(name.rsplit("-", 1)[-1])
     if number < len(REAL):
-        longest, patience = float(REAL[number]), replace(site.patience, submission=600.0)
+        longest, timeouts = float(REAL[number]), replace(site.timeouts, submission=600.0)
     else:  # the same with all limits in proportion: the scheduler is given up in some of these rounds
         longest = chance.choice([0.3, 1.0, 2.0, 4.0])
-        patience = replace(site.patience, accept=3.0, lock=30.0, submission=60.0)
+        timeouts = replace(site.timeouts, accept=3.0, lock=30.0, submission=60.0)
     before = (0.9 if number < len(REAL) else chance.choice([0.0, 1.0, chance.random()])) * longest
     scheduler = slowed(Slurm if site.scheduler == "slurm" else Process, before, longest - before)
-    deployed = site.plan(name)
+    deployed = site.request(name)
     over = time.monotonic() + longest + 2 * site.longest
-    first = Controller(site, deployed, scheduler=scheduler, patience=patience)
+    first = Controller(site, deployed, scheduler=scheduler, timeouts=timeouts)
     time.sleep(chance.uniform(0, min(longest + site.longest, 20)))
-    second = Controller(site, deployed, patience=patience)
+    second = Controller(site, deployed, timeouts=timeouts)
     time.sleep(chance.uniform(0, 0.5))
     strike(site, first, name, chance.choice(["controller", "step"]))
-    outcomes = [second.end(600), Controller(site, deployed, patience=patience).end(600)]
+    outcomes = [second.end(600), Controller(site, deployed, timeouts=timeouts).end(600)]
     time.sleep(max(0.0, over - time.monotonic()))  # what a killed step has started may submit until then
     faults = {fault for outcome in outcomes if (fault := expect(site, name, outcome.state, outcome.error))}
     return f"{before:.1f} + {longest - before:.1f} s: {'; '.join(sorted(faults))}" if faults else ""

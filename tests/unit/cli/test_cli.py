@@ -132,7 +132,7 @@ def test_schema(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_schema_of_plan_has_its_own_name(capsys: pytest.CaptureFixture[str]) -> None:
     schema = json.loads(run(capsys, "schema", "plan")[1])
-    assert schema["properties"]["schema"]["const"] == "modak.plan/1"
+    assert schema["properties"]["schema"]["const"] == "modak.plan/2"
 
 
 def test_discovered_target_is_a_section_of_a_document(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

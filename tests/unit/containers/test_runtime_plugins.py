@@ -20,8 +20,9 @@ from modak.errors import InfeasibleError, InputError
 from modak.extensions import RUNTIMES
 from modak.images.ensure import Wish
 from modak.images.store import realise
+from modak.jobrequest import job_request
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.plan import Plan
 from modak.model.request import Request
 from modak.planning import plan_deployment
@@ -73,8 +74,9 @@ def test_a_job_runs_in_an_image_of_it(runtime: Path, tmp_path: Path, monkeypatch
     plan = plan_of(runtime, tmp_path)
     assert (plan.chosen.runtime, plan.facts.runtimes["treerun"]) == ("treerun", "2.1")
     transport = LocalTransport()
-    jobs = Jobs(transport, patience=Patience(settle=1.0))
-    present = jobs.present(plan, realise=lambda directory: realise(transport, plan, directory) and None)
+    jobs = Jobs(transport, timeouts=Timeouts(settle=1.0))
+    request = job_request(plan)
+    present = jobs.present(request, realise=lambda directory: realise(transport, request, directory) and None)
     assert f"treerun --bind={present.job.spec.directory} " in present.script.replace("'", "")
     (result,) = jobs.wait([present])
     log = (Path(result.directory) / "output.log").read_text()
@@ -86,7 +88,7 @@ def test_an_image_that_was_changed_is_not_run(runtime: Path, tmp_path: Path) -> 
     plan = plan_of(runtime, tmp_path)
     runtime.write_bytes(runtime.read_bytes() + b"more")
     with pytest.raises(Exception, match="was changed: its hash is"):
-        realise(LocalTransport(), plan, str(tmp_path / "work" / "runs" / "probe"))
+        realise(LocalTransport(), job_request(plan), str(tmp_path / "work" / "runs" / "probe"))
 
 
 def test_it_is_asked_for_only_where_it_is_named_or_nothing_is_known(runtime: Path) -> None:

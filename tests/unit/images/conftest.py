@@ -16,7 +16,7 @@ def make_plan() -> Callable[..., Plan]:
         chosen: dict[str, Any] | None = None, target: dict[str, Any] | None = None, **rest: dict[str, Any]
     ) -> Plan:
         document: dict[str, Any] = {
-            "schema": "modak.plan/1",
+            "schema": "modak.plan/2",
             "created": "2026-01-01T00:00:00Z",
             "name": "digits",
             "scheduler": "slurm",

@@ -6,7 +6,7 @@ import pytest
 import modak.images.pin
 from modak.catalogue.catalogue import load_catalogue
 from modak.errors import InputError, TargetError
-from modak.images.pin import Unavailable, definition_for, pinned, registry_of
+from modak.images.pin import Unavailable, definition_for, registry_of, resolved
 from modak.model.plan import Plan
 from modak.model.reference import Reference
 
@@ -33,14 +33,14 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_a_native_plan_and_a_pinned_one_ask_nobody(make_plan: Callable[..., Plan], asked: list[str]) -> None:
     for plan in (make_plan({"runtime": "native", "image": None}), make_plan()):
-        assert pinned(plan, IMAGES) is plan
+        assert resolved(plan, IMAGES) is plan.chosen.image
     assert asked == []
 
 
 def test_a_tag_becomes_a_digest(make_plan: Callable[..., Plan], asked: list[str]) -> None:
-    plan = pinned(make_plan({"image": HUB}), IMAGES)
-    assert plan.chosen.image is not None
-    assert plan.chosen.image.digest == DIGEST
+    image = resolved(make_plan({"image": HUB}), IMAGES)
+    assert image is not None
+    assert image.digest == DIGEST
     assert asked == ["docker://docker.io/tensorflow/tensorflow:2.1.0"]
 
 
@@ -49,7 +49,7 @@ def test_an_image_to_build_gets_the_digest_of_its_definition_on_a_pinned_base(
 ) -> None:
     chosen = {"image": {"reference": "build://numexpr-2.14-src-cpu"}}
     facts = {"node": {"microarchitecture": "zen3"}}
-    image = pinned(make_plan(chosen, facts=facts), IMAGES).chosen.image
+    image = resolved(make_plan(chosen, facts=facts), IMAGES)
     assert image is not None
     definition = definition_for("numexpr-2.14-src-cpu", IMAGES, "zen3")
     assert image.digest == definition.digest
@@ -75,7 +75,7 @@ def test_an_image_that_is_not_available_is_named_with_the_reason(
     make_plan: Callable[..., Plan], asked: list[str]
 ) -> None:
     with pytest.raises(Unavailable) as caught:
-        pinned(make_plan({"image": {"reference": "docker://gone.example.org/a:1", "entry": "a"}}), IMAGES)
+        resolved(make_plan({"image": {"reference": "docker://gone.example.org/a:1", "entry": "a"}}), IMAGES)
     assert caught.value.is_silence
     message = "the image 'a' is not available: the registry gone.example.org cannot be reached: no answer in time"
     assert str(caught.value.error()) == message
@@ -96,4 +96,4 @@ def test_the_registry_that_an_image_depends_on(name: str, registry: str) -> None
 
 def test_a_file_s_digest_must_be_given_where_no_target_can_be_asked(make_plan: Callable[..., Plan]) -> None:
     with pytest.raises(Unavailable, match="give it, as sha256sum prints it"):
-        pinned(make_plan({"image": {"reference": "/images/a.sif"}}), IMAGES)
+        resolved(make_plan({"image": {"reference": "/images/a.sif"}}), IMAGES)

@@ -11,6 +11,7 @@ import pytest
 
 from modak.containers.run import environment_pattern, wrap
 from modak.errors import InputError
+from modak.jobrequest import job_request
 from modak.jobs import launching
 from modak.model.plan import Launch, Plan
 
@@ -26,19 +27,19 @@ def image(accelerator: str | None = None) -> dict[str, object]:
 
 def run_of(plan: Plan) -> list[str]:
     """Return the runtime's own command, checking what stands before it."""
-    line = wrap(plan, ARGV, directory="/jobs/one", images="/images")
+    line = wrap(job_request(plan), ARGV, directory="/jobs/one", images="/images")
     assert line[:2] == ["sh", "-c"]
     assert line[3] == "modak-enter"
     assert line[4] == HOW.get(plan.chosen.runtime, "unset")
     assert line[-len(ARGV) :] == ARGV
     accelerator = plan.chosen.image.accelerator if plan.chosen.image else None
-    assert line[6:8] == [str(len(ARGV)), accelerator or ""]
-    return line[8 : -len(ARGV)]
+    assert line[6:9] == [str(len(ARGV)), "0", accelerator or ""]
+    return line[9 : -len(ARGV)]
 
 
 def test_native_runs_the_command_as_it_is(make_plan: Callable[..., Plan]) -> None:
     plan = make_plan({"runtime": "native", "image": None})
-    assert wrap(plan, ARGV, directory="/jobs/one", images="/images") == ARGV
+    assert wrap(job_request(plan), ARGV, directory="/jobs/one", images="/images") == ARGV
 
 
 def test_apptainer(make_plan: Callable[..., Plan]) -> None:
@@ -131,14 +132,21 @@ def test_charliecloud(make_plan: Callable[..., Plan]) -> None:
     ],
 )
 def test_another_working_directory_is_shown_too(make_plan: Callable[..., Plan], runtime: str, words: set[str]) -> None:
-    line = wrap(make_plan({"runtime": runtime}), ARGV, directory="/jobs/one", images="/images", work="/local/x")
+    line = wrap(
+        job_request(make_plan({"runtime": runtime})), ARGV, directory="/jobs/one", images="/images", work="/local/x"
+    )
     assert words <= set(line)
 
 
 @pytest.mark.parametrize("path", ["/a,b", "/a:b", "/a/../b", "relative", "/a\nb"])
 def test_paths_that_a_runtime_would_split_are_refused(make_plan: Callable[..., Plan], path: str) -> None:
     with pytest.raises(InputError, match="cannot be shown to a container"):
-        wrap(make_plan({}, {"binds": [path]} if "\n" not in path else {}), ARGV, directory=path, images="/images")
+        wrap(
+            job_request(make_plan({}, {"binds": [path]} if "\n" not in path else {})),
+            ARGV,
+            directory=path,
+            images="/images",
+        )
 
 
 def test_a_container_without_image_or_digest_is_refused(make_plan: Callable[..., Plan]) -> None:
@@ -151,7 +159,7 @@ def test_a_container_without_image_or_digest_is_refused(make_plan: Callable[...,
 def enter(how: str, names: set[str], environment: dict[str, str], *command: str) -> str:
     script = files("modak.containers").joinpath("data/enter.sh").read_text()
     return subprocess.run(
-        ["/bin/sh", "-c", script, "modak-enter", how, environment_pattern(names), "0", "", *command],
+        ["/bin/sh", "-c", script, "modak-enter", how, environment_pattern(names), "0", "0", "", *command],
         env={"PATH": os.environ["PATH"], **environment},
         capture_output=True,
         text=True,
@@ -214,7 +222,7 @@ def test_what_a_node_lacks_is_one_sentence_before_anything_starts(tmp_path: Path
     def entered(gpus: str, *command: str) -> tuple[int, str]:
         script = files("modak.containers").joinpath("data/enter.sh").read_text()
         done = subprocess.run(
-            ["/bin/sh", "-c", script, "modak-enter", "APPTAINERENV_", "^A$", "2", gpus, *command],
+            ["/bin/sh", "-c", script, "modak-enter", "APPTAINERENV_", "^A$", "2", "0", gpus, *command],
             env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=False,
         )  # fmt: skip
         return done.returncode, done.stdout + done.stderr
@@ -240,10 +248,10 @@ def test_the_launcher_starts_the_program_inside(
     runtime: str, inside: str, make_plan: Callable[..., Plan], tmp_path: Path
 ) -> None:
     plan = make_plan({"runtime": runtime, "launch": Launch(trials="live")})
-    starter = partial(launching.starter, plan)
-    line = wrap(plan, ARGV, directory="/jobs/one", images="/images", starter=starter)
+    starter = partial(launching.starter, job_request(plan))
+    line = wrap(job_request(plan), ARGV, directory="/jobs/one", images="/images", starter=starter)
     words = line[-len(ARGV) - 6 : -len(ARGV)]
-    assert line[6] == str(len(ARGV))  # the program itself is looked for in the image
+    assert line[6:8] == [str(len(ARGV)), "6"]  # the program itself is looked for in the image
     assert words == [
         "sh",
         "-c",
@@ -256,3 +264,28 @@ def test_the_launcher_starts_the_program_inside(
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": "/own"}
     done = subprocess.run(shown, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [f"{words[4]}:/own", words[5], "a b"]
+
+
+@pytest.mark.parametrize(("program", "rank"), [("echo", "0"), ("/bin/echo", "0"), ("echo", "3")])
+def test_an_image_without_a_shell_runs_its_program_without_the_launcher(
+    program: str, rank: str, tmp_path: Path
+) -> None:
+    runtime = tmp_path / "runtime"
+    runtime.write_text(
+        """#!/bin/sh
+        while [ "$1" != image ]; do shift; done
+        shift
+        [ "$1" != sh ] || { echo 'executable file "sh" not found in $PATH' >&2; exit 127; }
+        exec "$@"
+        """
+    )
+    runtime.chmod(0o755)
+    script = files("modak.containers").joinpath("data/enter.sh").read_text()
+    starter = ["sh", "-c", 'exec "$@"', "modak-launch"]
+    done = subprocess.run(
+        ["/bin/sh", "-c", script, "modak-enter", "APPTAINERENV_", "^A$", "3", "4", "", str(runtime), "image",
+         *starter, program, "a  b", "image"],
+        env={"PATH": os.environ["PATH"], "PMI_RANK": rank}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "a  b image\n"
+    assert done.stderr == "modak: the launcher is not used: the image has no shell\n"

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from fakequeue import FakeQueue
-from jobplans import plan
+from jobplans import requested
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
-from modak.model.plan import Plan
+from modak.jobs.settings import Timeouts
+from modak.model.jobrequest import JobRequest
 from modak.transport.local import LocalTransport
 
 TRACE = 'echo run >>"$TRACE"; '
@@ -23,22 +23,22 @@ def queue(tmp_path: Path) -> FakeQueue:
 
 
 @pytest.fixture
-def hasty() -> Patience:
+def hasty() -> Timeouts:
     """Limits that a test can wait for."""
-    return Patience(outage=1.0, submission=5.0, settle=0.0, lost=0.0, finishing=0.1, cancel=5.0, pause=0.02, linger=0.0)
+    return Timeouts(outage=1.0, submission=5.0, settle=0.0, lost=0.0, finishing=0.1, cancel=5.0, pause=0.02, linger=0.0)
 
 
 @pytest.fixture
-def jobs(hasty: Patience) -> Jobs:
-    return Jobs(LocalTransport(), patience=replace(hasty, lost=0.5))
+def jobs(hasty: Timeouts) -> Jobs:
+    return Jobs(LocalTransport(), timeouts=replace(hasty, lost=0.5))
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Callable[..., Plan]:
-    """Return the function that makes the Plan of a shell line; each run of it leaves a line in ``trace``."""
+def shell(tmp_path: Path) -> Callable[..., JobRequest]:
+    """Return the function that makes the request for a shell line; each run of it leaves a line in ``trace``."""
 
-    def make(line: str, **rest: object) -> Plan:
+    def make(line: str, **rest: object) -> JobRequest:
         environment = {"TRACE": str(tmp_path / "trace")}
-        return plan(["sh", "-c", TRACE + line], tmp_path / "space", environment=environment, **rest)
+        return requested(["sh", "-c", TRACE + line], tmp_path / "space", environment=environment, **rest)
 
     return make

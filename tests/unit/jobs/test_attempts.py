@@ -15,20 +15,20 @@ import pytest
 import yaml
 
 from fakequeue import FakeQueue
-from jobplans import plan, source
+from jobplans import requested, source
 from modak.errors import InputError, JobError
 from modak.jobs.control import Jobs, Present
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.job import ENDS, JobResult
-from modak.model.plan import Plan
+from modak.model.jobrequest import JobRequest
 from modak.transport.local import LocalTransport
 from transports import CutShort, Failing, Killed, Notes
 
 CUTS = yaml.safe_load((Path(__file__).parents[2] / "data" / "jobs" / "attempt_cuts.yaml").read_text())
-Shell = Callable[..., Plan]
+Shell = Callable[..., JobRequest]
 
 
-def carry_out(jobs: Jobs, plan: Plan, **options: Any) -> tuple[Present, JobResult]:
+def carry_out(jobs: Jobs, plan: JobRequest, **options: Any) -> tuple[Present, JobResult]:
     present = jobs.present(plan, **options)
     return present, jobs.wait([present])[0]
 
@@ -43,22 +43,22 @@ def notes() -> Notes:
 
 
 @pytest.fixture
-def jobs(hasty: Patience, notes: Notes) -> Jobs:
-    return Jobs(LocalTransport(), patience=replace(hasty, lost=0.5), reporter=notes)
+def jobs(hasty: Timeouts, notes: Notes) -> Jobs:
+    return Jobs(LocalTransport(), timeouts=replace(hasty, lost=0.5), reporter=notes)
 
 
 @pytest.fixture
-def queued(tmp_path: Path) -> Plan:
-    """A Plan for the queue, with an input."""
+def queued(tmp_path: Path) -> JobRequest:
+    """A job for the queue, with an input."""
     (tmp_path / "in.txt").write_text("input\n")
     item = source("data/in.txt", tmp_path / "in.txt")
-    return plan(["true"], tmp_path / "space", scheduler="slurm", sources=(item,))
+    return requested(["true"], tmp_path / "space", scheduler="slurm", sources=(item,))
 
 
 @pytest.fixture
-def after_failure(queue: FakeQueue, queued: Plan, hasty: Patience, tmp_path: Path) -> Jobs:
+def after_failure(queue: FakeQueue, queued: JobRequest, hasty: Timeouts, tmp_path: Path) -> Jobs:
     """Jobs in a queue, of which the first has failed."""
-    jobs = Jobs(LocalTransport(), scheduler=queue, patience=hasty)
+    jobs = Jobs(LocalTransport(), scheduler=queue, timeouts=hasty)
     jobs.present(queued, [item_of(tmp_path)])
     queue.become("1", "failed 3", "job=1\ncode=3\nstate=failed\n")
     return jobs
@@ -108,7 +108,7 @@ def test_without_retry_the_end_stays(jobs: Jobs, shell: Shell, tmp_path: Path, k
     carry_out(jobs, deployed)
     if keep == "document":
         kept = shell("exit 3", job={"retry": False})
-        assert kept.tag() == deployed.tag(), "the option says nothing of what the job does"
+        assert kept.tag == deployed.tag, "the option says nothing of what the job does"
         present, result = carry_out(jobs, kept)
     else:
         present, result = carry_out(jobs, deployed, retry=False)
@@ -137,9 +137,9 @@ def test_killed_job_is_run_again(jobs: Jobs, shell: Shell, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("state", sorted(ENDS - {"completed"}))
 def test_every_bad_end_is_run_again(
-    queue: FakeQueue, queued: Plan, hasty: Patience, tmp_path: Path, state: str
+    queue: FakeQueue, queued: JobRequest, hasty: Timeouts, tmp_path: Path, state: str
 ) -> None:
-    jobs = Jobs(LocalTransport(), scheduler=queue, patience=hasty)
+    jobs = Jobs(LocalTransport(), scheduler=queue, timeouts=hasty)
     jobs.present(queued, [item_of(tmp_path)])
     queue.become("1", "" if state == "lost" else state)
     present = jobs.present(queued, [item_of(tmp_path)])
@@ -163,7 +163,7 @@ def test_new_attempt_finds_nothing_of_the_one_before(jobs: Jobs, tmp_path: Path)
         (tmp_path / name).write_text("as sent")
     items = [source(name, tmp_path / name) for name in ("kept", "changed")]
     line = f"cat kept changed; [ -e {tmp_path}/go ] || {{ echo x >out; echo spoilt >changed; exit 1; }}"
-    deployed = plan(["sh", "-c", line], tmp_path / "space", sources=tuple(items), outputs=["out"])
+    deployed = requested(["sh", "-c", line], tmp_path / "space", sources=tuple(items), outputs=["out"])
     first = jobs.present(deployed, items)
     (result,) = jobs.wait([first])
     work = Path(first.job.spec.directory) / "work"
@@ -191,7 +191,7 @@ def test_a_bounded_number_of_attempts_is_kept(jobs: Jobs, shell: Shell, tmp_path
     assert [folder.parent.name for folder in there.glob("*/work")] == ["7"]
 
 
-def test_file_that_is_missing_leaves_the_attempt_there(after_failure: Jobs, queued: Plan) -> None:
+def test_file_that_is_missing_leaves_the_attempt_there(after_failure: Jobs, queued: JobRequest) -> None:
     with pytest.raises(InputError, match=r"needs the file 'data/in\.txt', which was not found"):
         after_failure.present(queued)
     found = after_failure.find(queued)
@@ -200,7 +200,7 @@ def test_file_that_is_missing_leaves_the_attempt_there(after_failure: Jobs, queu
 
 
 def test_attempt_that_is_refused_may_be_made_later(
-    after_failure: Jobs, queue: FakeQueue, queued: Plan, tmp_path: Path
+    after_failure: Jobs, queue: FakeQueue, queued: JobRequest, tmp_path: Path
 ) -> None:
     fault = queue.fault("refuse")
     for _ in range(2):
@@ -212,7 +212,9 @@ def test_attempt_that_is_refused_may_be_made_later(
     assert "code=3" in (Path(present.job.spec.directory) / "attempts" / "1" / "exit").read_text()
 
 
-def test_check_shows_the_new_attempt_and_changes_nothing(after_failure: Jobs, queue: FakeQueue, queued: Plan) -> None:
+def test_check_shows_the_new_attempt_and_changes_nothing(
+    after_failure: Jobs, queue: FakeQueue, queued: JobRequest
+) -> None:
     preview = after_failure.preview(queued)
     assert preview.ended is not None
     assert (preview.ended.id, preview.ended.state, queue.jobs()) == ("1", "failed", ["1"])
@@ -221,7 +223,7 @@ def test_check_shows_the_new_attempt_and_changes_nothing(after_failure: Jobs, qu
 
 
 def test_four_controllers_make_one_new_attempt(
-    after_failure: Jobs, tmp_path: Path, queued: Plan, hasty: Patience
+    after_failure: Jobs, tmp_path: Path, queued: JobRequest, hasty: Timeouts
 ) -> None:
     queue = FakeQueue(tmp_path / "spool", slow="sleep 0.3")
     start, found, failures = threading.Barrier(4), [], []
@@ -229,7 +231,7 @@ def test_four_controllers_make_one_new_attempt(
     def control() -> None:
         try:
             start.wait()
-            jobs = Jobs(LocalTransport(), scheduler=queue, patience=hasty)
+            jobs = Jobs(LocalTransport(), scheduler=queue, timeouts=hasty)
             found.append(jobs.present(queued, [item_of(tmp_path)]))
         except Exception as error:
             failures.append(error)
@@ -248,11 +250,11 @@ def test_four_controllers_make_one_new_attempt(
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("trip", range(6))
 def test_controller_killed_around_a_step(
-    after_failure: Jobs, queue: FakeQueue, queued: Plan, hasty: Patience, tmp_path: Path, trip: int, after: bool
+    after_failure: Jobs, queue: FakeQueue, queued: JobRequest, hasty: Timeouts, tmp_path: Path, trip: int, after: bool
 ) -> None:
     """look, ask, put aside, look, stage, and submit: each just before and just after it."""
     with pytest.raises(Killed):
-        Jobs(Failing(trip, after=after), scheduler=queue, patience=hasty).present(queued, [item_of(tmp_path)])
+        Jobs(Failing(trip, after=after), scheduler=queue, timeouts=hasty).present(queued, [item_of(tmp_path)])
     present = after_failure.present(queued, [item_of(tmp_path)])
     assert (present.job.id, present.job.attempt) == ("2", 2)
     assert queue.jobs() == ["1", "2"]
@@ -261,12 +263,12 @@ def test_controller_killed_around_a_step(
 
 @pytest.mark.parametrize("line", CUTS)
 def test_step_killed_inside(
-    after_failure: Jobs, queue: FakeQueue, queued: Plan, hasty: Patience, tmp_path: Path, line: str
+    after_failure: Jobs, queue: FakeQueue, queued: JobRequest, hasty: Timeouts, tmp_path: Path, line: str
 ) -> None:
     transport = CutShort(line)
     item = item_of(tmp_path)
     with pytest.raises(Exception, match="died on the target"):
-        Jobs(transport, scheduler=queue, patience=hasty).present(queued, [item])
+        Jobs(transport, scheduler=queue, timeouts=hasty).present(queued, [item])
     assert transport.cut
     present = after_failure.present(queued, [item])
     assert present.job.id == "2"
@@ -278,7 +280,7 @@ def test_step_killed_inside(
 
 
 def test_record_that_the_attempt_before_writes_late_is_not_this_ones(
-    after_failure: Jobs, queue: FakeQueue, queued: Plan, tmp_path: Path
+    after_failure: Jobs, queue: FakeQueue, queued: JobRequest, tmp_path: Path
 ) -> None:
     """A scheduler that gives a job up may do so before its script has come to its end."""
     present = after_failure.present(queued, [item_of(tmp_path)])
@@ -289,10 +291,10 @@ def test_record_that_the_attempt_before_writes_late_is_not_this_ones(
 
 
 def test_run_that_waits_for_the_attempt_before_follows_the_new_one(
-    after_failure: Jobs, queue: FakeQueue, queued: Plan, hasty: Patience, tmp_path: Path
+    after_failure: Jobs, queue: FakeQueue, queued: JobRequest, hasty: Timeouts, tmp_path: Path
 ) -> None:
     notes = Notes()
-    waiting = Jobs(LocalTransport(), scheduler=queue, patience=hasty, reporter=notes)
+    waiting = Jobs(LocalTransport(), scheduler=queue, timeouts=hasty, reporter=notes)
     stale = waiting.present(queued, [item_of(tmp_path)], retry=False)
     assert after_failure.present(queued, [item_of(tmp_path)]).job.id == "2"
     queue.become("2", "completed 0", "job=2\ncode=0\nstate=completed\n")
@@ -303,9 +305,9 @@ def test_run_that_waits_for_the_attempt_before_follows_the_new_one(
 
 @pytest.mark.parametrize("state", ["never_starts", "dependency_never_satisfied"])
 def test_job_that_waits_for_ever_is_cancelled_first(
-    queue: FakeQueue, queued: Plan, hasty: Patience, tmp_path: Path, state: str
+    queue: FakeQueue, queued: JobRequest, hasty: Timeouts, tmp_path: Path, state: str
 ) -> None:
-    jobs = Jobs(LocalTransport(), scheduler=queue, patience=hasty)
+    jobs = Jobs(LocalTransport(), scheduler=queue, timeouts=hasty)
     item = item_of(tmp_path)
     jobs.present(queued, [item])
     queue.become("1", state)

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from fakequeue import FakeQueue
-from jobplans import plan
+from jobplans import requested
 from modak.errors import JobError, ModakError, TargetError
 from modak.jobs.control import JobInput, Jobs, Present
 from modak.jobs.results import Ended
-from modak.jobs.settings import Patience
-from modak.model.plan import Plan
+from modak.jobs.settings import Timeouts
+from modak.model.jobrequest import JobRequest
 from modak.transport.base import Completed
 from modak.transport.local import LocalTransport
 from transports import Counting, Failing, Killed, Noisy, Notes
@@ -35,11 +35,13 @@ class ListingQueue(FakeQueue):
         return f"awk -v tag={tag} '$2 == tag {{ print $1 }}'"
 
 
-def plans(folder: Path, count: int = COUNT) -> list[Plan]:
-    return [plan(["sh", "-c", f"echo {n}"], folder / "space", name=f"job-{n}", scheduler="slurm") for n in range(count)]
+def plans(folder: Path, count: int = COUNT) -> list[JobRequest]:
+    return [
+        requested(["sh", "-c", f"echo {n}"], folder / "space", name=f"job-{n}", scheduler="slurm") for n in range(count)
+    ]
 
 
-def inputs(many: list[Plan]) -> list[JobInput]:
+def inputs(many: list[JobRequest]) -> list[JobInput]:
     return [JobInput(item) for item in many]
 
 
@@ -48,17 +50,17 @@ def ids(outcomes: list[Present | ModakError]) -> list[str]:
 
 
 @pytest.fixture
-def many(tmp_path: Path) -> list[Plan]:
+def many(tmp_path: Path) -> list[JobRequest]:
     return plans(tmp_path)
 
 
-def test_two_round_trips_for_all(queue: FakeQueue, many: list[Plan], hasty: Patience) -> None:
+def test_two_round_trips_for_all(queue: FakeQueue, many: list[JobRequest], hasty: Timeouts) -> None:
     transport = Counting()
-    outcomes = Jobs(transport, scheduler=queue, patience=hasty).present_all(inputs(many))
+    outcomes = Jobs(transport, scheduler=queue, timeouts=hasty).present_all(inputs(many))
     assert transport.trips == 2
     assert sorted(ids(outcomes)) == queue.jobs() == [str(n + 1) for n in range(COUNT)]
     assert all(isinstance(item, Present) and item.made for item in outcomes)
-    again = Jobs(LocalTransport(), scheduler=queue, patience=hasty).present_all(inputs(many))
+    again = Jobs(LocalTransport(), scheduler=queue, timeouts=hasty).present_all(inputs(many))
     assert ids(again) == ids(outcomes)
     assert not any(isinstance(item, Present) and item.made for item in again)
     assert [job and job.id for job in Jobs(transport, scheduler=queue).find_all(many)] == ids(outcomes)
@@ -66,9 +68,9 @@ def test_two_round_trips_for_all(queue: FakeQueue, many: list[Plan], hasty: Pati
 
 
 def test_those_that_are_there_are_followed_and_the_others_submitted(
-    queue: FakeQueue, many: list[Plan], hasty: Patience
+    queue: FakeQueue, many: list[JobRequest], hasty: Timeouts
 ) -> None:
-    jobs = Jobs(LocalTransport(), scheduler=queue, patience=hasty)
+    jobs = Jobs(LocalTransport(), scheduler=queue, timeouts=hasty)
     first = jobs.present(many[2])
     outcomes = jobs.present_all(inputs(many))
     made = [item.made for item in outcomes if isinstance(item, Present)]
@@ -77,21 +79,21 @@ def test_those_that_are_there_are_followed_and_the_others_submitted(
     assert len(queue.jobs()) == COUNT
 
 
-def test_noisy_login(queue: FakeQueue, many: list[Plan], hasty: Patience) -> None:
-    assert len(ids(Jobs(Noisy(), scheduler=queue, patience=hasty).present_all(inputs(many)))) == COUNT
+def test_noisy_login(queue: FakeQueue, many: list[JobRequest], hasty: Timeouts) -> None:
+    assert len(ids(Jobs(Noisy(), scheduler=queue, timeouts=hasty).present_all(inputs(many)))) == COUNT
 
 
 def test_those_that_the_scheduler_refuses_are_told_apart(
-    queue: FakeQueue, many: list[Plan], hasty: Patience, tmp_path: Path
+    queue: FakeQueue, many: list[JobRequest], hasty: Timeouts, tmp_path: Path
 ) -> None:
-    refused = many[1].tag()
+    refused = many[1].tag
 
     class Picky(FakeQueue):
         def submit_command(self, job: Any) -> str:
             return "echo 'refused: no such queue' >&2; exit 1" if job.tag == refused else super().submit_command(job)
 
     picky = Picky(tmp_path / "spool")
-    outcomes = Jobs(LocalTransport(), scheduler=picky, patience=hasty).present_all(inputs(many))
+    outcomes = Jobs(LocalTransport(), scheduler=picky, timeouts=hasty).present_all(inputs(many))
     assert [isinstance(item, Present) for item in outcomes] == [True, False, True, True, True]
     assert isinstance(outcomes[1], JobError)
     assert len(picky.jobs()) == COUNT - 1
@@ -100,19 +102,21 @@ def test_those_that_the_scheduler_refuses_are_told_apart(
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("trip", [0, 1])
 def test_controller_killed_around_a_round_trip(
-    queue: FakeQueue, many: list[Plan], hasty: Patience, trip: int, after: bool
+    queue: FakeQueue, many: list[JobRequest], hasty: Timeouts, trip: int, after: bool
 ) -> None:
     with pytest.raises(Killed):
-        Jobs(Failing(trip, after=after), scheduler=queue, patience=hasty).present_all(inputs(many))
-    outcomes = Jobs(LocalTransport(), scheduler=queue, patience=hasty).present_all(inputs(many))
+        Jobs(Failing(trip, after=after), scheduler=queue, timeouts=hasty).present_all(inputs(many))
+    outcomes = Jobs(LocalTransport(), scheduler=queue, timeouts=hasty).present_all(inputs(many))
     assert sorted(ids(outcomes)) == queue.jobs() == [str(n + 1) for n in range(COUNT)]
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_connection_lost_in_the_submission(queue: FakeQueue, many: list[Plan], hasty: Patience, after: bool) -> None:
+def test_connection_lost_in_the_submission(
+    queue: FakeQueue, many: list[JobRequest], hasty: Timeouts, after: bool
+) -> None:
     notes = Notes()
     transport = Failing(1, after=after, error=lambda: TargetError("the connection was lost"))
-    outcomes = Jobs(transport, scheduler=queue, patience=hasty, reporter=notes).present_all(inputs(many))
+    outcomes = Jobs(transport, scheduler=queue, timeouts=hasty, reporter=notes).present_all(inputs(many))
     assert len(set(ids(outcomes))) == len(queue.jobs()) == COUNT
     assert notes.notices == ["the submission is tried again: the connection was lost"]
 
@@ -132,37 +136,37 @@ class Cut(LocalTransport):
 
 
 @pytest.mark.parametrize("count", [1, 3, 5])
-def test_shell_killed_between_two_jobs(queue: FakeQueue, many: list[Plan], hasty: Patience, count: int) -> None:
+def test_shell_killed_between_two_jobs(queue: FakeQueue, many: list[JobRequest], hasty: Timeouts, count: int) -> None:
     transport = Cut(queue, count)
-    outcomes = Jobs(transport, scheduler=queue, patience=hasty).present_all(inputs(many))
+    outcomes = Jobs(transport, scheduler=queue, timeouts=hasty).present_all(inputs(many))
     assert transport.cut
     assert len(set(ids(outcomes))) == len(queue.jobs()) == COUNT
 
 
 def test_no_folder_for_the_steps(
-    queue: FakeQueue, many: list[Plan], hasty: Patience, monkeypatch: pytest.MonkeyPatch
+    queue: FakeQueue, many: list[JobRequest], hasty: Timeouts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", "/nowhere")
     notes = Notes()
-    jobs = Jobs(LocalTransport(), scheduler=queue, patience=hasty, reporter=notes)
+    jobs = Jobs(LocalTransport(), scheduler=queue, timeouts=hasty, reporter=notes)
     with pytest.raises(TargetError, match="no folder can be created in /nowhere"):
         jobs.present_all(inputs(many))
     assert queue.jobs() == []
 
 
 def test_nothing_is_left_in_the_temporary_folder(
-    queue: FakeQueue, many: list[Plan], hasty: Patience, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    queue: FakeQueue, many: list[JobRequest], hasty: Timeouts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "tmp").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-    Jobs(LocalTransport(), scheduler=queue, patience=hasty).present_all(inputs(many))
+    Jobs(LocalTransport(), scheduler=queue, timeouts=hasty).present_all(inputs(many))
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
 def test_lock_of_one_job_that_somebody_holds(
-    queue: FakeQueue, many: list[Plan], hasty: Patience, monkeypatch: pytest.MonkeyPatch
+    queue: FakeQueue, many: list[JobRequest], hasty: Timeouts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    jobs = Jobs(LocalTransport(), scheduler=queue, patience=hasty)
+    jobs = Jobs(LocalTransport(), scheduler=queue, timeouts=hasty)
     monkeypatch.setenv("MODAK_LOCK_PATIENCE", "4")
     lock = Path(jobs.prepare(many[1]).spec.directory) / "state" / "lock"
     lock.mkdir(parents=True)
@@ -186,20 +190,20 @@ def asked(monkeypatch: pytest.MonkeyPatch, queue: FakeQueue) -> Callable[[], int
 
 
 def test_list_is_asked_for_once(
-    listing: ListingQueue, many: list[Plan], hasty: Patience, monkeypatch: pytest.MonkeyPatch
+    listing: ListingQueue, many: list[JobRequest], hasty: Timeouts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count = asked(monkeypatch, listing)
-    outcomes = Jobs(LocalTransport(), scheduler=listing, patience=hasty).present_all(inputs(many))
+    outcomes = Jobs(LocalTransport(), scheduler=listing, timeouts=hasty).present_all(inputs(many))
     assert len(set(ids(outcomes))) == len(listing.jobs()) == COUNT
     assert count() == 0
 
 
 @pytest.mark.parametrize("stale", [False, True], ids=["in the list", "submitted after it by a folder that went away"])
 def test_job_whose_folder_is_gone_is_not_submitted_again(
-    listing: ListingQueue, many: list[Plan], hasty: Patience, tmp_path: Path, stale: bool
+    listing: ListingQueue, many: list[JobRequest], hasty: Timeouts, tmp_path: Path, stale: bool
 ) -> None:
     """A list that is older than the folder, which another run has made anew, does not count."""
-    jobs = Jobs(LocalTransport(), scheduler=listing, patience=hasty)
+    jobs = Jobs(LocalTransport(), scheduler=listing, timeouts=hasty)
     first = jobs.present(many[1])
     Path(first.job.spec.directory).rename(tmp_path / "away")
     listing.stale = stale
@@ -212,11 +216,12 @@ def test_job_whose_folder_is_gone_is_not_submitted_again(
     assert len(listing.jobs()) == COUNT
 
 
-def test_results_of_several_jobs_come_in_one_round_trip(tmp_path: Path, hasty: Patience) -> None:
+def test_results_of_several_jobs_come_in_one_round_trip(tmp_path: Path, hasty: Timeouts) -> None:
     transport = Counting()
-    jobs = Jobs(transport, patience=replace(hasty, lost=0.5))
+    jobs = Jobs(transport, timeouts=replace(hasty, lost=0.5))
     many = [
-        plan(["sh", "-c", f"echo {n} >out"], tmp_path / "space", name=f"job-{n}", outputs=["out"]) for n in range(COUNT)
+        requested(["sh", "-c", f"echo {n} >out"], tmp_path / "space", name=f"job-{n}", outputs=["out"])
+        for n in range(COUNT)
     ]
     present = [item for item in jobs.present_all(inputs(many)) if isinstance(item, Present)]
     results = jobs.wait(present)
@@ -233,10 +238,10 @@ def test_results_of_several_jobs_come_in_one_round_trip(tmp_path: Path, hasty: P
 
 
 def test_secrets_are_written_to_the_folder_of_the_job_alone(
-    queue: FakeQueue, many: list[Plan], hasty: Patience, tmp_path: Path
+    queue: FakeQueue, many: list[JobRequest], hasty: Timeouts, tmp_path: Path
 ) -> None:
     """The steps of several jobs lie in a temporary folder meanwhile, those of a job alone do not."""
-    secret = plan(
+    secret = requested(
         ["true"], tmp_path / "space", name="secret", scheduler="slurm",
         secret_environment={"TOKEN": {"file": "token"}},
     )  # fmt: skip
@@ -250,7 +255,7 @@ def test_secrets_are_written_to_the_folder_of_the_job_alone(
 
     transport = Watched()
     items = [*inputs(many), JobInput(secret, secrets=lambda: b"TOKEN='sesame'\n")]
-    outcomes = Jobs(transport, scheduler=queue, patience=hasty).present_all(items)
+    outcomes = Jobs(transport, scheduler=queue, timeouts=hasty).present_all(items)
     assert len(set(ids(outcomes))) == len(queue.jobs()) == COUNT + 1
     assert len(seen) == 2
     assert not any(b"sesame" in data for data in seen)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from jobplans import Local, plan, source
+from jobplans import Local, requested, source
 from modak.errors import TargetError
 from modak.jobs import files
 from modak.jobs.control import Jobs
 from modak.jobs.results import transfer
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.transport.rsync import Rsync
 from shells import Reached, needs_rsync
 
@@ -32,11 +32,11 @@ def item(tmp_path: Path) -> Local:
     return source("in/large 'x'", tmp_path / "input")
 
 
-def life(transport: Reached, hasty: Patience, item: Local, folder: Path) -> bytes:
+def life(transport: Reached, hasty: Timeouts, item: Local, folder: Path) -> bytes:
     """Return the result of a job that copies its input."""
     line = "cp in/large* 'o u t'; echo small >small"
-    deployed = plan(["sh", "-c", line], folder / "space", sources=(item,), outputs=["o u t", "small"])
-    jobs = Jobs(transport, patience=hasty)
+    deployed = requested(["sh", "-c", line], folder / "space", sources=(item,), outputs=["o u t", "small"])
+    jobs = Jobs(transport, timeouts=hasty)
     present = jobs.present(deployed, [item])
     jobs.fetch_results(present.job, jobs.wait([present])[0], folder / "results")
     assert sorted(path.name for path in Path(present.job.spec.directory, "state").glob("large*")) == []
@@ -44,20 +44,20 @@ def life(transport: Reached, hasty: Patience, item: Local, folder: Path) -> byte
     return (folder / "results" / "probe" / "o u t").read_bytes()
 
 
-def test_both_ends_have_rsync(hasty: Patience, item: Local, tmp_path: Path) -> None:
+def test_both_ends_have_rsync(hasty: Timeouts, item: Local, tmp_path: Path) -> None:
     transport = Reached(tmp_path)
     assert life(transport, hasty, item, tmp_path) == item.local.read_bytes()
     assert (transport.logins, transport.carried) == (2, 0)
 
 
-def test_older_result_is_made_new(hasty: Patience, item: Local, tmp_path: Path) -> None:
+def test_older_result_is_made_new(hasty: Timeouts, item: Local, tmp_path: Path) -> None:
     old = tmp_path / "results" / "probe" / "o u t"
     old.parent.mkdir(parents=True)
     old.write_bytes(item.local.read_bytes()[:-5] + b"other")
     assert life(Reached(tmp_path), hasty, item, tmp_path) == item.local.read_bytes()
 
 
-def test_login_without_rsync(hasty: Patience, item: Local, tmp_path: Path) -> None:
+def test_login_without_rsync(hasty: Timeouts, item: Local, tmp_path: Path) -> None:
     """The steps find rsync and the login does not: it stands in a folder that only one of them looks in."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "sh").symlink_to("/bin/sh")
@@ -66,7 +66,7 @@ def test_login_without_rsync(hasty: Patience, item: Local, tmp_path: Path) -> No
     assert (transport.logins, transport.carried) == (2, 2)
 
 
-def test_target_without_rsync(hasty: Patience, item: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_target_without_rsync(hasty: Timeouts, item: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bin").mkdir()
     for folder in ("/usr/bin", "/bin"):
         for tool in Path(folder).iterdir():
@@ -81,7 +81,7 @@ def test_target_without_rsync(hasty: Patience, item: Local, tmp_path: Path, monk
 
 
 def test_controller_without_rsync(
-    hasty: Patience, item: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hasty: Timeouts, item: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     which = shutil.which
     monkeypatch.setattr(shutil, "which", lambda name: None if name == "rsync" else which(name))
@@ -91,7 +91,7 @@ def test_controller_without_rsync(
 
 
 def test_file_that_arrives_damaged(
-    hasty: Patience, item: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hasty: Timeouts, item: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put = Rsync.put
 

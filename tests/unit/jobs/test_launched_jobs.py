@@ -8,30 +8,31 @@ from pathlib import Path
 
 import pytest
 
-from jobplans import Local, plan, source, with_launch
+from jobplans import Local, requested, source, with_launch
 from modak.errors import InputError
 from modak.jobs import launching
 from modak.jobs.control import Jobs
 from modak.jobs.files import paths_of
 from modak.model.job import JobResult
-from modak.model.plan import Launch, Plan
+from modak.model.jobrequest import JobRequest
+from modak.model.plan import Launch
 
 SEEN = """import json, os, sys
 session = getattr(sys.modules.get("modak_launch.session"), "current", lambda: None)()
 print(json.dumps({"launcher": session is not None, "argv": sys.argv, "path": sys.path}))
 """
-Run = Callable[..., tuple[Plan, JobResult, str]]
+Run = Callable[..., tuple[JobRequest, JobResult, str]]
 
 
 @pytest.fixture
 def run(jobs: Jobs, tmp_path: Path) -> Run:
-    """Return the function that runs a program with the launcher and returns its Plan, its end and its output."""
+    """Return the function that runs a program with the launcher and returns its JobRequest, its end and its output."""
 
-    def carry_out(text: str, *, launch: Launch | None = None, **rest: object) -> tuple[Plan, JobResult, str]:
+    def carry_out(text: str, *, launch: Launch | None = None, **rest: object) -> tuple[JobRequest, JobResult, str]:
         file = tmp_path / "program.py"
         file.write_text(text)
         items: tuple[Local, ...] = (source("program.py", file),)
-        made = plan([sys.executable, "program.py", "a b"], tmp_path / "space", sources=items, **rest)  # type: ignore[arg-type]
+        made = requested([sys.executable, "program.py", "a b"], tmp_path / "space", sources=items, **rest)  # type: ignore[arg-type]
         made = with_launch(made, launch or Launch(trials="live", candidates=["pytorch-compile"]))
         present = jobs.present(made, items)
         (result,) = jobs.wait([present])
@@ -77,12 +78,12 @@ def test_a_launcher_that_cannot_start_leaves_the_program_alone(run: Run, damage:
 
 
 def test_a_program_is_left_to_itself_without_a_launcher(tmp_path: Path) -> None:
-    made = plan(["python3", "x.py"], tmp_path)
+    made = requested(["python3", "x.py"], tmp_path)
     assert launching.files(made) == {} and launching.launched(made, ["python3", "x.py"], "/d") == ["python3", "x.py"]
 
 
 def test_a_folder_that_pythonpath_cannot_name(tmp_path: Path) -> None:
-    made = with_launch(plan(["python3"], tmp_path), Launch(trials="live"))
+    made = with_launch(requested(["python3"], tmp_path), Launch(trials="live"))
     assert "echo" in launching.launched(made, ["python3"], "/a:b")[2]
     with pytest.raises(InputError, match="holds a colon"):
         on = with_launch(made, Launch(levers=["pytorch-compile"]))
@@ -90,7 +91,7 @@ def test_a_folder_that_pythonpath_cannot_name(tmp_path: Path) -> None:
 
 
 def test_one_task_of_an_array_tries(tmp_path: Path) -> None:
-    made = with_launch(plan(["python3"], tmp_path, job={"array": "1-3"}), Launch(trials="live"))
+    made = with_launch(requested(["python3"], tmp_path, job={"array": "1-3"}), Launch(trials="live"))
     for path, content in launching.files(made).items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_bytes(content)

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from jobplans import plan, source
+from jobplans import requested, source
 from modak.errors import InputError, JobError, TargetError
 from modak.jobs.control import Jobs, Present
 from modak.jobs.remote import StepError
-from modak.jobs.settings import Patience
-from modak.jobs.verdict import sentence
+from modak.jobs.settings import Timeouts
+from modak.jobs.status import sentence
 from modak.model.job import JobResult
-from modak.model.plan import Plan
+from modak.model.jobrequest import JobRequest
 from modak.transport.local import LocalTransport
 from transports import Counting, Noisy, Notes
 
@@ -27,7 +27,7 @@ def runs(folder: Path) -> int:
     return len(trace.read_text().splitlines()) if trace.exists() else 0
 
 
-def carry_out(jobs: Jobs, plan: Plan) -> tuple[Present, JobResult]:
+def carry_out(jobs: Jobs, plan: JobRequest) -> tuple[Present, JobResult]:
     present = jobs.present(plan)
     return present, jobs.wait([present])[0]
 
@@ -53,7 +53,9 @@ def test_inputs_outputs_metrics_and_log(jobs: Jobs, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("some input\n")
     item = source("data/in.txt", tmp_path / "in.txt")
     line = 'cat data/in.txt; mkdir out; echo a >out/a; echo b >"out/b c"; echo "{\\"accuracy\\": 0.5}" >metrics.json'
-    deployed = plan(["sh", "-c", line], tmp_path / "space", sources=(item,), outputs=["out"], metrics="metrics.json")
+    deployed = requested(
+        ["sh", "-c", line], tmp_path / "space", sources=(item,), outputs=["out"], metrics="metrics.json"
+    )
     present = jobs.present(deployed, [item])
     (result,) = jobs.wait([present])
     fetched = jobs.fetch_results(present.job, result, tmp_path / "results")
@@ -73,15 +75,16 @@ def test_inputs_outputs_metrics_and_log(jobs: Jobs, tmp_path: Path) -> None:
         "plan.json",
     }
     assert (place / "output.log").read_text() == "some input\n"
-    assert Plan.model_validate_json((place / "plan.json").read_text()) == deployed
+    assert deployed.document is not None
+    assert (place / "plan.json").read_bytes() == deployed.document.text
     assert JobResult.model_validate_json((place / "job.json").read_text()) == fetched.result
     assert not jobs.fetch_results(present.job, result, tmp_path / "results").changed
     folder = Path(present.job.spec.directory)
-    assert folder == tmp_path / "space" / "runs" / f"probe-{deployed.tag().removeprefix('modak-')}"
+    assert folder == tmp_path / "space" / "runs" / f"probe-{deployed.tag.removeprefix('modak-')}"
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_second_run_changes_nothing(jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path) -> None:
+def test_second_run_changes_nothing(jobs: Jobs, shell: Callable[..., JobRequest], tmp_path: Path) -> None:
     deployed = shell("echo text >out", outputs=["out"])
     present, result = carry_out(jobs, deployed)
     assert jobs.fetch_results(present.job, result, tmp_path / "results").changed
@@ -98,10 +101,10 @@ def test_second_run_changes_nothing(jobs: Jobs, shell: Callable[..., Plan], tmp_
     assert out.read_text() == "text\n"
 
 
-def test_few_round_trips(hasty: Patience, shell: Callable[..., Plan], tmp_path: Path) -> None:
+def test_few_round_trips(hasty: Timeouts, shell: Callable[..., JobRequest], tmp_path: Path) -> None:
     """One look, one upload, one submission, the polls, one download."""
     transport = Counting()
-    jobs = Jobs(transport, patience=hasty)
+    jobs = Jobs(transport, timeouts=hasty)
     deployed = shell("sleep 0.5; echo x >out", outputs=["out"])
     present, result = carry_out(jobs, deployed)
     jobs.fetch_results(present.job, result, tmp_path / "results")
@@ -112,9 +115,9 @@ def test_few_round_trips(hasty: Patience, shell: Callable[..., Plan], tmp_path: 
     assert transport.trips == 3
 
 
-def test_many_jobs_are_watched_with_the_questions_of_one(hasty: Patience, shell: Callable[..., Plan]) -> None:
+def test_many_jobs_are_watched_with_the_questions_of_one(hasty: Timeouts, shell: Callable[..., JobRequest]) -> None:
     transport = Counting()
-    jobs = Jobs(transport, patience=hasty)
+    jobs = Jobs(transport, timeouts=hasty)
     present = [jobs.present(shell("sleep 0.3", name=f"probe{number}")) for number in range(8)]
     transport.trips = 0
     results = jobs.wait(present)
@@ -123,7 +126,7 @@ def test_many_jobs_are_watched_with_the_questions_of_one(hasty: Patience, shell:
     assert transport.trips < 8
 
 
-def test_failing_application(jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path) -> None:
+def test_failing_application(jobs: Jobs, shell: Callable[..., JobRequest], tmp_path: Path) -> None:
     present, result = carry_out(jobs, shell("echo why; exit 3", outputs=["never"]))
     fetched = jobs.fetch_results(present.job, result, tmp_path / "results").result
     assert (fetched.state, fetched.exit_code) == ("failed", 3)
@@ -134,7 +137,7 @@ def test_failing_application(jobs: Jobs, shell: Callable[..., Plan], tmp_path: P
     assert (tmp_path / "results" / "probe" / "output.log").read_text() == "why\n"
 
 
-def test_killed_from_outside_is_cancelled(jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path) -> None:
+def test_killed_from_outside_is_cancelled(jobs: Jobs, shell: Callable[..., JobRequest], tmp_path: Path) -> None:
     present = jobs.present(shell("sleep 60"))
     until(lambda: runs(tmp_path) == 1)
     os.killpg(leader(present), signal.SIGTERM)
@@ -142,7 +145,7 @@ def test_killed_from_outside_is_cancelled(jobs: Jobs, shell: Callable[..., Plan]
     assert (result.state, result.signal) == ("cancelled", 15)
 
 
-def test_killed_without_a_word_is_lost(jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path) -> None:
+def test_killed_without_a_word_is_lost(jobs: Jobs, shell: Callable[..., JobRequest], tmp_path: Path) -> None:
     present = jobs.present(shell("sleep 60"))
     until(lambda: runs(tmp_path) == 1)
     os.killpg(leader(present), signal.SIGKILL)
@@ -151,14 +154,16 @@ def test_killed_without_a_word_is_lost(jobs: Jobs, shell: Callable[..., Plan], t
     assert "neither the queue nor an exit record knows of it" in sentence(result)
 
 
-def test_wall_time(jobs: Jobs, shell: Callable[..., Plan]) -> None:
+def test_wall_time(jobs: Jobs, shell: Callable[..., JobRequest]) -> None:
     result = carry_out(jobs, shell("sleep 60", job={"wall_time": 1}))[1]
     assert result.state == "timeout"
 
 
-def test_states_and_output_are_told_as_they_come(hasty: Patience, shell: Callable[..., Plan], tmp_path: Path) -> None:
+def test_states_and_output_are_told_as_they_come(
+    hasty: Timeouts, shell: Callable[..., JobRequest], tmp_path: Path
+) -> None:
     notes = Notes()
-    jobs = Jobs(LocalTransport(), patience=hasty, reporter=notes)
+    jobs = Jobs(LocalTransport(), timeouts=hasty, reporter=notes)
     line = f"echo first; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done; printf 'last, ü and no end of line'"
     present = jobs.present(shell(line))
     watched: list[list[JobResult]] = []
@@ -175,7 +180,7 @@ def test_states_and_output_are_told_as_they_come(hasty: Patience, shell: Callabl
     assert notes.text == "first\nlast, ü and no end of line"
 
 
-def test_waiting_may_end_before_the_job(jobs: Jobs, shell: Callable[..., Plan]) -> None:
+def test_waiting_may_end_before_the_job(jobs: Jobs, shell: Callable[..., JobRequest]) -> None:
     deployed = shell("sleep 60")
     present = jobs.present(deployed)
     with pytest.raises(JobError, match=r"is running after 0\.3 s of waiting and goes on"):
@@ -184,7 +189,7 @@ def test_waiting_may_end_before_the_job(jobs: Jobs, shell: Callable[..., Plan]) 
     assert jobs.absent(deployed)
 
 
-def test_restarted_is_absent_and_present_again(jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path) -> None:
+def test_restarted_is_absent_and_present_again(jobs: Jobs, shell: Callable[..., JobRequest], tmp_path: Path) -> None:
     deployed = shell("[ ! -e left-over ] && touch left-over")
     assert carry_out(jobs, deployed)[1].state == "completed"
     assert jobs.absent(deployed)
@@ -193,7 +198,7 @@ def test_restarted_is_absent_and_present_again(jobs: Jobs, shell: Callable[..., 
 
 
 def test_absent_ends_a_running_job_and_removes_nothing_else(
-    jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path
+    jobs: Jobs, shell: Callable[..., JobRequest], tmp_path: Path
 ) -> None:
     deployed = shell("sleep 60")
     other = jobs.present(shell("exit 0"))
@@ -210,7 +215,9 @@ def test_absent_ends_a_running_job_and_removes_nothing_else(
     assert jobs.find(deployed) is None
 
 
-def test_last_job_takes_the_folder_of_runs_with_it(jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path) -> None:
+def test_last_job_takes_the_folder_of_runs_with_it(
+    jobs: Jobs, shell: Callable[..., JobRequest], tmp_path: Path
+) -> None:
     deployed = shell("true")
     present, _ = carry_out(jobs, deployed)
     assert jobs.doomed(deployed) == [f"the folder {present.job.spec.directory} of job {present.job.id}"]
@@ -218,7 +225,7 @@ def test_last_job_takes_the_folder_of_runs_with_it(jobs: Jobs, shell: Callable[.
     assert list((tmp_path / "space").iterdir()) == []
 
 
-def test_folder_that_is_not_a_jobs_stays(jobs: Jobs, shell: Callable[..., Plan]) -> None:
+def test_folder_that_is_not_a_jobs_stays(jobs: Jobs, shell: Callable[..., JobRequest]) -> None:
     deployed = shell("true")
     folder = Path(jobs.prepare(deployed).spec.directory)
     folder.mkdir(parents=True)
@@ -230,7 +237,7 @@ def test_folder_that_is_not_a_jobs_stays(jobs: Jobs, shell: Callable[..., Plan])
     assert (folder / "thesis.tex").exists()
 
 
-def test_declared_output_that_was_not_written(jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path) -> None:
+def test_declared_output_that_was_not_written(jobs: Jobs, shell: Callable[..., JobRequest], tmp_path: Path) -> None:
     present, result = carry_out(jobs, shell("touch there", outputs=["there", "model.h5"]))
     with pytest.raises(JobError, match=r"completed without writing 'model\.h5', which application\.outputs declares"):
         jobs.fetch_results(present.job, result, tmp_path)
@@ -244,7 +251,7 @@ def test_declared_output_that_was_not_written(jobs: Jobs, shell: Callable[..., P
         ('{"loss": NaN}', "m.json: not valid JSON: NaN is not a number in JSON"),
     ],
 )
-def test_faulty_metrics(jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path, text: str, fault: str) -> None:
+def test_faulty_metrics(jobs: Jobs, shell: Callable[..., JobRequest], tmp_path: Path, text: str, fault: str) -> None:
     present, result = carry_out(jobs, shell(f"echo '{text}' >m.json", metrics="m.json"))
     with pytest.raises(JobError, match=fault):
         jobs.fetch_results(present.job, result, tmp_path)
@@ -262,7 +269,7 @@ def test_faulty_metrics(jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path, 
     ],
 )
 def test_outputs_that_cannot_be(
-    jobs: Jobs, shell: Callable[..., Plan], tmp_path: Path, application: dict[str, object], fault: str
+    jobs: Jobs, shell: Callable[..., JobRequest], tmp_path: Path, application: dict[str, object], fault: str
 ) -> None:
     with pytest.raises(InputError, match=fault):
         jobs.present(shell("true", **application))
@@ -275,9 +282,9 @@ def test_source_that_changed_after_the_plan(jobs: Jobs, tmp_path: Path) -> None:
     item = source("in.txt", file)
     file.write_text("after")
     with pytest.raises(InputError, match=r"in\.txt has changed since the plan was made"):
-        jobs.present(plan(["true"], tmp_path / "space", sources=(item,)), [item])
+        jobs.present(requested(["true"], tmp_path / "space", sources=(item,)), [item])
     with pytest.raises(InputError, match=r"the plan needs the file 'in\.txt', which was not found"):
-        jobs.present(plan(["true"], tmp_path / "space", sources=(item,)))
+        jobs.present(requested(["true"], tmp_path / "space", sources=(item,)))
     assert not (tmp_path / "space").exists()
 
 
@@ -286,7 +293,9 @@ def test_names_that_a_shell_would_read(jobs: Jobs, tmp_path: Path) -> None:
     file = tmp_path / "in"
     file.write_text("x\n")
     item = source(f"-sub dir/{name}", file)
-    deployed = plan(["cp", f"./-sub dir/{name}", name], tmp_path / "sp ace; $(id)", sources=(item,), outputs=[name])
+    deployed = requested(
+        ["cp", f"./-sub dir/{name}", name], tmp_path / "sp ace; $(id)", sources=(item,), outputs=[name]
+    )
     present = jobs.present(deployed, [item])
     (result,) = jobs.wait([present])
     jobs.fetch_results(present.job, result, tmp_path / "results")
@@ -294,8 +303,8 @@ def test_names_that_a_shell_would_read(jobs: Jobs, tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("oops"))
 
 
-def test_login_that_greets(hasty: Patience, shell: Callable[..., Plan], tmp_path: Path) -> None:
-    jobs = Jobs(Noisy(), patience=hasty)
+def test_login_that_greets(hasty: Timeouts, shell: Callable[..., JobRequest], tmp_path: Path) -> None:
+    jobs = Jobs(Noisy(), timeouts=hasty)
     deployed = shell("sleep 60")
     assert jobs.preview(deployed).job is None
     assert jobs.present(deployed).made
@@ -307,13 +316,13 @@ def test_login_that_greets(hasty: Patience, shell: Callable[..., Plan], tmp_path
 
 def test_workspace_must_be_a_clear_place(jobs: Jobs) -> None:
     with pytest.raises(InputError, match=r"target\.workspace 'relative' is neither an absolute path nor one below"):
-        jobs.present(plan(["true"], Path("relative")))
+        jobs.present(requested(["true"], Path("relative")))
 
 
 def test_workspace_that_cannot_be_made(jobs: Jobs, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(TargetError, match="cannot be made"):
-        jobs.present(plan(["true"], tmp_path / "file"))
+        jobs.present(requested(["true"], tmp_path / "file"))
 
 
 class Bare(LocalTransport):
@@ -336,11 +345,11 @@ class Bare(LocalTransport):
         return super().run(f"PATH={self._folder}; export PATH\n{command}", **rest)  # type: ignore[arg-type]
 
 
-def test_machine_without_any_tool_for_sha256_or_base64(hasty: Patience, tmp_path: Path) -> None:
-    jobs = Jobs(Bare(tmp_path / "bin"), patience=hasty)
+def test_machine_without_any_tool_for_sha256_or_base64(hasty: Timeouts, tmp_path: Path) -> None:
+    jobs = Jobs(Bare(tmp_path / "bin"), timeouts=hasty)
     (tmp_path / "in.txt").write_text("input\n")
     item = source("in.txt", tmp_path / "in.txt")
-    deployed = plan(["cp", "in.txt", "out"], tmp_path / "space", sources=(item,), outputs=["out"])
+    deployed = requested(["cp", "in.txt", "out"], tmp_path / "space", sources=(item,), outputs=["out"])
     for made in (True, False):
         present = jobs.present(deployed, [item])
         (result,) = jobs.wait([present])

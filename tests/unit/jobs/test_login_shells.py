@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from fakequeue import FakeQueue
-from jobplans import plan
+from jobplans import requested
 from modak.jobs.control import Jobs
 from modak.jobs.remote import call
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.target import Polling
 from modak.shell import join
 from modak.transport.base import Completed
@@ -45,14 +45,14 @@ def login(request: pytest.FixtureRequest, tmp_path: Path) -> Login:
     return Login(request.param, tmp_path / "bin")
 
 
-def test_a_plain_machine(login: Login, tmp_path: Path, hasty: Patience) -> None:
+def test_a_plain_machine(login: Login, tmp_path: Path, hasty: Timeouts) -> None:
     program = "echo 'line one'; mkdir d; echo \"it's\" >'d/a b'; echo '{\"x\": 1}' >m.json"
     (local := tmp_path / "local").mkdir()
-    it = plan(
+    it = requested(
         ["sh", "-c", program], tmp_path / "space", polling=Polling(first=2.0, maximum=2.0), outputs=["d"],
         metrics="m.json", job={"scratch": str(local)},
     )  # fmt: skip
-    jobs = Jobs(login, patience=replace(hasty, linger=30.0, settle=1.0))
+    jobs = Jobs(login, timeouts=replace(hasty, linger=30.0, settle=1.0))
     present = jobs.present(it)
     assert not jobs.present(it).made
     (result,) = jobs.wait([present])
@@ -65,10 +65,10 @@ def test_a_plain_machine(login: Login, tmp_path: Path, hasty: Patience) -> None:
     assert not (tmp_path / "space" / "runs").exists()
 
 
-def test_a_queue(login: Login, queue: FakeQueue, tmp_path: Path, hasty: Patience) -> None:
+def test_a_queue(login: Login, queue: FakeQueue, tmp_path: Path, hasty: Timeouts) -> None:
     polling = Polling(first=3600.0, maximum=3600.0)
-    it = plan(["true"], tmp_path / "space", scheduler="slurm", polling=polling)
-    jobs = Jobs(login, scheduler=queue, patience=replace(hasty, linger=3600.0))
+    it = requested(["true"], tmp_path / "space", scheduler="slurm", polling=polling)
+    jobs = Jobs(login, scheduler=queue, timeouts=replace(hasty, linger=3600.0))
     present = jobs.present(it)
     login.trips = 0
     timer = threading.Timer(0.5, lambda: [queue.become(present.job.id, "failed 3", text) for text in (None, "code=3")])

@@ -9,9 +9,9 @@ import yaml
 
 from modak.jobs.control import Jobs
 from modak.jobs.logs import explanation, last_lines
-from modak.model.plan import Plan
+from modak.model.jobrequest import JobRequest
 
-Shell = Callable[..., Plan]
+Shell = Callable[..., JobRequest]
 LOGS: dict[str, dict[str, Any]] = yaml.safe_load(
     (Path(__file__).parents[2] / "data" / "jobs" / "logs.yaml").read_text()
 )
@@ -34,7 +34,7 @@ def test_log_that_is_none(tmp_path: Path) -> None:
     assert len(line) < 550
 
 
-def explained(jobs: Jobs, plan: Plan, results: Path) -> str:
+def explained(jobs: Jobs, plan: JobRequest, results: Path) -> str:
     present = jobs.present(plan)
     (result,) = jobs.wait([present])
     return explanation(plan, jobs.fetch_results(present.job, result, results).result)

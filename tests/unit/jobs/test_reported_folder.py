@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from jobplans import plan
+from jobplans import requested
 from modak.errors import TargetError
 from modak.jobs import folder as records
 from modak.jobs import staging
@@ -12,7 +12,7 @@ from modak.jobs.job import Job, folder_name, specification
 from modak.schedulers import registry
 from targets import Edited
 
-PLAN = plan(["true"], Path("~/.modak"))
+PLAN = requested(["true"], Path("~/.modak"))
 NAME = folder_name(PLAN)
 
 
@@ -41,7 +41,7 @@ def test_folder_that_a_target_reports(directory: str, said: str) -> None:
 
 
 def test_another_folder_than_the_workspace(tmp_path: Path) -> None:
-    made = plan(["true"], tmp_path)
+    made = requested(["true"], tmp_path)
     transport = Edited("part directory", answer=lambda text: text.replace(str(tmp_path), "/elsewhere"))
     with pytest.raises(
         TargetError, match=r"the target reports the folder '/elsewhere/runs/probe-.*' for the job, and not"
@@ -56,7 +56,7 @@ def test_time_that_a_target_reports(now: str, tmp_path: Path) -> None:
         return text[:start] + now + text[text.index("\n\n--", start) :]
 
     with pytest.raises(TargetError, match="the target reports a time that is not valid"):
-        staging.look(Edited("part now", answer=answer), plan(["true"], tmp_path))
+        staging.look(Edited("part now", answer=answer), requested(["true"], tmp_path))
 
 
 @pytest.mark.parametrize("number", ["-rf", "a b", "1\n2", "$(id)", ""])

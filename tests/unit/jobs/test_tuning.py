@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from jobplans import plan, with_launch
+from jobplans import requested, with_launch
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
-from modak.jobs.tuning import BYTES, FILES, lines, parse_tuning, progress
+from modak.jobs.settings import Timeouts
+from modak.jobs.tuning import BYTES, FILES, LINES, lines, parse_tuning, progress
 from modak.model.job import JobResult, Tuning
 from modak.model.plan import Launch
 from modak.terminal import visible
@@ -54,7 +54,7 @@ def carried_out(jobs: Jobs, tmp_path: Path) -> Callable[..., JobResult]:
     """Return the function that runs a line of shell in a job with the launcher and returns the fetched result."""
 
     def run(line: str) -> JobResult:
-        made = with_launch(plan(["sh", "-c", line], tmp_path / "space"), Launch(trials="live"))
+        made = with_launch(requested(["sh", "-c", line], tmp_path / "space"), Launch(trials="live"))
         present = jobs.present(made)
         (result,) = jobs.wait([present])
         return jobs.fetch_results(present.job, result, tmp_path / "results").result
@@ -116,6 +116,11 @@ def test_much_is_bounded_and_said(carried_out: Callable[..., JobResult]) -> None
     assert result.tuning.incomplete[-1] == f"{71 - FILES} of 71 records were not read"
 
 
+def test_lines_beyond_the_limit_are_counted_and_not_read() -> None:
+    tuning = parse_tuning(["{}\n" * (LINES + 7)], 1)
+    assert tuning.incomplete == ["5007 entries of the launcher's records cannot be read"]
+
+
 @pytest.mark.parametrize("case", ODD, ids=lambda case: case["line"][:60])
 def test_odd_entries_are_counted_and_left_out(case: dict[str, Any]) -> None:
     tuning = parse_tuning([f"{case['line']}\n{text(RECORD[-1:])}"], 1)
@@ -125,14 +130,14 @@ def test_odd_entries_are_counted_and_left_out(case: dict[str, Any]) -> None:
     assert visible(shown) == shown
 
 
-def test_progress_is_told_while_the_job_runs(tmp_path: Path, hasty: Patience) -> None:
+def test_progress_is_told_while_the_job_runs(tmp_path: Path, hasty: Timeouts) -> None:
     state = RECORD[6:7]
     (tmp_path / "record").write_text(text(RECORD[:3] * 20 + state))
     line = f"mkdir ../launch/record && cp {tmp_path}/record ../launch/record/host-1.jsonl && sleep 1"
-    made = plan(["sh", "-c", line], tmp_path / "space")
+    made = requested(["sh", "-c", line], tmp_path / "space")
     made = with_launch(made, Launch(trials="live", units=220))
     notes = Notes()
-    jobs = Jobs(LocalTransport(), patience=hasty, reporter=notes)
+    jobs = Jobs(LocalTransport(), timeouts=hasty, reporter=notes)
     present = jobs.present(made)
     jobs.wait([present])
     told = [notice for notice in notes.notices if " calls" in notice]

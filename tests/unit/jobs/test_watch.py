@@ -11,14 +11,14 @@ import pytest
 import yaml
 
 from fakequeue import FakeQueue
-from jobplans import plan
+from jobplans import requested
 from modak.errors import TargetError
-from modak.jobs import folder, verdict
+from modak.jobs import folder, status
 from modak.jobs.control import Jobs, Present
 from modak.jobs.folder import Records
 from modak.jobs.job import Job, specification
 from modak.jobs.record import ExitRecord, StartRecord
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.job import ENDS, JobResult, JobState
 from modak.model.target import Polling
 from modak.schedulers import registry
@@ -36,7 +36,7 @@ COMPLETED = "state=completed\ncode=0\nstarted=100.5\nended=103.5\nhost=n1\n"
 def test_verdicts(row: dict) -> None:
     queue = QueueState(**row["queue"]) if row["queue"] else None
     record = ExitRecord(**row["record"]) if row["record"] else None
-    end = verdict.ended(queue, record)
+    end = status.ended(queue, record)
     if row["end"] is None:
         assert end is None
     else:
@@ -59,23 +59,23 @@ def test_an_array_whose_tasks_are_told_in_part(
     tmp_path: Path, queue: dict[int, JobState] | None, exits: dict[int, int], state: str, reason: str
 ) -> None:
     """A scheduler forgets tasks one by one, and a task that is killed leaves no record."""
-    deployed = plan(["true"], tmp_path, scheduler="slurm", job={"array": "0-2"})
+    deployed = requested(["true"], tmp_path, scheduler="slurm", job={"array": "0-2"})
     job = Job("7", specification(deployed, "/runs/x"), deployed, registry.get("slurm"))
     told = None if queue is None else of_array({str(task): QueueState(word) for task, word in queue.items()})
     known = {task: ExitRecord("failed" if code else "completed", code) for task, code in exits.items()}
-    end = verdict.of_job(job, told, Records(exits=known))
+    end = status.of_job(job, told, Records(exits=known))
     assert end.state == state
     assert end.reason.startswith(reason)
 
 
 def test_what_was_told_of_a_task_before_it_was_forgotten_counts(tmp_path: Path) -> None:
-    deployed = plan(["true"], tmp_path, scheduler="slurm", job={"array": "0-1"})
+    deployed = requested(["true"], tmp_path, scheduler="slurm", job={"array": "0-1"})
     job = Job("7", specification(deployed, "/runs/x"), deployed, registry.get("slurm"))
     before = {"0": QueueState("failed", exit_code=137), "1": QueueState("running")}
     last = of_array({"1": QueueState("completed")})
     record = Records(exits={1: ExitRecord("completed", 0)})
     for queue, records, state in ((last, Records(), "failed"), (None, record, "failed"), (None, Records(), "lost")):
-        assert verdict.of_job(job, queue, records, before).state == state
+        assert status.of_job(job, queue, records, before).state == state
 
 
 @pytest.mark.parametrize(
@@ -95,32 +95,32 @@ def test_the_cause_that_the_scheduler_wrote_into_the_log(
     tmp_path: Path, queue: JobState | None, record: tuple[Any, int] | None, state: str, code: int | None
 ) -> None:
     """A queue that has forgotten the job does not say why it ended; a recorded success stays one."""
-    deployed = plan(["true"], tmp_path, scheduler="openpbs")
+    deployed = requested(["true"], tmp_path, scheduler="openpbs")
     job = Job("7", specification(deployed, "/runs/x"), deployed, registry.get("openpbs"))
     message = "=>> PBS: job killed: mem 829432kb exceeded limit 65536kb"
     exits = {None: ExitRecord(*record)} if record else {}
     records = Records(starts={None: StartRecord("7")}, exits=exits, messages={None: message})
-    end = verdict.of_job(job, QueueState(queue) if queue else None, records)
+    end = status.of_job(job, QueueState(queue) if queue else None, records)
     assert (end.state, end.exit_code) == (state, code)
 
 
 def test_a_message_belongs_to_its_task(tmp_path: Path) -> None:
-    deployed = plan(["true"], tmp_path, scheduler="openpbs", job={"array": "0-1"})
+    deployed = requested(["true"], tmp_path, scheduler="openpbs", job={"array": "0-1"})
     job = Job("7[]", specification(deployed, "/runs/x"), deployed, registry.get("openpbs"))
     text = "/dev/null:\nscheduler.log.1:=>> PBS: job killed: walltime 23 exceeded limit 8\n"
     records = replace(folder.parse({"messages": text}), starts={1: StartRecord("7[1]")})
-    end = verdict.of_job(job, None, replace(records, exits={0: ExitRecord("completed", 0)}))
+    end = status.of_job(job, None, replace(records, exits={0: ExitRecord("completed", 0)}))
     assert (end.state, end.reason) == ("timeout", "task 1: its wall time is over (walltime 23 exceeded limit 8)")
     assert folder.parse({"messages": text.replace(".1:", "-1:")}).messages == records.messages  # as Torque names it
 
 
 def test_a_child_that_its_scheduler_has_deleted_and_forgotten(tmp_path: Path) -> None:
-    deployed = plan(["true"], tmp_path, scheduler="openpbs", job={"dependency": ["afterok:6.vm"]})
+    deployed = requested(["true"], tmp_path, scheduler="openpbs", job={"dependency": ["afterok:6.vm"]})
     job = Job("7.vm", specification(deployed, "/runs/x"), deployed, registry.get("openpbs"))
-    end = verdict.of_job(job, None, Records())
+    end = status.of_job(job, None, Records())
     assert end.state == "dependency_never_satisfied"
     assert "depends on afterok:6.vm" in end.reason
-    assert verdict.of_job(job, None, Records(starts={None: StartRecord("7.vm")})).state == "lost"
+    assert status.of_job(job, None, Records(starts={None: StartRecord("7.vm")})).state == "lost"
 
 
 def test_table_has_every_end_but_one() -> None:
@@ -131,15 +131,17 @@ def test_table_has_every_end_but_one() -> None:
 class Stage:
     """A queue, one job in it, and the life that a test gives it while it is watched."""
 
-    def __init__(self, queue: FakeQueue, tmp_path: Path, patience: Patience, transport: LocalTransport) -> None:
+    def __init__(self, queue: FakeQueue, tmp_path: Path, timeouts: Timeouts, transport: LocalTransport) -> None:
         self.queue = queue
         self.waits = False
         self.notes = Notes()
         self.acts: list = []
         self.pauses: list[float] = []
-        self.jobs = Jobs(transport, scheduler=queue, reporter=self.notes, patience=replace(patience, sleep=self.sleep))
-        self.plan = plan(["true"], tmp_path / "space", scheduler="slurm", polling=Polling(first=2.0, maximum=10.0))
-        self.present: Present = self.jobs.present(self.plan)
+        self.jobs = Jobs(transport, scheduler=queue, reporter=self.notes, timeouts=replace(timeouts, sleep=self.sleep))
+        self.request = requested(
+            ["true"], tmp_path / "space", scheduler="slurm", polling=Polling(first=2.0, maximum=10.0)
+        )
+        self.present: Present = self.jobs.present(self.request)
         self.pauses.clear()
 
     def sleep(self, seconds: float) -> None:
@@ -162,7 +164,7 @@ def nothing() -> None:
 
 
 @pytest.fixture
-def stage(queue: FakeQueue, tmp_path: Path, hasty: Patience) -> Stage:
+def stage(queue: FakeQueue, tmp_path: Path, hasty: Timeouts) -> Stage:
     return Stage(queue, tmp_path, hasty, LocalTransport())
 
 
@@ -172,11 +174,11 @@ def test_pauses_grow_by_half_up_to_the_limit(stage: Stage) -> None:
     assert (result.state, result.seconds, result.host, result.started) == ("completed", 3.0, "n1", 100.5)
     assert stage.notes.states == [("queued", ""), ("completed", "")]
     assert stage.notes.notices == [
-        f"waiting for job 1 ({stage.plan.tag()}); stopping this does not stop it, and the same run follows it again"
+        f"waiting for job 1 ({stage.request.tag}); stopping this does not stop it, and the same run follows it again"
     ]
 
 
-def test_state_that_does_not_change_is_told_now_and_then(queue: FakeQueue, tmp_path: Path, hasty: Patience) -> None:
+def test_state_that_does_not_change_is_told_now_and_then(queue: FakeQueue, tmp_path: Path, hasty: Timeouts) -> None:
     stage = Stage(queue, tmp_path, replace(hasty, remind=0.0), LocalTransport())
     stage.watch(nothing, nothing, stage.become("completed 0", COMPLETED))
     assert stage.notes.states == [("queued", ""), ("queued", ""), ("completed", "")]
@@ -265,13 +267,13 @@ def test_scheduler_silent_and_the_job_has_completed(stage: Stage) -> None:
     assert stage.watch(end).state == "completed"
 
 
-def test_scheduler_silent_for_too_long(queue: FakeQueue, tmp_path: Path, hasty: Patience) -> None:
+def test_scheduler_silent_for_too_long(queue: FakeQueue, tmp_path: Path, hasty: Timeouts) -> None:
     stage = Stage(queue, tmp_path, replace(hasty, outage=0.1), LocalTransport())
     with pytest.raises(TargetError, match="no word of the job for 0 s, and it may well go on: the queue does not"):
         stage.watch(lambda: stage.queue.fault("down"))
 
 
-def test_network_down_for_a_while(queue: FakeQueue, tmp_path: Path, hasty: Patience) -> None:
+def test_network_down_for_a_while(queue: FakeQueue, tmp_path: Path, hasty: Timeouts) -> None:
     transport = Unplugged()
     stage = Stage(queue, tmp_path, hasty, transport)
     result = stage.watch(lambda: transport.pull(3), nothing, nothing, stage.become("completed 0", COMPLETED))
@@ -283,7 +285,7 @@ def test_network_down_for_a_while(queue: FakeQueue, tmp_path: Path, hasty: Patie
 
 
 def test_connection_that_hangs_is_given_up_soon_and_a_slow_queue_is_given_time(
-    queue: FakeQueue, tmp_path: Path, hasty: Patience
+    queue: FakeQueue, tmp_path: Path, hasty: Timeouts
 ) -> None:
     """Four questions get no answer in time."""
     now, limits = [0.0], []
@@ -303,7 +305,7 @@ def test_connection_that_hangs_is_given_up_soon_and_a_slow_queue_is_given_time(
     assert limits == [60.0, 120.0, 240.0, 300.0]
 
 
-def test_one_question_is_one_round_trip(queue: FakeQueue, tmp_path: Path, hasty: Patience) -> None:
+def test_one_question_is_one_round_trip(queue: FakeQueue, tmp_path: Path, hasty: Timeouts) -> None:
     transport = Counting()
     stage = Stage(queue, tmp_path, hasty, transport)
     transport.trips = 0
@@ -311,10 +313,10 @@ def test_one_question_is_one_round_trip(queue: FakeQueue, tmp_path: Path, hasty:
     assert transport.trips == 3
 
 
-def test_array_ends_when_all_its_tasks_have(queue: FakeQueue, tmp_path: Path, hasty: Patience) -> None:
+def test_array_ends_when_all_its_tasks_have(queue: FakeQueue, tmp_path: Path, hasty: Timeouts) -> None:
     stage = Stage(queue, tmp_path, hasty, LocalTransport())
-    stage.plan = plan(["true"], tmp_path / "space", scheduler="slurm", job={"array": "0-2"})
-    stage.present = stage.jobs.present(stage.plan)
+    stage.request = requested(["true"], tmp_path / "space", scheduler="slurm", job={"array": "0-2"})
+    stage.present = stage.jobs.present(stage.request)
     state = Path(stage.present.job.spec.directory) / "state"
 
     def end(task: int, text: str):  # type: ignore[no-untyped-def]
@@ -328,13 +330,15 @@ def test_array_ends_when_all_its_tasks_have(queue: FakeQueue, tmp_path: Path, ha
     assert (result.state, result.exit_code) == ("failed", 4)
 
 
-def lingering(queue: FakeQueue, tmp_path: Path, hasty: Patience, **job: str) -> tuple[Stage, Counting, Path]:
+def lingering(queue: FakeQueue, tmp_path: Path, hasty: Timeouts, **job: str) -> tuple[Stage, Counting, Path]:
     """Return a job whose target waits itself for an hour at a time, and the folder of its records."""
     transport = Counting()
     stage = Stage(queue, tmp_path, replace(hasty, linger=3600), transport)
     polling = Polling(first=3600.0, maximum=3600.0)
-    stage.plan = plan(["true"], tmp_path / "space", name="lingering", scheduler="slurm", polling=polling, job=job)
-    stage.present = stage.jobs.present(stage.plan)
+    stage.request = requested(
+        ["true"], tmp_path / "space", name="lingering", scheduler="slurm", polling=polling, job=job
+    )
+    stage.present = stage.jobs.present(stage.request)
     transport.trips = 0
     return stage, transport, Path(stage.present.job.spec.directory) / "state"
 
@@ -345,7 +349,7 @@ def later(seconds: float, act) -> threading.Timer:  # type: ignore[no-untyped-de
     return timer
 
 
-def test_target_that_lingers_answers_when_the_job_ends(queue: FakeQueue, tmp_path: Path, hasty: Patience) -> None:
+def test_target_that_lingers_answers_when_the_job_ends(queue: FakeQueue, tmp_path: Path, hasty: Timeouts) -> None:
     stage, transport, _state = lingering(queue, tmp_path, hasty)
     number = stage.present.job.id
     timer = later(0.5, lambda: [queue.become(number, "completed 0", record) for record in (None, COMPLETED)])
@@ -354,7 +358,7 @@ def test_target_that_lingers_answers_when_the_job_ends(queue: FakeQueue, tmp_pat
     assert (transport.trips, stage.pauses) == (1, [0.0])
 
 
-def test_target_lingers_until_the_last_task_of_an_array(queue: FakeQueue, tmp_path: Path, hasty: Patience) -> None:
+def test_target_lingers_until_the_last_task_of_an_array(queue: FakeQueue, tmp_path: Path, hasty: Timeouts) -> None:
     stage, transport, state = lingering(queue, tmp_path, hasty, array="1-3")
 
     def end() -> None:
@@ -369,7 +373,7 @@ def test_target_lingers_until_the_last_task_of_an_array(queue: FakeQueue, tmp_pa
 
 
 def test_queue_that_is_slow_to_let_a_job_go_is_asked_again_soon(
-    queue: FakeQueue, tmp_path: Path, hasty: Patience
+    queue: FakeQueue, tmp_path: Path, hasty: Timeouts
 ) -> None:
     stage, transport, _state = lingering(queue, tmp_path, replace(hasty, finishing=60.0))
     timer = later(0.3, lambda: queue.become(stage.present.job.id, "running", COMPLETED))

@@ -63,10 +63,10 @@ def test_with_too_few_others_nothing_is_told():
 def test_the_optimiser_sees_each_record_as_the_model_learned_it():
     catalogue = load_catalogue()
     for row in rows_of(load_measurements().all_records(), catalogue):
-        place = evaluating.place_of_row(row, catalogue)
+        place = evaluating.location_of_row(row, catalogue)
         work = evaluating.work_of_row(row, row.units)
         modelled = Modelled(Unrefusing(), work, {place.option(()): place}, catalogue)
-        assert modelled.features_of(place.option(tuple(row.case.configuration.levers))) == row.found
+        assert modelled.features_of(place.option(tuple(row.case.configuration.levers))) == row.inputs
 
 
 class Unrefusing:

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from modak.catalogue import load_catalogue
+from modak.jobrequest import job_request
 from modak.jobs.files import source_uploads
 from modak.model.plan import Image, Plan, Source
 from modak.optimiser import keep, make_plan
@@ -159,13 +160,16 @@ def test_a_sites_launcher_travels_in_the_plan(tmp_path, digits, measured):
     plan = make_plan(deployment, facts, [TRAIN], now=NOW, catalogue=catalogue, measurements=measured)
     assert plan.chosen.argv[1] == "launchers/wrap.py"
     assert plan.chosen.launcher_text == "# ours\n"
-    assert b"".join(u.read() for u in source_uploads(plan.model_copy(update={"sources": []}), [])) == b"# ours\n"
+    assert (
+        b"".join(u.read() for u in source_uploads(job_request(plan.model_copy(update={"sources": []})), []))
+        == b"# ours\n"
+    )
 
 
 def test_what_modak_ships_travels_by_name(digits, measured):
     plan = make_plan(*digits(), [], now=NOW, measurements=measured)
     chosen = plan.chosen.model_copy(update={"launcher": "import_first.py", "launch": None})
-    uploads = source_uploads(plan.model_copy(update={"chosen": chosen}), [])
+    uploads = source_uploads(job_request(plan.model_copy(update={"chosen": chosen})), [])
     assert [upload.path for upload in uploads] == ["work/launchers/import_first.py"]
 
 

@@ -13,7 +13,7 @@ from modak.model.job import JobResult
 from modak.model.target import Facts
 from modak.optimiser import make_plan
 from modak.performance.cli import measurements
-from modak.performance.recording import records_of
+from modak.performance.recording import is_learnt_from, records_of
 from modak.performance.records import Table, available_measurements
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -159,3 +159,33 @@ def test_a_result_that_is_no_result(results, text):
     with pytest.raises(InputError) as caught:
         record(folder)
     assert str(caught.value).startswith(f"{folder}/job.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"load": 0.0}, True),
+        ({"load": 0.8}, True),
+        ({"load": 1.5}, False),
+        ({}, False),
+        ({"load": 0.0, "state": "failed"}, False),
+        ({"load": 0.0, "seconds": None}, False),
+    ],
+)
+def test_a_job_is_recorded_by_itself_where_it_ran_undisturbed(results, change, expected):
+    folder = results(**change)
+    result = JobResult.model_validate_json((folder / "job.json").read_text())
+    assert is_learnt_from(plan(), result) == expected
+    if expected:
+        assert records_of(folder, load_catalogue())[0].runs[0].load == change["load"]
+
+
+def test_a_workload_without_a_name_and_an_array_are_not_recorded(results):
+    result = JobResult.model_validate_json((results(load=0.0) / "job.json").read_text())
+    made = plan()
+    workload = made.application.workload.model_copy(update={"model": None})
+    assert not is_learnt_from(
+        made.model_copy(update={"application": made.application.model_copy(update={"workload": workload})}), result
+    )
+    array = made.model_copy(update={"job": made.job.model_copy(update={"array": "1-3"})})
+    assert not is_learnt_from(array, result)

@@ -16,7 +16,7 @@ from modak.performance.estimators import PARTS, Row
 from modak.performance.estimators import fitted as fitted_to
 from modak.performance.features import Case, change, features
 from modak.performance.fitting import fit, rows_of
-from modak.performance.intervals import Told, quantile, widths_of
+from modak.performance.intervals import HeldOut, quantile, widths_of
 from modak.performance.records import Table
 from modak.performance.timemodel import ANY, TimeModel, read_description, write_model
 
@@ -76,7 +76,7 @@ def test_nothing_is_blamed_for_what_it_stands_beside():
         for levers in ((), ("lever:a",), ("compiler:xla", "lever:xla"), ("compiler:xla", "lever:a", "lever:xla"))
     ]  # fmt: skip
     strong = fitted_to(rows, "steady", "ridge", dict.fromkeys(PARTS, 100.0))
-    base, lever = strong.predict([rows[0].found, rows[1].found])
+    base, lever = strong.predict([rows[0].inputs, rows[1].inputs])
     assert lever == pytest.approx(base, abs=1e-6)
 
 
@@ -84,7 +84,7 @@ def told_of(default, *others, workload):
     """Return one setting; each is the measured seconds, the told ones, and the levers that are on."""
     rows = [(True, default), *((False, other) for other in others)]
     return [
-        Told(
+        HeldOut(
             Row(workload, CASE, workload, is_default, dict.fromkeys(names, 1.0), 1, {"steady": measured}, measured),
             1,
             seconds,

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from modak.catalogue import load_catalogue
+from modak.errors import InputError
 from modak.model.deployment import Deployment
 from modak.model.job import JobResult
 from modak.model.measurement import Measurement
@@ -141,3 +142,9 @@ def test_a_job_that_tried_nothing_is_a_run_with_the_launchers_phases(records):
     assert found.kind is None
     (run,) = found.runs
     assert (run.total, run.first, len(run.later), run.later[0]) == (60.0, pytest.approx(0.35), 99, 0.25)
+
+
+@pytest.mark.parametrize("change", [{"times": [30.0, 31.0, 0.5]}, {"rival_times": [1.0, 62.0, 1.0]}])
+def test_times_that_the_job_did_not_have_are_no_measurement(change, records):
+    with pytest.raises(InputError, match=r"job\.json: tuning: its trials took longer than the job, 60 s"):
+        records([{**LAST, **change}, BOTH])

@@ -234,7 +234,7 @@ def test_shell_of_the_users_own_cannot_break_out_of_its_step(value: str) -> None
     except ValidationError as refusal:
         assert named(refusal) & {"pre_execution", "post_execution"}
         return
-    script = render(part.spec, part.plan, part.scheduler)
+    script = render(part.spec, part.request, part.scheduler)
     done = subprocess.run(["/bin/sh", "-n"], input=encode(script), capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
 

@@ -75,8 +75,8 @@ def test_planning_refuses_what_the_job_would_refuse(case: dict[str, Any], schedu
         pytest.skip("it is no option")
     if isinstance(expected, str):
         with pytest.raises(OptionError) as refusal:
-            check_options(part.plan)
+            check_options(part.request)
         assert str(refusal.value).startswith(expected)
         assert expected.startswith(dotted(refusal.value.diagnostics[0].path))
     else:
-        check_options(part.plan)
+        check_options(part.request)

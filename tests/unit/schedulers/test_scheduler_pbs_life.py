@@ -10,35 +10,37 @@ from typing import Any
 
 import pytest
 
-from jobplans import plan
+from jobplans import requested
 from modak.errors import JobError, TargetError
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
-from modak.model.plan import Plan
+from modak.jobs.settings import Timeouts
+from modak.model.jobrequest import JobRequest
 from modak.transport.local import LocalTransport
 
 FAKES = Path(__file__).parents[2] / "fakes"
 
 
 @pytest.fixture(params=["torque", "openpbs"])
-def server(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Plan]:
-    """Return the function that makes the Plan of a shell line for the fake server; ``settings`` are the server's."""
+def server(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., JobRequest]:
+    """Return the function that makes the request for a shell line; ``settings`` are the fake server's."""
     folder = tmp_path / "server"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{FAKES / request.param}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("FAKE_PBS", str(folder))
 
-    def make(line: str, settings: dict[str, Any] | None = None, **more: Any) -> Plan:
+    def make(line: str, settings: dict[str, Any] | None = None, **more: Any) -> JobRequest:
         (folder / "settings.json").write_text(json.dumps(settings or {}))
-        return plan(["sh", "-c", line], tmp_path / "space", scheduler=request.param, **more)
+        return requested(["sh", "-c", line], tmp_path / "space", scheduler=request.param, **more)
 
     return make
 
 
 @pytest.fixture
 def jobs() -> Jobs:
-    patience = replace(Patience(), outage=5.0, submission=20.0, settle=0.0, lost=0.5, cancel=20.0, pause=0.05)
-    return Jobs(LocalTransport(), patience=patience)
+    timeouts = replace(Timeouts(), outage=5.0, submission=20.0, settle=0.0, lost=0.5, cancel=20.0, pause=0.05)
+    return Jobs(LocalTransport(), timeouts=timeouts)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +54,13 @@ def jobs() -> Jobs:
 )
 @pytest.mark.parametrize("forgets", [False, True])
 def test_ends(
-    jobs: Jobs, server: Callable[..., Plan], line: str, options: dict[str, Any], state: str, code: int, forgets: bool
+    jobs: Jobs,
+    server: Callable[..., JobRequest],
+    line: str,
+    options: dict[str, Any],
+    state: str,
+    code: int,
+    forgets: bool,
 ) -> None:
     settings = {"history": False, "keep_completed": 0} if forgets else {}
     (result,) = jobs.wait([jobs.present(server(line, settings, job=options))])
@@ -62,7 +70,7 @@ def test_ends(
 
 @pytest.mark.parametrize("forgets", [False, True])
 def test_a_task_that_left_no_record_does_not_hide_behind_the_others(
-    jobs: Jobs, server: Callable[..., Plan], forgets: bool
+    jobs: Jobs, server: Callable[..., JobRequest], forgets: bool
 ) -> None:
     settings = {"history": False, "keep_completed": 0} if forgets else {}
     line = '[ "$MODAK_TASK" = 1 ] || kill -9 0; sleep 1'
@@ -73,14 +81,14 @@ def test_a_task_that_left_no_record_does_not_hide_behind_the_others(
     assert result.reason.startswith("task 0: ")
 
 
-def test_a_second_run_finds_the_job_and_a_restart_does_not(jobs: Jobs, server: Callable[..., Plan]) -> None:
+def test_a_second_run_finds_the_job_and_a_restart_does_not(jobs: Jobs, server: Callable[..., JobRequest]) -> None:
     deployed = server("true")
     first = jobs.present(deployed)
     jobs.wait([first])
     assert jobs.present(deployed).job.id == first.job.id
 
 
-def test_a_reply_that_was_lost(jobs: Jobs, server: Callable[..., Plan], tmp_path: Path) -> None:
+def test_a_reply_that_was_lost(jobs: Jobs, server: Callable[..., JobRequest], tmp_path: Path) -> None:
     deployed = server("true", {"qsub_fails_after": True})
     present = jobs.present(deployed)
     assert present.job.id == "1.fake"
@@ -89,7 +97,7 @@ def test_a_reply_that_was_lost(jobs: Jobs, server: Callable[..., Plan], tmp_path
     assert (tmp_path / "server" / "number").read_text() == "1", "it was submitted twice"
 
 
-def test_a_job_that_can_never_run_is_no_wait(jobs: Jobs, server: Callable[..., Plan]) -> None:
+def test_a_job_that_can_never_run_is_no_wait(jobs: Jobs, server: Callable[..., JobRequest]) -> None:
     deployed = server("true", {"cores": 0})
     if deployed.scheduler == "torque":
         with pytest.raises(JobError, match="cannot locate feasible nodes"):
@@ -103,13 +111,13 @@ def test_a_job_that_can_never_run_is_no_wait(jobs: Jobs, server: Callable[..., P
     assert jobs.see(present.job).state == "cancelled"
 
 
-def test_a_job_that_waits_for_ever_is_removed_from_the_queue(jobs: Jobs, server: Callable[..., Plan]) -> None:
+def test_a_job_that_waits_for_ever_is_removed_from_the_queue(jobs: Jobs, server: Callable[..., JobRequest]) -> None:
     parent = jobs.present(server("exit 3"))
     jobs.wait([parent])
     child = jobs.present(server("true", name="child", job={"dependency": [f"afterok:{parent.job.id}"]}))
     if child.job.scheduler.name == "torque":
         assert jobs.see(child.job).reason.endswith("; it is still in the queue")
-        assert jobs.doomed(child.job.plan)[0] == f"job {child.job.id}"
+        assert jobs.doomed(child.job.request)[0] == f"job {child.job.id}"
     (result,) = jobs.wait([child])
     assert result.state == "dependency_never_satisfied"
     if child.job.scheduler.name == "torque":
@@ -117,7 +125,7 @@ def test_a_job_that_waits_for_ever_is_removed_from_the_queue(jobs: Jobs, server:
         assert jobs.see(child.job).state == "cancelled"
 
 
-def test_a_child_that_openpbs_has_forgotten(jobs: Jobs, server: Callable[..., Plan]) -> None:
+def test_a_child_that_openpbs_has_forgotten(jobs: Jobs, server: Callable[..., JobRequest]) -> None:
     parent = jobs.present(server("true", {"history": False}))
     if parent.job.scheduler.name == "torque":
         pytest.skip("Torque refuses a job whose parent has ended well")
@@ -129,7 +137,7 @@ def test_a_child_that_openpbs_has_forgotten(jobs: Jobs, server: Callable[..., Pl
 
 
 @pytest.mark.parametrize("forgets", [False, True])
-def test_a_trap_runs_to_its_end(jobs: Jobs, server: Callable[..., Plan], forgets: bool) -> None:
+def test_a_trap_runs_to_its_end(jobs: Jobs, server: Callable[..., JobRequest], forgets: bool) -> None:
     """Torque ends a job with its shell: 8 ms after SIGTERM, unless the job script is that shell."""
     settings = {"history": False, "keep_completed": 0, "kill_delay": 10} if forgets else {"kill_delay": 10}
     line = 'trap "sleep 0.5; echo caught >caught; exit 5" TERM; echo >started; while :; do sleep 0.1; done'
@@ -143,7 +151,7 @@ def test_a_trap_runs_to_its_end(jobs: Jobs, server: Callable[..., Plan], forgets
     assert (work / "caught").exists()
 
 
-def test_an_older_torque_takes_no_kill_delay(jobs: Jobs, server: Callable[..., Plan]) -> None:
+def test_an_older_torque_takes_no_kill_delay(jobs: Jobs, server: Callable[..., JobRequest]) -> None:
     (result,) = jobs.wait([jobs.present(server("true", {"takes_kill_delay": False}))])
     assert result.state == "completed"
     with pytest.raises(JobError, match="Unknown queue"):
@@ -152,7 +160,7 @@ def test_an_older_torque_takes_no_kill_delay(jobs: Jobs, server: Callable[..., P
 
 @pytest.mark.parametrize("signal", ["KILL", "TERM"])
 def test_a_qsub_that_is_killed_has_not_refused(
-    jobs: Jobs, server: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signal: str
+    jobs: Jobs, server: Callable[..., JobRequest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signal: str
 ) -> None:
     deployed = server("true")
     (tmp_path / "bin").mkdir()
@@ -166,7 +174,7 @@ def test_a_qsub_that_is_killed_has_not_refused(
 
 
 def test_many_jobs_are_one_question_of_openpbs(
-    jobs: Jobs, server: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    jobs: Jobs, server: Callable[..., JobRequest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For each id its qstat would connect anew."""
     deployed = server("sleep 600")
@@ -188,14 +196,14 @@ def test_many_jobs_are_one_question_of_openpbs(
     assert jobs.absent(deployed)
 
 
-def test_a_server_that_is_down_is_not_one_that_refuses(jobs: Jobs, server: Callable[..., Plan]) -> None:
+def test_a_server_that_is_down_is_not_one_that_refuses(jobs: Jobs, server: Callable[..., JobRequest]) -> None:
     with pytest.raises(TargetError, match="the scheduler does not answer: "):
         jobs.preview(server("true", {"down": True}, job={"partition": "work"}))
     with pytest.raises(JobError, match=r"the scheduler would not take the job: .*Unknown queue"):
         jobs.preview(server("true", job={"partition": "nosuch"}))
 
 
-def test_a_job_is_cancelled_and_removed(jobs: Jobs, server: Callable[..., Plan]) -> None:
+def test_a_job_is_cancelled_and_removed(jobs: Jobs, server: Callable[..., JobRequest]) -> None:
     deployed = server("sleep 600")
     folder = Path(jobs.present(deployed).job.spec.directory)
     assert folder.is_dir()

@@ -13,11 +13,12 @@ import yaml
 import plugins
 from modak.discovery import describe, parse_probe, probe_script, target_of
 from modak.documents import parse_deployment
-from modak.errors import InputError, OptionError
-from modak.extensions import RUNTIMES, SCHEDULERS
+from modak.errors import InputError, OptionError, TargetError
+from modak.extensions import LEVER_EFFECTS, RUNTIMES, SCHEDULERS
 from modak.inventory import load_targets
+from modak.jobrequest import job_request
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.plan import Plan
 from modak.model.target import Facts, Target
 from modak.planning import plan_deployment
@@ -27,7 +28,7 @@ from modak.tosca.validate import validate
 from modak.transport.base import Completed
 from modak.transport.local import LocalTransport
 
-QUICK = Patience(settle=1.0)
+QUICK = Timeouts(settle=1.0)
 
 
 @pytest.fixture
@@ -66,27 +67,35 @@ def test_it_is_discovered(queue: Path) -> None:
     assert "type: shellqueue" in describe(target_of(facts, Target(name="discovered"), None))
 
 
+def test_one_that_fails_at_an_answer_is_named(queue: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = LocalTransport().run(probe_script(None), timeout=60).stdout
+    monkeypatch.setattr(type(registry.get("shellqueue")), "recognise", lambda self, parts: int("x"))
+    with pytest.raises(TargetError, match="scheduler 'shellqueue' cannot read what its commands answered: ValueError"):
+        parse_probe(printed, None)
+
+
 @pytest.mark.parametrize(("command", "state", "code"), [("echo $SQ_JOB >id", "completed", 0), ("exit 3", "failed", 3)])
 def test_a_job_runs_from_its_plan_to_its_end(queue: Path, tmp_path: Path, command: str, state: str, code: int) -> None:
     plan = plan_of(tmp_path, "-c", command)
     assert (plan.scheduler, plan.facts.scheduler) == ("shellqueue", "shellqueue")
-    jobs = Jobs(LocalTransport(), patience=QUICK)
-    present = jobs.present(plan)
+    jobs = Jobs(LocalTransport(), timeouts=QUICK)
+    request = job_request(plan)
+    present = jobs.present(request)
     assert f"\n#SQ tag={plan.tag()}\n" in present.script
     (result,) = jobs.wait([present])
     assert (result.state, result.exit_code, result.scheduler, result.id) == (state, code, "shellqueue", "1")
-    again = jobs.present(plan, retry=False)
+    again = jobs.present(request, retry=False)
     assert (again.made, again.job.id) == (False, "1")
     assert Plan.model_validate_json(plan.to_json()) == plan
 
 
 def test_a_job_is_cancelled_and_removed(queue: Path, tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, "-c", "sleep 600")
-    jobs = Jobs(LocalTransport(), patience=QUICK)
-    jobs.present(plan)
-    assert jobs.absent(plan)
+    request = job_request(plan_of(tmp_path, "-c", "sleep 600"))
+    jobs = Jobs(LocalTransport(), timeouts=QUICK)
+    jobs.present(request)
+    assert jobs.absent(request)
     assert registry.get("shellqueue").parse_status(Completed(0, "1 cancelled\n", ""), ["1"])["1"].state == "cancelled"
-    assert jobs.find(plan) is None
+    assert jobs.find(request) is None
 
 
 def test_an_option_that_it_does_not_support_is_named(queue: Path, tmp_path: Path) -> None:
@@ -95,7 +104,9 @@ def test_an_option_that_it_does_not_support_is_named(queue: Path, tmp_path: Path
 
 
 def test_without_its_distribution_the_name_is_unknown(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"target\.type: must be 'machine', 'slurm', .* or 'gridengine', not 'shell"):
+    with pytest.raises(
+        InputError, match=r"target\.type: must be 'machine', 'cloud', 'slurm', .* or 'gridengine', not 'shell"
+    ):
         parse_deployment(document(tmp_path, "-c", "true"), origin="test")
 
 
@@ -107,10 +118,10 @@ def test_a_misspelt_name_gets_the_nearest_one(queue: Path, tmp_path: Path) -> No
 
 
 def test_the_schema_lists_it_only_while_it_is_installed(queue: Path) -> None:
-    builtin = ["machine", "slurm", "torque", "openpbs", "gridengine"]
+    builtin = ["machine", "cloud", "slurm", "torque", "openpbs", "gridengine"]
     assert Target.model_json_schema()["properties"]["type"]["enum"] == [*builtin, "shellqueue"]
     schema = Facts.model_json_schema()["properties"]["scheduler"]
-    assert schema["anyOf"][0]["enum"] == [*builtin[1:], "shellqueue"]
+    assert schema["anyOf"][0]["enum"] == [*builtin[2:], "shellqueue"]
 
 
 def test_a_blueprint_for_it_is_valid(queue: Path, tmp_path: Path) -> None:
@@ -175,7 +186,7 @@ def test_a_name_that_cannot_be_registered(
 
 def test_the_builtin_ones_are_registered_as_in_the_table() -> None:
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
-    for extensions in (SCHEDULERS, RUNTIMES):
+    for extensions in (SCHEDULERS, RUNTIMES, LEVER_EFFECTS):
         if extensions.group in project["entry-points"]:
             assert project["entry-points"][extensions.group] == extensions.builtin
     for name in SCHEDULERS.builtin:

@@ -109,7 +109,7 @@ def test_a_rank_has_the_threads_that_were_asked_for(
     resources: dict[str, int], job: dict[str, int], threads: str | None
 ) -> None:
     part = make("openpbs", resources=resources, job=job)
-    assert merged_environment(part.plan, part.spec).get("OMP_NUM_THREADS") == threads
+    assert merged_environment(part.request, part.spec).get("OMP_NUM_THREADS") == threads
 
 
 def test_output_and_error_apart(job_folder: Maker, shell: list[str]) -> None:

@@ -1,19 +1,22 @@
 """Values of secret_environment: where they come from, and where they may not appear."""
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jobplans import plan
+from jobplans import plan, requested
 from modak.containers.run import wrap
 from modak.errors import InputError
+from modak.jobrequest import job_request
 from modak.jobs.control import Jobs
-from modak.jobs.settings import Patience
+from modak.jobs.settings import Timeouts
 from modak.model.application import Application
 from modak.model.plan import Image, Plan
-from modak.secret_values import Reader, checked_values, environment_file, with_secrets
+from modak.optimiser.changes import with_secrets
+from modak.secret_values import Reader, checked_values, environment_file, hashes_of
 from modak.transport.local import LocalTransport
 
 FILES = {
@@ -90,7 +93,8 @@ def test_variables_are_known_to_ansible_only() -> None:
 
 def deployed(tmp_path: Path, line: str, **more: Any) -> Plan:
     secrets = {"TOKEN": {"file": str(private(tmp_path / "token", NASTY + "\n"))}}
-    return with_secrets(plan(["sh", "-c", line], tmp_path / "space", secret_environment=secrets, **more), Reader())
+    asked = plan(["sh", "-c", line], tmp_path / "space", secret_environment=secrets, **more)
+    return with_secrets(asked, hashes_of(asked, Reader()))
 
 
 def test_another_value_makes_another_job(tmp_path: Path) -> None:
@@ -98,7 +102,7 @@ def test_another_value_makes_another_job(tmp_path: Path) -> None:
     assert NASTY not in first.to_json()
     assert first.fingerprint() == deployed(tmp_path, "true").fingerprint()
     private(tmp_path / "token", "changed")
-    second = with_secrets(first, Reader())
+    second = with_secrets(first, hashes_of(first, Reader()))
     assert second.fingerprint() != first.fingerprint()
     with pytest.raises(InputError, match="TOKEN: the value has changed since the plan was made; make the plan again"):
         checked_values(first, Reader())
@@ -116,8 +120,8 @@ def test_every_shell_reads_the_values_as_they_are(shell: str, tmp_path: Path) ->
 
 
 def carry_out(tmp_path: Path, asked: Plan) -> tuple[Jobs, Path]:
-    jobs = Jobs(LocalTransport(), patience=Patience(settle=0.0, lost=0.5, linger=0.0))
-    present = jobs.present(asked, secrets=lambda: environment_file(checked_values(asked, Reader())))
+    jobs = Jobs(LocalTransport(), timeouts=Timeouts(settle=0.0, lost=0.5, linger=0.0))
+    present = jobs.present(job_request(asked), secrets=lambda: environment_file(checked_values(asked, Reader())))
     (result,) = jobs.wait([present])
     assert result.state == "completed"
     jobs.fetch_results(present.job, result, tmp_path / "results")
@@ -137,31 +141,31 @@ def test_the_job_has_the_value_and_its_folder_has_not(tmp_path: Path) -> None:
     assert (tmp_path / "results" / "probe" / "sum").read_text() == expected
     assert "secret_environment" not in (tmp_path / "results" / "probe" / "listing").read_text()
     assert holders(tmp_path) == []
-    assert jobs.absent(asked)
+    assert jobs.absent(job_request(asked))
     assert not folder.exists()
 
 
 def test_a_name_that_is_set_twice_is_refused(tmp_path: Path) -> None:
     jobs = Jobs(LocalTransport())
     with pytest.raises(InputError, match=r"application\.secret_environment\.TOKEN is set by job\.environment as well"):
-        jobs.preview(deployed(tmp_path, "true", job={"environment": {"TOKEN": "x"}}))
+        jobs.preview(job_request(deployed(tmp_path, "true", job={"environment": {"TOKEN": "x"}})))
     secrets = {"IFS": {"file": str(private(tmp_path / "token", "x"))}}
     with pytest.raises(InputError, match=r"application\.secret_environment\.IFS cannot be set: the shell keeps"):
-        jobs.preview(plan(["true"], tmp_path / "space", secret_environment=secrets))
+        jobs.preview(requested(["true"], tmp_path / "space", secret_environment=secrets))
     with pytest.raises(ValueError, match="'TOKEN' is in 'environment' and in 'secret_environment'"):
         deployed(tmp_path, "true", environment={"TOKEN": "x"})
 
 
 def test_a_site_template_must_read_the_secrets(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="secret_environment cannot be honoured by this job template"):
-        Jobs(LocalTransport()).preview(deployed(tmp_path, "true"), "#!/bin/sh\n{{ launch }}\n")
+        Jobs(LocalTransport()).preview(job_request(deployed(tmp_path, "true")), "#!/bin/sh\n{{ launch }}\n")
 
 
 @pytest.mark.parametrize("runtime", ["apptainer", "singularity", "podman", "docker", "charliecloud"])
 def test_only_the_name_is_on_a_container_runtimes_command_line(runtime: str, tmp_path: Path) -> None:
     asked = deployed(tmp_path, "true")
     image = Image(reference="docker://debian:12", digest="sha256:" + "0" * 64)
-    chosen = asked.chosen.model_copy(update={"runtime": runtime, "image": image})
-    words = wrap(asked.model_copy(update={"chosen": chosen}), ["true"], directory="/job", images="/images")
+    request = replace(job_request(asked), runtime=runtime, image=image)
+    words = wrap(request, ["true"], directory="/job", images="/images")
     assert any("|TOKEN" in word or "TOKEN|" in word for word in words)
     assert not [word for word in words if "$(id)" in word]

@@ -155,11 +155,19 @@ def test_options_are_stricter_than_the_configuration(tmp_path: Path) -> None:
     assert given["IdentityFile"] == f'"{tmp_path}/100%%"'
     assert given["IdentitiesOnly"] == "yes"
     assert not given.keys() & {"ConnectTimeout", "ServerAliveInterval"}
+    assert "KnownHostsCommand" not in given  # OpenSSH before 8.5 does not know it
     assert "StrictHostKeyChecking=yes" in options(file, "in")["ProxyCommand"]
     hops = route("asks", config=file)
     assert options_for(hops, ["ssh"], Path("/run/e"), interactive=True)["StrictHostKeyChecking"] == "yes"
     hops = route("lax", config=file)
     assert options_for(hops, ["ssh"], Path("/run/e"), interactive=True)["StrictHostKeyChecking"] == "ask"
+
+
+def test_known_hosts_that_are_given_are_the_only_ones(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    file.write_text("Host told\n  KnownHostsCommand /bin/echo %H\n")
+    assert "KnownHostsCommand" not in options(file, "told")
+    assert options(file, "told", known_hosts=tmp_path / "known")["KnownHostsCommand"] == "none"
 
 
 @pytest.mark.parametrize(

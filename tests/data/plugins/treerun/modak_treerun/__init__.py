@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from modak.errors import InputError
-from modak.model.plan import Plan
+from modak.model.jobrequest import JobRequest
 from modak.containers.base import Need, Runtime, accelerator, inside, work_folder
 
 
@@ -18,8 +18,8 @@ class TreeRun(Runtime):
     suffix = ".tar"
     needs = (Need("--bind", "2.0"),)
 
-    def command(self, plan: Plan, image: str, binds: Sequence[str], work: str | None) -> list[str]:
-        if accelerator(plan):
+    def command(self, request: JobRequest, image: str, binds: Sequence[str], work: str | None) -> list[str]:
+        if accelerator(request):
             raise InputError("treerun does not show GPUs to an image: use apptainer for it")
-        variables = [f"--set={variable}" for variable in inside(plan)]
+        variables = [f"--set={variable}" for variable in inside(request)]
         return ["treerun", *(f"--bind={path}" for path in binds), f"--cd={work or work_folder(binds[0])}", *variables, image]

@@ -21,37 +21,37 @@ from modak.model.plan import Rejected
 from modak.model.target import Facts, Node
 from modak.optimiser.conditions import satisfies
 from modak.optimiser.images import fault_of, find
-from modak.optimiser.options import Option, Place, place_words
+from modak.optimiser.options import Location, Option, location_parts
 from modak.optimiser.ranks import rank_start
 from modak.optimiser.runtimes import fault_of_ranks, fault_of_runtime
 from modak.util.text import nearest
 
-_MOST_TOLD = 50
+_MOST_NAMED = 50
 """Images of one framework that are rejected one by one; more are counted."""
 _MOST_USED = 100
 """Images of one framework that are looked at besides those that were measured."""
 
 
 @dataclass
-class Places:
+class Locations:
     """Where the application can run, the default first."""
 
-    feasible: list[Place] = field(default_factory=list)
+    feasible: list[Location] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
     unused: str | None = None
     """Why the image that the application names is not among them; None where it is, or none is named."""
 
     @property
-    def default(self) -> Place:
+    def default(self) -> Location:
         """Where it would run without modak."""
         return self.feasible[0]
 
-    def by_option(self) -> dict[Option, Place]:
+    def by_option(self) -> dict[Option, Location]:
         """Return the feasible places by their options without levers."""
-        return {place.option(()): place for place in self.feasible}
+        return {location.option(()): location for location in self.feasible}
 
 
-def places_of(
+def locations_of(
     deployment: Deployment,
     facts: Facts,
     node: Node,
@@ -59,27 +59,27 @@ def places_of(
     ranks: int,
     measured: frozenset[str],
     unavailable: Mapping[str, str] | None = None,
-) -> Places:
+) -> Locations:
     """Return every place; those of the images named in ``measured`` are looked at in any case.
 
     Of the images in ``unavailable`` none is one, for the reason given there. Where the request names a configuration,
     its place is the only one. InfeasibleError gives the reasons when there is none.
     """
     finder = _Finder(deployment, facts, node, catalogue, ranks, unavailable or {})
-    places = Places()
+    locations = Locations()
     own = deployment.application.framework
     for framework, engine in _frameworks(deployment, own):
-        finder.look(framework, engine, measured, places)
+        finder.look(framework, engine, measured, locations)
     exact = deployment.request.configuration
-    if not any(place.engine is None or exact is not None for place in places.feasible):
-        raise InfeasibleError(_nowhere(places.rejected, deployment) + finder.nearest(own))
+    if not any(location.engine is None or exact is not None for location in locations.feasible):
+        raise InfeasibleError(_nowhere(locations.rejected, deployment) + finder.nearest(own))
     if exact is not None:
-        return places
-    places.unused = finder.unused(places)
-    if places.unused is not None and own is None and "native" not in (deployment.request.runtimes or []):
-        raise InfeasibleError(f"the application cannot run on {deployment.target.name}: {places.unused}")
-    places.feasible.sort(key=finder.order)
-    return places
+        return locations
+    locations.unused = finder.unused(locations)
+    if locations.unused is not None and own is None and "native" not in (deployment.request.runtimes or []):
+        raise InfeasibleError(f"the application cannot run on {deployment.target.name}: {locations.unused}")
+    locations.feasible.sort(key=finder.order)
+    return locations
 
 
 def _frameworks(deployment: Deployment, own: Framework | None) -> Iterator[tuple[Framework | None, str | None]]:
@@ -101,9 +101,11 @@ def _nowhere(rejected: Sequence[Rejected], deployment: Deployment) -> str:
     reasons: dict[str, list[str]] = {}
     for r in rejected:
         reasons.setdefault(r.reason, []).append(r.name)
-    told = [f"{names[0] if len(names) == 1 else f'{len(names)} candidates'}: {why}" for why, names in reasons.items()]
-    more = f"; and {len(told) - 10} more reasons" if len(told) > 10 else ""
-    return f"the application can run nowhere on {name}: {'; '.join(told[:10])}{more}"
+    clauses = [
+        f"{names[0] if len(names) == 1 else f'{len(names)} candidates'}: {why}" for why, names in reasons.items()
+    ]
+    more = f"; and {len(clauses) - 10} more reasons" if len(clauses) > 10 else ""
+    return f"the application can run nowhere on {name}: {'; '.join(clauses[:10])}{more}"
 
 
 class _Finder:
@@ -140,58 +142,64 @@ class _Finder:
         vendor = self.node.accelerators[0].vendor
         return entry.model_copy(update={"accelerator": vendor}) if vendor != "intel" else entry
 
-    def look(self, framework: Framework | None, engine: str | None, measured: frozenset[str], places: Places) -> None:
+    def look(
+        self, framework: Framework | None, engine: str | None, measured: frozenset[str], locations: Locations
+    ) -> None:
         """Add the places for ``framework`` to ``places``."""
         if self.exact is None or self.exact.runtime == "native":
-            self._native(framework, engine, places)
-        runtimes = list(self._containers(engine, places))
+            self._native(framework, engine, locations)
+        runtimes = list(self._containers(engine, locations))
         if not runtimes:
             return
         fitting: list[Alike] = []
-        told = Counter[str]()
+        rejected = Counter[str]()
         for group in self._groups(framework):
-            group = self._available(group, runtimes[0], engine, places)
+            group = self._available(group, runtimes[0], engine, locations)
             if not len(group):
                 continue
             reason = fault_of(
-                group.first, self._place(framework, None, runtimes[0], group.first), framework, self.facts, self.ranks
+                group.first,
+                self._location(framework, None, runtimes[0], group.first),
+                framework,
+                self.facts,
+                self.ranks,
             )
             if reason is None:
                 fitting.append(group)
                 continue
-            for entry in islice(group, max(0, _MOST_TOLD - told.total())):
-                name = "+".join(place_words(runtimes[0], entry.name, engine))
-                places.rejected.append(Rejected(name=name, reason=reason))
-            told[reason] += len(group)
-        if (others := told.total() - _MOST_TOLD) > 0:
+            for entry in islice(group, max(0, _MOST_NAMED - rejected.total())):
+                name = "+".join(location_parts(runtimes[0], entry.name, engine))
+                locations.rejected.append(Rejected(name=name, reason=reason))
+            rejected[reason] += len(group)
+        if (others := rejected.total() - _MOST_NAMED) > 0:
             reason = "they do not fit either, for reasons such as these"
-            places.rejected.append(Rejected(name=f"{others} other images", reason=reason))
-        for entry in self._used(fitting, measured, places):
+            locations.rejected.append(Rejected(name=f"{others} other images", reason=reason))
+        for entry in self._used(fitting, measured, locations):
             for runtime in runtimes:
-                self._take(self._place(framework, engine, runtime, entry), entry, places)
+                self._take(self._location(framework, engine, runtime, entry), entry, locations)
 
-    def _available(self, group: Alike, runtime: RuntimeName, engine: str | None, places: Places) -> Alike:
+    def _available(self, group: Alike, runtime: RuntimeName, engine: str | None, locations: Locations) -> Alike:
         """Return the images of a group without those that turned out not to be available, which are rejected."""
         if not self.unavailable or not any(name in self.unavailable for name in group.names):
             return group
         for name in (name for name in group.names if name in self.unavailable):
-            rejected = "+".join(place_words(runtime, name, engine))
-            places.rejected.append(Rejected(name=rejected, reason=self.unavailable[name]))
+            rejected = "+".join(location_parts(runtime, name, engine))
+            locations.rejected.append(Rejected(name=rejected, reason=self.unavailable[name]))
         return Alike([entry for entry in group if entry.name not in self.unavailable])
 
-    def _take(self, place: Place, entry: ImageEntry, places: Places) -> None:
+    def _take(self, location: Location, entry: ImageEntry, locations: Locations) -> None:
         """Add a place to the feasible ones, unless its runtime cannot run the image or show it what it needs."""
-        reason = self._not_runnable(place.runtime, entry)
+        reason = self._not_runnable(location.runtime, entry)
         if reason is None and entry.accelerator is not None:
-            reason = fault_of_runtime(place.runtime, self.facts.runtimes[place.runtime], entry.accelerator)
-        if reason is None and entry.mpi is not None and place.type == "hpc":
-            reason = fault_of_ranks(place.runtime, self.ranks)
+            reason = fault_of_runtime(location.runtime, self.facts.runtimes[location.runtime], entry.accelerator)
+        if reason is None and entry.mpi is not None and location.type == "hpc":
+            reason = fault_of_ranks(location.runtime, self.ranks)
         if reason is None and isinstance(start := rank_start(self.deployment, self.facts, entry, self.ranks), str):
             reason = start
         if reason is None:
-            places.feasible.append(place)
+            locations.feasible.append(location)
         else:
-            places.rejected.append(Rejected(name=place.option(()).name, reason=reason))
+            locations.rejected.append(Rejected(name=location.option(()).name, reason=reason))
 
     def _not_runnable(self, runtime: RuntimeName, entry: ImageEntry) -> str | None:
         from modak.containers.capabilities import fault_of_signature, fault_of_source
@@ -213,39 +221,41 @@ class _Finder:
             groups.insert(0, Alike([self.wanted]))
         return groups
 
-    def unused(self, places: Places) -> str | None:
+    def unused(self, locations: Locations) -> str | None:
         """Return why the image that the user names is at no place; None where it is, or none is named."""
         name = self.wanted.name if self.wanted else None
-        if name is None or any(place.image is not None and place.image.name == name for place in places.feasible):
+        if name is None or any(
+            location.image is not None and location.image.name == name for location in locations.feasible
+        ):
             return None
-        reasons = [r.reason for r in places.rejected if name in r.name.partition(":")[2].split("+")]
+        reasons = [r.reason for r in locations.rejected if name in r.name.partition(":")[2].split("+")]
         containers = {*self.facts.runtimes, *(self.deployment.request.runtimes or [])} - {"native"}
-        reasons += [r.reason for r in places.rejected if r.name in containers]
+        reasons += [r.reason for r in locations.rejected if r.name in containers]
         why = reasons[0] if reasons else f"no container runtime was found on {self.deployment.target.name}"
         return f"the image {self.application.image}, which the application names, cannot be used: {why}"
 
-    def _used(self, fitting: list[Alike], measured: frozenset[str], places: Places) -> list[ImageEntry]:
+    def _used(self, fitting: list[Alike], measured: frozenset[str], locations: Locations) -> list[ImageEntry]:
         used = {entry.name: entry for entry in Alike.preferred(fitting, _MOST_USED)}
         total = sum(map(len, fitting))
         if total > len(used):
-            known = [*(self.catalogue.images[n] for n in sorted(measured) if n in self.catalogue.images), self.wanted]
-            used |= {e.name: e for e in known if e is not None and any(e.name in group.names for group in fitting)}
+            named = [*(self.catalogue.images[n] for n in sorted(measured) if n in self.catalogue.images), self.wanted]
+            used |= {e.name: e for e in named if e is not None and any(e.name in group.names for group in fitting)}
             reason = (
                 f"they fit as well, but only the {_MOST_USED} preferred ones and those that were measured are compared"
             )
-            places.rejected.append(Rejected(name=f"{total - len(used)} other images", reason=reason))
+            locations.rejected.append(Rejected(name=f"{total - len(used)} other images", reason=reason))
         return list(used.values())
 
-    def _native(self, framework: Framework | None, engine: str | None, places: Places) -> None:
+    def _native(self, framework: Framework | None, engine: str | None, locations: Locations) -> None:
         reason = self._not_permitted("native") or self._native_fault(framework)
         if reason is None and isinstance(start := rank_start(self.deployment, self.facts, None, self.ranks), str):
             reason = start
-        place = self._place(framework, engine, "native", None)
+        location = self._location(framework, engine, "native", None)
         if reason is None:
-            places.feasible.append(place)
+            locations.feasible.append(location)
         else:
-            name = "+".join(place_words("native", None, engine)) or "native"
-            places.rejected.append(Rejected(name=name, reason=reason))
+            name = "+".join(location_parts("native", None, engine)) or "native"
+            locations.rejected.append(Rejected(name=name, reason=reason))
 
     def _native_fault(self, framework: Framework | None) -> str | None:
         if self.application.script is None:
@@ -258,8 +268,8 @@ class _Finder:
         if self.facts.hostname is not None and self.facts.python is None:
             seen = f"the Python {python} is not seen on {self.facts.hostname}, nor whether it has {framework.name}"
             return f"{seen}: set target.python to a virtual environment in a folder that is"
-        place = self._place(framework, None, "native", None)
-        version = place.version_of(_package(framework))
+        location = self._location(framework, None, "native", None)
+        version = location.version_of(_package(framework))
         if version is None:
             remedy = "install it there, or set target.python to one that has it"
             return f"the Python {python} on {name} has no {_package(framework)}: {remedy}"
@@ -268,20 +278,20 @@ class _Finder:
             return f"{asked}, and the Python {python} on {name} has {_package(framework)} {version}"
         return None
 
-    def _containers(self, engine: str | None, places: Places) -> Iterator[RuntimeName]:
+    def _containers(self, engine: str | None, locations: Locations) -> Iterator[RuntimeName]:
         asked = self.deployment.request.runtimes or []
         if self.exact is not None:
             asked = [self.exact.runtime]
         for runtime in by_preference(asked if self.exact is not None else [*self.facts.runtimes, *asked]):
             if runtime in self.facts.runtimes:
                 if reason := self._not_permitted(runtime) or self._too_old(runtime):
-                    places.rejected += [Rejected(name=runtime, reason=reason)] if engine is None else []
+                    locations.rejected += [Rejected(name=runtime, reason=reason)] if engine is None else []
                 else:
                     yield runtime
             elif runtime in asked and (engine is None or self.exact is not None):
                 verb = "permits" if self.exact is None else "names"
                 reason = f"the request {verb} {runtime}, which was not found on {self.deployment.target.name}"
-                places.rejected.append(Rejected(name=runtime, reason=reason))
+                locations.rejected.append(Rejected(name=runtime, reason=reason))
 
     def _too_old(self, runtime: RuntimeName) -> str | None:
         return fault_of_runtime(runtime, self.facts.runtimes[runtime], None)
@@ -295,17 +305,17 @@ class _Finder:
                 return f"{key}.runtimes permits only {', '.join(permitted) or 'none'}"
         return None
 
-    def _place(
+    def _location(
         self, framework: Framework | None, engine: str | None, runtime: RuntimeName, entry: ImageEntry | None
-    ) -> Place:
-        found = entry or self.facts
-        return Place(
+    ) -> Location:
+        software = entry or self.facts
+        return Location(
             type=self.application.type,
             framework=framework.name.lower() if framework else None,
             node=self.node,
-            glibc=found.glibc,
-            libraries=found.libraries,
-            packages=found.packages,
+            glibc=software.glibc,
+            libraries=software.libraries,
+            packages=software.packages,
             gpus=self.deployment.job.gpus,
             python=(self.deployment.target.python or self.facts.python) if entry is None else "python3",
             aliases=self.catalogue.packages,
@@ -319,9 +329,9 @@ class _Finder:
         if framework is None:
             return ""
         groups = self.catalogue.image_index.holding(_package(framework))
-        known = [*{e.framework for e in self.catalogue.images.values() if e.framework}, *self.facts.packages]
-        if not groups and framework.name.lower() not in known:
-            return nearest(framework.name.lower(), sorted(known)) or ""
+        names = [*{e.framework for e in self.catalogue.images.values() if e.framework}, *self.facts.packages]
+        if not groups and framework.name.lower() not in names:
+            return nearest(framework.name.lower(), sorted(names)) or ""
         if framework.version is None or not self.facts.runtimes:
             return ""
         versions = {_version(group.first, framework) for group in groups} - {None}
@@ -336,13 +346,13 @@ class _Finder:
         near = sorted((str(version) for version in versions), key=lambda version: (distance(version), version))[:2]
         return f"; the nearest versions in images are {' and '.join(near)}" if near else ""
 
-    def order(self, place: Place) -> tuple[object, ...]:
+    def order(self, location: Location) -> tuple[object, ...]:
         """Return the sort key by which the first place is what would run without modak."""
-        image = place.image
+        image = location.image
         wanted = self.wanted is None or (image is not None and image.name == self.wanted.name)
         if image is None:
-            return (not wanted, place.engine or "", 0)
-        return (not wanted, place.engine or "", 1, preference(image), runtime_preference(place.runtime))
+            return (not wanted, location.engine or "", 0)
+        return (not wanted, location.engine or "", 1, preference(image), runtime_preference(location.runtime))
 
 
 def _version(entry: ImageEntry, framework: Framework) -> str | None:

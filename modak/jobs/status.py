@@ -49,12 +49,12 @@ def exit_of(job: Job, records: Records) -> ExitRecord | None:
         return records.exits.get(None)
     array = options.array(job.spec, job.scheduler.name)
     ends = [records.exits.get(task) for task in (array.indices() if array else [])]
-    known = [end for end in ends if end is not None]
-    if not known or len(known) < len(ends):
+    recorded = [end for end in ends if end is not None]
+    if not recorded or len(recorded) < len(ends):
         return None
-    worst = min(known, key=lambda end: _WORST_FIRST.index(end.state))
-    starts = [end.start for end in known if end.start is not None]
-    return replace(worst, start=min(starts, default=None), seconds=sum(end.seconds or 0.0 for end in known))
+    worst = min(recorded, key=lambda end: _WORST_FIRST.index(end.state))
+    starts = [end.start for end in recorded if end.start is not None]
+    return replace(worst, start=min(starts, default=None), seconds=sum(end.seconds or 0.0 for end in recorded))
 
 
 def ended(queue: QueueState | None, record: ExitRecord | None) -> QueueState | None:
@@ -91,7 +91,7 @@ def of_job(
 ) -> QueueState:
     """Return the end of a job of which queue and records will tell no more; lost where neither knows it.
 
-    An array that has not written down all its ends is told from its tasks one by one: a scheduler forgets those that
+    An array that has not written down all its ends is queued from its tasks one by one: a scheduler forgets those that
     end early, and what it says of the rest does not hold for all. ``before`` is what it said of them earlier.
     """
     record = exit_of(job, records)
@@ -101,13 +101,13 @@ def of_job(
         message = messages.get(None) if array is None else next(iter(messages.values()), None)
         return ended(with_message(queue, record, message), record) or lost(job, records)
     last = {**(before or {}), **(queue.tasks if queue else {})}
-    told = {task: state for task, state in last.items() if state.state in ENDS}
+    reported = {task: state for task, state in last.items() if state.state in ENDS}
     unknown = lost(job, records)
     states = {}
     for task in array.indices():
         record = records.exits.get(task)
-        known = with_message(told.get(str(task)), record, messages.get(task))
-        states[str(task)] = ended(known, record) or unknown
+        queued = with_message(reported.get(str(task)), record, messages.get(task))
+        states[str(task)] = ended(queued, record) or unknown
     return of_array(states)
 
 
@@ -134,7 +134,7 @@ def result(job: Job, state: QueueState, records: Records) -> JobResult:
     record = exit_of(job, records) if state.state in ENDS else None
     start = next(iter(records.starts.values()), None)
     code = record.code if record else state.exit_code
-    if state.state == "failed" and code is not None and job.plan.chosen.runtime != "native":
+    if state.state == "failed" and code is not None and job.request.runtime != "native":
         state = _of_container(state, code)
     return JobResult(
         id=job.id,
@@ -150,6 +150,7 @@ def result(job: Job, state: QueueState, records: Records) -> JobResult:
         started=record.start if record else start.start if start else None,
         ended=record.end if record else None,
         seconds=record.seconds if record else None,
+        load=record.load if record else None,
         directory=job.spec.directory,
     )
 
@@ -162,12 +163,14 @@ def _of_container(state: QueueState, code: int) -> QueueState:
     return state if why is None else replace(state, reason=text)
 
 
-def sentence(found: JobResult) -> str:
+def sentence(result: JobResult) -> str:
     """Return one sentence on a job that ended badly."""
-    words = found.state.replace("_", " ")
-    verb = {"failed": "failed", "lost": "is lost", "never_starts": "never starts"}.get(found.state, f"ended as {words}")
-    where = f"; what it wrote is in {found.results}" if found.results else ""
-    return f"job {found.id} ({found.tag}) {verb}: {found.reason or words}{where}"
+    state = result.state.replace("_", " ")
+    verb = {"failed": "failed", "lost": "is lost", "never_starts": "never starts"}.get(
+        result.state, f"ended as {state}"
+    )
+    where = f"; what it wrote is in {result.results}" if result.results else ""
+    return f"job {result.id} ({result.tag}) {verb}: {result.reason or state}{where}"
 
 
 def _by_number(tasks: Mapping[str, QueueState]) -> bool:
@@ -193,11 +196,11 @@ def _with_reason(state: QueueState, record: ExitRecord | None) -> QueueState:
     if state.state == "failed" and code and record and record.step:
         return replace(state, exit_code=code, reason=_OF_STEP[record.step].format(code=code))
     if state.state == "failed" and code:
-        return replace(state, exit_code=code, reason=_code_in_words(code))
+        return replace(state, exit_code=code, reason=_code_text(code))
     return replace(state, exit_code=code, reason=state.reason or _WHY.get(state.state, ""))
 
 
-def _code_in_words(code: int) -> str:
+def _code_text(code: int) -> str:
     number = _signal_of(code)
     if number is None:
         return f"the application ended with exit code {code}"

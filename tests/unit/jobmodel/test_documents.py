@@ -24,6 +24,7 @@ from modak.jobmodel.site import Sites, load_sites
 from modak.model.measurement import Measurement
 from modak.performance.records import Table
 
+SITES = str(DATA / "sites.yaml")
 DOCUMENTS = ("training", "solver")
 
 
@@ -135,7 +136,7 @@ def test_the_command_completes_a_document(name: str, folder: Path, capsys: pytes
 def test_the_command_gives_the_plan_as_well(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "job.json").write_text(json.dumps(document("mpi", {})))
     _, plan, _ = run(capsys, "plan", "job.json", "--json")
-    assert json.loads(plan)["schema"] == "modak.plan/1"
+    assert json.loads(plan)["schema"] == "modak.plan/2"
     code, table, told = run(capsys, "plan", "job.json", "--explain")
     assert (code, table.startswith("Plan for solver on slurm (slurm)\n")) == (0, True)
     assert told == "job.json: no site is named: what the job asks for is taken to be there\n"
@@ -147,7 +148,8 @@ def test_the_command_gives_the_plan_as_well(folder: Path, capsys: pytest.Capture
         ('{"job": {"application": {"executable": "x", "theads": 1}}}', [], ":1: job.application: unknown key 'theads'; "
          "did you mean 'threads'?"),
         ('{"job": {"job_options": {}}}', [], ":1: job: the key 'application' is required"),
-        ('{"job": {"application": {"executable": "x"}, "target": {"name": "a"}}}', [], "job.target.name: no site 'a'"),
+        ('{"job": {"application": {"executable": "x"}, "target": {"name": "alp"}}}', ["--site", SITES],
+          "job.json:1: job.target.name: no site 'alp' is described; did you mean 'alps'?"),
         ('{"job": {"application": "x"}}', [], ":1: job.application: must be a mapping of keys to values, not 'x'"),
         ('{"application": {"name": "a", "executable": "x"}}', ["--site", "s"], "--site describes targets of the JSON"),
         ('{"job": {"application": {"executable": "x"}}}', ["--site", "nowhere.yaml"], "nowhere.yaml: "),
@@ -161,6 +163,68 @@ def test_a_fault_is_one_sentence(
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert sentence in err
     assert [path.name for path in folder.iterdir()] == ["job.json"]
+
+
+def test_all_faults_are_reported_at_their_lines(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = """{"job": {
+      "job_options": {
+        "defer_job": "soon",
+        "request_event_notification": "abc",
+        "copy_environment_variable": "1=2",
+        "memory_limit": "1G", "minimum_memory_per_processor": "1G"
+      },
+      "application": {
+        "executable": "a; b",
+        "container_runtime": "x y",
+        "build": {"src": "ftp://a/b", "build_command": "make"}
+      }}}"""
+    (folder / "job.json").write_text(text)
+    code, _, err = run(capsys, "plan", "job.json")
+    assert code == 2
+    assert sorted(line.split(": ")[0] + " " + line.split(": ")[1] for line in err.splitlines()) == sorted(
+        [
+            "job.json:3 job.job_options.defer_job",
+            "job.json:4 job.job_options.request_event_notification",
+            "job.json:5 job.job_options.copy_environment_variable",
+            "job.json:6 job.job_options.memory_limit",
+            "job.json:9 job.application.executable",
+            "job.json:10 job.application.container_runtime",
+            "job.json:11 job.application.build.src",
+        ]
+    )
+
+
+def test_a_version_written_as_a_number_keeps_its_zero(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(DATA / "training.json", folder / "job.json")
+    text = (folder / "job.json").read_text().replace('"version": "2.1"', '"version": 2.10')
+    assert "2.10" in text
+    (folder / "job.json").write_text(text)
+    code, _, err = run(capsys, "plan", "job.json", "--site", str(DATA / "sites.yaml"))
+    assert (code, "tensorflow 2.10 was asked for" in err) == (3, True)
+
+
+def test_a_site_is_recognised_by_hyphen_or_underscore(folder: Path) -> None:
+    (folder / "sites.yaml").write_text("version: 1\ninfrastructures: [{name: hlrs_testbed, scheduler: torque}]\n")
+    done = answer(document("plain", {"target": {"name": "hlrs-testbed"}}), sites=load_sites([folder]), now=NOW)
+    assert "#PBS -N " in done.job_script
+
+
+def test_a_program_beside_the_script_is_run(folder: Path) -> None:
+    (folder / "tool").write_text("#!/bin/sh\necho 42\n")
+    (folder / "tool").chmod(0o755)
+    ended, out = _local(folder, {"application/executable": "tool", "application/arguments": ""})
+    assert (ended.returncode, out) == (0, "42\n")
+
+
+def test_a_script_of_the_site_depends_on_its_mpi_library(folder: Path) -> None:
+    (folder / "sites.yaml").write_text(
+        'version: 1\ninfrastructures: [{name: a, scheduler: slurm, mpi: [{family: openmpi, version: "4.1.0"}]}]\n'
+        "scripts: [{name: m, conditions: {application: {feature: {library: openmpi}}}, data: {stage: pre, raw: hi}}]\n"
+    )
+    sites = load_sites([folder])
+    for base, expected in (("mpi", True), ("plain", False)):
+        done = answer(document(base, {"target": {"name": "a"}}), sites=sites, now=NOW)
+        assert ("eval hi" in done.job_script) is expected
 
 
 def test_which_documents_are_of_the_job_model() -> None:

@@ -1,0 +1,202 @@
+"""What a lever does to a run. Each kind of effect is one class, registered in the group ``modak.lever_effects``.
+
+In a catalogue's file a kind is a key below a lever's ``effects``, and what follows it is the effect's value, which the
+class types. ``applied`` is the one function by which effects change a run.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
+
+from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
+
+from modak.extensions import LEVER_EFFECTS
+from modak.model.base import Line, Positive, Text, VariableName
+from modak.util.text import nearest
+
+FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
+PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+"""What an environment value may refer to: ``{threads}``, the lever's own number."""
+Value = TypeVar("Value")
+_Strings = Annotated[list[Text], Field(min_length=1)]
+
+
+@dataclass
+class Run:
+    """How a program is run, as far as levers change it."""
+
+    environment: dict[str, str] = field(default_factory=dict)
+    preload: list[str] = field(default_factory=list)
+    """Shared libraries for LD_PRELOAD, by soname."""
+    launcher: str | None = None
+    """File of the catalogue's launchers folder that starts the script."""
+    launch: Literal["live", "start"] | None = None
+    """Whether the launcher inside the interpreter has a lever of this name, and when it can be switched on."""
+    threads: int | None = None
+    """Threads per rank; None where no lever says."""
+    prefix: list[str] = field(default_factory=list)
+    """Program and arguments that start the application's command line."""
+    arguments: list[str] = field(default_factory=list)
+    """What follows the application's own arguments."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """What an effect may need to be used: facts of the application, the job and the place where it runs."""
+
+    is_script: bool = True
+    """Whether the application is a Python script."""
+    ranks: int = 1
+    launch_fault: str | None = None
+    """Why the launcher cannot work inside the application's interpreter."""
+
+
+class Effect(ABC, Generic[Value]):
+    """One thing that a lever does."""
+
+    name: ClassVar[str]
+    form: ClassVar[Any]
+    """The type of the value in a catalogue's file, as pydantic understands it."""
+
+    def __init__(self, value: Value) -> None:
+        """``value`` has been checked."""
+        self.value = value
+
+    @abstractmethod
+    def apply(self, run: Run) -> None:
+        """Change the run."""
+
+    def fault(self, use: Use) -> str | None:
+        """Return why the effect cannot be used, as one clause that begins with ``it``; None where it can."""
+        return None
+
+
+class Threads(Effect[int]):
+    """Threads per rank; applied first, so that ``{threads}`` in the lever's environment refers to it."""
+
+    name = "threads"
+    form = Positive
+
+    def apply(self, run: Run) -> None:
+        """See ``Effect.apply``."""
+        run.threads = self.value
+
+
+class Environment(Effect[dict[str, str]]):
+    """Environment variables."""
+
+    name = "environment"
+    form = dict[VariableName, Text]
+
+    def apply(self, run: Run) -> None:
+        """See ``Effect.apply``."""
+        run.environment |= {name: value.replace("{threads}", str(run.threads)) for name, value in self.value.items()}
+
+
+class Preload(Effect[str]):
+    """Soname for LD_PRELOAD."""
+
+    name = "preload"
+    form = Line
+
+    def apply(self, run: Run) -> None:
+        """See ``Effect.apply``."""
+        run.preload.append(self.value)
+
+
+class Launcher(Effect[str]):
+    """A file of the catalogue's launchers folder that starts the script."""
+
+    name = "launcher"
+    form = FileName
+
+    def apply(self, run: Run) -> None:
+        """See ``Effect.apply``."""
+        run.launcher = self.value
+
+    def fault(self, use: Use) -> str | None:
+        """See ``Effect.fault``."""
+        return None if use.is_script else "it starts a Python script, and the application is an executable"
+
+
+class Launch(Effect[Literal["live", "start"]]):
+    """Switched on by ``modak/launch`` inside the application's Python interpreter, which has a lever of this name."""
+
+    name = "launch"
+    form = Literal["live", "start"]
+
+    def apply(self, run: Run) -> None:
+        """See ``Effect.apply``."""
+        run.launch = self.value
+
+    def fault(self, use: Use) -> str | None:
+        """See ``Effect.fault``."""
+        return use.launch_fault
+
+
+class Prefix(Effect[list[str]]):
+    """Program and arguments that start the application's command line, such as ``numactl --interleave=all``."""
+
+    name = "prefix"
+    form = _Strings
+
+    def apply(self, run: Run) -> None:
+        """See ``Effect.apply``."""
+        run.prefix += self.value
+
+    def fault(self, use: Use) -> str | None:
+        """See ``Effect.fault``: the MPI library is looked up in the program that the command line names first."""
+        return None if use.ranks == 1 else "it starts the program by another one, which is not supported for MPI ranks"
+
+
+class Arguments(Effect[list[str]]):
+    """Arguments that follow the application's own."""
+
+    name = "arguments"
+    form = _Strings
+
+    def apply(self, run: Run) -> None:
+        """See ``Effect.apply``."""
+        run.arguments += self.value
+
+
+def effects_of(checked: Mapping[str, Any], values: Mapping[str, Any]) -> list[Effect[Any]]:
+    """Return the effects by their kinds and values, in the order in which they apply.
+
+    Those of ``checked`` are built in, and their values have been checked. ValueError for a kind in ``values`` that is
+    not registered, or a value that its class refuses.
+    """
+    effects: list[Effect[Any]] = [_class(kind)(value) for kind, value in checked.items()]
+    for kind in values:
+        if kind not in LEVER_EFFECTS:
+            raise ValueError(f"effects: the kind '{kind}' not found{nearest(kind, LEVER_EFFECTS.names())}")
+        try:
+            effects.append(_class(kind)(_reader(kind).validate_python(values[kind], strict=True)))
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, ("effects", kind, *first["loc"])))
+            raise ValueError(f"{where}: {first['msg'].lower()}") from None
+    return effects
+
+
+def applied(levers: Iterable[Iterable[Effect[Any]]]) -> Run:
+    """Return what the effects of levers make of a run; this is the one place where they are applied."""
+    run = Run()
+    for effects in levers:
+        for effect in effects:
+            effect.apply(run)
+    return run
+
+
+@cache
+def _class(kind: str) -> type[Effect[Any]]:
+    loaded: type[Effect[Any]] = LEVER_EFFECTS.load(kind, Effect)
+    return loaded
+
+
+@cache
+def _reader(kind: str) -> TypeAdapter[Any]:
+    return TypeAdapter(_class(kind).form)

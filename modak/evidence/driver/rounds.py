@@ -1,0 +1,179 @@
+"""The rounds of a benchmark: every configuration once in each, in random order, until the means are known well enough.
+
+Every repeat is one line of ``benchmark/repeats*.jsonl``, synced before the next one begins: a job that was ended goes
+on where it was, in its next attempt too. docs/benchmark.md says what is measured and when a repeat counts.
+"""
+
+import ctypes
+import json
+import math
+import os
+import random
+import shutil
+import statistics
+import sys
+import time
+from typing import Any, Dict, List, Optional
+
+from .machine import processors
+from .results import Reference
+from .runs import Run, fail, tail
+
+TASKS = ("SLURM_ARRAY_TASK_ID", "PBS_ARRAY_INDEX", "PBS_ARRAYID", "SGE_TASK_ID")
+PR_SET_CHILD_SUBREAPER = 36  # prctl(2): conmon and its container become our children, so that their time is counted
+T975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+        2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086)  # fmt: skip
+"""Student's t at 97.5 % for 1 to 20 degrees of freedom."""
+
+
+class Benchmark:
+    """All rounds."""
+
+    def __init__(self, settings: Dict[str, Any]) -> None:
+        self.settings = settings
+        self.configurations = settings["configurations"]
+        task = next((os.environ[name] for name in TASKS if os.environ.get(name, "").isdigit()), None)
+        self.seed = "{}-{}".format(settings["seed"], task or 0)
+        suffix = "" if task is None else "." + task
+        self.runs = "runs" + suffix
+        self.path = os.path.join("benchmark", f"repeats{suffix}.jsonl")
+        self.records: List[Dict[str, Any]] = []
+        self.began = time.monotonic()
+        self.reference = Reference(settings["tolerance"])
+        self.dropped: Dict[int, str] = {}
+
+    def resume(self) -> None:
+        """Take what this and earlier attempts of the job have measured."""
+        os.makedirs("benchmark", exist_ok=True)
+        job = os.path.dirname(os.getcwd())
+        earlier = os.path.join(job, "attempts")
+        folders = sorted(os.listdir(earlier), key=len) if os.path.isdir(earlier) else []
+        paths = [os.path.join(earlier, name, "work", self.path) for name in folders]
+        known: Optional[List[Dict[str, Any]]] = None
+        for path in [*paths, self.path]:
+            try:
+                with open(path) as file:
+                    lines = [line for line in file if line.endswith("\n")]
+                found = [json.loads(line) for line in lines]
+            except (OSError, ValueError):
+                continue
+            if len(found) >= len(known or []):
+                known = found
+        if not known:
+            return
+        self.records = known
+        with open(self.path + ".part", "w") as file:
+            file.writelines(json.dumps(record) + "\n" for record in known)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(self.path + ".part", self.path)
+        print(f"goes on after {len(known)} repeats", flush=True)
+
+    def keep(self, record: Dict[str, Any]) -> None:
+        self.records.append(record)
+        with open(self.path, "a") as file:
+            file.write(json.dumps(record) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def once(self, number: int, block: int, attempt: int) -> Dict[str, Any]:
+        """Run a configuration once and keep what it took."""
+        configuration = self.configurations[number]
+        run = Run(self.settings, configuration, os.path.join(os.getcwd(), self.runs, f"c{number}"))
+        run.prepare()
+        record = {"name": configuration["name"], "block": block, "attempt": attempt, "fault": None}
+        record.update(run.measure())
+        record.update(run.phases())
+        if record["code"] != 0:
+            end = "did not end in time" if record["code"] is None else "ended with code {}".format(record["code"])
+            record["fault"] = "{}: {}".format(end, tail(os.path.join(run.folder, "output.log")))
+        elif self.settings["compare"]:
+            results = run.results()
+            record["compared"] = len(results)
+            if number == 0:
+                self.reference.learn(results)
+            else:
+                record["fault"] = self.reference.fault(results)
+        limit = self.settings["others"] * processors()
+        record["disturbed"] = record.get("others", 0.0) > limit
+        self.keep(record)
+        if record["fault"]:
+            self.dropped[number] = record["fault"]
+        return record
+
+    def say(self, record: Dict[str, Any], what: str) -> None:
+        note = record["fault"] or ("disturbed by other work" if record["disturbed"] else "")
+        line = "{}  {:.3f} s  {}{}".format(what, record["wall"], record["name"], "  " + note if note else "")
+        print(line, flush=True)
+
+    def warm_up(self) -> None:
+        """Run each configuration once; the default twice, so that it is known how far its own results differ."""
+        for number in [0, *range(len(self.configurations))]:
+            if number not in self.dropped:
+                self.say(self.once(number, -1, 0), "warm-up")
+            if 0 in self.dropped:
+                fail(f"the default {self.dropped[0]}")
+
+    def round(self, block: int) -> None:
+        order = [number for number in range(len(self.configurations)) if number not in self.dropped]
+        random.Random(f"{self.seed}-{block}").shuffle(order)
+        done = {r["name"] for r in self.records if r["block"] == block and not r["disturbed"]}
+        for number in order:
+            if self.configurations[number]["name"] in done:
+                continue
+            for attempt in range(self.settings["retries"] + 1):
+                record = self.once(number, block, attempt)
+                self.say(record, f"round {block + 1}")
+                if record["fault"] or not record["disturbed"] or self.late():
+                    break
+        if 0 in self.dropped:
+            fail(f"the default {self.dropped[0]}")
+
+    def late(self) -> bool:
+        """Return whether no round may begin any more."""
+        return time.monotonic() - self.began > float(self.settings["seconds"])
+
+    def narrow(self) -> bool:
+        """Return whether the mean of each configuration is known well enough."""
+        for number, configuration in enumerate(self.configurations):
+            if number in self.dropped:
+                continue
+            name = configuration["name"]
+            logs = [math.log(r["wall"]) for r in self.records if counts(r) and r["name"] == name]
+            if len(logs) < max(3, self.settings["least"]):
+                return False
+            t = T975[min(len(logs) - 2, len(T975) - 1)]
+            if t * statistics.stdev(logs) / math.sqrt(len(logs)) > self.settings["width"]:
+                return False
+        return True
+
+    def go(self) -> None:
+        self.resume()
+        names = {configuration["name"]: number for number, configuration in enumerate(self.configurations)}
+        self.dropped = {names[r["name"]]: r["fault"] for r in self.records if r["fault"] and r["name"] in names}
+        # The results of runs before an interruption are gone: the comparison starts anew with a warm-up.
+        self.warm_up()
+        first = max([r["block"] for r in self.records], default=0)
+        for block in range(max(first, 0), self.settings["most"]):
+            if self.late():
+                print(f"the time limit is reached after {block} rounds", flush=True)
+                break
+            self.round(block)
+            if block + 1 >= self.settings["least"] and self.narrow():
+                print(f"the intervals are narrow enough after {block + 1} rounds", flush=True)
+                break
+        shutil.rmtree(self.runs, ignore_errors=True)
+
+
+def counts(record: Dict[str, Any]) -> bool:
+    return bool(record["block"] >= 0) and not record["disturbed"] and not record["fault"]
+
+
+def main() -> None:
+    try:
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    except (OSError, AttributeError):
+        pass
+    with open(sys.argv[1]) as file:
+        settings = json.load(file)
+    Benchmark(settings).go()

@@ -1,0 +1,162 @@
+"""One run of one configuration, in a folder of its own."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from typing import Any, Dict, NoReturn
+
+from .machine import Memory, adopt, busy, used
+from .results import LARGE, Results, contents
+
+HERE = "/modak-benchmark-directory"
+"""Stands for the folder of a run in commands and variables."""
+WORKSPACE = "/modak-benchmark-workspace"
+"""Stands for the target's workspace."""
+PLAIN = re.compile(r"[A-Za-z0-9_./@%+=:,-]+")
+TIMES = re.compile(r"second|time|duration|rate|throughput|per_s|latency|memory|date|host|pid|path")
+"""Keys of metrics that are not results."""
+
+
+class Run:
+    """One run of one configuration in a folder of its own."""
+
+    def __init__(self, settings: Dict[str, Any], configuration: Dict[str, Any], folder: str) -> None:
+        self.settings, self.configuration = settings, configuration
+        self.folder = folder
+        self.work = os.path.join(folder, "work")
+
+    def prepare(self) -> None:
+        """Make a clean working directory: what an earlier repeat wrote is gone."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        os.makedirs(self.folder)
+        if os.path.isdir("app"):
+            shutil.copytree("app", self.work, symlinks=True, copy_function=place)
+        else:
+            os.mkdir(self.work)
+        launch = self.configuration.get("launch")
+        if launch is not None:
+            os.mkdir(os.path.join(self.folder, "launch"))
+            shutil.copy("modak_launch.zip", os.path.join(self.folder, "launch"))
+            with open(os.path.join(self.folder, "launch", "config.json"), "w") as file:
+                json.dump(launch, file)
+
+    def measure(self) -> Dict[str, Any]:
+        """Run it; return what it took."""
+        environment = dict(os.environ)
+        environment.update({key: self.here(value) for key, value in self.configuration["environment"].items()})
+        command = self.here(self.configuration["command"], command=True)
+        seconds, memory = self.settings.get("run_limit"), Memory(self.settings.get("sample", 0.1))
+        load, before, own = os.getloadavg()[0], busy(), used()
+        with open(os.path.join(self.folder, "output.log"), "wb") as log:
+            memory.start()
+            when, begin = time.time(), time.perf_counter()
+            process = subprocess.Popen(
+                ["/bin/sh", "-c", command], cwd=self.work, env=environment, stdin=subprocess.DEVNULL,
+                stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+            try:
+                code = process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                code = None
+            wall = time.perf_counter() - begin
+            if code is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            adopt(2.0)
+            memory.stop()
+        cpu, after = used() - own, busy()
+        found = {
+            "time": int(when), "load": round(load, 2), "code": code, "wall": round(wall, 6), "cpu": round(cpu, 4),
+            "peak": memory.peak or None, "memory": memory.values, "step": memory.step,
+        }  # fmt: skip
+        if before is not None and after is not None:
+            found["others"] = round(max(after - before - cpu, 0.0) / wall, 4)
+        return found
+
+    def here(self, text: str, command: bool = False) -> str:
+        """Return the text with the folders in place of what stands for them."""
+        job = os.path.dirname(os.getcwd())
+        for sign, path in ((HERE, self.folder), (WORKSPACE, os.path.dirname(os.path.dirname(job)))):
+            if sign in text and command and not PLAIN.fullmatch(path):
+                fail(f"the folder {path} holds characters that a shell knows; choose another workspace")
+            text = text.replace(sign, path)
+        return text
+
+    def phases(self) -> Dict[str, Any]:
+        """Return the seconds of start, compilation, the first unit and later units, as far as anybody tells them."""
+        metrics = self.metrics()
+        first, later = (metrics.get(self.settings[key]) for key in ("first_key", "later_key"))
+        if seconds(first) and isinstance(later, list) and later and all(map(seconds, later)):
+            return {"first": first, "later": later}
+        counted: Dict[str, Any] = {}
+        folder = os.path.join(self.folder, "launch", "record")
+        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+            try:
+                with open(os.path.join(folder, name)) as file:
+                    entries = [json.loads(line) for line in file]
+            except (OSError, ValueError):
+                continue
+            states = [e for e in entries if e.get("event") == "state" and seconds(e.get("steady"))]
+            best = max(states, key=lambda e: e.get("seconds", 0), default=None)
+            if best is not None and best.get("seconds", 0) > counted.get("seconds", 0):
+                counted = best
+        if not counted:
+            return {}
+        names = ("start", "compile", "steady", "units", "elapsed")
+        return {key: counted[key] for key in names if isinstance(counted.get(key), (int, float))}
+
+    def metrics(self) -> Dict[str, Any]:
+        """Return the application's metrics; nothing where it wrote none."""
+        name = self.settings.get("metrics")
+        try:
+            with open(os.path.join(self.work, name or "")) as file:
+                found = json.load(file)
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def results(self) -> Results:
+        """Return what is compared: numbers of metrics, and each output as numbers and as the text between them."""
+        found: Results = {}
+        for key, value in self.metrics().items():
+            if isinstance(value, (int, float)) and not isinstance(value, bool) and not TIMES.search(key.lower()):
+                found["metrics." + key] = ([float(value)], "")
+        for name in self.settings["outputs"]:
+            top = os.path.join(self.work, name)
+            paths = [os.path.join(d, f) for d, _, files in os.walk(top) for f in files] if os.path.isdir(top) else [top]
+            for path in sorted(paths):
+                if os.path.relpath(path, self.work) != self.settings.get("metrics"):
+                    found[os.path.relpath(path, self.work)] = contents(path)
+        return found
+
+
+def seconds(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 3e11
+
+
+def place(source: str, target: str) -> str:
+    """Copy a file; link a large one."""
+    if os.path.getsize(source) >= LARGE:
+        try:
+            os.link(source, target)
+            return target
+        except OSError:
+            pass
+    return shutil.copy2(source, target)
+
+
+def tail(path: str) -> str:
+    with open(path, "rb") as file:
+        file.seek(0, os.SEEK_END)
+        file.seek(max(0, file.tell() - 400))
+        text = re.sub(r"\x1b\[[0-9;]*m", "", file.read().decode("utf-8", "replace"))
+    return " ".join(text.split())[-200:]
+
+
+def fail(text: str) -> NoReturn:
+    sys.exit("modak benchmark: " + text)

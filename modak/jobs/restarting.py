@@ -1,0 +1,94 @@
+"""Restart trials in a job: what travels for them, and how the program is started behind them.
+
+The runner (``sh/restart.sh``) is POSIX sh, so that it works for programs without Python, on any node, and inside a
+container as it does outside. It stands before the program's own words, tries the candidates, and becomes the program.
+"""
+
+import json
+import posixpath
+from importlib import resources
+
+from modak.jobs import launching
+from modak.launch.config import VERSION
+from modak.model.execution import Launch
+from modak.model.jobrequest import JobRequest
+from modak.model.progress import pieces
+from modak.model.trials import RestartCandidate, RestartPlan
+from modak.shell import quote
+
+FOLDER = "restart"
+RECORD = f"{FOLDER}/record"
+RUNNER = f"{FOLDER}/restart.sh"
+_SCRIPTS = ("restart.sh", "progress.awk", "counted.awk")
+
+
+def starter(request: JobRequest, directory: str) -> list[str]:
+    """Return the words that try candidates before the program, to stand before its own; none where nothing is tried.
+
+    ``directory`` is the job's folder where the program sees it.
+    """
+    if request.restart is None:
+        return []
+    return ["sh", posixpath.join(directory, RUNNER), directory, str(request.restart.replaced)]
+
+
+def files(request: JobRequest) -> dict[str, bytes]:
+    """Return what travels, by its path below the job's folder."""
+    if request.restart is None:
+        return {}
+    texts = {name: _script(name) for name in _SCRIPTS}
+    texts["settings"] = _settings(request, request.restart)
+    texts["names"] = "".join(f"{candidate.name}\n" for candidate in request.restart.candidates)
+    texts["trial.sh"] = f'set -- "$@" {" ".join(map(_word, request.restart.arguments))}\n'
+    if request.restart.progress is not None:
+        texts["pattern"] = "".join(f"{piece}\n" for piece in pieces(request.restart.progress))
+    for number, candidate in enumerate(request.restart.candidates):
+        texts[f"{number}.sh"] = _exports(candidate) if number else ""
+        if candidate.preload:
+            texts[f"{number}.libraries"] = ":".join(candidate.preload)
+        if request.launch is not None:
+            levers = candidate.launch_levers if number else request.launch.levers
+            launch = request.launch.model_copy(update={"levers": levers})
+            texts[f"{number}.json"] = launching.config(launch, request, folder=f"../{launching.FOLDER}")
+            texts[f"{number}.trial.json"] = _trial_config(launch)
+    return {f"{FOLDER}/{name}": text.encode() for name, text in texts.items()}
+
+
+def _script(name: str) -> str:
+    text = resources.files(__package__).joinpath("sh", name).read_text("utf-8")
+    return "".join(f"{line}\n" for line in text.splitlines() if not line.lstrip().startswith("#"))
+
+
+def _settings(request: JobRequest, restart: RestartPlan) -> str:
+    values: dict[str, object] = {
+        "signal": restart.signal,
+        "budget": restart.budget * 100,
+        "share": "" if restart.share is None else round(restart.share * 1000),
+        "units": restart.units or "",
+        "wall": "" if request.options.wall_time is None or restart.only else request.options.wall_time * 100,
+        "count": len(restart.candidates),
+        "rounds": restart.rounds,
+        "only": 1 if restart.only else "",
+        "shortest": round(restart.window * 100),
+        "tolerance": f"{restart.tolerance:g}",
+    }
+    return "".join(f"modak_{key}={_word(str(value))}\n" for key, value in values.items())
+
+
+def _exports(candidate: RestartCandidate) -> str:
+    lines = [f"unset {name}" for name in candidate.unset]
+    lines += [f"{name}={_word(value)}\nexport {name}" for name, value in sorted(candidate.environment.items())]
+    if candidate.preload:
+        value = _word(":".join(candidate.preload))
+        lines.append(f'LD_PRELOAD={value}"${{LD_PRELOAD:+:$LD_PRELOAD}}"\nexport LD_PRELOAD')
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _trial_config(launch: Launch) -> str:
+    """Return the launcher's configuration for a trial: it counts, often, and tries nothing itself."""
+    config = {"version": VERSION, "record": "progress", "levers": launch.levers, "interval": 0.1}
+    return json.dumps(config, indent=2, sort_keys=True) + "\n"
+
+
+def _word(value: str) -> str:
+    return quote(value)

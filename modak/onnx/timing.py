@@ -1,0 +1,78 @@
+"""How long one call takes: all engines in every round, so that what the machine does meets all alike."""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+ROUNDS = 15
+"""Most calls of each engine."""
+_LEAST = 5
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of single calls."""
+
+    seconds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The middle one."""
+        return statistics.median(self.seconds)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Ends of an interval that holds the median in about 95 % of cases, by order statistics (Conover, 3.2)."""
+        ordered = sorted(self.seconds)
+        count = len(ordered)
+        reach = 0.98 * count**0.5
+        low = max(0, int(count / 2 - reach))
+        return ordered[low], ordered[min(count - 1, count - 1 - low)]
+
+    def entry(self, **more: Any) -> dict[str, Any]:
+        """Return the manifest's ``Timing``, and ``seconds`` with every value."""
+        low, high = self.interval
+        return {
+            "median": self.median,
+            "low": low,
+            "high": high,
+            "runs": len(self.seconds),
+            "seconds": list(self.seconds),
+            **more,
+        }
+
+
+def interleaved(
+    calls: Mapping[str, Callable[[], Any]], *, budget: float, rounds: int = ROUNDS, least: int = _LEAST
+) -> dict[str, Times]:
+    """Return the times of each call, all of them in every round, until ``budget`` seconds or ``rounds`` are over."""
+    for call in calls.values():
+        call()  # what is allocated or compiled in the first call
+    found: dict[str, list[float]] = {name: [] for name in calls}
+    end = time.monotonic() + budget
+    for number in range(rounds):
+        if number >= least and time.monotonic() > end:
+            break
+        # Turned, so that none always comes after the same other.
+        names = list(calls)
+        turn = number % len(names)
+        for name in names[turn:] + names[:turn]:
+            began = time.perf_counter()
+            calls[name]()
+            found[name].append(time.perf_counter() - began)
+    return {name: Times(tuple(seconds)) for name, seconds in found.items()}
+
+
+def faster(one: Times, other: Times, gain: float) -> bool:
+    """Return whether ``one`` takes at most ``1 - gain`` of the time of ``other``, and not by chance alone.
+
+    Both medians come from the same rounds, so that the ratio within each round is what is looked at.
+    """
+    ratios = sorted(a / b for a, b in zip(one.seconds, other.seconds, strict=False))
+    if not ratios:
+        return False
+    middle = statistics.median(ratios)
+    _, high = Times(tuple(ratios)).interval
+    return middle <= 1 - gain and high < 1

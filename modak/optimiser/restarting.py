@@ -1,0 +1,235 @@
+"""Restart trials: which candidates a job tries before its run, each in a new process, or why it cannot."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from modak.catalogue.catalogue import Catalogue
+from modak.model.deployment import Deployment
+from modak.model.plan import TIMED, Candidate, Launch, Prediction
+from modak.model.trials import RestartCandidate, RestartPlan, Signal
+from modak.optimiser.conditions import no_launch
+from modak.optimiser.launching import COUNTED
+from modak.optimiser.options import Location, Option
+from modak.util.text import plural
+
+COUNTING = frozenset({"pytorch", "onnxruntime", "keras"})
+"""Frameworks whose units of work the launcher counts."""
+MOST = 8
+"""Candidates that a job tries besides the chosen one."""
+SHORTEST = 5
+"""Seconds below which a budget suffices for no trial."""
+RULE = (
+    "each is stopped once its steady rate is measured or it is clearly slower than the best so far; the better half is "
+    "measured again for longer, until one is left; the program runs with that one where its slowest measurement is "
+    "faster by 2 % than the fastest one of the default, which is measured again at the end"
+)
+NO_SIGNAL = (
+    "nothing tells how fast the program is; give application.progress, a regular expression on its output, or "
+    "application.trial, arguments for a short run"
+)
+TOLERANCE = {"exact": 0.01, "relaxed": 0.2}
+_MEASURED_HERE = ("measurement", "trial")
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """An option at the chosen location, the best first, with what is known of it and what it would run."""
+
+    option: Option
+    prediction: Prediction
+    candidate: Candidate
+
+
+def counts(deployment: Deployment, location: Location) -> bool:
+    """Return whether the launcher is needed to count the units of a program that restart trials start."""
+    return (
+        deployment.request.restart_budget is not None
+        and deployment.application.progress is None
+        and launcher_counts(deployment, location)
+    )
+
+
+def launcher_counts(deployment: Deployment, location: Location) -> bool:
+    """Return whether the launcher counts the units of the program at ``location``."""
+    kind = deployment.application.type in ("ai_training", "ai_inference")
+    return kind and location.framework in COUNTING and no_launch(location) is None
+
+
+def restart_of(
+    deployment: Deployment,
+    chosen: Ranking,
+    others: Sequence[Ranking],
+    catalogue: Catalogue,
+    launch: Launch | None,
+) -> tuple[RestartPlan | None, str | None]:
+    """Return what is tried before the run, and the clause on it for the Plan's reason.
+
+    Nothing where the request does not permit it; else None and why nothing can be tried.
+    """
+    asked = deployment.request.restart_budget
+    if asked is None:
+        return None, None
+    signal = signal_of(deployment, launch)
+    budget, short = _budget(deployment, chosen.prediction)
+    candidates = _candidates(chosen.candidate, others, catalogue)
+    if (reason := obstacle(deployment, chosen.candidate)) is not None:
+        return None, f"nothing is tried in new processes: {reason}"
+    if signal is None:
+        return None, f"nothing is tried in new processes: {NO_SIGNAL}"
+    if budget is None or not candidates:
+        return None, f"nothing is tried in new processes: {short or 'no candidate is left that was not measured'}"
+    plan = RestartPlan(
+        signal=signal,
+        **run_of(deployment, chosen.candidate),
+        budget=budget,
+        share=asked.share,
+        units=units_of(deployment, signal),
+        expected=chosen.prediction.seconds if chosen.prediction.basis in TIMED else None,
+        tolerance=TOLERANCE[deployment.request.numerics],
+        candidates=[_restart_candidate(chosen.candidate, chosen.candidate), *candidates],
+        rule=RULE,
+    )
+    what = plural(len(candidates), "configuration")
+    return plan, f"{what} will be tried before the run, each in a new process, for at most {budget} s in all"
+
+
+def obstacle(deployment: Deployment, chosen: Candidate) -> str | None:
+    """Return why nothing can be tried in new processes, whatever the budget."""
+    if deployment.request.configuration is not None:
+        return "request.configuration names the one to run"
+    if chosen.resources.ranks > 1:
+        return f"the job has {chosen.resources.ranks} ranks, and trials start a program of one"
+    return None
+
+
+def signal_of(deployment: Deployment, launch: Launch | None) -> Signal | None:
+    """Return what tells how fast the program is; None where nothing does."""
+    application = deployment.application
+    if application.progress is not None:
+        return "output"
+    if application.trial is not None:
+        return "whole"
+    if launch is not None and application.framework is not None and application.framework.name.lower() in COUNTING:
+        return "launcher"
+    return None
+
+
+def run_of(deployment: Deployment, chosen: Candidate) -> dict[str, Any]:
+    """Return what a job must know to start the program in trials, by the fields of RestartPlan."""
+    application = deployment.application
+    tail = len(chosen.argv) - len(application.arguments) - _before(chosen, application.arguments)
+    added = list(chosen.argv[len(chosen.argv) - tail :]) if tail else []
+    return {
+        "progress": application.progress,
+        "arguments": [*(application.trial or []), *added],
+        "replaced": len(application.arguments) + tail,
+    }
+
+
+def _before(chosen: Candidate, arguments: Sequence[str]) -> int:
+    """Return where the application's arguments begin in the command line: the last place that has them."""
+    argv, size = chosen.argv, len(arguments)
+    places = [at for at in range(1, len(argv) - size + 1) if list(argv[at : at + size]) == list(arguments)]
+    return (places[-1] if size else len(argv)) if places else len(argv) - size
+
+
+def units_of(deployment: Deployment, signal: Signal) -> int | None:
+    """Return how many units the run does, where the workload tells it in those that are counted."""
+    workload = deployment.application.workload
+    if workload.units == 1 or signal == "whole":
+        return None
+    return workload.units if signal == "output" or workload.unit in COUNTED else None
+
+
+def _budget(deployment: Deployment, prediction: Prediction) -> tuple[int | None, str | None]:
+    """Return the seconds that the trials may take, or why that is too little.
+
+    A share is one of the wall time where nothing else is known; the job lowers it once it knows the program's rate.
+    """
+    asked, wall = deployment.request.restart_budget, deployment.job.wall_time
+    expected = prediction.seconds if prediction.basis in TIMED else None
+    if asked is None:
+        return None, None
+    if asked.share is not None:
+        lengths = [length for length in (wall, expected) if length is not None]
+        if not lengths:
+            return None, (
+                f"a share of {asked.budget} needs the length of the job, which nothing tells: give job.wall_time, or "
+                "request.trials.budget in seconds"
+            )
+        seconds = asked.share * min(lengths)
+    else:
+        seconds = float(asked.seconds or 0)
+    if wall is not None:
+        # What is left must suffice for the run.
+        seconds = min(seconds, wall - 1.1 * expected if expected is not None else wall / 5)
+    if seconds < SHORTEST:
+        return None, f"the job is too short: the budget of {max(seconds, 0):.3g} s suffices for no trial"
+    return int(seconds), None
+
+
+def _candidates(chosen: Candidate, others: Sequence[Ranking], catalogue: Catalogue) -> list[RestartCandidate]:
+    """Return what a new process can change: best first by what the model or a rule expects, then by the catalogue."""
+    usable = [
+        (number, ranking)
+        for number, ranking in enumerate(others)
+        if _changes_process(chosen, ranking.candidate, catalogue)
+        and ranking.prediction.basis not in _MEASURED_HERE
+        and not (ranking.prediction.gain is not None and ranking.prediction.gain.high < 1)
+    ]
+
+    def order(entry: tuple[int, Ranking]) -> tuple[bool, float, int]:
+        gain = entry[1].prediction.gain
+        return (gain is None, -gain.ratio if gain else 0.0, entry[0])
+
+    return [_restart_candidate(chosen, ranking.candidate) for _, ranking in sorted(usable, key=order)[:MOST]]
+
+
+def _changes_process(chosen: Candidate, candidate: Candidate, catalogue: Catalogue) -> bool:
+    """Whether the candidate is the chosen one but for what is set when a process starts."""
+    same = ("runtime", "image", "engine", "argv", "launcher")
+    if any(getattr(chosen, key) != getattr(candidate, key) for key in same):
+        return False
+    if chosen.preload and chosen.preload != candidate.preload:
+        return False
+    live = {name for name in candidate.levers if catalogue.levers[name].run.launch == "live"}
+    return live <= set(chosen.levers) and candidate.levers != chosen.levers
+
+
+def _restart_candidate(chosen: Candidate, candidate: Candidate) -> RestartCandidate:
+    return RestartCandidate(
+        name=candidate.name,
+        levers=candidate.levers,
+        environment=candidate.environment,
+        unset=sorted(set(chosen.environment) - set(candidate.environment)),
+        preload=[name for name in candidate.preload if name not in chosen.preload],
+        launch_levers=candidate.launch.levers if candidate.launch is not None else [],
+    )
+
+
+def advice(deployment: Deployment, chosen: Ranking, others: Sequence[Ranking], launch: Launch | None) -> str | None:
+    """Return what to do where the default stays because nothing is known, and nothing will be tried."""
+    request = deployment.request
+    silent = chosen.prediction.basis != "none" or any(ranking.prediction.gain is not None for ranking in others)
+    if silent or not others or request.configuration is not None or request.trials == "none":
+        return None
+    if request.restart_budget is not None or (launch is not None and launch.candidates):
+        return None
+    if obstacle(deployment, chosen.candidate) is not None:
+        return None
+    needs = "" if signal_of(deployment, launch) is not None else ", and application.progress"
+    return (
+        f"to find out which of {plural(len(others), 'candidate')} is faster, set request.trials to a budget such as 5%"
+        f"{needs}, or run modak tune"
+    )
+
+
+def possible(ranking: Ranking, restart: RestartPlan | None) -> Prediction:
+    """Return the prediction with the remark that a candidate will be tried before the run."""
+    if restart is None or ranking.prediction.basis in _MEASURED_HERE:
+        return ranking.prediction
+    if ranking.candidate.name not in {candidate.name for candidate in restart.candidates[1:]}:
+        return ranking.prediction
+    remark = f"{ranking.prediction.evidence}; it will be tried before the run, in a new process"
+    return ranking.prediction.model_copy(update={"evidence": remark})

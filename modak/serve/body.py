@@ -1,0 +1,110 @@
+"""Bodies of requests: reading JSON, and faults in the form that clients of the job model know."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from modak.diagnostics import Location
+from modak.errors import InfeasibleError, ModakError
+
+_DEEPEST = 100
+_MOST_DIGITS = 40
+_LINE = re.compile(r"(?P<origin>request): (?:job\.)?(?P<place>[A-Za-z_][\w.\[\]-]*)?(?:: )?(?P<text>.*)", re.DOTALL)
+
+
+class Written(float):
+    """A number with a fraction, with the text that it was written as: 2.10 is no 2.1 where it is a version."""
+
+    text: str
+
+
+class Refusal(Exception):
+    """A request that is answered with ``status`` and a list of what is wrong."""
+
+    def __init__(self, status: int, faults: list[dict[str, Any]], headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(faults)
+        self.status, self.faults, self.headers = status, faults, dict(headers or {})
+
+
+def fault(message: str, kind: str, *location: str | int) -> dict[str, Any]:
+    """Return one entry of the list that an answer of status 4xx holds."""
+    return {"loc": list(location or ("body",)), "msg": message, "type": kind}
+
+
+def parse(text: bytes) -> Any:
+    """Return the JSON of a body; Refusal says what is wrong with it."""
+    try:
+        # An object within an object within an object: Python's parser gives up by RecursionError only at thousands.
+        data = json.loads(text.decode("utf-8"), parse_float=_number, parse_int=_integer, parse_constant=_constant)
+    except UnicodeDecodeError:
+        raise Refusal(422, [fault("the body is not UTF-8", "json_invalid")]) from None
+    except RecursionError:
+        raise Refusal(422, [fault(f"it is nested deeper than {_DEEPEST} levels", "json_invalid")]) from None
+    except ValueError as error:
+        raise Refusal(422, [fault(f"the body is not JSON: {error}", "json_invalid")]) from None
+    _check(data, 0)
+    return data
+
+
+def _number(text: str) -> float:
+    number = Written(text)
+    number.text = text
+    return number
+
+
+def _integer(text: str) -> int:
+    if len(text) > _MOST_DIGITS:
+        raise ValueError(f"a number has {len(text)} characters: at most {_MOST_DIGITS} are taken")
+    return int(text)
+
+
+def _constant(text: str) -> float:
+    raise ValueError(f"'{text}' is no number of JSON")
+
+
+def _check(data: Any, depth: int) -> None:
+    if depth > _DEEPEST:
+        raise Refusal(422, [fault(f"it is nested deeper than {_DEEPEST} levels", "json_invalid")])
+    if isinstance(data, dict):
+        for key, value in data.items():
+            _check(key, depth + 1)
+            _check(value, depth + 1)
+    elif isinstance(data, list):
+        for item in data:
+            _check(item, depth + 1)
+    elif isinstance(data, str) and any("\ud800" <= character <= "\udfff" for character in data):
+        raise Refusal(422, [fault("half a surrogate pair is no character", "json_invalid")])
+
+
+def written(data: Any, location: Location) -> str | None:
+    """Return the number at ``location`` as it was written."""
+    for part in location:
+        data = data[part]
+    return data.text if isinstance(data, Written) else str(data)
+
+
+def refusal_of(error: ModakError) -> Refusal:
+    """Return the answer for what the job model refuses: each fault at the field that its sentence begins with."""
+    kind = "infeasible" if isinstance(error, InfeasibleError) else "value_error"
+    return Refusal(422, [_fault(line, kind) for line in str(error).split("\n")])
+
+
+def _fault(line: str, kind: str) -> dict[str, Any]:
+    origin, _, rest = line.partition(": ")
+    place, colon, text = rest.partition(": ")
+    if origin != "request" or not colon or not re.fullmatch(r"[A-Za-z_][\w.\[\]-]*", place):
+        return fault(rest if origin == "request" else line, kind)
+    if match := re.fullmatch(r"(unknown key|the key) '([^']+)'.*", text, re.DOTALL):
+        place, kind = f"{place}.{match[2]}", "extra_forbidden" if match[1] == "unknown key" else "missing"
+    return fault(text, kind, "body", *place.split("."))
+
+
+def without_empty(value: Any) -> Any:
+    """Return an answer without empty fields."""
+    if isinstance(value, dict):
+        pairs = ((key, without_empty(item)) for key, item in value.items())
+        return {key: item for key, item in pairs if item is not None and item not in ("", {}, [])}
+    if isinstance(value, list):
+        return [without_empty(item) for item in value]
+    return value

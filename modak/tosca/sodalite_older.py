@@ -1,0 +1,139 @@
+"""SODALITE's node types before 2021: a job, with a configuration beside it or with its own properties.
+
+What they say becomes the properties of the present types, whose meaning modak.tosca.sodalite has.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from modak.documents import read_text
+from modak.errors import InputError
+from modak.tosca.sodalite import SCRIPT
+
+CONFIGURATION = (
+    "name", "script", "workspace", "queue", "scratch", "email", "nb_nodes", "ppn", "gpus", "walltime", "preconfigured",
+)  # fmt: skip
+"""Properties of a configuration, of any generation; in the first, and in the collection's, the job's own."""
+_HEADERS: Mapping[str, Mapping[str, str]] = {
+    "PBS": {
+        "-N": "job_name",
+        "-q": "queue",
+        "-A": "account",
+        "-M": "email_address",
+        "-m": "request_event_notification",
+    },
+    "SBATCH": {
+        "-J": "job_name",
+        "--job-name": "job_name",
+        "-N": "node_count",
+        "--nodes": "node_count",
+        "--ntasks-per-node": "process_count_per_node",
+        "-n": "core_count",
+        "--ntasks": "core_count",
+        "-t": "wall_time_limit",
+        "--time": "wall_time_limit",
+        "-p": "partition",
+        "--partition": "partition",
+        "-A": "account",
+        "--account": "account",
+        "--mail-user": "email_address",
+        "--mail-type": "request_event_notification",
+    },
+}
+"""Options in the header of a script that have a property here, in qsub(1B) and sbatch(1)."""
+_NUMBERS = frozenset({"node_count", "process_count_per_node", "core_count", "request_gpus"})
+_WITHOUT_EFFECT = frozenset({"-o", "-e", "-j", "-S", "-V", "-k", "--output", "--error"})
+"""Options for output, shell and environment: all of them are the job's own here."""
+
+
+def execution(told: Mapping[str, Any], folders: Sequence[Path], kept: Mapping[str, str]) -> dict[str, Any]:
+    """Return the present properties for the older ones ``told``; a script's file is looked for in ``folders``,
+
+    unless its text is among the files that are ``kept`` since the job was planned.
+
+    InputError names a property that is missing, or a script that cannot be read.
+    """
+    script = told.get("script") or ""
+    if not script:
+        raise InputError("script: the job has neither a configuration nor a script of its own")
+    content = kept.get(SCRIPT) or _content(script, folders)
+    nodes, ranks, name = told.get("nb_nodes") or 1, told.get("ppn") or 1, told.get("name") or ""
+    made: dict[str, Any] = {"content": content, "workspace": told.get("workspace") or "~/", "job_name": name}
+    if told.get("preconfigured"):
+        made |= header(content)
+        made["job_name"] = name or made["job_name"]
+    else:
+        made |= {
+            "node_count": nodes,
+            "process_count_per_node": ranks,
+            "request_gpus": told.get("gpus") or 0,
+            "wall_time_limit": told.get("walltime") or "",
+            "queue": told.get("queue") or "",
+            "email_address": told.get("email") or "",
+            "request_event_notification": "abe" if told.get("email") else "",
+        }
+    if node := told.get("job_node_name"):
+        made |= {"request_specific_nodes": node, "node_count": 1}
+    environment = {key: str(value) for key, value in (told.get("env") or {}).items()}
+    if told.get("scratch"):
+        environment.setdefault("SCRATCH", str(told["scratch"]))
+    return {**made, "env": environment, "app_tag": name}
+
+
+def _content(script: str, folders: Sequence[Path]) -> str:
+    """Return a script's text: what the property holds itself, or the file that it names."""
+    if "\n" in script:
+        return script
+    path = Path(script).expanduser()
+    for place in [path] if path.is_absolute() else [folder / path for folder in folders]:
+        if place.is_file():
+            return read_text(place)
+    where = "" if path.is_absolute() else f" in {', '.join(map(str, folders))}"
+    raise InputError(f"script: the file '{script}' was not found{where}; give its absolute path, or its text")
+
+
+def header(content: str) -> dict[str, Any]:
+    """Return what a script's own header asks for; InputError names a line that has no property here."""
+    made: dict[str, Any] = {}
+    for line in content.splitlines():
+        if not (match := re.match(r"#(?P<kind>PBS|SBATCH)\s+(?P<words>[^#]*)", line)):
+            continue
+        words = re.split(r"[\s=]+", match["words"].strip(), maxsplit=1)
+        option, value = words[0], words[1].strip() if len(words) > 1 else ""
+        options = _HEADERS[match["kind"]]
+        if option == "-l" and match["kind"] == "PBS":
+            made |= _resources(value, line)
+        elif option == "--gres" and (gres := re.fullmatch(r"gpu(?::[A-Za-z]\w*)?:(\d+)", value)):
+            made["request_gpus"] = gres[1]
+        elif option in options:
+            made[options[option]] = value
+        elif option not in _WITHOUT_EFFECT:
+            raise InputError(f"script: its line '{line}' has no property here")
+    return {key: _number(key, value) for key, value in made.items()}
+
+
+def _number(key: str, value: Any) -> Any:
+    if key in _NUMBERS and not str(value).isdecimal():
+        raise InputError(f"script: '{value}' in its header is no number")
+    return int(value) if key in _NUMBERS else value
+
+
+def _resources(text: str, line: str) -> dict[str, Any]:
+    """Return what ``-l`` of qsub(1B) asks for."""
+    made: dict[str, Any] = {}
+    for part in text.split(","):
+        key, _, value = part.partition("=")
+        if key == "walltime":
+            made["wall_time_limit"] = value
+        elif key == "nodes":
+            first, *rest = value.split(":")
+            made |= {"node_count": first} if first.isdecimal() else {"request_specific_nodes": first}
+            for item in rest:
+                name, _, number = item.partition("=")
+                wanted = {"ppn": "process_count_per_node", "gpus": "request_gpus"}.get(name, "architecture_constraint")
+                made[wanted] = number if number else name
+        elif key != "epilogue":
+            raise InputError(f"script: '{part}' in its line '{line}' has no property here")
+    return made

@@ -1,0 +1,169 @@
+# Copyright (c) 2026, the modak authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Decide what is created and deleted at a provider of instances; the role's tasks carry it out."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ansible.utils.collection_loader._collection_finder import _get_collection_metadata
+from ansible_collections.modak.deploy.plugins.plugin_utils.action import ModakAction
+from ansible_collections.modak.deploy.plugins.plugin_utils.hosts import host_vars
+from ansible_collections.modak.deploy.plugins.plugin_utils.progress import show
+from ansible_collections.modak.deploy.plugins.plugin_utils.transport import AnsibleTransport
+
+try:
+    from modak.documents import check, plain
+    from modak.errors import InputError, TargetError
+    from modak.model.plan import Plan
+    from modak.providers import record, registry
+    from modak.providers.cloudinit import READY, user_data
+    from modak.providers.decision import decide, to_release
+    from modak.shell import quote
+    from modak.terminal import excerpt, visible
+except ImportError:
+    pass  # ModakAction says so before anything here is used
+
+STEPS = ("describe", "decide", "begin", "judge", "reach", "await", "release", "forget")
+_PAUSE = 3.0
+
+
+class ActionModule(ModakAction):
+    """modak.deploy.cloud."""
+
+    ARGUMENTS = {
+        "plan": {"type": "dict", "required": True},
+        "step": {"type": "str", "choices": list(STEPS), "required": True},
+        "listed": {"type": "dict", "default": {}},
+        "message": {"type": "str", "default": ""},
+        "settle": {"type": "float", "default": 60.0},
+        "timeout": {"type": "float", "default": 600.0},
+    }
+
+    def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        self._plan = check(Plan, plain(arguments["plan"]), origin="plan")
+        cloud = self._plan.target.cloud
+        if cloud is None:
+            raise InputError(f"the target {self._plan.target.name} is of type {self._plan.target.type}, not cloud")
+        self._provider = registry.get(cloud.provider)
+        self._key = "" if cloud.provider == "existing" else record.read_public_key(self._plan.target)
+        self._resources = self._provider.describe(self._plan, self._key)
+        steps = {
+            "describe": self._describe,
+            "decide": self._decide,
+            "begin": self._begin,
+            "judge": self._judge,
+            "reach": self._reach,
+            "await": self._await,
+            "release": self._release,
+            "forget": self._forget,
+        }
+        return {"changed": False, **steps[arguments["step"]](arguments)}
+
+    def _describe(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        collection = self._provider.collection
+        if collection is not None:
+            check_collection(collection, f"target.cloud.provider: {self._provider.name}")
+        return {
+            "resources": self._resources.model_dump(mode="json"),
+            "identity": self._resources.identity,
+            "role": self._provider.role,
+            "summary": self._resources.summary(),
+        }
+
+    def _decide(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        instance = self._plan.instance
+        identity = self._resources.identity
+        if instance is None:
+            raise InputError("the Plan chose no instance type; plan it again")
+        decision = decide(
+            self._listing(arguments),
+            wanted=instance.chosen.name,
+            permitted=[candidate.name for candidate in instance.candidates],
+            pending=record.is_pending(identity, arguments["settle"]),
+        )
+        if decision.step == "refuse":
+            raise InputError(decision.reason)
+        if decision.step == "create" and self._task.check_mode:
+            for line in self._resources.summary():
+                show(f"would create {line}")
+        return decision.model_dump(mode="json")
+
+    def _begin(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        if self._task.check_mode:
+            return {"user_data": ""}
+        private, public = record.begin(self._resources, run=self._plan.name, target=self._plan.target.name)
+        runtime = self._plan.chosen.runtime
+        text = user_data(
+            public_key=self._key,
+            host_key=private,
+            host_public_key=public,
+            lease=self._resources.lease or 0,
+            packages=[] if runtime == "native" else [runtime],
+        )
+        return {"changed": True, "user_data": text}
+
+    def _judge(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Tell a lack of capacity, for which there is a next candidate, from other errors."""
+        message = " ".join(arguments["message"].split())
+        if self._plan.instance is None or not self._provider.has_no_capacity(message):
+            raise InputError(f"the instance cannot be created: {message}")
+        name = self._plan.instance.chosen.name
+        show(f"{name}: {excerpt(message)}")
+        if not self._plan.instance.candidates:
+            raise InputError(
+                f"no instance type that can do what was asked can be had now; the last was {name}: {message}"
+            )
+        return {"instance_type": name, "reason": visible(excerpt(message))}
+
+    def _reach(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return how the running instance is reached, its host key checked."""
+        identity = self._resources.identity
+        instance = next((one for one in self._listing(arguments).instances if one.address is not None), None)
+        if instance is None:
+            raise InputError(f"there is no running instance of {identity}")
+        hosts = record.known_hosts(identity, instance)
+        update = {"host": instance.address, "known_hosts": str(hosts)}
+        reached = host_vars(self._plan.target.model_copy(update=update))
+        return {"host": identity, "host_vars": reached, "instance": instance.model_dump(mode="json")}
+
+    def _await(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Wait until the task's host, which is the instance, answers and has come to the end of cloud-init."""
+        transport = AnsibleTransport(self, self._resources.identity)
+        end = time.monotonic() + arguments["timeout"]
+        while True:
+            try:
+                done = transport.run(f"test -e {quote(READY)}", timeout=30)
+                reason = "cloud-init has not ended"
+                if done.returncode == 0:
+                    return {}
+            except TargetError as error:
+                reason = str(error)
+            if time.monotonic() > end:
+                raise TargetError(f"the instance is not ready after {arguments['timeout']:g} s: {reason}")
+            time.sleep(_PAUSE)
+
+    def _release(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        instances, groups = to_release(self._listing(arguments))
+        if self._task.check_mode:
+            for name in [*instances, *groups]:
+                show(f"would delete {name}")
+        return {"instances": list(instances), "groups": list(groups)}
+
+    def _forget(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        return {"changed": not self._task.check_mode and record.forget(self._resources.identity)}
+
+    def _listing(self, arguments: dict[str, Any]) -> Any:
+        return self._provider.listing(plain(arguments["listed"]), self._resources.identity)
+
+
+def check_collection(name: str, key: str) -> None:
+    """Raise InputError with the command that installs it where an Ansible collection is not installed."""
+    try:
+        _get_collection_metadata(name)
+    except ValueError:
+        raise InputError(
+            f"{key}: the Ansible collection {name} is not installed; run: ansible-galaxy collection install {name}"
+        ) from None

@@ -1,0 +1,69 @@
+# Copyright (c) 2026, the modak authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Convert trained models to a bundle of ONNX files on the controller."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.modak.deploy.plugins.plugin_utils.action import ModakAction
+from ansible_collections.modak.deploy.plugins.plugin_utils.progress import show
+from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
+
+try:
+    from modak.documents import plain
+    from modak.errors import InputError
+    from modak.onnx.bundle import Bundle
+    from modak.onnx.ensure import ensure_bundle, remove_bundle, request_of
+except ImportError:
+    pass  # ModakAction says so before anything here is used
+
+
+class ActionModule(ModakAction):
+    """modak.deploy.onnx_ensemble."""
+
+    ARGUMENTS = {
+        "bundle": {"type": "path", "required": True},
+        "document": {"type": "path"},
+        "request": {"type": "dict"},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "force": {"type": "bool", "default": False},
+        "jobs": {"type": "int", "default": 1},
+        "search_paths": {"type": "list", "elements": "path", "default": []},
+    }
+
+    def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        folder = Path(arguments["bundle"]).expanduser().absolute()
+        if arguments["state"] == "absent":
+            return {"changed": remove_bundle(folder, check_mode=self._task.check_mode), "bundle": str(folder)}
+        if (arguments["document"] is None) == (arguments["request"] is None):
+            raise InputError("exactly one of 'document' and 'request' is required")
+        given = Path(arguments["document"]) if arguments["document"] is not None else plain(arguments["request"])
+        request = request_of(given, search_folders(arguments["search_paths"], task_vars))
+        ensured = ensure_bundle(
+            request,
+            folder,
+            check_mode=self._task.check_mode,
+            force=arguments["force"],
+            jobs=arguments["jobs"],
+            report=lambda line: None if self._task.no_log else show(line),
+        )
+        result = {"changed": ensured.changed, "reason": ensured.reason, "bundle": str(folder), "models": []}
+        return result if ensured.bundle is None else {**result, **_described(ensured.bundle)}
+
+
+def _described(bundle: Bundle) -> dict[str, Any]:
+    manifest = bundle.manifest
+    graph = manifest.ensemble or manifest.models[0].graph
+    one = manifest.ensemble is not None or len(manifest.models) == 1
+    return {
+        "models": [
+            {"name": model.name, "framework": model.origin.framework, "validation": model.validation.status}
+            for model in manifest.models
+        ],
+        "rule": manifest.combination.rule,
+        "inputs": [str(spec) for spec in graph.inputs] if one else [],
+        "outputs": [str(spec) for spec in graph.outputs] if one else [],
+    }

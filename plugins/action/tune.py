@@ -1,0 +1,66 @@
+# Copyright (c) 2026, the modak authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Search for the fastest levers of an application on the target of the task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction
+from ansible_collections.modak.deploy.plugins.plugin_utils.progress import DisplayReporter
+from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
+
+try:
+    from modak.documents import parse_deployment, plain
+    from modak.errors import InputError
+    from modak.tuning.command import lines, tune
+    from modak.tuning.search import Options
+except ImportError:
+    pass  # ModakAction says so before anything here is used
+
+SECTIONS = ("application", "target", "request", "job")
+LEAST = {"rounds": 1, "batch": 1, "budget": 10, "confirm": 2}
+
+
+class ActionModule(JobAction):
+    """modak.deploy.tune."""
+
+    ARGUMENTS = {
+        "application": {"type": "dict", "required": True},
+        "target": {"type": "dict"},
+        "request": {"type": "dict"},
+        "job": {"type": "dict"},
+        "rounds": {"type": "int", "default": 8},
+        "batch": {"type": "int", "default": 6},
+        "budget": {"type": "int", "default": 120},
+        "confirm": {"type": "int", "default": 3},
+        "results": {"type": "path", "default": "results"},
+        "search_paths": {"type": "list", "elements": "path", "default": []},
+    }
+
+    def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        sections = {name: plain(arguments[name]) for name in SECTIONS if arguments[name] is not None}
+        deployment = parse_deployment(sections, origin="the variables")
+        for key, least in LEAST.items():
+            if arguments[key] < least:
+                raise InputError(f"{key}: {arguments[key]} is too small: write {least} or more")
+        if self._task.check_mode:
+            return {"changed": True, "tuning": None}
+        reporter = DisplayReporter(self._name(task_vars))
+        plan, outcome = tune(
+            deployment,
+            self.transport(task_vars),
+            search=search_folders(arguments["search_paths"], task_vars),
+            results=Path(arguments["results"]),
+            say=reporter.notice,
+            options=Options(**{key: arguments[key] for key in LEAST}),
+            reporter=reporter,
+            default_python=task_vars.get("ansible_playbook_python") if deployment.target.host is None else None,
+        )
+        for line in lines(plan, outcome):
+            reporter.notice(line)
+        found = {key: getattr(outcome, key) for key in ("default", "winner", "gain", "low", "high", "reason")}
+        counts = {key: getattr(outcome, key) for key in ("tried", "failed", "rounds", "recorded")}
+        return {"changed": outcome.changed, "tuning": {**found, **counts, "levers": list(outcome.levers)}}

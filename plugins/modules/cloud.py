@@ -1,0 +1,144 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the modak authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation of the action modak.deploy.cloud."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: cloud
+short_description: Decide what is created and deleted at a provider of instances
+version_added: "0.1.0"
+description:
+  - Says what a Plan for a target of type C(cloud) needs at its provider, what to do about what is there already, and
+    what to delete. It contacts nobody; the role M(modak.deploy.cloud) lists, creates and deletes.
+  - Keeps a record and the instance's SSH host key in the user's state folder before anything is created.
+author: the modak authors (@modak)
+options:
+  plan:
+    description: The Plan, as M(modak.deploy.optimise) returns it.
+    type: dict
+    required: true
+  step:
+    description:
+      - V(describe) returns what is needed, and fails with the command to install a collection that is missing.
+      - V(decide) returns the next step towards one running instance, and those that are surplus.
+      - V(begin) records that a creation begins, and returns the user data, which is a secret.
+      - V(judge) fails with O(message) unless it says that the provider has no capacity for the instance type.
+      - V(reach) returns the connection variables of the running instance.
+      - V(await) waits until the host of the task, which is the instance, answers and cloud-init has ended.
+      - V(release) returns what is to be deleted.
+      - V(forget) removes the record.
+    type: str
+    choices: [describe, decide, begin, judge, reach, await, release, forget]
+    required: true
+  listed:
+    description: What the provider lists, as its modules return it.
+    type: dict
+    default: {}
+  message:
+    description: The error of a creation.
+    type: str
+    default: ""
+  settle:
+    description: Seconds within which an instance that was created may not be listed yet.
+    type: float
+    default: 60
+  timeout:
+    description: Seconds to wait for the instance.
+    type: float
+    default: 600
+attributes:
+  check_mode:
+    description: Shows what would be created, with its price, and what would be deleted.
+    support: full
+  diff_mode:
+    description: There is nothing to differ.
+    support: none
+"""
+
+EXAMPLES = r"""
+- name: Say what is needed
+  modak.deploy.cloud:
+    plan: "{{ application_plan }}"
+    step: describe
+  register: described
+"""
+
+RETURN = r"""
+resources:
+  description: What the deployment needs; of O(step=describe).
+  returned: describe
+  type: dict
+  sample: {"identity": "modak-0123456789abcdef", "lease": 5400}
+identity:
+  description: Value of the tag C(modak:deployment) of everything that belongs to the deployment.
+  returned: describe
+  type: str
+  sample: modak-0123456789abcdef
+role:
+  description: Role that has the provider's tasks.
+  returned: describe
+  type: str
+  sample: modak.deploy.cloud
+summary:
+  description: One line for each thing that is created, with its price.
+  returned: describe
+  type: list
+  elements: str
+  sample: ["instance modak-digits: c7i.xlarge in us-east-1, 0.1785 USD an hour, 0.27 USD at most"]
+step:
+  description: V(create), V(wait), V(replan) or V(use).
+  returned: decide
+  type: str
+  sample: create
+surplus:
+  description: Instances to terminate.
+  returned: decide
+  type: list
+  elements: str
+  sample: []
+instance:
+  description: The instance that is there.
+  returned: decide and reach
+  type: dict
+  sample: {"id": "i-0123456789abcdef0"}
+user_data:
+  description: User data of the instance, with its private host key.
+  returned: begin
+  type: str
+  sample: "#cloud-config"
+instance_type:
+  description: The instance type that cannot be had now.
+  returned: judge
+  type: str
+  sample: c7i.xlarge
+reason:
+  description: Why it cannot be had.
+  returned: judge
+  type: str
+  sample: InsufficientInstanceCapacity
+host:
+  description: Name of the instance's host for the inventory.
+  returned: reach
+  type: str
+  sample: modak-0123456789abcdef
+host_vars:
+  description: Connection variables.
+  returned: reach
+  type: dict
+  sample: {"ansible_connection": "ssh", "ansible_host": "192.0.2.7"}
+instances:
+  description: Instances to terminate.
+  returned: release
+  type: list
+  elements: str
+  sample: ["i-0123456789abcdef0"]
+groups:
+  description: Security groups to delete.
+  returned: release
+  type: list
+  elements: str
+  sample: ["sg-0123456789abcdef0"]
+"""

@@ -1,0 +1,70 @@
+"""xOpera on one blueprint of each of SODALITE's kinds before 2021, on a real Slurm and through Torque's commands."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator import BLUEPRINTS, Orchestrator, connection, nothing_left
+from rig import Rig
+
+KINDS = Path(__file__).parents[1] / "data" / "blueprints" / "sodalite"
+SCRIPT = """#!/bin/bash
+#PBS -N configured
+#PBS -l nodes=1:ppn=2,walltime=00:05:00
+cat <<'END'
+{{ 6 * 7 }} of ${#A[@]}
+END
+echo "${CASE:-none} in $PWD" >>"$WORKSPACE_DIR/ran"
+"""
+
+
+def given_to(real_slurm: Rig, script: Path) -> dict[str, Any]:
+    """Return the inputs of each kind."""
+    way = connection(real_slurm)
+    return {
+        "frontend-address": way["host"],
+        "key-location": way["private_key"],
+        "script": str(script),
+        **{name: way[name] for name in ("user", "port", "known_hosts")},
+    }
+
+
+def deployed(tmp_path: Path, environment: dict[str, str], real_slurm: Rig, kind: str, name: str) -> None:
+    """Deploy and undeploy a blueprint, and check its outputs and the last job's name."""
+    shutil.copytree(BLUEPRINTS / "modak", tmp_path / "b" / "modak")
+    text = (KINDS / f"{kind}.yaml").read_text().replace("~/older", f"~/{tmp_path.name}")
+    if "default: NODE" in text:
+        text = text.replace("default: NODE", f"default: {real_slurm.ssh('sinfo -h -N -o %N').split()[0]}")
+    (tmp_path / "b" / "s.yaml").write_text(text)
+    (tmp_path / "job.sh").write_text(SCRIPT)
+    opera = Orchestrator(tmp_path, environment, tmp_path / "b" / "s.yaml")
+    with nothing_left(real_slurm.home / ".modak"):
+        opera.inputs(**given_to(real_slurm, tmp_path / "job.sh"))
+        ended = opera.deploy(timeout=400)
+        assert ended.code == 0, ended.text
+        outputs = opera.outputs()
+        assert real_slurm.jobs()[outputs["job_id"]] == (name, "COMPLETED")
+        undeployed = opera.run("undeploy", timeout=300)
+        assert undeployed.code == 0, undeployed.text
+    assert (outputs["state"], outputs["audit"]) == ("completed", "")
+    log = next(Path(outputs["results_path"]).glob("*.out")).read_text()
+    assert "neutral in" in log if kind == "neutral" else "{{ 6 * 7 }} of ${#A[@]}" in log
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("slurm-configured", "second"), ("slurm-node", "placed"), ("neutral", "neutral")]
+)
+def test_kinds_on_slurm(kind: str, name: str, tmp_path: Path, environment: dict[str, str], real_slurm: Rig) -> None:
+    deployed(tmp_path, environment, real_slurm, kind, name)
+
+
+@pytest.mark.parametrize(("kind", "name"), [("torque-configured", "second"), ("torque-alone", "alone")])
+def test_kinds_through_the_commands_of_torque(
+    kind: str, name: str, tmp_path: Path, environment: dict[str, str], torque: Rig
+) -> None:
+    deployed(tmp_path, environment, torque, kind, name)
+    if kind == "torque-configured":
+        lines = (torque.home / tmp_path.name / "ran").read_text().splitlines()
+        assert [line.split()[0] for line in lines] == ["7", "none"]

@@ -1,0 +1,157 @@
+"""Effects of levers: built-in kinds, and one of another distribution from its data to a real job."""
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import plugins
+from modak.catalogue import effects
+from modak.catalogue.catalogue import load_catalogue
+from modak.catalogue.effects import Use
+from modak.catalogue.lever import Lever
+from modak.documents import parse_deployment
+from modak.errors import InfeasibleError, InputError
+from modak.extensions import LEVER_EFFECTS
+from modak.jobrequest import job_request
+from modak.jobs.control import Jobs
+from modak.jobs.settings import Timeouts
+from modak.model.plan import Plan
+from modak.planning import plan_deployment
+from modak.transport.local import LocalTransport
+
+PLUGIN = plugins.DATA / "priority"
+
+
+def lever(**keys: Any) -> Lever:
+    return Lever.model_validate({"name": "x", "group": "g", "summary": "s", **keys})
+
+
+def catalogue(folder: Path, **keys: Any) -> Path:
+    """Write a catalogue with one lever into a folder."""
+    item = {"name": "x", "group": "g", "summary": "s", **keys}
+    groups = [{"name": "g", "summary": "s"}]
+    (folder / "levers.yaml").write_text(yaml.safe_dump({"version": 1, "groups": groups, "levers": [item]}))
+    return folder
+
+
+@pytest.fixture
+def priority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The distribution modak-priority, installed; yields a catalogue with its lever."""
+    plugins.install(PLUGIN, tmp_path / "site-packages", monkeypatch)
+    (tmp_path / "catalogue").mkdir()
+    shutil.copy(PLUGIN / "levers.yaml", tmp_path / "catalogue")
+    yield tmp_path / "catalogue"
+    sys.modules.pop("modak_priority", None)
+    for cached in (effects._class, effects._reader):
+        cached.cache_clear()
+
+
+@pytest.fixture
+def planned(tmp_path: Path) -> Callable[..., Plan]:
+    """Return the function that plans a program with a lever of a catalogue."""
+
+    def make(folder: Path, name: str, *argv: str, **job: Any) -> Plan:
+        document = {
+            "application": {"name": "probe", "type": "hpc", "executable": argv[0], "arguments": list(argv[1:])},
+            "target": {
+                "name": "here",
+                "workspace": str(tmp_path / "work"),
+                "polling": {"first": 0.1, "maximum": 0.2},
+            },
+            "request": {"catalogue": [str(folder)], "require_levers": [name]},
+            "job": job,
+        }
+        deployment = parse_deployment(document, origin="test")
+        return plan_deployment(deployment, LocalTransport(), search=[tmp_path], now=datetime(2026, 1, 1, tzinfo=UTC))
+
+    return make
+
+
+def output_of(plan: Plan) -> str:
+    """Run the Plan's job on this machine and return what it printed."""
+    jobs = Jobs(LocalTransport(), timeouts=Timeouts(settle=1.0))
+    present = jobs.present(job_request(plan))
+    (result,) = jobs.wait([present])
+    text = (Path(result.directory) / "output.log").read_text()
+    assert result.state == "completed", text
+    return text
+
+
+def test_a_lever_has_all_its_effects() -> None:
+    made = lever(
+        threads=4, environment={"N": "{threads}", "A": "b"}, preload="libx.so", launch="live", effects={"prefix": ["p"]}
+    )
+    assert [effect.name for effect in made.all_effects] == ["threads", "environment", "preload", "launch", "prefix"]
+    assert (made.run.environment, made.run.threads) == ({"N": "4", "A": "b"}, 4)
+    assert (made.run.preload, made.run.launch, made.run.prefix) == (["libx.so"], "live", ["p"])
+    assert made.variables() == {"N": "4", "A": "b", "LD_PRELOAD": "libx.so"}
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ({"prefx": ["a"]}, r"levers\.yaml:5: levers\[0\]: effects: the kind 'prefx' not found; did you mean 'prefix'"),
+        ({"prefix": []}, r"effects\.prefix: list should have at least 1 item"),
+        ({"prefix": "numactl"}, r"effects\.prefix: input should be a valid list"),
+        ({"arguments": [1]}, r"effects\.arguments\.0: input should be a valid string"),
+        ({"preload": "liba.so"}, "'preload' is a key of the lever itself; write it there"),
+    ],
+    ids=["unknown", "empty", "text", "number", "short"],
+)
+def test_a_faulty_effect_is_one_sentence(tmp_path: Path, given: dict[str, Any], fault: str) -> None:
+    with pytest.raises(InputError, match=fault):
+        _ = load_catalogue([catalogue(tmp_path, effects=given)]).levers
+
+
+@pytest.mark.parametrize(
+    ("keys", "use", "fault"),
+    [
+        ({"launcher": "import_first.py"}, Use(is_script=False), "it starts a Python script"),
+        ({"launch": "live"}, Use(launch_fault="it needs Python 3"), "it needs Python 3"),
+        ({"effects": {"prefix": ["numactl"]}}, Use(ranks=2), "not supported for MPI ranks"),
+    ],
+    ids=["launcher", "launch", "prefix"],
+)
+def test_an_effect_says_why_it_cannot_be_used(keys: dict[str, Any], use: Use, fault: str) -> None:
+    assert fault in (lever(**keys).fault(use) or "")
+    assert lever(**keys).fault(Use()) is None
+
+
+def test_prefix_and_arguments_change_the_command_line(planned: Callable[..., Plan], tmp_path: Path) -> None:
+    folder = catalogue(tmp_path, effects={"prefix": ["env", "A=b c"], "arguments": ["last;$(id)"]})
+    plan = planned(folder, "x", "sh", "-c", 'echo "$A $1 $2"', "sh", "first")
+    assert plan.chosen.argv[:3] == ["env", "A=b c", "sh"]
+    assert output_of(plan) == "b c first last;$(id)\n"
+
+
+def test_a_prefix_is_rejected_for_ranks(planned: Callable[..., Plan], tmp_path: Path) -> None:
+    folder = catalogue(tmp_path, effects={"prefix": ["env"]})
+    with pytest.raises(InfeasibleError, match="x starts the program by another one, which is not supported for MPI"):
+        planned(folder, "x", "true", ranks=2, mpi_launcher="none")
+
+
+def test_a_kind_of_another_distribution_runs(priority: Path, planned: Callable[..., Plan]) -> None:
+    plan = planned(priority, "low-priority", "nice")
+    assert (plan.chosen.levers, plan.chosen.argv) == (["low-priority"], ["nice", "-n", "7", "nice"])
+    assert int(output_of(plan)) >= 7  # more where the tests themselves are nice
+
+
+def test_without_its_distribution_the_kind_is_unknown(planned: Callable[..., Plan]) -> None:
+    with pytest.raises(InputError, match=r"levers\.yaml.*effects: the kind 'priority' not found"):
+        planned(PLUGIN, "low-priority", "nice")
+
+
+def test_its_value_is_checked(priority: Path) -> None:
+    with pytest.raises(InputError, match=r"effects\.priority: input should be less than or equal to 19"):
+        _ = load_catalogue([catalogue(priority, effects={"priority": 20})]).levers
+
+
+def test_the_builtin_kinds_are_registered() -> None:
+    for kind in LEVER_EFFECTS.builtin:
+        assert effects._class(kind).name == kind

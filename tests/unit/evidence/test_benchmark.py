@@ -1,0 +1,235 @@
+"""Benchmarks: rounds, disturbed runs, wrong results, resumption, and what the repeats amount to."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from modak.cli import _mount, app
+from modak.errors import InputError
+from modak.evidence import driver
+from modak.evidence.bundle import archive
+from modak.evidence.command import protocol_of
+from modak.evidence.driver.results import Reference, contents, difference
+from modak.evidence.finished import Description, read_finished, write_description
+from modak.evidence.page import render, render_csv
+from modak.evidence.protocol import Protocol, Repeat, gain, outcomes, read_repeats, settings
+from modak.evidence.report import report_of_results
+
+
+def repeat(name, block, wall, **more):
+    return Repeat.model_validate(
+        {"name": name, "block": block, "time": 1, "load": 0.1, "wall": wall, "cpu": wall, **more}
+    )
+
+
+def drive(folder, configurations, **change):
+    """Run the driver in ``folder`` as a job would, in its ``work``."""
+    work = folder / "work"
+    work.mkdir(parents=True, exist_ok=True)
+    (work / "driver.pyz").write_bytes(archive())
+    protocol = Protocol.model_validate({"least": 2, "most": 2, "others": 1000.0, "retries": 0, **change})
+    more = {"outputs": ["out.txt"], "metrics": None, "first_key": "first", "later_key": "later", "run_limit": None}
+    entries = [{"name": name, "command": command, "environment": {}} for name, command in configurations.items()]
+    (work / "settings.json").write_text(settings(protocol, entries, **more))
+    done = subprocess.run([sys.executable, "driver.pyz", "settings.json"], cwd=work, capture_output=True, text=True)
+    return done, work
+
+
+def test_rounds_are_interleaved_and_a_wrong_result_is_refused(tmp_path):
+    done, work = drive(
+        tmp_path,
+        {"default": "echo 1.0 >out.txt", "same": "echo 1.00001 >out.txt", "wrong": "echo 1.5 >out.txt"},
+    )
+    assert done.returncode == 0, done.stderr
+    found = {one.name: one for one in outcomes(read_repeats(work / "benchmark"))}
+    assert (len(found["default"].counted), len(found["same"].counted)) == (2, 2)
+    assert found["same"].fault is None
+    assert found["wrong"].counted == []
+    assert "out.txt differs from the default's by 0.5" in found["wrong"].fault
+    assert not (work / "runs").exists()
+
+
+def test_a_configuration_that_fails_is_refused_with_its_last_words(tmp_path):
+    done, work = drive(tmp_path, {"default": "echo 1 >out.txt", "broken": "echo no such library; exit 3"})
+    assert done.returncode == 0
+    (broken,) = [one for one in outcomes(read_repeats(work / "benchmark")) if one.name == "broken"]
+    assert broken.fault == "ended with code 3: no such library"
+
+
+def test_a_default_that_fails_ends_the_benchmark(tmp_path):
+    done, _ = drive(tmp_path, {"default": "exit 4"})
+    assert done.returncode == 1
+    assert "modak benchmark: the default ended with code 4" in done.stderr
+
+
+def test_a_disturbed_run_is_repeated_and_counts_only_where_nothing_else_does(tmp_path):
+    done, work = drive(tmp_path, {"default": "echo 1 >out.txt"}, others=1e-9, retries=1, least=1, most=1)
+    assert done.returncode == 0
+    repeats = [one for one in read_repeats(work / "benchmark") if one.block == 0]
+    if all(one.disturbed for one in repeats):  # on a machine on which nothing else runs none is
+        assert [one.attempt for one in repeats] == [0, 1]
+        assert len(outcomes(repeats)[0].counted) == 1
+
+
+def test_a_later_attempt_goes_on_where_the_first_was(tmp_path):
+    _, work = drive(tmp_path, {"default": "echo 1 >out.txt"}, most=3, least=3)
+    before = (work / "benchmark" / "repeats.jsonl").read_text().splitlines()
+    kept = "\n".join(before[:4]) + '\n{"name": "torn'
+    earlier = tmp_path / "attempts" / "1" / "work"
+    (earlier / "benchmark").mkdir(parents=True)
+    (earlier / "benchmark" / "repeats.jsonl").write_text(kept)
+    (work / "benchmark" / "repeats.jsonl").unlink()
+    done, _ = drive(tmp_path, {"default": "echo 1 >out.txt"}, most=3, least=3)
+    assert "goes on after 4 repeats" in done.stdout
+    after = (work / "benchmark" / "repeats.jsonl").read_text().splitlines()
+    assert after[:4] == before[:4]
+    assert sorted(json.loads(line)["block"] for line in after if json.loads(line)["block"] >= 0) == [0, 1, 2]
+
+
+def test_time_and_memory_of_processes_that_run_apart_are_counted(tmp_path):
+    code = "import time; b = bytearray(60_000_000); t = time.process_time()\nwhile time.process_time() - t < 0.2: pass"
+    command = f"(setsid {sys.executable} -c '{code}' &) ; {sys.executable} -c '{code}'; echo 1 >out.txt"
+    _, work = drive(tmp_path, {"default": command}, least=1, most=1, sample=0.02)
+    (one,) = outcomes(read_repeats(work / "benchmark"))[0].counted
+    assert one.cpu >= 0.39
+    assert one.peak >= 100_000_000
+
+
+def test_each_run_begins_in_a_clean_folder(tmp_path):
+    (tmp_path / "work" / "app").mkdir(parents=True)
+    (tmp_path / "work" / "app" / "input").write_text("5")
+    done, work = drive(tmp_path, {"default": "test ! -e out.txt && cat input >out.txt && echo 6 >input"})
+    assert done.returncode == 0, done.stderr
+    assert (work / "app" / "input").read_text() == "5"
+
+
+def test_the_driver_is_written_for_python_3_8():
+    for path in Path(driver.__file__).parent.glob("*.py"):
+        ast.parse(path.read_text(), feature_version=(3, 8))
+
+
+def test_results_are_compared_by_their_numbers(tmp_path):
+    (tmp_path / "a").write_text('{"x": [1.0, 2.0], "n": "a"}')
+    (tmp_path / "b").write_text('{"x": [1.0, 2.0002], "n": "a"}')
+    (tmp_path / "c").write_text('{"y": [1.0, 2.0], "n": "a"}')
+    a, b, c = (contents(str(tmp_path / name)) for name in "abc")
+    assert difference(a, b) == pytest.approx(0.0002 / 5**0.5, rel=0.01)
+    assert difference(a, c) == float("inf")
+    assert difference(a, contents(str(tmp_path / "absent"))) == float("inf")
+    assert difference(a, ([1.0, float("nan")], a[1])) == float("inf")
+
+
+def test_what_the_default_does_not_repeat_itself_is_not_held_against_others():
+    reference = Reference(1e-4)
+    reference.learn({"loss": ([1.0], ""), "log": ([], "a")})
+    reference.learn({"loss": ([1.01], ""), "log": ([], "b")})
+    assert reference.fault({"loss": ([1.02], ""), "log": ([], "c")}) is None
+    assert "loss differs" in reference.fault({"loss": ([1.1], ""), "log": ([], "a")})
+    assert "loss differs" in reference.fault({})
+
+
+def test_warm_up_disturbed_runs_and_outliers_do_not_count():
+    repeats = [repeat("x", -1, 9.0), *(repeat("x", n, 1.0 + n / 1000) for n in range(9)), repeat("x", 9, 1.5)]
+    repeats += [repeat("x", 10, 2.0, disturbed=True)]
+    (one,) = outcomes(repeats)
+    assert (len(one.counted), one.disturbed, one.outliers) == (9, 1, 1)
+    assert one.mean.low < 1.004 < one.mean.high
+
+
+def test_the_gain_is_paired_by_rounds():
+    walls = [1.0, 2.0, 4.0, 8.0]
+    repeats = [repeat("a", n, wall) for n, wall in enumerate(walls)]
+    repeats += [repeat("b", n, wall / 2) for n, wall in enumerate(walls)]
+    default, other = outcomes(repeats)
+    found = gain(default, other)
+    assert (found.value, found.low, found.high) == pytest.approx((2.0, 2.0, 2.0))
+
+
+def test_phases_come_from_the_metrics_or_from_the_launcher():
+    assert repeat("a", 0, 5.0, first=2.0, later=[1.0, 1.0]).unit_seconds == [2.0, 1.0, 1.0]
+    assert repeat("a", 0, 5.0, steady=1.0, units=3, compile=0.5).unit_seconds == [1.5, 1.0, 1.0]
+    assert repeat("a", 0, 2.0, first=2.0, later=[1.0]).unit_seconds == []
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"name": "x"}', '{"name": "x", "wall": -1}', "1" * 5000])
+def test_a_repeat_that_makes_no_sense_is_an_error_with_its_place(tmp_path, line):
+    (tmp_path / "repeats.jsonl").write_text(line + "\n")
+    with pytest.raises(InputError, match=r"repeats\.jsonl:1: not a repeat"):
+        read_repeats(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"width": 0.0}, "width"),
+        ({"limit": "soon"}, "limit: 'soon' is not a time"),
+        ({"least": 9, "most": 3}, "most: 3 rounds are fewer than the least, 9"),
+        ({"seed": -1}, "seed"),
+    ],
+)
+def test_options_are_checked(options, message):
+    with pytest.raises(InputError, match=message):
+        protocol_of(options)
+
+
+@pytest.fixture
+def finished(tmp_path):
+    folder = tmp_path / "x-benchmark"
+    (folder / "benchmark").mkdir(parents=True)
+    repeats = []
+    for block in range(6):
+        memory = [10_000_000 * (n + block) for n in range(5)]
+        repeats.append(repeat("default", block, 2.0 + block / 100, first=1.0, later=[0.3, 0.3], memory=memory, peak=5))
+        repeats.append(repeat("<b>fast</b>", block, 1.0 + block / 100, steady=0.2, units=3, elapsed=0.7, memory=memory))
+    repeats.append(repeat("wrong", -1, 0.1, fault="x differs"))
+    lines = "".join(one.model_dump_json() + "\n" for one in repeats)
+    (folder / "benchmark" / "repeats.jsonl").write_text(lines)
+    write_description(
+        folder, Description(title="x on here", default="default", choice="<b>fast</b>", protocol=Protocol())
+    )
+    return folder
+
+
+def test_the_report_of_a_benchmark(finished):
+    report = report_of_results(finished)
+    text = render(report)
+    assert "<b>fast" not in text
+    assert "modak&#39;s choice, &lt;b&gt;fast&lt;/b&gt;, was 1.98 times as fast as the default" in text
+    assert "Memory over time" in text
+    assert "x differs" in text
+    assert "Regret" in text
+    assert ",time in round 6," in render_csv(report)
+
+
+def test_a_benchmark_without_its_default_is_an_error(finished):
+    write_description(finished, Description(title="x", default="other", protocol=Protocol()))
+    with pytest.raises(InputError, match="no repeat of 'other'"):
+        read_finished(finished)
+
+
+def test_the_command_needs_no_name_before_the_document(tmp_path):
+    _mount(["benchmark"])
+    done = CliRunner().invoke(app, ["benchmark", str(tmp_path / "absent.yml")])
+    assert isinstance(done.exception, InputError)
+    assert "absent.yml" in str(done.exception)
+    assert Path("absent.yml").name in str(done.exception)
+
+
+def test_repeats_of_an_earlier_benchmark_of_the_same_name_do_not_count(finished):
+    other = (finished / "benchmark" / "repeats.jsonl").read_text()
+    (finished / "benchmark" / "repeats.2.jsonl").write_text(other)
+    assert len(read_finished(finished).default.counted) == 6
+
+
+def test_an_array_counts_the_rounds_of_each_task_apart(tmp_path):
+    for task in (1, 2):
+        (tmp_path / f"repeats.{task}.jsonl").write_text(repeat("a", 0, float(task)).model_dump_json() + "\n")
+    repeats = read_repeats(tmp_path, ["repeats.1.jsonl", "repeats.2.jsonl"])
+    assert [one.block for one in repeats] == [0, 100_000]
+    with pytest.raises(InputError, match=r"repeats\.3\.jsonl: not found"):
+        read_repeats(tmp_path, ["repeats.3.jsonl"])

@@ -1,0 +1,203 @@
+"""Reports on jobs and measurements: what they say, and that no text of a target becomes markup."""
+
+import csv
+import html.parser
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from evidence_parts import TUNING, digits_plan, job_values, write_results
+from modak.cli import app
+from modak.errors import InputError
+from modak.evidence.page import render, render_csv
+from modak.evidence.report import (
+    job_folders,
+    read_job,
+    report_of_jobs,
+    report_of_measurements,
+    write_job_reports,
+)
+from modak.model.plan import Plan
+
+ATTACKS = json.loads((Path(__file__).parents[2] / "data" / "evidence" / "attacks.json").read_text())
+_TAGS = """
+html head meta link title style body a header p h1 h2 h3 nav ul li main section dl div dt dd span details summary table
+caption thead tbody tr th td svg line rect text circle polygon polyline b footer
+"""
+TAGS = set(_TAGS.split())
+
+
+class Page(html.parser.HTMLParser):
+    """The elements and the text of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.texts = [], [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.texts).split())
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return digits_plan(request={"numerics": "relaxed"})
+
+
+@pytest.fixture
+def results(tmp_path, plan):
+    return write_results(tmp_path / "digits", plan, job_values(plan))
+
+
+def page_of(*folders):
+    return Page(render(report_of_jobs([read_job(folder) for folder in folders])))
+
+
+def test_a_job_report_says_what_was_chosen_what_it_gained_and_how_certain_that_is(results):
+    text = page_of(results).text
+    assert "modak kept the default, keras-tensorflow. It took 11.7 s, as predicted." in text
+    assert "How certain Measured whole runs of this work were measured on this hardware" in text
+    assert "Gain 1.66 \N{MULTIPLICATION SIGN} tried while the job ran: keras-mixed-bfloat16" in text
+    assert "Queue: 31.8 s" in text
+    assert "Compile and warm up: 1.1 s" in text
+    assert "28.6 a second once warm" in text
+    assert "Most memory used 1.15 GiB" in text
+
+
+def test_a_trial_with_wrong_results_is_refused_whatever_its_speed(results):
+    report = report_of_jobs([read_job(results)])
+    (table,) = [part for part in report.sections[0].parts if part.title == "What was tried while it ran"]
+    row = next(row for row in table.rows if row.label == "planted-wrong")
+    assert (row.text, row.emphasis, row.mark.value) == ("refused", "bad", None)
+
+
+def test_a_failed_job_says_how_it_ended(tmp_path, plan):
+    job = job_values(plan, state="out_of_memory", reason="more than 4 GiB", seconds=None, tuning=None)
+    text = page_of(write_results(tmp_path / "x", plan, job)).text
+    assert "The job did not complete: out of memory (more than 4 GiB)." in text
+
+
+def test_a_job_without_a_result_is_reported_as_planned(tmp_path, plan):
+    assert "The job has not ended" in page_of(write_results(tmp_path / "x", plan, None)).text
+
+
+def test_a_time_outside_of_the_interval_is_told(tmp_path, plan):
+    text = page_of(write_results(tmp_path / "x", plan, job_values(plan, seconds=500.0, ended=1795208782.0))).text
+    assert "outside the predicted 8.07 s to 16.4 s" in text
+
+
+def test_several_jobs_have_an_overview(tmp_path, plan):
+    other = digits_plan(application={"name": "other"})
+    write_results(tmp_path / "digits", plan, job_values(plan))
+    write_results(tmp_path / "host" / "other", other, None)
+    write_results(tmp_path / "digits" / "attempts" / "1", plan, None)
+    folders = job_folders(tmp_path)
+    assert [folder.name for folder in folders] == ["digits", "other"]
+    assert "2 deployed jobs" in page_of(*folders).text
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_no_text_of_a_target_becomes_markup(tmp_path, plan, attack):
+    hurt = {
+        **TUNING,
+        "counted": [{**TUNING["counted"][0], "name": attack, "unit": attack}],
+        "trials": [{**TUNING["trials"][1], "of": attack, "result": attack}],
+        "settled": [{"of": attack, "levers": ["keras-mixed-bfloat16"], "reason": attack, "gain": 2.0}],
+        "not_used": [attack],
+        "incomplete": [attack],
+    }
+    job = job_values(plan, tuning=hurt, reason=attack, host=attack, state="failed")
+    evil = Plan.model_validate({**plan.model_dump(by_alias=True), "reason": attack, "default": attack})
+    folder = write_results(tmp_path / "x", evil, job)
+    report = report_of_jobs([read_job(folder)])
+    text = render(report)
+    page = Page(text)
+    assert set(page.tags) <= TAGS
+    assert not [name for name, _ in page.attributes if name.startswith("on")]
+    links = [value for name, value in page.attributes if name in ("href", "src", "srcdoc", "action")]
+    assert [link for link in links if not link.startswith(("#", "data:,"))] == []
+    assert not set(text) & set("\x00\x07\x1b\x9b\u202e\u200b\ufeff")
+    clean = render(report_of_jobs([read_job(write_results(tmp_path / "y", plan, job_values(plan, state="failed")))]))
+    assert text.count("<style>") == clean.count("<style>")
+    for row in csv.reader(io.StringIO(render_csv(report))):
+        assert not [cell for cell in row[:3] if cell.startswith(("=", "+", "-", "@", "\t"))]
+
+
+def test_the_page_needs_nothing_beside_it(results):
+    text = render(report_of_jobs([read_job(results)]))
+    assert "default-src 'none'" in text
+    assert "http://" not in text.replace("http://www.w3.org", "")
+    assert "https://" not in text
+    assert "<script" not in text
+
+
+@pytest.mark.parametrize("name, content", [("plan.json", "{"), ("plan.json", "[]"), ("job.json", '{"id": 1}')])
+def test_a_broken_file_is_named(results, name, content):
+    (results / name).write_text(content)
+    with pytest.raises(InputError, match=name):
+        read_job(results)
+
+
+def test_the_small_report_is_written_once_and_only_for_its_owner(results):
+    assert write_job_reports([results]) == []
+    page = results / "report.html"
+    before = page.stat()
+    assert before.st_mode & 0o777 == 0o600
+    assert write_job_reports([results]) == []
+    assert page.stat().st_mtime_ns == before.st_mtime_ns
+
+
+def test_what_goes_wrong_with_a_small_report_is_one_sentence(tmp_path, results):
+    (results / "job.json").write_text("{")
+    problems = write_job_reports([results, tmp_path / "absent"])
+    assert len(problems) == 2
+    assert "report.html is not written" in problems[0]
+
+
+def test_an_applications_own_report_stays(tmp_path):
+    plan = digits_plan(application={"outputs": ["report.html"]})
+    folder = write_results(tmp_path / "x", plan, job_values(plan))
+    (folder / "report.html").write_text("mine")
+    assert write_job_reports([folder]) == []
+    assert (folder / "report.html").read_text() == "mine"
+
+
+def test_what_ships_can_be_reported():
+    report = report_of_measurements(None, shipped=True)
+    text = Page(render(report)).text
+    assert "Native against container" in text
+    assert "+33.0 %" in text  # the study's own figure for the training of its small network
+    assert "Gain of each lever" in text
+    assert {"gain", "regret of the choice"} <= {value.quantity for value in report.values}
+
+
+def test_an_unknown_workload_is_an_error():
+    with pytest.raises(InputError, match="nothing was measured of the workload 'nosuch'"):
+        report_of_measurements(None, workload="nosuch", shipped=True)
+
+
+def test_the_command_writes_both_files(results, tmp_path):
+    done = CliRunner().invoke(app, ["report", str(results), "-o", str(tmp_path / "out.html")], catch_exceptions=False)
+    assert done.exit_code == 0
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text())))
+    measured = next(row for row in rows if row["quantity"] == "measured time")
+    assert (measured["value"], measured["unit"]) == ("11.7", "s")
+
+
+def test_reports_cost_other_commands_nothing():
+    code = "import sys, modak.cli; sys.exit(any(name.startswith('modak.evidence') for name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -1,0 +1,160 @@
+"""The study of native runs against containers: its options, its commands, and a tiny run of the native kind."""
+
+import runpy
+import sys
+import types
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from modak.errors import InputError, JobError
+from modak.evidence import packing, study
+from modak.evidence.driver.runs import HERE
+from modak.evidence.page import render
+from modak.evidence.report import report_of_results
+from modak.evidence.study import Study, carry_out, check_study
+
+PROGRAM = """
+import json, sys
+json.dump({"arguments": sys.argv[1:]}, open("result.json", "w"))
+json.dump({"first_epoch_seconds": 0.001, "later_epoch_seconds": [0.001]}, open("metrics.json", "w"))
+"""
+
+
+@pytest.fixture
+def program(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def tiny(program, **change):
+    return Study(**{"networks": ["snn"], "kinds": ["native"], "runs": 2, "script": program, "others": 1000.0} | change)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"networks": ["small"]}, "--network: 'small' is not one of snn, lnn"),
+        ({"phases": ["trainig"]}, "did you mean 'training'"),
+        ({"kinds": ["native", "sif-zsd"]}, "did you mean 'sif-zstd'"),
+        ({"kinds": ["sandbox"]}, "--kind: native is required"),
+        ({"kinds": ["native", "sandbox"]}, "--base is required"),
+        ({"kinds": ["native", "sandbox"], "base": Path("/nosuch")}, "--base: /nosuch not found"),
+    ],
+)
+def test_options_are_checked(change, message):
+    with pytest.raises(InputError, match=message):
+        check_study(Study(**change))
+
+
+def test_a_tiny_study_has_a_table_and_goes_on(tmp_path, program):
+    said = []
+    finished = carry_out(tiny(program), tmp_path / "results", tmp_path / "work", said.append)
+    assert [one.description.title for one in finished] == ["SNN training", "SNN inference"]
+    assert [len(one.default.counted) for one in finished] == [2, 2]
+    settings = (tmp_path / "results" / "snn-inference" / "settings.json").read_text()
+    assert "--images=145" in settings
+    assert "--epochs=1" in settings
+    assert "SNN training" in render(report_of_results(tmp_path / "results"))
+    said.clear()
+    again = carry_out(tiny(program), tmp_path / "results", tmp_path / "work", said.append)
+    assert any("goes on after" in line for line in said)
+    assert [len(one.default.counted) for one in again] == [2, 2]
+
+
+def test_another_study_in_the_same_folder_is_an_error(tmp_path, program):
+    carry_out(tiny(program, phases=["training"]), tmp_path, tmp_path / "work", lambda text: None)
+    with pytest.raises(InputError, match="it holds another study"):
+        carry_out(tiny(program, phases=["training"], runs=3), tmp_path, tmp_path / "work", lambda text: None)
+
+
+def test_a_program_that_fails_is_an_error(tmp_path, program):
+    program.write_text("raise SystemExit('no such backend')")
+    with pytest.raises(JobError, match="no such backend"):
+        carry_out(tiny(program), tmp_path, tmp_path / "work", lambda text: None)
+
+
+def test_what_this_machine_lacks_is_left_out(tmp_path, program, monkeypatch):
+    monkeypatch.setattr(packing.shutil, "which", lambda name: "/bin/sh" if name == "sh" else None)
+    said = []
+    kinds = ["native", "sif-gzip", "podman", "charliecloud"]
+    (tmp_path / "base").mkdir()
+    carry_out(tiny(program, kinds=kinds, base=tmp_path / "base", phases=["training"]), tmp_path, tmp_path, said.append)
+    assert "podman is left out: podman is not installed" in said
+    assert "sif-gzip is left out: neither apptainer nor singularity is installed" in said
+
+
+def test_each_kind_shows_the_runs_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(packing, "apptainer", lambda: "/opt/bin/apptainer")
+    monkeypatch.setattr(packing, "_import", lambda tree, say: "localhost/modak-study:1")
+    made = []
+
+    def run(words, problem):
+        made.append(words)
+        Path(words[-2]).write_bytes(b"image")
+
+    monkeypatch.setattr(packing, "_run", run)
+    packs = {kind: packing.pack(kind, tmp_path / "tree", tmp_path, str) for kind in packing.KINDS if kind != "sandbox"}
+    assert [words[3] for words in made] == [f"--mksquashfs-args={text}" for text in packing.SQUASHFS.values()]
+    assert packs["sif-zstd"].before == [
+        "/opt/bin/apptainer", "exec", "--cleanenv", f"--bind={HERE}", f"--pwd={HERE}/work", f"{tmp_path}/sif-zstd.sif",
+    ]  # fmt: skip
+    assert packs["sif-zstd"].size == 5
+    assert f"--volume={HERE}:{HERE}" in packs["podman"].before
+    assert f"--bind={HERE}:/mnt/0" in packs["charliecloud"].before
+
+
+def test_the_tree_holds_the_same_python_at_the_same_paths(tmp_path, monkeypatch):
+    base, outside = tmp_path / "base", tmp_path / "env"
+    (base / "etc").mkdir(parents=True)
+    (outside / "lib").mkdir(parents=True)
+    (outside / "lib" / "a.py").write_text("1")
+    (outside / "libx.so.1").write_text("library")
+    (outside / "link.so").symlink_to("libx.so.1")
+    monkeypatch.setattr(packing, "_closure", lambda python: [outside / "lib", outside / "link.so"])
+    tree = packing.make_tree(base, Path(sys.executable), tmp_path / "work")
+    inside = tree / str(outside).lstrip("/")
+    assert (inside / "lib" / "a.py").read_text() == "1"
+    assert (inside / "link.so").read_text() == "library"
+    assert (tree / "etc").is_dir()
+    made = (tree.with_name("tree.complete")).stat().st_mtime_ns
+    packing.make_tree(base, Path(sys.executable), tmp_path / "work")
+    assert (tree.with_name("tree.complete")).stat().st_mtime_ns == made
+
+
+def test_a_base_system_whose_links_lead_out_is_an_error(tmp_path, monkeypatch):
+    base = tmp_path / "base"
+    base.mkdir()
+    (base / "lib").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setattr(packing, "_closure", lambda python: [Path("/lib/modak-study-file")])
+    with pytest.raises(InputError, match="leads out of the base system"):
+        packing.make_tree(base, Path(sys.executable), tmp_path / "work")
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_the_python_environment_is_found_with_its_libraries():
+    found = packing._closure(Path(sys.executable))
+    assert Path(sys.executable) in found
+    assert any(path.name == "os.py" or (path / "os.py").is_file() for path in found)
+    assert any(path.name.startswith("libc.so") for path in found)
+
+
+def test_the_networks_have_the_studys_layers(monkeypatch):
+    class Named:
+        """Stands in for Keras, which takes many seconds to import: every layer is its name."""
+
+        Callback = object
+
+        def __getattr__(self, name):
+            return lambda *values, **options: name
+
+    keras = types.ModuleType("keras")
+    keras.layers, keras.callbacks = Named(), Named()
+    monkeypatch.setitem(sys.modules, "keras", keras)
+    program = runpy.run_path(str(Path(study.__file__).parent / "data" / "study_network.py"))
+    for build, expected in (("small", (10, 3, 2, 2)), ("large", (28, 8, 4, 6))):
+        kinds = Counter(program[build]())
+        assert (kinds.total(), kinds["Conv2D"], kinds["Dense"], kinds["Dropout"]) == expected

@@ -1,0 +1,6 @@
+"""These tests need the packages that convert and run models."""
+
+import pytest
+
+pytest.importorskip("onnx", reason="pip install 'modak[convert]'")
+pytest.importorskip("onnxruntime", reason="pip install 'modak[convert]'")

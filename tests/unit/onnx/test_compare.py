@@ -1,0 +1,87 @@
+"""Differences of outputs: tolerance by type, NaN, shapes, the largest value; and of distributions."""
+
+import numpy as np
+import pytest
+
+from modak.onnx.arrays import Arrays
+from modak.onnx.compare import compare
+from modak.onnx.distributions import compare_distributions, power
+
+
+@pytest.mark.parametrize(
+    ("dtype", "gap", "passed"),
+    [("float32", 5e-5, True), ("float32", 5e-4, False), ("float16", 5e-3, True), ("float64", 1e-6, False)],
+)
+def test_tolerance_is_of_the_type(dtype: str, gap: float, passed: bool) -> None:
+    a = np.array([[1, 1, 1], [-1, 2, 3]], dtype)
+    (found,) = compare({"y": a}, {"y": (a + gap).astype(dtype)})
+    assert found.passed is passed
+    assert found.max_absolute == pytest.approx(gap, rel=0.2)
+
+
+def test_given_tolerance_wins() -> None:
+    a = np.ones(3, "float32")
+    assert compare({"y": a}, {"y": a + np.float32(0.05)}, {"float32": [0.1, 0.0]})[0].passed
+
+
+def test_nan_must_be_at_the_same_places() -> None:
+    a = np.array([1.0, np.nan], "float32")
+    assert compare({"y": a}, {"y": a})[0].passed
+    found = compare({"y": a}, {"y": np.array([np.nan, 1.0], "float32")})[0]
+    assert not found.passed
+    assert (found.nan_original, found.nan_converted) == (1, 1)
+
+
+def test_infinity_is_equal_to_itself_alone() -> None:
+    a = np.array([np.inf, 1.0], "float32")
+    assert compare({"y": a}, {"y": a})[0].passed
+    assert not compare({"y": a}, {"y": -a})[0].passed
+
+
+def test_outputs_that_hardly_differ_between_samples_are_compared_by_what_they_differ_by() -> None:
+    faded = np.float32(0.5) + np.linspace(0, 1e-4, 8, dtype="float32").reshape(8, 1)
+    other = faded + np.float32(8e-6)  # within the tolerance of the type
+    assert not compare({"y": faded}, {"y": other})[0].passed
+    assert compare({"y": faded}, {"y": faded + np.float32(1e-7)})[0].passed
+    constant = np.full((4, 1), 0.5, "float32")
+    assert "the comparison says little" in str(compare({"y": constant}, {"y": constant})[0].warning)
+
+
+def test_labels_are_exact_and_top1_is_counted() -> None:
+    found = compare({"label": np.array([0, 1, 2, 2])}, {"label": np.array([0, 1, 2, 1])})[0]
+    assert not found.passed
+    assert found.top1_agreement == 0.75
+    scores = np.array([[0.1, 0.9], [0.6, 0.4]], "float32")
+    assert compare({"y": scores}, {"y": scores[:, ::-1]})[0].top1_agreement == 0.0
+
+
+def test_missing_outputs_and_other_shapes_do_not_pass() -> None:
+    a = np.ones((2, 3), "float32")
+    assert not compare({"y": a}, {})[0].passed
+    assert "in place of [2, 3]" in str(compare({"y": a}, {"y": np.ones((3, 2), "float32")})[0].problem)
+    assert compare({"y": np.ones(2, "float32")}, {"y": np.ones((2, 1), "float32")})[0].passed
+
+
+@pytest.mark.parametrize(("shift", "passed"), [(0.0, True), (1.0, False)])
+def test_distributions(shift: float, passed: bool) -> None:
+    generator = np.random.default_rng(3)
+    inputs: Arrays = {"x": np.zeros((2, 4))}
+    (found,) = compare_distributions(
+        lambda x: {"y": generator.standard_normal((2, 4))},
+        lambda x: {"y": generator.standard_normal((2, 4)) + shift},
+        inputs,
+    )
+    assert found["passed"] is passed
+    assert 0.5 < found["power"] <= 1.0
+
+
+def test_frozen_randomness_is_seen() -> None:
+    generator = np.random.default_rng(3)
+    (found,) = compare_distributions(
+        lambda x: {"y": generator.standard_normal((1, 2))}, lambda x: {"y": np.zeros((1, 2))}, {"x": np.zeros((1, 1))}
+    )
+    assert not found["passed"]
+
+
+def test_power_falls_with_the_number_of_elements() -> None:
+    assert power(1) >= power(64) > 0.5

@@ -1,0 +1,234 @@
+"""Conversion of whole models, each in a process of its own."""
+
+import json
+import pickle
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from modak.errors import InputError
+from modak.onnx.bundle import Bundle, read_bundle
+from modak.onnx.convert import ConvertError, convert
+from modak.onnx.request import load_request
+
+CODE = """
+import os, pathlib, torch
+
+class Tiny(torch.nn.Module):
+    def __init__(self, width=8):
+        super().__init__()
+        torch.manual_seed(4)
+        self.a = torch.nn.Linear(4, width)
+        self.b = torch.nn.Linear(width, 3)
+
+    def forward(self, x):
+        return torch.softmax(self.b(torch.nn.functional.gelu(self.a(x))), -1)
+
+class Branch(Tiny):
+    def forward(self, x):
+        if x.sum() > 0:
+            return super().forward(x)
+        return super().forward(-x)
+
+def crash():
+    os.abort()
+"""
+IRIS = """  - name: iris
+    framework: sklearn
+    file: iris.joblib
+    trust: true
+    example: iris.npy
+    test: iris.npy
+"""
+TINY = """  - name: tiny
+    framework: pytorch
+    class: nets:Tiny
+    code: nets.py
+    example: {x: {shape: [2, 4]}}
+    test: {samples: 20}
+"""
+PAIR = "name: pair\ncombine: {rule: mean, outputs: {iris: probabilities}}\noptimise: {enabled: false}\nmodels:\n"
+Lines = list[str]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    joblib = pytest.importorskip("joblib")
+    from sklearn.datasets import load_iris
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    top = tmp_path_factory.mktemp("models")
+    x, y = load_iris(return_X_y=True)
+    joblib.dump(make_pipeline(StandardScaler(), LogisticRegression()).fit(x, y), top / "iris.joblib")
+    np.save(top / "iris.npy", x[:40].astype("float32"))
+    (top / "nets.py").write_text(CODE)
+    return top
+
+
+def run(folder: Path, text: str, output: str, **options: Any) -> tuple[Bundle, Lines]:
+    """Convert what the document describes."""
+    (folder / f"{output}.yml").write_text(text)
+    lines: Lines = []
+    request = load_request(folder / f"{output}.yml")
+    return convert(request, folder / output, base=folder, report=lines.append, **options), lines
+
+
+def test_two_frameworks(folder: Path) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("onnxscript")
+    bundle, lines = run(folder, PAIR + TINY + IRIS, "both")
+    assert "tiny: convert" in lines
+    bundle.verify()
+    manifest = read_bundle(folder / "both").manifest
+    tiny, iris = manifest.models
+    assert (tiny.origin.exporter, iris.origin.exporter) == ("torch.onnx dynamo", "skl2onnx")
+    assert [str(tensor) for tensor in tiny.graph.inputs] == ["x: float32[batch, 4]"]
+    assert [tensor.name for tensor in iris.graph.outputs] == ["label", "probabilities"]
+    for model in manifest.models:
+        assert model.validation.status == "passed"
+        assert all((output.max_absolute or 0) < 1e-5 for output in model.validation.outputs)
+    # What is finished is not converted again, and a second conversion gives the same bytes.
+    again, lines = run(folder, PAIR + TINY + IRIS, "both", replace=True)
+    assert lines[:2] == ["tiny: converted before", "iris: converted before"]
+    assert again.manifest == manifest
+    (folder / ".both.convert" / "iris" / "key").unlink()
+    assert run(folder, PAIR + TINY + IRIS, "both", replace=True)[0].manifest == manifest
+
+
+def test_a_crash_stays_local(folder: Path) -> None:
+    pytest.importorskip("torch")
+    text = PAIR + TINY.replace("nets:Tiny", "nets:crash") + IRIS
+    with pytest.raises(ConvertError) as caught:
+        run(folder, text, "crash")
+    assert "tiny: the process that converts the model was ended by SIGABRT" in str(caught.value)
+    assert (folder / ".crash.convert" / "iris" / "key").is_file()
+    assert not (folder / "crash").exists()
+
+
+class Harmful:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return exec, (f"open({self.path!r}, 'w').close()",)
+
+
+@pytest.mark.parametrize(
+    ("framework", "name", "source"),
+    [
+        ("sklearn", "bad.joblib", ""),
+        ("sklearn", "bad.pkl", ""),
+        ("pytorch", "bad.pt", ""),
+        ("pytorch", "bad.pt2", ""),
+        ("pytorch", "bad.pt", "    class: nets:Tiny\n    code: nets.py\n"),
+    ],
+)
+def test_malicious_pickle(
+    folder: Path, framework: str, name: str, source: str, in_process: Callable[[str], str]
+) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("onnxscript")
+    marker = folder / "ran"
+    (folder / name).write_bytes(pickle.dumps(Harmful(str(marker))))
+    example = "    example: {x: {shape: [2, 4]}}\n    test: {samples: 4}\n"
+    model = f"  - name: bad\n    framework: {framework}\n    file: {name}\n{source}{example}"
+    message = in_process("name: bad\nmodels:\n" + model)
+    assert not marker.exists()
+    assert "may run" in message
+    assert "trust: true" in message
+
+
+@pytest.fixture
+def in_process(folder: Path, tmp_path: Path) -> Callable[[str], str]:
+    """Convert a model in this process; return the error."""
+    from modak.onnx.convert import task_of
+    from modak.onnx.task import Outcome
+    from modak.onnx.worker import convert as convert_here
+
+    def message(text: str) -> str:
+        (folder / "one.yml").write_text(text)
+        request = load_request(folder / "one.yml")
+        task = task_of(request, request.models[0], folder, tmp_path)
+        with pytest.raises(InputError) as caught:
+            convert_here(task, Outcome())
+        return str(caught.value)
+
+    return message
+
+
+def test_data_dependent_branch(in_process: Callable[[str], str]) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("onnxscript")
+    message = in_process("name: branch\nmodels:\n" + TINY.replace("nets:Tiny", "nets:Branch"))
+    assert "only the branch that the example takes can be converted: nets.py:" in message
+    assert "if x.sum() > 0:; use torch.cond or torch.where, or set 'frozen_branches: accept'" in message
+
+
+def test_wrong_input_shape(in_process: Callable[[str], str]) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("onnxscript")
+    text = "name: one\nmodels:\n" + TINY
+    assert "the model does not take 'x' float32[2, 5]" in in_process(text.replace("[2, 4]", "[2, 5]"))
+
+
+def test_test_data_of_another_shape(folder: Path, in_process: Callable[[str], str]) -> None:
+    np.save(folder / "other.npy", np.ones((5, 3), "float32"))
+    text = "name: one\nmodels:\n" + IRIS.replace("test: iris.npy", "test: other.npy")
+    assert "test: 'input' has samples of shape [3], and those of the example have [4]" in in_process(text)
+
+
+def test_missing_package(in_process: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "skl2onnx", None)
+    message = in_process("name: one\nmodels:\n" + IRIS)
+    assert message == (
+        "a model of sklearn needs the package skl2onnx: not installed; "
+        "pip install 'skl2onnx', or pip install 'modak[convert]'"
+    )
+
+
+def test_opset_without_kernels(tmp_path: Path) -> None:
+    """ONNX Runtime has no kernel for RandomUniformLike of opset 22; the next lower opset is taken, and said."""
+    import onnx
+    from onnx import TensorProto, helper
+
+    from modak.onnx.frameworks.base import Exported, Original
+    from modak.onnx.sessions import Session
+    from modak.onnx.task import Data, Task
+    from modak.onnx.worker import convert_for_runtime
+
+    class Draws(Original):
+        def run(self, inputs: Any) -> Any:
+            return inputs
+
+        def convert(self, path: Path, opset: int) -> Exported:
+            value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 2]) for name in ("x", "y")]
+            node = helper.make_node("RandomUniformLike", ["x"], ["y"], "draw")
+            imports = [helper.make_opsetid("", opset)]
+            graph = helper.make_graph([node], "g", value[:1], value[1:])
+            onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=10), path)
+            return Exported("stub")
+
+    path = tmp_path / "model.onnx"
+    task = Task("draws", "pytorch", Data(), Data(), str(tmp_path), opset=22)
+    try:
+        with pytest.raises(InputError, match=r"no implementation of RandomUniformLike\(22\)"):
+            convert_for_runtime(Draws(), path, task, ["x"], ["y"])
+    except pytest.fail.Exception:
+        pytest.skip("this ONNX Runtime has the kernel")
+    task.opset = None
+    found = convert_for_runtime(Draws(), path, task, ["x"], ["y"])
+    assert found.notes[-1] == "opset 21"
+    assert "ONNX Runtime has no RandomUniformLike(22)" in found.notes[0]
+    assert Session(path).inputs == ["x"]
+
+
+def test_manifest_is_json(folder: Path) -> None:
+    assert json.loads((folder / "both" / "manifest.json").read_text())["schema"] == "modak.onnx-bundle/1"

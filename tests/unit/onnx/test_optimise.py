@@ -1,0 +1,125 @@
+"""Passes are kept only where their result is right and faster."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from modak.onnx import optimise
+from modak.onnx.compare import compare
+from modak.onnx.optimise import OptimiseTask, Search, accuracy_loss
+from modak.onnx.passes import PASSES
+from modak.onnx.sessions import Session
+from modak.onnx.timing import Times, faster, interleaved
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A converted model: x @ w, scaled."""
+    generator = np.random.default_rng(0)
+    constants = {"w": generator.standard_normal((16, 4)).astype("float32"), "two": np.full(1, 2, "float32")}
+    model = helper.make_model(
+        helper.make_graph(
+            [
+                helper.make_node("MatMul", ["x", "w"], ["d"], "dense"),
+                helper.make_node("Mul", ["d", "two"], ["y"], "scale"),
+            ],
+            "g",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 16])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 4])],
+            [numpy_helper.from_array(array, name) for name, array in constants.items()],
+        ),
+        opset_imports=[helper.make_opsetid("", 18)],
+        ir_version=8,
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    x = generator.standard_normal((20, 16)).astype("float32")
+    np.savez(tmp_path / "samples.npz", x=x)
+    np.savez(tmp_path / "expected.npz", **Session(tmp_path / "model.onnx").run({"x": x}))
+    return tmp_path
+
+
+def search(folder: Path, *passes: str, **options: Any) -> Search:
+    """Return the search for these passes."""
+    settings = {"batches": [1], "budget": 20.0, "accuracy_loss": 0.1, "minimal_gain": 0.02, "longest": 2}
+    return Search(OptimiseTask(folder=str(folder), passes=list(passes), engines=[], **{**settings, **options}))
+
+
+def test_a_wrong_pass_is_not_kept_and_its_operator_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(source: Path, result: Path, _samples: Any) -> None:
+        model = onnx.load(source)
+        model.graph.node[1].op_type = "Sub"
+        onnx.save(model, result)
+
+    monkeypatch.setitem(PASSES, "simplify", wrong)
+    found = search(folder, "simplify")
+    assert found.run() is found.base
+    (tried,) = found.tried
+    assert tried.validation["status"] == "failed"
+    assert tried.validation["first_deviation"] == "Sub 'scale', converted from Mul 'y'"
+
+
+def test_a_faster_result_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def same(source: Path, result: Path, _samples: Any) -> None:
+        model = onnx.load(source)
+        model.doc_string = "faster"
+        onnx.save(model, result)
+
+    class Slow(Session):
+        def __init__(self, path: Path) -> None:
+            super().__init__(path)
+            self.slow = not onnx.load(path).doc_string
+
+        def run(self, inputs: Any) -> Any:
+            time.sleep(0.01 if self.slow else 0)
+            return super().run(inputs)
+
+    monkeypatch.setitem(PASSES, "simplify", same)
+    monkeypatch.setattr(optimise, "Session", Slow)
+    best = search(folder, "simplify").run()
+    assert best.passes == ("simplify",)
+    assert best.gain > 0.5
+
+
+def test_sequences_are_searched_and_nothing_follows_a_graph_level(folder: Path) -> None:
+    pytest.importorskip("onnxruntime.quantization")
+    found = search(folder, "graph-basic", "quantise-dynamic", minimal_gain=1.0)
+    assert found.run() is found.base
+    tried = {candidate.passes for candidate in found.tried}
+    assert ("quantise-dynamic", "graph-basic") in tried
+    assert ("graph-basic", "quantise-dynamic") not in tried
+
+
+def test_a_pass_that_changes_nothing_is_said_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PASSES, "simplify", lambda source, result, _: result.write_bytes(source.read_bytes()))
+    found = search(folder, "simplify")
+    found.run()
+    assert found.tried[0].reason == "gives the same file as no pass"
+
+
+def test_accuracy_loss() -> None:
+    scores = np.array([[0.1, 0.9], [0.6, 0.4]], "float32")
+    found = {"y": np.array([[0.1, 0.9], [0.4, 0.6]], "float32")}
+    assert accuracy_loss(compare({"y": scores}, found)[0], {"y": scores}, found)[0] == 0.5
+    one = {"y": np.array([1.0, 3.0], "float32")}
+    loss, what = accuracy_loss(compare(one, {"y": one["y"] + 0.1})[0], one, {"y": one["y"] + 0.1})
+    assert loss == pytest.approx(0.1, rel=1e-3)
+    assert what == "an error over the spread of values"
+
+
+def test_faster_needs_more_than_chance() -> None:
+    slow = Times(tuple([1.0, 1.1, 0.9] * 5))
+    assert faster(Times(tuple(s / 2 for s in slow.seconds)), slow, 0.02)
+    assert not faster(slow, slow, 0.0)
+    assert not faster(Times(tuple([0.5, 1.5, 1.4] * 5)), Times((1.0,) * 15), 0.02)
+
+
+def test_all_calls_are_timed_in_every_round() -> None:
+    calls: list[str] = []
+    found = interleaved({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, budget=0, rounds=9)
+    assert len(found["a"].seconds) == len(found["b"].seconds) == 5
+    assert calls[2:6] == ["a", "b", "b", "a"]

@@ -1,0 +1,159 @@
+"""The choice of an instance type: by time, by cost, by cost under a deadline, without what has no capacity."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modak.catalogue.catalogue import Catalogue, load_catalogue
+from modak.errors import InfeasibleError, InputError
+from modak.model.deployment import Deployment
+from modak.model.plan import Plan
+from modak.optimiser import keep
+from modak.optimiser.instances import Limits, plan_on_instance
+from modak.optimiser.table import render
+from modak.performance.records import Table
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+CPUS = {"slow": ("AMD EPYC", 4.0, 0.1), "middle": ("Middle CPU", 1.0, 0.6), "fast": ("Fast CPU", 0.25, 4.0)}
+"""Processor, seconds against those that were measured, price."""
+
+
+@pytest.fixture(scope="session")
+def types(tmp_path_factory: pytest.TempPathFactory) -> Catalogue:
+    """Three instance types, each faster and dearer than the one before, and one that is sold elsewhere alone."""
+    lines = ["version: 1", "instances:"]
+    for name, (cpu, _, price) in {**CPUS, "elsewhere": ("AMD EPYC", 1, 0.1)}.items():
+        region = "there" if name == "elsewhere" else "here"
+        lines.append(
+            f"  - {{name: {name}, provider: aws, vcpus: 2, memory: 24G, microarchitecture: x86_64_v4, processor: {cpu},"
+            f' prices: [{{region: {region}, hourly: {price}, date: "2026-01-01", source: s}}]}}'
+        )
+    path = tmp_path_factory.mktemp("catalogue") / "instances.yaml"
+    path.write_text("\n".join(lines) + "\n")
+    return load_catalogue([path])
+
+
+@pytest.fixture(scope="session")
+def timed(measured: Table) -> Table:
+    """What was measured, as if it had been measured on each type."""
+    records: list[Any] = []
+    for record in measured.of_workload("mnist-cnn"):
+        if getattr(record, "runs", None) and record.hardware.cpu_model == "AMD EPYC":
+            for cpu, factor, _ in CPUS.values():
+                runs = [
+                    run.model_copy(
+                        update={
+                            "total": run.total and run.total * factor,
+                            "first": run.first and run.first * factor,
+                            "later": [x * factor for x in run.later],
+                        }
+                    )
+                    for run in record.runs
+                ]
+                hardware = record.hardware.model_copy(update={"cpu_model": cpu})
+                records.append(record.model_copy(update={"runs": runs, "hardware": hardware}))
+    return Table(records)
+
+
+@pytest.fixture
+def plan(changed: Any, types: Catalogue, timed: Table) -> Any:
+    """Return the function that plans with these options of the request."""
+
+    def make(request: dict[str, Any] | None = None, limits: Limits | None = None, **cloud: Any) -> Plan:
+        software = {
+            "python": "/opt/python/bin/python3",
+            "packages": {"keras": "3.15.1", "tensorflow-cpu": "2.21.0", "jax": "0.10.2", "jaxlib": "0.10.2"},
+            "glibc": "2.36",
+        }
+        names = ["slow", "middle", "fast"]
+        described = {"provider": "aws", "region": "here", "software": software, "instance_types": names, **cloud}
+        target = {"name": "cloud", "type": "cloud", "cloud": described}
+        change = {"deployment.target": target, **{f"deployment.request.{k}": v for k, v in (request or {}).items()}}
+        deployment: Deployment = changed("digits", change)[0]
+        return plan_on_instance(deployment, [], now=NOW, catalogue=types, measurements=timed, limits=limits)
+
+    return make
+
+
+def names(plan: Plan) -> list[str]:
+    assert plan.instance is not None
+    return [one.name for one in [plan.instance.chosen, *plan.instance.candidates]]
+
+
+@pytest.mark.parametrize(
+    ("request_", "order"),
+    [
+        ({}, ["fast", "middle", "slow"]),
+        ({"objective": "cost"}, ["slow", "middle", "fast"]),
+        ({"objective": "cost", "deadline": 30}, ["middle", "fast"]),
+        ({"objective": "cost", "deadline": 5}, ["fast"]),
+        ({"budget": 0.2}, ["middle", "slow"]),
+    ],
+)
+def test_time_cost_deadline_and_budget_choose(plan: Any, request_: dict[str, Any], order: list[str]) -> None:
+    chosen = plan({**request_, "numerics": "exact"})
+    assert names(chosen)[: len(order)] == order
+    assert chosen.instance.chosen.cost.low < chosen.instance.chosen.cost.value < chosen.instance.chosen.cost.high
+    assert chosen.prediction.basis == "measurement"
+
+
+def test_the_price_of_the_job_includes_the_start_of_its_instance(plan: Any) -> None:
+    chosen = plan().instance.chosen
+    assert chosen.cost.value == pytest.approx((chosen.seconds.value + 90) * chosen.hourly / 3600, rel=0.01)
+    assert chosen.cost.unit == "USD"
+
+
+def test_nothing_keeps_to_the_deadline(plan: Any) -> None:
+    with pytest.raises(
+        InfeasibleError, match=r"no instance type of aws in here can do what was asked.*deadline of 1 s"
+    ):
+        plan({"deadline": 1})
+
+
+def test_a_type_without_capacity_is_left_to_the_next(plan: Any) -> None:
+    before = plan()
+    after = plan(limits=Limits(unavailable={"fast": "InsufficientInstanceCapacity"}))
+    assert names(after) == ["middle", "slow"]
+    assert ("instance type fast", "InsufficientInstanceCapacity") in [(r.name, r.reason) for r in after.rejected]
+    assert keep(after, before) == after
+    assert keep(before, after) == after  # what is deployed stays while it can be had
+
+
+def test_an_instance_that_is_there_decides(plan: Any) -> None:
+    assert names(plan(limits=Limits(only="slow", unavailable={"slow": "no capacity"}))) == ["slow"]
+
+
+def test_a_type_needs_a_price_in_the_region(plan: Any) -> None:
+    with pytest.raises(InfeasibleError, match="elsewhere: the catalogue has no price of it in here"):
+        plan(instance_types=["elsewhere"])
+    with pytest.raises(InputError, match="no instance type 'fasst'; did you mean 'fast'"):
+        plan(instance_types=["fasst"])
+
+
+def test_the_table_shows_all_by_time_and_cost(plan: Any) -> None:
+    text = render(plan())
+    rows = [line.removeprefix("* ").split()[1] for line in text.splitlines() if line[2:].startswith("cloud  ")]
+    assert rows == ["fast", "middle", "slow"]
+    assert "it ends itself after 4:00:00, at 16 USD" in " ".join(text.split())
+    assert "s, 2026-01-01" in " ".join(text.split())
+
+
+def test_unknown_times_take_the_cheapest_and_say_so(changed: Any, types: Catalogue) -> None:
+    target = {"name": "c", "type": "cloud", "cloud": {"provider": "aws", "region": "here"}}
+    change = {"deployment.target": target, "deployment.application.framework": None}
+    change |= {"deployment.application.script": None, "deployment.application.executable": "run"}
+    change |= {"deployment.application.type": "hpc", "deployment.request": {}}
+    deployment = changed("digits", change)[0]
+    chosen = plan_on_instance(deployment, [], now=NOW, catalogue=types, measurements=Table([]))
+    assert names(chosen) == ["slow", "middle", "fast"]
+    assert "no time is known on any instance type, and slow is the cheapest of 3" in chosen.reason
+
+
+def test_the_shipped_types_are_right() -> None:
+    from modak.catalogue.catalogue import DATA
+    from modak.catalogue.checking import check_instances
+
+    assert Path(DATA / "instances_aws.yaml").is_file()
+    check_instances(load_catalogue())

@@ -1,0 +1,77 @@
+"""What the controller keeps of an instance."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from modak.errors import InputError, TargetError
+from modak.model.plan import Plan
+from modak.providers import record
+from modak.providers.aws import Aws
+from modak.providers.resources import Listed, Resources
+
+
+@pytest.fixture
+def resources(cloud_plan: Callable[..., Plan]) -> Resources:
+    plan = cloud_plan()
+    return Aws().describe(plan, record.read_public_key(plan.target))
+
+
+def listed(**changes: str | None) -> Listed:
+    return Listed.model_validate(
+        {"id": "i-1", "type": "c7i.xlarge", "state": "running", "launched": "x", "address": "192.0.2.7", **changes}
+    )
+
+
+def test_a_host_key_is_made_once_for_its_owner_alone(resources: Resources) -> None:
+    first = record.begin(resources, run="probe", target="aws")
+    assert record.begin(resources, run="probe", target="aws") == first
+    folder = record._folder(resources.identity)
+    assert {oct(path.stat().st_mode & 0o777) for path in folder.iterdir()} == {"0o600"}
+    assert [one.run for one in record.records()] == ["probe"]
+
+
+def test_ssh_accepts_the_keys(resources: Resources, tmp_path: Path) -> None:
+    private, public = record.begin(resources, run="probe", target="aws")
+    key = tmp_path / "host_key"
+    key.touch(mode=0o600)
+    key.write_text(private)
+    done = subprocess.run(["ssh-keygen", "-y", "-f", str(key)], capture_output=True, text=True, check=True)
+    assert done.stdout.split()[:2] == public.split()
+
+
+def test_the_listed_key_stands_in_for_a_lost_record(resources: Resources) -> None:
+    _, public = record.begin(resources, run="probe", target="aws")
+    assert record.known_hosts(resources.identity, listed()).read_text() == f"192.0.2.7 {public}\n"
+    assert record.forget(resources.identity)
+    assert not record.forget(resources.identity)
+    with pytest.raises(TargetError, match="host key of the instance i-1 is not known"):
+        record.known_hosts(resources.identity, listed())
+    path = record.known_hosts(resources.identity, listed(host_key=public))
+    assert path.read_text() == f"192.0.2.7 {public}\n"
+
+
+def test_another_host_key_is_refused(resources: Resources) -> None:
+    record.begin(resources, run="probe", target="aws")
+    with pytest.raises(TargetError, match="another host key"):
+        record.known_hosts(resources.identity, listed(host_key="ssh-ed25519 " + "A" * 68))
+
+
+def test_a_creation_is_pending_for_a_while(resources: Resources) -> None:
+    assert not record.is_pending(resources.identity, 60)
+    record.begin(resources, run="probe", target="aws")
+    assert record.is_pending(resources.identity, 60)
+    assert not record.is_pending(resources.identity, 0)
+
+
+@pytest.mark.parametrize("text", ["-----BEGIN OPENSSH PRIVATE KEY-----\n", "ssh-ed25519 A\nssh-ed25519 B\n", ""])
+def test_what_is_no_public_key_goes_nowhere(cloud_plan: Callable[..., Plan], key: Path, text: str) -> None:
+    target = cloud_plan().target
+    Path(f"{key}.pub").write_text(text)
+    with pytest.raises(InputError, match="no public SSH key"):
+        record.read_public_key(target)
+    Path(f"{key}.pub").unlink()
+    with pytest.raises(InputError, match="cannot be read"):
+        record.read_public_key(target)

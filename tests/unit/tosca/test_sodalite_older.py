@@ -1,0 +1,69 @@
+"""What SODALITE's node types before 2021 say, as properties of the present ones."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modak.errors import InputError
+from modak.tosca.sodalite import sections
+from modak.tosca.sodalite_older import execution, header
+
+MANAGER = {"scheduler": "slurm", "public_address": "login", "username": "", "ssh-key": ""}
+
+
+def _sections(**told: Any) -> dict[str, Any]:
+    made = execution({"name": "job", "script": "#!/bin/sh\necho hi\n", **told}, [], {})
+    return sections({**made, "tosca_name": "node"}, MANAGER)
+
+
+def test_a_configuration_is_what_the_job_asks_for() -> None:
+    made = _sections(nb_nodes=2, ppn=4, gpus=1, walltime="00:30:00", email="a@b.c", queue="gpu", scratch="/tmp/s")
+    job = made["job"]
+    assert (job["name"], job["nodes"], job["ranks"], job["gpus"], job["wall_time"]) == ("job", 2, 8, 1, 1800)
+    assert (job["partition"], job["mail_user"], job["mail_events"]) == ("gpu", "a@b.c", ["begin", "end", "fail"])
+    assert made["application"]["environment"] == {"SCRATCH": "/tmp/s"}
+    assert made["files"]["job-script.sh"] == "#!/bin/sh\necho hi\n"
+
+
+def test_a_machine_is_named() -> None:
+    assert _sections(job_node_name="node-1", nb_nodes=3)["job"]["node_list"] == "node-1"
+
+
+def test_variables_may_be_numbers() -> None:
+    assert _sections(env={"MPI_RANKS": 4})["application"]["environment"]["MPI_RANKS"] == "4"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#PBS -N own\n#PBS -l nodes=2:ppn=4:gpus=1,walltime=01:00:00\n#PBS -q gpu\n#PBS -m abe\n",
+        "#SBATCH -J own\n#SBATCH -N 2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gres=gpu:1\n"
+        "#SBATCH --time 01:00:00\n#SBATCH --partition=gpu\n#SBATCH --mail-type=ALL\n",
+    ],
+)
+def test_the_header_of_a_preconfigured_script_counts(text: str) -> None:
+    job = _sections(script=f"#!/bin/sh\n{text}true\n", preconfigured=True, name="")["job"]
+    assert (job["name"], job["nodes"], job["ranks"], job["gpus"]) == ("own", 2, 8, 1)
+    assert (job["wall_time"], job["partition"]) == (3600, "gpu")
+
+
+@pytest.mark.parametrize("line", ["#PBS -t 1-3", "#SBATCH --array=1-3", "#PBS -l mem=4gb", "#SBATCH --nodes=two"])
+def test_a_header_that_cannot_be_kept_is_refused(line: str) -> None:
+    with pytest.raises(InputError, match="script: "):
+        header(f"#!/bin/sh\n{line}\n")
+
+
+def test_a_script_is_a_file_beside_the_blueprint_or_kept(tmp_path: Path) -> None:
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "a.sh").write_text("echo file\n")
+    told = {"name": "a", "script": "jobs/a.sh"}
+    assert execution(told, [tmp_path / "none", tmp_path], {})["content"] == "echo file\n"
+    assert execution(told, [tmp_path], {"job-script.sh": "echo kept\n"})["content"] == "echo kept\n"
+    with pytest.raises(InputError, match="the file 'jobs/a\\.sh' was not found in /nowhere"):
+        execution(told, [Path("/nowhere")], {})
+
+
+def test_a_job_without_any_script_is_refused() -> None:
+    with pytest.raises(InputError, match="neither a configuration nor a script"):
+        execution({"name": "a"}, [], {})

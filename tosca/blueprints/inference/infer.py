@@ -1,0 +1,10 @@
+"""Run a bundle of ONNX files as a job: the arguments are those of ``modak infer``."""
+
+import sys
+
+try:
+    from modak.cli import main
+except ImportError as error:
+    sys.exit(f"{sys.executable}: {error}; pip install 'modak[onnx]' for this interpreter")
+
+main(["infer", *sys.argv[1:]])
