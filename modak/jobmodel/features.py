@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from modak.errors import InputError
+from modak.errors import InputError, all_of
 from modak.jobmodel.model import Hpc, JobBody, Optimisation, Training
 
 HELD_BY_SITE = (
@@ -28,7 +28,8 @@ def check_sections(job: JobBody) -> None:
         return
     for kind, (attribute, key) in _KINDS.items():
         if kind != optimisation.app_type and getattr(optimisation, attribute) is not None:
-            raise InputError(f"optimisation.{key}: app_type is {optimisation.app_type}, so this section has no meaning")
+            text = f"app_type is {optimisation.app_type}, so this section has no meaning"
+            raise InputError(text, key=f"optimisation.{key}")
     if optimisation.app_type == "ai_training" and _section(optimisation) is None:
         raise InputError(f"the key '{_KINDS[optimisation.app_type][1]}' is required", key="optimisation")
     if optimisation.training is not None:
@@ -49,8 +50,8 @@ def _check_frameworks(training: Training) -> None:
         used = name == framework or (framework == "keras" and name == (backend or "tensorflow"))
         if getattr(training, name) is not None and not used:
             raise InputError(
-                f"optimisation.app_type-ai_training.ai_framework-{name}: config.ai_framework is {framework}, so this "
-                "section has no meaning"
+                f"config.ai_framework is {framework}, so this section has no meaning",
+                key=f"optimisation.app_type-ai_training.ai_framework-{name}",
             )
     if framework == "keras" and backend not in (None, "tensorflow", "pytorch"):
         raise InputError(
@@ -66,8 +67,8 @@ def _check_parallelisation(hpc: Hpc) -> None:
         same = {name, kind} <= {"openacc", "opencc"}
         if getattr(hpc, name) is not None and name != kind and not same and not (name == "openmp" and kind == "mpi"):
             raise InputError(
-                f"optimisation.app_type-hpc.parallelisation-{name}: config.parallelisation is {kind}, so this section "
-                "has no meaning"
+                f"config.parallelisation is {kind}, so this section has no meaning",
+                key=f"optimisation.app_type-hpc.parallelisation-{name}",
             )
     if hpc.openacc is not None and hpc.opencc is not None:
         raise InputError(
@@ -85,8 +86,8 @@ def _check_accelerator(job: JobBody, optimisation: Optimisation) -> None:
     if offload and offload.number_of_acc and gpus is not None and offload.number_of_acc != gpus:
         kind = optimisation.hpc.config.parallelisation if optimisation.hpc else ""
         raise InputError(
-            f"optimisation.app_type-hpc.parallelisation-{kind}.number_of_acc: it is {offload.number_of_acc}, and "
-            f"job_options.request_gpus is {gpus}"
+            f"it is {offload.number_of_acc}, and job_options.request_gpus is {gpus}",
+            key=f"optimisation.app_type-hpc.parallelisation-{kind}.number_of_acc",
         )
 
 
@@ -167,7 +168,7 @@ def check_honoured(job: JobBody, features: dict[str, Any], used: set[str], *, de
     if location is not None and "://" in location and "location" not in used:
         unheld.append(("location", location))
     if unheld and described:
-        raise InputError("\n".join(str(_unheld(name, value)) for name, value in unheld))
+        raise InputError(all_of(_unheld(name, value) for name, value in unheld))
     return [f"optimisation: {name} '{value}' has no effect: only a site's script can use it" for name, value in unheld]
 
 

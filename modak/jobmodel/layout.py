@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from modak.errors import InfeasibleError, InputError
 from modak.jobmodel.model import JobBody
 from modak.jobmodel.site import Site
+from modak.util.text import plural
 
 
 @dataclass(frozen=True)
@@ -76,16 +77,18 @@ def check_capacity(job: JobBody, layout: Layout, site: Site) -> None:
         return
     node, name = partition.node, site.partition_name
     have, cores = node.ncpus * node.cpu.ncores, layout.cores or 1
-    place = f"application.mpi_ranks: {layout.ranks} ranks"
+    key, ranks = "application.mpi_ranks", f"{layout.ranks} ranks"
     if job.job_options.node_count is None and layout.nodes > partition.nnodes:
         raise InfeasibleError(
-            f"{place} need {layout.nodes} nodes of {have} cores, and the partition {name} has {partition.nnodes}"
+            f"{ranks} need {layout.nodes} nodes of {have} cores, and the partition {name} has {partition.nnodes}",
+            key=key,
         )
     each = math.ceil(layout.ranks / layout.nodes)
     if each * cores > have:
         raise InfeasibleError(
-            f"{place} on {layout.nodes} {'nodes' if layout.nodes > 1 else 'node'} need {each * cores} cores, and a "
-            f"node of the partition {name} has {have}"
+            f"{ranks} on {plural(layout.nodes, 'node')} need {each * cores} cores, and a node of the partition {name} "
+            f"has {have}",
+            key=key,
         )
 
 

@@ -63,7 +63,7 @@ def check_memory(job: JobBody) -> None:
     """Raise InputError where memory is asked for twice."""
     o = job.job_options
     if o.memory_limit is not None and o.minimum_memory_per_processor is not None:
-        raise InputError("job_options.memory_limit: give it or minimum_memory_per_processor, not both")
+        raise InputError("give it or minimum_memory_per_processor, not both", key="job_options.memory_limit")
 
 
 def _where(job: JobBody, site: Site) -> dict[str, Any]:

@@ -64,8 +64,9 @@ def translate(job: JobBody, sites: Sites, catalogue: Catalogue, *, origin: str, 
     image = reference_of(job.application.container_runtime, site, catalogue)
     if travels and image is not None and image.startswith(f"{JOB_FOLDER}/"):
         raise InputError(
-            f"application.container_runtime: '{job.application.container_runtime}' is a file, and nothing names its "
-            "folder: give its absolute path"
+            f"'{job.application.container_runtime}' is a file, and nothing names its folder",
+            key="application.container_runtime",
+            hint="give its absolute path",
         )
     application = _application(job, site, narrowed, features, image)
     options = options_of(job, site, layout, _name(job))
@@ -214,8 +215,8 @@ def _check_mpi(job: JobBody, site: Site, application: Mapping[str, Any]) -> None
     ):
         present = ", ".join(f"{library.family} {library.version}" for library in have)
         raise InfeasibleError(
-            f"optimisation.app_type-hpc.parallelisation-mpi.library: {mpi.library} {mpi.version or ''} was asked for, "
-            f"and {site.target.name} has {present}".replace("  ", " ")
+            f"{' '.join(filter(None, (mpi.library, mpi.version)))} was asked for, and {site.target.name} has {present}",
+            key="optimisation.app_type-hpc.parallelisation-mpi.library",
         )
 
 
