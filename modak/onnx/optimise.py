@@ -56,7 +56,7 @@ class OptimiseTask:
 
 
 @dataclass
-class Candidate:
+class Variant:
     """A sequence of passes and the file that it gave."""
 
     passes: tuple[str, ...]
@@ -86,9 +86,9 @@ class Search:
         self.samples = read_arrays(self.folder / "samples.npz")
         self.expected = read_arrays(self.folder / "expected.npz")
         self.end = time.monotonic() + task.budget
-        self.base = Candidate((), self.folder / "model.onnx", _digest(self.folder / "model.onnx"))
+        self.base = Variant((), self.folder / "model.onnx", _digest(self.folder / "model.onnx"))
         self.batch = _first(self.samples, task.batches[0])
-        self.tried: list[Candidate] = []
+        self.tried: list[Variant] = []
         self.seen = {self.base.digest: self.base}
 
     @property
@@ -96,7 +96,7 @@ class Search:
         """Whether the budget is spent."""
         return time.monotonic() > self.end
 
-    def run(self) -> Candidate:
+    def run(self) -> Variant:
         """Try sequences until the budget is spent; return the one to keep, which may be the file as it is."""
         frontier = [self.base]
         for _ in range(self.task.longest):
@@ -111,19 +111,19 @@ class Search:
             frontier = sorted(found, key=lambda candidate: candidate.gain, reverse=True)[:BEAM]
         return self._choose()
 
-    def _next(self, parent: Candidate) -> list[str]:
+    def _next(self, parent: Variant) -> list[str]:
         if set(parent.passes) & FINAL:
             return []
         reduced = set(parent.passes) & INEXACT
         return [name for name in self.task.passes if name not in parent.passes and not (reduced and name in INEXACT)]
 
-    def _try(self, parent: Candidate, name: str) -> Candidate | None:
+    def _try(self, parent: Variant, name: str) -> Variant | None:
         """Apply one more pass; return the candidate if it is right, with its time."""
         passes = (*parent.passes, name)
         print(f"{PROGRESS}optimise: {' + '.join(passes)}", flush=True)
         folder = self.folder / "passes" / "-".join(passes)
         folder.mkdir(parents=True, exist_ok=True)
-        candidate = Candidate(passes, folder / "model.onnx", "")
+        candidate = Variant(passes, folder / "model.onnx", "")
         self.tried.append(candidate)
         try:
             PASSES[name](parent.path, candidate.path, self.samples)
@@ -151,7 +151,7 @@ class Search:
         except Exception as error:  # of ONNX Runtime; the candidate has failed already
             return f"its operators cannot be traced: {' '.join(str(error).split())[:200]}"
 
-    def _time(self, candidate: Candidate, session: Session) -> None:
+    def _time(self, candidate: Variant, session: Session) -> None:
         base = Session(self.base.path)
         left = max(0.2, min(3.0, self.end - time.monotonic()))
         times = interleaved({"base": lambda: base.run(self.batch), "new": lambda: session.run(self.batch)}, budget=left)
@@ -182,7 +182,7 @@ class Search:
             "warnings": warnings,
         }
 
-    def _choose(self) -> Candidate:
+    def _choose(self) -> Variant:
         """Time the fastest candidates once more side by side, with the unchanged file among them."""
         right = [candidate for candidate in self.tried if candidate.times is not None and candidate.reason is None]
         if not right:

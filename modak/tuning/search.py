@@ -17,6 +17,7 @@ from modak.model.deployment import Deployment
 from modak.model.job import JobResult
 from modak.model.plan import Launch, Plan
 from modak.model.trials import RestartCandidate, RestartPlan, RestartResult
+from modak.optimiser import changes
 from modak.optimiser.planner import chosen_location
 from modak.optimiser.restarting import NO_SIGNAL, TOLERANCE, launcher_counts, obstacle, run_of, signal_of, units_of
 from modak.performance.recording import add_results
@@ -107,8 +108,7 @@ class Search:
         launch = Launch(levers=[]) if launcher_counts(self._deployment, place) else None
         if launch is not None and self._plan.chosen.launch is not None:
             launch = launch.model_copy(update={"levers": self._plan.chosen.launch.levers})
-        chosen = self._plan.chosen.model_copy(update={"launch": launch})
-        self._plan = self._plan.model_copy(update={"chosen": chosen})
+        self._plan = changes.with_launch(self._plan, launch)
         self._check()
         self._space = space_of(self._deployment, self._plan, place, catalogue)
         name = hashlib.sha256(repr(sorted(self._space.groups.items())).encode()).hexdigest()[:16]
@@ -258,14 +258,8 @@ class Search:
             candidates=[default, *candidates],
             rule=_RULE,
         )
-        change = {"wall_time": budget + budget // 2 + 60, "array": None}
-        return plan.model_copy(
-            update={
-                "name": f"{plan.name[:48]}-tune-{name}",
-                "application": plan.application.model_copy(update={"outputs": [], "metrics": None}),
-                "job": plan.job.model_copy(update=change),
-                "restart": restart,
-            }
+        return changes.only_trials(
+            plan, restart, name=f"{plan.name[:48]}-tune-{name}", wall_time=budget + budget // 2 + 60
         )
 
     def _record(self, result: JobResult) -> None:
