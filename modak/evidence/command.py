@@ -53,9 +53,11 @@ def benchmark(
     description = read_description(*documents)
     deployment = description.parse()[0]
     if deployment.other_targets:
-        raise InputError(f"{documents[0]}: other_targets: a benchmark has one target")
+        raise InputError("a benchmark has one target", source=documents[0], key="other_targets")
     if record and deployment.application.workload.model is None:
-        raise InputError(f"{documents[0]}: application.workload.model is missing, by which measurements are found")
+        raise InputError(
+            "the key 'model' is required; measurements are found by it", source=documents[0], key="application.workload"
+        )
     protocol = protocol_of(options)
     search = [*(document.parent.absolute() for document in reversed(documents)), Path().absolute()]
     with ExitStack() as stack:

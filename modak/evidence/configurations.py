@@ -133,8 +133,8 @@ def entry(plan: Plan, *, counts: bool) -> dict[str, Any]:
 def check_supported(plan: Plan) -> None:
     """Raise InputError for what a benchmark cannot do."""
     if plan.chosen.resources.ranks > 1:
-        raise InputError("job.ranks: several ranks are not supported by a benchmark")
+        raise InputError("several ranks are not supported by a benchmark", key="job.ranks")
     if plan.job.scratch is not None:
-        raise InputError("job.scratch: not supported by a benchmark")
+        raise InputError("not supported by a benchmark", key="job.scratch")
     if plan.application.secret_environment:
-        raise InputError("application.secret_environment: not supported by a benchmark")
+        raise InputError("not supported by a benchmark", key="application.secret_environment")

@@ -14,7 +14,7 @@ from modak.model.plan import TIMED, Plan, Prediction, Rejected, Source
 from modak.model.target import Facts
 from modak.optimiser.planner import make_plan
 from modak.performance.records import Measurements
-from modak.util.text import nearest
+from modak.util.text import did_you_mean
 
 START = Estimate(value=90, low=30, high=300)
 """Seconds that are paid for an instance before the job runs and after it: start, cloud-init, fetching, end."""
@@ -109,8 +109,9 @@ def _offered(
     names = [name for name, entry in catalogue.instances.items() if entry.provider == cloud.provider]
     for name in cloud.instance_types:
         if name not in names:
-            hint = nearest(name, names) or "; add it in a catalogue file instances*.yaml"
-            raise InputError(f"target.cloud.instance_types: the catalogue has no instance type '{name}'{hint}")
+            hint = did_you_mean(name, names) or "add it in a catalogue file instances*.yaml"
+            text = f"the catalogue has no instance type '{name}'"
+            raise InputError(text, key="target.cloud.instance_types", hint=hint)
     found: list[tuple[InstanceEntry, InstancePrice]] = []
     for name in cloud.instance_types or names:
         price = catalogue.instances[name].price_in(cloud.region or "")
@@ -122,8 +123,9 @@ def _offered(
     currencies = {price.currency for _, price in found}
     if len(currencies) > 1:
         raise InputError(
-            f"{deployment.target.name}: the catalogue's prices are in {' and '.join(sorted(currencies))}, "
-            "which cannot be compared; name 'instance_types' with prices in one currency"
+            f"the catalogue's prices are in {' and '.join(sorted(currencies))}, which cannot be compared",
+            key="target.cloud",
+            hint="name 'instance_types' with prices in one currency",
         )
     return found
 

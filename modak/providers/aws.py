@@ -58,15 +58,16 @@ class Aws(Provider):
         identity = identity_of(plan, public_key)
         cloud, instance = plan.target.cloud, plan.instance
         if cloud is None or instance is None:
-            raise InputError("the Plan chose no instance type; plan it again")
+            raise InputError("the Plan chose no instance type", hint="plan it again")
         if cloud.machine_image is None:
             raise InputError(
-                "target.cloud.machine_image: an instance of aws needs a machine image, such as ami-0123..."
+                "an instance of aws needs a machine image, such as ami-0123...", key="target.cloud.machine_image"
             )
         if cloud.address != "private" and not cloud.access:
             raise InputError(
-                "target.cloud.access: nobody may connect to the instance; name the networks from which you connect, "
-                "such as 192.0.2.0/24"
+                "nobody may connect to the instance",
+                key="target.cloud.access",
+                hint="name the networks from which you connect, such as 192.0.2.0/24",
             )
         return Resources(
             provider=self.name,

@@ -47,7 +47,9 @@ def read_public_key(target: Target) -> str:
         name = f"{target.private_key}.pub"
     if name is None:
         raise InputError(
-            f"target.private_key: {target.name} needs an SSH key to log in to its instance; name the private key file"
+            f"{target.name} needs an SSH key to log in to its instance",
+            key="target.private_key",
+            hint="name the private key file",
         )
     path = Path(name).expanduser()
     try:
