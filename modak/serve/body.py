@@ -5,12 +5,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from modak.diagnostics import Location
+from modak.diagnostics import Diagnostic, Location, Position
 from modak.errors import InfeasibleError, ModakError
 
 _DEEPEST = 100
 _MOST_DIGITS = 40
-_LINE = re.compile(r"(?P<origin>request): (?:job\.)?(?P<place>[A-Za-z_][\w.\[\]-]*)?(?:: )?(?P<text>.*)", re.DOTALL)
+_KINDS = {"unknown-key": "extra_forbidden", "missing-key": "missing"}
+"""What pydantic, whose names the clients know, calls problems with these codes."""
 
 
 class Written(float):
@@ -85,19 +86,17 @@ def written(data: Any, location: Location) -> str | None:
 
 
 def refusal_of(error: ModakError) -> Refusal:
-    """Return the answer for what the job model refuses: each fault at the field that its sentence begins with."""
+    """Return the answer for what the job model refuses: each problem at its field."""
     kind = "infeasible" if isinstance(error, InfeasibleError) else "value_error"
-    return Refusal(422, [_fault(line, kind) for line in str(error).split("\n")])
+    return Refusal(422, [_fault(diagnostic, kind) for diagnostic in error.diagnostics])
 
 
-def _fault(line: str, kind: str) -> dict[str, Any]:
-    origin, _, rest = line.partition(": ")
-    place, colon, text = rest.partition(": ")
-    if origin != "request" or not colon or not re.fullmatch(r"[A-Za-z_][\w.\[\]-]*", place):
-        return fault(rest if origin == "request" else line, kind)
-    if match := re.fullmatch(r"(unknown key|the key) '([^']+)'.*", text, re.DOTALL):
-        place, kind = f"{place}.{match[2]}", "extra_forbidden" if match[1] == "unknown key" else "missing"
-    return fault(text, kind, "body", *place.split("."))
+def _fault(diagnostic: Diagnostic, kind: str) -> dict[str, Any]:
+    text = str(diagnostic.at(Position("" if diagnostic.source == "request" else diagnostic.source), ()))
+    path = diagnostic.path
+    if diagnostic.code in _KINDS and (match := re.match(r"(?:unknown key|the key) '([^']+)'", diagnostic.message)):
+        path, kind = (*path, match[1]), _KINDS[diagnostic.code]
+    return fault(text, kind, "body", *path) if path else fault(text, kind)
 
 
 def without_empty(value: Any) -> Any:

@@ -57,7 +57,7 @@ def execution(told: Mapping[str, Any], folders: Sequence[Path], kept: Mapping[st
     """
     script = told.get("script") or ""
     if not script:
-        raise InputError("script: the job has neither a configuration nor a script of its own")
+        raise InputError("the job has neither a configuration nor a script of its own", key="script")
     content = kept.get(SCRIPT) or _content(script, folders)
     nodes, ranks, name = told.get("nb_nodes") or 1, told.get("ppn") or 1, told.get("name") or ""
     made: dict[str, Any] = {"content": content, "workspace": told.get("workspace") or "~/", "job_name": name}
@@ -91,7 +91,9 @@ def _content(script: str, folders: Sequence[Path]) -> str:
         if place.is_file():
             return read_text(place)
     where = "" if path.is_absolute() else f" in {', '.join(map(str, folders))}"
-    raise InputError(f"script: the file '{script}' was not found{where}; give its absolute path, or its text")
+    raise InputError(
+        f"the file '{script}' was not found{where}", key="script", hint="give its absolute path, or its text"
+    )
 
 
 def header(content: str) -> dict[str, Any]:
@@ -110,13 +112,13 @@ def header(content: str) -> dict[str, Any]:
         elif option in options:
             made[options[option]] = value
         elif option not in _WITHOUT_EFFECT:
-            raise InputError(f"script: its line '{line}' has no property here")
+            raise InputError(f"its line '{line}' has no property here", key="script")
     return {key: _number(key, value) for key, value in made.items()}
 
 
 def _number(key: str, value: Any) -> Any:
     if key in _NUMBERS and not str(value).isdecimal():
-        raise InputError(f"script: '{value}' in its header is no number")
+        raise InputError(f"'{value}' in its header is not a number", key="script")
     return int(value) if key in _NUMBERS else value
 
 
@@ -135,5 +137,5 @@ def _resources(text: str, line: str) -> dict[str, Any]:
                 wanted = {"ppn": "process_count_per_node", "gpus": "request_gpus"}.get(name, "architecture_constraint")
                 made[wanted] = number if number else name
         elif key != "epilogue":
-            raise InputError(f"script: '{part}' in its line '{line}' has no property here")
+            raise InputError(f"'{part}' in its line '{line}' has no property here", key="script")
     return made

@@ -34,7 +34,9 @@ def tune(
 ) -> tuple[Plan, Outcome]:
     """Search for the fastest configuration of a deployment on its one target; return its Plan and what was found."""
     if len(deployment.targets) != 1:
-        raise InputError("modak tune: other_targets is not supported; describe the one target to tune for")
+        raise InputError(
+            "not supported by 'modak tune'", key="other_targets", hint="describe the one target to tune for"
+        )
     plan = plan_deployment(deployment, transport, search=search, now=datetime.now(UTC), default_python=default_python)
     plan = with_image(plan, transport, search=search)
     catalogue = catalogue_for(deployment.request.catalogue, list(search))

@@ -123,7 +123,7 @@ class Search:
         if signal_of(self._deployment, self._plan.chosen.launch) is None:
             raise InputError(f"modak tune: {NO_SIGNAL}")
         if self._plan.application.secret_environment:
-            raise InputError("modak tune: application.secret_environment is not supported")
+            raise InputError("not supported by 'modak tune'", key="application.secret_environment")
 
     def run(self) -> Outcome:
         """Search until nothing better is to be expected, and confirm the best; JobError where a round fails."""
