@@ -40,8 +40,8 @@ OLD = frozenset(
     }
 )
 """The vocabulary that CONTRIBUTING.md replaces."""
-PERMITTED = frozenset({"known_hosts"})
-"""Names that others gave: OpenSSH's file."""
+PERMITTED = frozenset({"known_hosts", "known_hosts_command"})
+"""Names that others gave: options of OpenSSH."""
 
 
 class Text(NamedTuple):

@@ -89,8 +89,8 @@ def read_price_list(path: Path, region: str) -> tuple[str, list[str]]:
         else:
             entries[name] = entry
     if not entries and region not in regions:
-        known = nearest(region, sorted(regions)) or f"; it has {', '.join(sorted(regions)[:5]) or 'none'}"
-        raise InputError(f"{path}: the price list has no instance in the region '{region}'{known}")
+        hint = nearest(region, sorted(regions)) or f"; it has {', '.join(sorted(regions)[:5]) or 'none'}"
+        raise InputError(f"{path}: the price list has no instance in the region '{region}'{hint}")
     content = {"version": 1, "instances": [entries[name] for name in sorted(entries)]}
     InstanceFile.model_validate(content)
     text = yaml.safe_dump(content, sort_keys=False, width=160)
@@ -136,16 +136,16 @@ def _hourly(document: Mapping[str, Any], sku: str) -> float | None:
 
 def _entry(name: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
     processor = str(attributes.get("physicalProcessor", ""))
-    found = next((target for part, target in PROCESSORS.items() if part in processor), None)
-    if found is None:
-        raise ValueError(f"its processor '{processor}' is not known to modak")
+    target = next((name for part, name in PROCESSORS.items() if part in processor), None)
+    if target is None:
+        raise ValueError(f"its processor '{processor}' is not supported")
     memory = _MEMORY.fullmatch(str(attributes.get("memory", "")))
     if memory is None:
         raise ValueError(f"its memory '{attributes.get('memory')}' is no number of GiB")
     entry: dict[str, Any] = {"name": name, "provider": "aws", "vcpus": int(attributes.get("vcpu", 0))}
-    if found.startswith("neoverse"):
+    if target.startswith("neoverse"):
         entry["architecture"] = "arm64"
-    entry |= {"microarchitecture": found, "processor": processor}
+    entry |= {"microarchitecture": target, "processor": processor}
     entry["memory"] = f"{memory.group(1).replace(',', '')}G"
     if attributes.get("gpu") not in (None, "", "0", "NA"):
         model = _GPUS.get(name.partition(".")[0])

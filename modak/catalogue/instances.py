@@ -61,21 +61,21 @@ class InstanceEntry(DeferredModel):
 
     def price_in(self, region: str) -> InstancePrice | None:
         """Return the latest price in a region; None where there is none."""
-        found = [price for price in self.prices if price.region == region]
-        return max(found, key=lambda price: price.date, default=None)
+        prices = [price for price in self.prices if price.region == region]
+        return max(prices, key=lambda price: price.date, default=None)
 
     def node(self, hourly: float) -> Node:
         """Return its hardware as that of a node which costs ``hourly``."""
         from archspec.cpu import TARGETS
 
-        known = TARGETS.get(self.microarchitecture)
+        target = TARGETS.get(self.microarchitecture)
         return Node(
             cores=self.vcpus,
             # The kernel and the firmware take part of what is sold; a job can use less than the label says.
             memory=math.floor(self.memory * 0.95),
             microarchitecture=self.microarchitecture,
             cpu_model=self.processor,
-            cpu_features=sorted(known.features) if known is not None else [],
+            cpu_features=sorted(target.features) if target is not None else [],
             accelerators=[
                 Accelerator(model=a.model, count=a.count, vendor=a.vendor, memory=a.memory) for a in self.accelerators
             ],

@@ -48,37 +48,37 @@ _WITHOUT_EFFECT = frozenset({"-o", "-e", "-j", "-S", "-V", "-k", "--output", "--
 """Options for output, shell and environment: all of them are the job's own here."""
 
 
-def execution(told: Mapping[str, Any], folders: Sequence[Path], kept: Mapping[str, str]) -> dict[str, Any]:
-    """Return the present properties for the older ones ``told``; a script's file is looked for in ``folders``,
+def execution(given: Mapping[str, Any], folders: Sequence[Path], kept: Mapping[str, str]) -> dict[str, Any]:
+    """Return the present properties for the older ones ``given``; a script's file is looked for in ``folders``,
 
     unless its text is among the files that are ``kept`` since the job was planned.
 
     InputError names a property that is missing, or a script that cannot be read.
     """
-    script = told.get("script") or ""
+    script = given.get("script") or ""
     if not script:
         raise InputError("the job has neither a configuration nor a script of its own", key="script")
     content = kept.get(SCRIPT) or _content(script, folders)
-    nodes, ranks, name = told.get("nb_nodes") or 1, told.get("ppn") or 1, told.get("name") or ""
-    made: dict[str, Any] = {"content": content, "workspace": told.get("workspace") or "~/", "job_name": name}
-    if told.get("preconfigured"):
+    nodes, ranks, name = given.get("nb_nodes") or 1, given.get("ppn") or 1, given.get("name") or ""
+    made: dict[str, Any] = {"content": content, "workspace": given.get("workspace") or "~/", "job_name": name}
+    if given.get("preconfigured"):
         made |= header(content)
         made["job_name"] = name or made["job_name"]
     else:
         made |= {
             "node_count": nodes,
             "process_count_per_node": ranks,
-            "request_gpus": told.get("gpus") or 0,
-            "wall_time_limit": told.get("walltime") or "",
-            "queue": told.get("queue") or "",
-            "email_address": told.get("email") or "",
-            "request_event_notification": "abe" if told.get("email") else "",
+            "request_gpus": given.get("gpus") or 0,
+            "wall_time_limit": given.get("walltime") or "",
+            "queue": given.get("queue") or "",
+            "email_address": given.get("email") or "",
+            "request_event_notification": "abe" if given.get("email") else "",
         }
-    if node := told.get("job_node_name"):
+    if node := given.get("job_node_name"):
         made |= {"request_specific_nodes": node, "node_count": 1}
-    environment = {key: str(value) for key, value in (told.get("env") or {}).items()}
-    if told.get("scratch"):
-        environment.setdefault("SCRATCH", str(told["scratch"]))
+    environment = {key: str(value) for key, value in (given.get("env") or {}).items()}
+    if given.get("scratch"):
+        environment.setdefault("SCRATCH", str(given["scratch"]))
     return {**made, "env": environment, "app_tag": name}
 
 
@@ -87,9 +87,9 @@ def _content(script: str, folders: Sequence[Path]) -> str:
     if "\n" in script:
         return script
     path = Path(script).expanduser()
-    for place in [path] if path.is_absolute() else [folder / path for folder in folders]:
-        if place.is_file():
-            return read_text(place)
+    for candidate in [path] if path.is_absolute() else [folder / path for folder in folders]:
+        if candidate.is_file():
+            return read_text(candidate)
     where = "" if path.is_absolute() else f" in {', '.join(map(str, folders))}"
     raise InputError(
         f"the file '{script}' was not found{where}", key="script", hint="give its absolute path, or its text"
@@ -100,10 +100,10 @@ def header(content: str) -> dict[str, Any]:
     """Return what a script's own header asks for; InputError names a line that has no property here."""
     made: dict[str, Any] = {}
     for line in content.splitlines():
-        if not (match := re.match(r"#(?P<kind>PBS|SBATCH)\s+(?P<words>[^#]*)", line)):
+        if not (match := re.match(r"#(?P<kind>PBS|SBATCH)\s+(?P<parts>[^#]*)", line)):
             continue
-        words = re.split(r"[\s=]+", match["words"].strip(), maxsplit=1)
-        option, value = words[0], words[1].strip() if len(words) > 1 else ""
+        parts = re.split(r"[\s=]+", match["parts"].strip(), maxsplit=1)
+        option, value = parts[0], parts[1].strip() if len(parts) > 1 else ""
         options = _HEADERS[match["kind"]]
         if option == "-l" and match["kind"] == "PBS":
             made |= _resources(value, line)

@@ -73,8 +73,8 @@ class ActionModule(JobAction):
             check_recordable(prepared.configurations[0], "record")
         names = [plan.chosen.name for plan in prepared.configurations]
         if self._task.check_mode:
-            known = self.jobs(task_vars).find(job_request(prepared.plan)) is not None
-            return {"changed": not known, "configurations": names}
+            exists = self.jobs(task_vars).find(job_request(prepared.plan)) is not None
+            return {"changed": not exists, "configurations": names}
         results = results_folder(arguments["results"], self._task, task_vars, prepared.folder)
         finished, changed = carry_out(prepared, transport, results, reporter=self.reporter)
         write_report(report_of_results(finished.folder), finished.folder / JOB_REPORT)

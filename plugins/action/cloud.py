@@ -121,7 +121,9 @@ class ActionModule(ModakAction):
     def _reach(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return how the running instance is reached, its host key checked."""
         identity = self._resources.identity
-        instance = next((one for one in self._listing(arguments).instances if one.address is not None), None)
+        instance = next(
+            (candidate for candidate in self._listing(arguments).instances if candidate.address is not None), None
+        )
         if instance is None:
             raise InputError(f"there is no running instance of {identity}")
         hosts = record.known_hosts(identity, instance)

@@ -57,13 +57,13 @@ class ActionModule(ModakAction):
 def _described(bundle: Bundle) -> dict[str, Any]:
     manifest = bundle.manifest
     graph = manifest.ensemble or manifest.models[0].graph
-    one = manifest.ensemble is not None or len(manifest.models) == 1
+    single = manifest.ensemble is not None or len(manifest.models) == 1
     return {
         "models": [
             {"name": model.name, "framework": model.origin.framework, "validation": model.validation.status}
             for model in manifest.models
         ],
         "rule": manifest.combination.rule,
-        "inputs": [str(spec) for spec in graph.inputs] if one else [],
-        "outputs": [str(spec) for spec in graph.outputs] if one else [],
+        "inputs": [str(spec) for spec in graph.inputs] if single else [],
+        "outputs": [str(spec) for spec in graph.outputs] if single else [],
     }

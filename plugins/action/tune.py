@@ -61,6 +61,6 @@ class ActionModule(JobAction):
         )
         for line in lines(plan, outcome):
             reporter.notice(line)
-        found = {key: getattr(outcome, key) for key in ("default", "winner", "gain", "low", "high", "reason")}
+        summary = {key: getattr(outcome, key) for key in ("default", "winner", "gain", "low", "high", "reason")}
         counts = {key: getattr(outcome, key) for key in ("tried", "failed", "rounds", "recorded")}
-        return {"changed": outcome.changed, "tuning": {**found, **counts, "levers": list(outcome.levers)}}
+        return {"changed": outcome.changed, "tuning": {**summary, **counts, "levers": list(outcome.levers)}}

@@ -27,7 +27,7 @@ def test_a_price_list_becomes_a_catalogue_file_that_is_right(tmp_path: Path) -> 
     assert (gpus.microarchitecture, gpus.memory, gpus.network) == ("cascadelake", 192 * 1024**3, 50)
     assert left == [
         "c8g.xlarge: it has no price in USD for an hour on demand",
-        "u7in-16tb.224xlarge: its processor 'Unheard-of 9000' is not known to modak",
+        "u7in-16tb.224xlarge: its processor 'Unheard-of 9000' is not supported",
     ]
 
 
