@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from modak.catalogue.instances import InstanceEntry, InstanceFile
 from modak.errors import InputError
-from modak.util.text import nearest
+from modak.util.text import did_you_mean
 
 PROCESSORS: Mapping[str, str] = {
     "E5-2686 v4": "broadwell",
@@ -89,8 +89,8 @@ def read_price_list(path: Path, region: str) -> tuple[str, list[str]]:
         else:
             entries[name] = entry
     if not entries and region not in regions:
-        hint = nearest(region, sorted(regions)) or f"; it has {', '.join(sorted(regions)[:5]) or 'none'}"
-        raise InputError(f"{path}: the price list has no instance in the region '{region}'{hint}")
+        hint = did_you_mean(region, sorted(regions)) or f"it has {', '.join(sorted(regions)[:5]) or 'none'}"
+        raise InputError(f"the price list has no instance in the region '{region}'", source=path, hint=hint)
     content = {"version": 1, "instances": [entries[name] for name in sorted(entries)]}
     InstanceFile.model_validate(content)
     text = yaml.safe_dump(content, sort_keys=False, width=160)
@@ -101,11 +101,12 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         document = json.loads(path.read_bytes())
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+        raise InputError(f"cannot be read: {error.strerror}", source=path) from None
     except (ValueError, RecursionError):
-        raise InputError(f"{path}: this is no JSON; get the region's price list of EC2 as index.json") from None
+        hint = "get the region's price list of EC2 as index.json"
+        raise InputError("not valid JSON", source=path, hint=hint, code="json-syntax") from None
     if not isinstance(document, dict) or document.get("offerCode") != "AmazonEC2":
-        raise InputError(f"{path}: this is no price list of EC2: 'offerCode' is not AmazonEC2")
+        raise InputError("not a price list of EC2: 'offerCode' is not AmazonEC2", source=path)
     return document
 
 
@@ -141,7 +142,7 @@ def _entry(name: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(f"its processor '{processor}' is not supported")
     memory = _MEMORY.fullmatch(str(attributes.get("memory", "")))
     if memory is None:
-        raise ValueError(f"its memory '{attributes.get('memory')}' is no number of GiB")
+        raise ValueError(f"its memory '{attributes.get('memory')}' is not a number of GiB")
     entry: dict[str, Any] = {"name": name, "provider": "aws", "vcpus": int(attributes.get("vcpu", 0))}
     if target.startswith("neoverse"):
         entry["architecture"] = "arm64"

@@ -55,10 +55,10 @@ def read_public_key(target: Target) -> str:
     try:
         text = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise InputError(f"{path}: the public SSH key cannot be read: {reason}") from None
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise InputError(f"the public SSH key cannot be read: {reason}", source=path) from None
     if not text.startswith(_KINDS) or len(text.splitlines()) != 1 or len(text) > 4000 or "PRIVATE" in text:
-        raise InputError(f"{path}: this is no public SSH key of one line, such as ssh-ed25519 AAAA...")
+        raise InputError("not a public SSH key of one line, such as ssh-ed25519 AAAA...", source=path)
     return text
 
 
@@ -104,7 +104,7 @@ def _public_of(private: str, path: Path) -> str:
     try:
         key = load_ssh_private_key(private.encode("ascii"), password=None)
     except ValueError:
-        raise InputError(f"{path}: this is no SSH host key; undeploy, and deploy again") from None
+        raise InputError("not an SSH host key", source=path, hint="undeploy, and deploy again") from None
     return key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode("ascii")
 
 

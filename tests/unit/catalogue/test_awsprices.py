@@ -38,7 +38,7 @@ def test_another_region_is_said() -> None:
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [("{", "no JSON"), ("[]", "no price list of EC2"), (json.dumps({"offerCode": "AmazonS3"}), "no price list of EC2")],
+    [("{", "not valid JSON"), ("[]", "not a price list"), (json.dumps({"offerCode": "AmazonS3"}), "not a price list")],
 )
 def test_what_is_no_price_list_is_refused(tmp_path: Path, content: str, words: str) -> None:
     file = tmp_path / "index.json"

@@ -45,7 +45,7 @@ def test_a_kept_plan_of_an_older_version_is_told_from_a_faulty_one(tmp_path: Pat
     with pytest.raises(OutdatedPlanError, match=r"plan\.json: version 1 of the Plan is not supported by this modak; "):
         kept_plan(tmp_path / "results", "probe")
     (folder / "plan.json").write_text(json.dumps({"schema": "modak.plan/2", "name": "probe"}))
-    with pytest.raises(InputError, match="is missing") as caught:
+    with pytest.raises(InputError, match="is required") as caught:
         kept_plan(tmp_path / "results", "probe")
     assert not isinstance(caught.value, OutdatedPlanError)
 

@@ -70,7 +70,7 @@ def test_a_creation_is_pending_for_a_while(resources: Resources) -> None:
 def test_what_is_no_public_key_goes_nowhere(cloud_plan: Callable[..., Plan], key: Path, text: str) -> None:
     target = cloud_plan().target
     Path(f"{key}.pub").write_text(text)
-    with pytest.raises(InputError, match="no public SSH key"):
+    with pytest.raises(InputError, match="not a public SSH key"):
         record.read_public_key(target)
     Path(f"{key}.pub").unlink()
     with pytest.raises(InputError, match="cannot be read"):
