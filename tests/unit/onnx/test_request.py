@@ -44,7 +44,7 @@ def test_takes_the_hardware_of_a_target(tmp_path: Path) -> None:
     ("old", "new", "message"),
     [
         ("framework: pytorch", "framework: pytorhc", "hit.yml:4: models[0].framework: must be"),
-        ("    test: test.npz\n", "", "hit.yml:3: models[0]: the key 'test' is missing"),
+        ("    test: test.npz\n", "", "hit.yml:3: models[0]: the key 'test' is required"),
         ("    file:", "    fle:", "hit.yml:5: models[0]: unknown key 'fle'; did you mean 'file'?"),
         ("nets:Net", "nets.Net", "hit.yml:6: models[0].class: must be"),
         (
