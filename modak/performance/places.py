@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from modak.errors import InputError
+
 MODEL_FILE = "model.json"
 """What is known of a fitted model, in its folder."""
 STORE_VARIABLE = "MODAK_MEASUREMENTS"
@@ -26,12 +28,19 @@ def store_in_use() -> str | None:
 
 
 def store_address() -> str | None:
-    """Return the address of the store that is in use: the variable's, or the default file's where it is there."""
+    """Return the address of the store that is in use: the variable's, or the default file's where it is there.
+
+    InputError where the user may not look for the default file.
+    """
     given = os.environ.get(STORE_VARIABLE)
     if given:
         return given
     path = default_path()
-    return f"sqlite:///{path}" if path.is_file() else None
+    try:
+        return f"sqlite:///{path}" if path.is_file() else None
+    except OSError as error:
+        hint = f"set XDG_DATA_HOME to a folder of your own, or {STORE_VARIABLE} to a store's address"
+        raise InputError(f"{path}: the measurements cannot be read: {error.strerror}; {hint}") from None
 
 
 def model_folder() -> Path:

@@ -187,7 +187,7 @@ class ActionModule(JobAction):
         if record is None and is_learnt_from(plan, result):
             try:
                 return {"recorded": _record(plan, result, search)}
-            except InputError as error:
+            except (ModakError, OSError) as error:
                 self.reporter.notice(f"the job is not recorded: {error}")
         return {}
 

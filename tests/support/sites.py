@@ -139,6 +139,7 @@ class ClusterSite(Site):
         # What Ansible and modak keep for themselves lies in the user's home.
         own = ("ANSIBLE_HOME", "XDG_STATE_HOME")
         environment = {name: value for name, value in environment.items() if name not in own}
+        environment["XDG_DATA_HOME"] = str(folder / "data")  # that user cannot enter the test's own
         super().__init__(folder, environment, cluster.inventory)
         self.cluster = cluster
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from controllers import Controller
+from controllers import Controller, on_login
 from sites_of_soak import Site
 
 from kinds.kills import expect, strike
@@ -42,9 +42,10 @@ def one(site: Site, name: str, chance: Random) -> str:
     over = time.monotonic() + longest + 2 * site.longest
     first = Controller(site, deployed, scheduler=scheduler, timeouts=timeouts)
     time.sleep(chance.uniform(0, min(longest + site.longest, 20)))
+    shells = set(on_login(name))  # of the first alone: one that loses its own step has to end with an error
     second = Controller(site, deployed, timeouts=timeouts)
     time.sleep(chance.uniform(0, 0.5))
-    strike(site, first, name, chance.choice(["controller", "step"]))
+    strike(site, first, name, chance.choice(["controller", "step"]), only=shells)
     outcomes = [second.end(600), Controller(site, deployed, timeouts=timeouts).end(600)]
     time.sleep(max(0.0, over - time.monotonic()))  # what a killed step has started may submit until then
     faults = {fault for outcome in outcomes if (fault := expect(site, name, outcome.state, outcome.error))}

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from modak.errors import InputError
+from modak.performance import places
 from modak.performance.cli import measurements
 from modak.performance.records import SHIPPED, available_measurements, load_measurements
 from modak.performance.sqlitefile import SqliteFile, can_read
@@ -206,3 +207,13 @@ def test_the_folder_comes_from_the_home_where_no_variable_says_otherwise(monkeyp
     monkeypatch.delenv("XDG_DATA_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert default_path() == Path(tmp_path) / ".local" / "share" / "modak" / "measurements.sqlite"
+
+
+def test_a_data_folder_that_may_not_be_entered_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.delenv("MODAK_MEASUREMENTS", raising=False)
+    monkeypatch.setattr(Path, "is_file", refused)
+    with pytest.raises(InputError, match=r"measurements\.sqlite: the measurements cannot be read: Permission denied; "):
+        places.store_address()

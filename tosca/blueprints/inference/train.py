@@ -26,7 +26,7 @@ def main() -> None:
     for name, width in WIDTHS.items():
         net = Net(width)
         optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
-        for _ in range(args.epochs):
+        for _epoch in range(args.epochs):
             for rows in torch.randperm(len(x)).split(128):
                 loss = torch.nn.functional.nll_loss(torch.log(net(x[rows]) + 1e-9), y[rows])
                 optimizer.zero_grad()
