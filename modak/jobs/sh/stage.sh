@@ -33,19 +33,21 @@ if [ "$attempt" != "$refused" ] || begun "$dir"; then # another run was faster, 
 fi
 new=$dir/state/stage.$token
 mkdir "$new" && (cd "$new" && tar -xof -) || fail "the files cannot be unpacked in $new"
-[ ! -f "$new/.digests" ] || mv -f "$new/.digests" "$new.digests" || fail "nothing can be written to $dir/state"
-[ ! -f "$new/.digests" ] || mv -f "$new/.digests" "$new.digests" || fail "nothing can be written to $dir/state"
+# Its time in the archive is 1970: another run would take it for left behind.
+[ ! -f "$new/.digests" ] || { touch "$new/.digests" && mv -f "$new/.digests" "$new.digests"; } ||
+  fail "nothing can be written to $dir/state"
 part files
 (cd "$new" && find . -type f) | while IFS= read -r path; do
   path=${path#./}
   case $path in
   */*) mkdir -p "$dir/${path%/*}" || fail "the folder $dir/${path%/*} cannot be made" ;;
   esac
-  mv -f "$new/$path" "$dir/$path" || fail "$dir/$path cannot be put in place"
-  line=$(digest "$dir/$path" "$path") || exit 1
+  # Before it is put in place: there another run of the same job may have put its own meanwhile.
+  line=$(digest "$new/$path" "$path") || exit 1
   printf '%s\n' "$line"
   [ ! -f "$new.digests" ] || grep -qxF -e "$line" "$new.digests" ||
     fail "the file '${path#work/}' arrived damaged on the target"
+  mv -f "$new/$path" "$dir/$path" || fail "$dir/$path cannot be put in place"
 done || exit 1
 rm -rf "$new" "$new.digests"
 # A job must not find its files cut short after a power loss: all is on disk before the scheduler hears of it.
