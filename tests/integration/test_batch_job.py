@@ -186,7 +186,7 @@ def test_restarted_runs_again_but_not_with_a_fault(here: User, shell: Callable[.
         (lambda deployed: {"modak.deploy.batch_job": {"plan": {"nmae": "x"}}}, "the plan: the key"),
         (lambda deployed: batch_job(deployed, template="/nowhere.j2"), "template /nowhere.j2 cannot be read"),
         (lambda deployed: batch_job(deployed, timeout=1), "after 1 s of waiting and goes on: run again to follow it"),
-        (lambda deployed: batch_job(deployed, timeout=-1), "timeout: -1 is not a number of seconds: write 0 or more"),
+        (lambda deployed: batch_job(deployed, timeout=-1), "timeout: -1 is not a number of seconds; write 0 or more"),
         (lambda deployed: info(), "give either 'plan' or 'directory'"),
         (lambda deployed: info(directory="/nowhere"), "/nowhere is not a job's folder"),
         (lambda deployed: {**batch_job(deployed), "become": True}, "become is not supported"),
@@ -196,7 +196,7 @@ def test_restarted_runs_again_but_not_with_a_fault(here: User, shell: Callable[.
             },
             "two targets have the name 'localhost': give each its own",
         ),
-        (lambda deployed: {"modak.deploy.optimise": {"plan": {}}}, "with 'plan' the option 'target' is wanted"),
+        (lambda deployed: {"modak.deploy.optimise": {"plan": {}}}, "with 'plan' the option 'target' is required and 'application' is not supported"),
         (
             lambda deployed: {"modak.deploy.tosca_inputs": {}, "vars": {"tosca_wait": "yes"}},
             "tosca_wait: must be of the type bool, not 'yes'",
