@@ -1,4 +1,4 @@
-"""What other distributions add to modak by entry points: schedulers, runtimes, effects of levers, cloud providers.
+"""What other distributions add to modak by entry points: schedulers, runtimes, effects of levers, engines, providers.
 
 The built-in ones are registered in ``pyproject.toml`` in the same way, and stand in a table here as well: a checkout
 that is not installed has no entry points, and it takes several milliseconds to read the metadata of everything that is
@@ -46,20 +46,32 @@ class Registry:
             return getattr(import_module(module), attribute)
         if name not in self.installed:
             raise InputError(f"there is no {self.noun} '{name}'; use {either(self.names())}")
-        entry = self.installed[name]
-        fault = f"the distribution {_distribution(entry)} cannot provide the {self.noun} '{name}': {entry.value}: "
-        hint = "; update or uninstall it"
         try:
-            found = entry.load()
+            loaded = self.installed[name].load()
         except (Exception, SystemExit) as error:  # whatever the other distribution's module raises
-            raise InputError(f"{fault}{type(error).__name__}: {error}{hint}") from error
-        if not (isinstance(found, type) and issubclass(found, base)):
-            raise InputError(f"{fault}not a subclass of {base.__module__}.{base.__name__}{hint}")
-        if missing := sorted(getattr(found, "__abstractmethods__", ())):
-            raise InputError(f"{fault}it has no {', '.join(missing)}{hint}")
-        if getattr(found, "name", None) != name:
-            raise InputError(f"{fault}its name is {getattr(found, 'name', None)!r}{hint}")
-        return found
+            raise self._fault(name, f"{type(error).__name__}: {error}") from error
+        if not (isinstance(loaded, type) and issubclass(loaded, base)):
+            raise self._fault(name, f"not a subclass of {base.__module__}.{base.__name__}")
+        if missing := _missing(loaded, base):
+            raise self._fault(name, f"it has no {', '.join(missing)}")
+        if (own := getattr(loaded, "name")) != name:  # noqa: B009 - a type has no such attribute for mypy
+            raise self._fault(name, f"its name is {own!r}")
+        return loaded
+
+    def make(self, name: str, base: type) -> Any:
+        """Return an object of the class of that name, made without arguments; see ``load`` for what is raised."""
+        loaded = self.load(name, base)
+        try:
+            return loaded()
+        except (Exception, SystemExit) as error:
+            if name in self.builtin:
+                raise
+            raise self._fault(name, f"{type(error).__name__}: {error}") from error
+
+    def _fault(self, name: str, problem: str) -> InputError:
+        entry = self.installed[name]
+        start = f"the distribution {_distribution(entry)} cannot provide the {self.noun} '{name}': {entry.value}: "
+        return InputError(f"{start}{problem}", hint="update or uninstall it")
 
     @cached_property
     def installed(self) -> "Mapping[str, EntryPoint]":
@@ -85,6 +97,13 @@ class Registry:
                 raise InputError(f"{what}, and so does {other}; uninstall one of them")
             found[entry.name] = entry
         return found
+
+
+def _missing(loaded: type, base: type) -> list[str]:
+    """Return the abstract methods, and the attributes that ``base`` declares without a value, that are not there."""
+    declared = {name for parent in base.__mro__ for name in getattr(parent, "__annotations__", ())}
+    attributes = {name for name in {"name", *declared} if not hasattr(loaded, name)}
+    return sorted(attributes | set(getattr(loaded, "__abstractmethods__", ())))
 
 
 def _distribution(entry: "EntryPoint") -> str:
@@ -124,6 +143,26 @@ LEVER_EFFECTS = Registry(
         "launch": "modak.catalogue.effects:Launch",
         "prefix": "modak.catalogue.effects:Prefix",
         "arguments": "modak.catalogue.effects:Arguments",
+    },
+)
+ENGINES = Registry(
+    "modak.engines",
+    "engine",
+    {
+        "pytorch": "modak.engines.frameworks:PyTorch",
+        "tensorflow": "modak.engines.frameworks:TensorFlow",
+        "keras": "modak.engines.frameworks:Keras",
+        "jax": "modak.engines.frameworks:Jax",
+        "sklearn": "modak.engines.frameworks:ScikitLearn",
+        "xgboost": "modak.engines.frameworks:XGBoost",
+        "lightgbm": "modak.engines.frameworks:LightGBM",
+        "onnxruntime": "modak.onnx.engines:OnnxRuntime",
+        "openvino": "modak.onnx.engines:OpenVINO",
+        "tvm": "modak.onnx.engines:Tvm",
+        "mxnet": "modak.engines.frameworks:MXNet",
+        "cntk": "modak.engines.frameworks:Cntk",
+        "numexpr": "modak.engines.frameworks:NumExpr",
+        "tensorrt": "modak.engines.frameworks:TensorRT",
     },
 )
 PROVIDERS = Registry(

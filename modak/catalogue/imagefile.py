@@ -9,12 +9,11 @@ from typing import Annotated, Literal
 from packaging.version import Version
 from pydantic import Field
 
+from modak.engines.registry import package_of
 from modak.model.base import Model
 from modak.model.image import ImageEntry
 
 _SOURCES = ("hub", "pip", "opt-build", "base")
-PACKAGES = {"pytorch": "torch"}
-"""The Python package of a framework, where its name is another."""
 
 
 class ImageFile(Model):
@@ -74,7 +73,7 @@ class ImageIndex:
         for entry in images:
             inside = dict(entry.packages)
             if entry.framework is not None and entry.version is not None:
-                inside.setdefault(PACKAGES.get(entry.framework, entry.framework), entry.version)
+                inside.setdefault(package_of(entry.framework), entry.version)
             for distribution, version in inside.items():
                 for package in {distribution, provides.get(distribution, distribution)}:
                     groups.setdefault(package, {}).setdefault((version, *_profile(entry)), []).append(entry)

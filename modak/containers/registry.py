@@ -15,7 +15,7 @@ _OTHER = "runtime-"
 @cache
 def get(name: RuntimeName) -> Runtime:
     """Return the runtime; InputError where there is none of that name, or its distribution is faulty."""
-    runtime: Runtime = RUNTIMES.load(name, Runtime)()
+    runtime: Runtime = RUNTIMES.make(name, Runtime)
     return runtime
 
 

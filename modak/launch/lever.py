@@ -10,11 +10,11 @@ import pkgutil
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from . import hardware, versions
+from .frameworks import MODULES
 
 EXACT = "exact"
 """The same arithmetic up to the order of additions."""
 RELAXED = "relaxed"
-FRAMEWORKS = ("pytorch", "keras", "onnxruntime", "jax", "sklearn")
 
 
 class Lever:
@@ -83,4 +83,4 @@ def levers(framework: str) -> List[Lever]:
 
 def all_levers() -> List[Lever]:
     """Return the levers of all frameworks."""
-    return [lever for framework in FRAMEWORKS for lever in levers(framework)]
+    return [lever for framework in MODULES for lever in levers(framework)]

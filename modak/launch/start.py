@@ -10,10 +10,8 @@ from typing import Callable
 
 from . import config as configuration
 from . import lever, processes, session
+from .frameworks import MODULES
 from .hooks import ImportHooks
-
-MODULES = {"pytorch": "torch", "keras": "keras", "onnxruntime": "onnxruntime", "jax": "jax", "sklearn": "sklearn"}
-"""Module whose import brings a framework's adapter in."""
 
 
 def start(path: str) -> None:

@@ -1,7 +1,7 @@
 """The strict base of all models and the value types that they share."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Annotated, Any
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -185,15 +185,23 @@ NonNegative = Annotated[int, Field(ge=0), AfterValidator(_check_size)]
 class Registered:
     """Annotation of a text that names an extension: built in, or of another distribution; see modak.extensions."""
 
-    def __init__(self, registry: Registry, *, also: Collection[str] = (), without: str = "") -> None:
-        """``also`` are permitted besides the registered names, ``without`` is not."""
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        also: Collection[str] = (),
+        without: str = "",
+        only: Callable[[], Collection[str]] | None = None,
+    ) -> None:
+        """``also`` are permitted besides the registered names; ``without``, and what is not in ``only``, are not."""
         self._registry = registry
         self._also = also
         self._without = without
+        self._only = only
 
     def names(self) -> list[str]:
         """Return all names that are permitted at present."""
-        return list(self._also) + [name for name in self._registry.names() if name != self._without]
+        return list(self._also) + [name for name in (self._only or self._registry.names)() if name != self._without]
 
     def check(self, value: Any) -> str:
         """Return a name that is permitted; the error for any other is the one of a ``Literal``."""
@@ -203,7 +211,9 @@ class Registered:
         raise PydanticKnownError("literal_error", {"expected": f"{', '.join(others)} or {last}"})
 
     def _is_registered(self, name: str) -> bool:
-        return name != self._without and name in self._registry
+        if name == self._without or name not in self._registry:
+            return False
+        return self._only is None or name in self._only()
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         """See pydantic: the names are looked up when a value is checked, not when the model is made."""

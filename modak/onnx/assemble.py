@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from modak import __version__
+from modak.engines.registry import distribution_of, get
 from modak.errors import InputError
 from modak.onnx.arrays import Arrays, read_arrays
 from modak.onnx.bundle import copy_into, describe_graph
@@ -19,9 +20,6 @@ from modak.onnx.packages import versions
 from modak.onnx.processes import Report
 from modak.onnx.request import ConversionRequest, ModelRequest
 from modak.onnx.task import Outcome
-
-ENGINES = {"onnxruntime": "onnxruntime", "openvino": "openvino", "tvm": "apache-tvm"}
-"""Distribution of each engine."""
 
 
 @dataclass
@@ -106,12 +104,12 @@ def _sha256(model: Converted) -> str | None:
 def timing(entry: dict[str, Any], model: Converted) -> Timing:
     """Return the manifest's entry of a timing."""
     engine = entry.get("engine", model.request.framework)
-    software = model.outcome.software if engine == model.request.framework else versions((ENGINES[engine],))
+    software = model.outcome.software if engine == model.request.framework else versions((distribution_of(engine),))
     return Timing.model_validate(
         {
             **{key: value for key, value in entry.items() if key != "seconds"},
             "engine": engine,
-            "provider": "CPUExecutionProvider" if engine == "onnxruntime" else None,
+            "provider": get(engine).provider,
             "threads": len(os.sched_getaffinity(0)),
             "hardware": this_machine(),
             "software": software,

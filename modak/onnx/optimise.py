@@ -18,11 +18,13 @@ from typing import Any
 
 import numpy as np
 
+from modak.engines.base import Run
+from modak.engines.registry import get
 from modak.errors import InputError, ModakError
 from modak.onnx.arrays import Arrays, batches, join, read_arrays
 from modak.onnx.compare import Difference, compare
 from modak.onnx.deviation import deviation_of_files
-from modak.onnx.engines import ENGINES, Run
+from modak.onnx.engines import OnnxRuntime
 from modak.onnx.passes import FINAL, INEXACT, PASSES
 from modak.onnx.sessions import Session
 from modak.onnx.task import PROGRESS
@@ -48,7 +50,7 @@ class OptimiseTask:
     longest: int
     tolerance: dict[str, list[float]] = field(default_factory=dict)
     trials: int = 0
-    """Of TVM's tuning."""
+    """Of an engine that tunes itself, such as TVM."""
 
     def to_json(self) -> str:
         """Return the task as JSON, the same for the same task."""
@@ -222,16 +224,16 @@ def engines(search: Search, path: Path) -> Iterator[tuple[dict[str, Any] | None,
     """Yield for each engine the optimisation's entry, and the timings of all engines that are right."""
     task = search.task
     runs: dict[str, dict[int, Run]] = {}
-    for name in ["onnxruntime", *task.engines]:
+    reference = OnnxRuntime.name
+    for name in [reference, *task.engines]:
         print(f"{PROGRESS}engine: {name}", flush=True)
         entry: dict[str, Any] = {"passes": [name], "kept": False, "reason": None, "validation": None}
         try:
             runs[name] = {}
             for batch in task.batches:
                 example = _first(search.samples, batch)
-                options = {"trials": task.trials} if name == "tvm" else {}
-                run = ENGINES[name](path, example, **options)
-                if name != "onnxruntime":
+                run = get(name).load(path, example, trials=task.trials)
+                if name != reference:
                     entry["validation"] = _one_batch(search, run, example)
                     if entry["validation"]["status"] == "failed":
                         raise InputError(entry["validation"]["reason"])
@@ -240,7 +242,7 @@ def engines(search: Search, path: Path) -> Iterator[tuple[dict[str, Any] | None,
         except Exception as error:  # each engine raises types of its own
             entry["reason"] = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
             runs.pop(name, None)
-        if name != "onnxruntime":
+        if name != reference:
             yield entry, []
     for batch in task.batches:
         example = _first(search.samples, batch)

@@ -3,12 +3,13 @@
 import hashlib
 import json
 import shutil
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from modak import __version__
+from modak.engines.registry import get, is_installed, running_onnx
 from modak.onnx.assemble import Converted
+from modak.onnx.engines import OnnxRuntime
 from modak.onnx.optimise import OptimiseTask
 from modak.onnx.passes import INEXACT, PASSES
 from modak.onnx.processes import Report, run_module
@@ -17,7 +18,6 @@ from modak.onnx.request import ConversionRequest
 PORTABLE = ("simplify", "graph-basic", "graph-extended")
 """Passes that are tried unless others are named. What 'graph-all' writes runs on processors like this one alone: its
 layouts are chosen by the width of the vector registers (ONNX Runtime, docs/performance/graph-optimizations)."""
-ENGINE_PACKAGES = {"openvino": "openvino", "tvm": "tvm"}
 
 
 def optimise_model(request: ConversionRequest, model: Converted, report: Report) -> None:
@@ -52,9 +52,9 @@ def _task(request: ConversionRequest, model: Converted) -> OptimiseTask:
     relaxed = request.numerics == "relaxed"
     passes = [p for p in PASSES if (p in asked.passes if asked.passes else p in PORTABLE or (relaxed and p in INEXACT))]
     engines = [
-        engine
-        for engine, package in ENGINE_PACKAGES.items()
-        if engine in asked.passes or (not asked.passes and find_spec(package) is not None)
+        name
+        for name in running_onnx()
+        if name != OnnxRuntime.name and (name in asked.passes or (not asked.passes and is_installed(get(name))))
     ]
     fixed = [len(next(iter(model.samples().values())))]
     return OptimiseTask(

@@ -10,13 +10,15 @@ from pydantic import Field, StringConstraints, ValidationError, model_validator
 from modak.diagnostics import Diagnostic
 from modak.documents import read_document
 from modak.documents.validation import diagnostics_of
+from modak.engines.registry import running_onnx, with_converter
 from modak.errors import InputError
-from modak.model.base import Duration, Line, Memory, Model, Name, Positive, Text
+from modak.extensions import ENGINES
+from modak.model.base import Duration, Line, Memory, Model, Name, Positive, Registered, Text
 from modak.model.target import Target
+from modak.onnx.engines import OnnxRuntime
 from modak.onnx.manifest import MOST_MODELS, Combination, DataType, Difference, Share, TensorName
 
-FrameworkName = Literal["pytorch", "tensorflow", "keras", "jax", "sklearn", "xgboost", "lightgbm"]
-PassName = Literal[
+PASS_NAMES = (
     "simplify",
     "graph-basic",
     "graph-extended",
@@ -25,9 +27,10 @@ PassName = Literal[
     "quantise-static",
     "float16",
     "bfloat16",
-    "openvino",
-    "tvm",
-]
+)
+FrameworkName = Annotated[str, Registered(ENGINES, only=with_converter)]
+PassName = Annotated[str, Registered(ENGINES, also=PASS_NAMES, only=running_onnx, without=OnnxRuntime.name)]
+"""A pass, or an engine whose time is compared with ONNX Runtime's."""
 Reference = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")]
 """``module:attribute``."""
 INEXACT = frozenset({"quantise-dynamic", "quantise-static", "float16", "bfloat16"})

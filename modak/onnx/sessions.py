@@ -1,11 +1,11 @@
 """Running ONNX files by ONNX Runtime while they are validated and timed."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from modak.onnx.arrays import Arrays
+from modak.onnx.arrays import Array, Arrays
 
 
 class Session:
@@ -34,7 +34,7 @@ class Session:
         self.outputs = [entry.name for entry in self._session.get_outputs()]
         self._strings = {entry.name for entry in self._session.get_inputs() if "string" in entry.type}
 
-    def run(self, inputs: Arrays) -> Arrays:
+    def run(self, inputs: Mapping[str, Array]) -> Arrays:
         """Return the outputs for one batch by name."""
         feed = {name: _text(inputs[name]) if name in self._strings else inputs[name] for name in self.inputs}
         return dict(zip(self.outputs, self._session.run(None, feed), strict=True))

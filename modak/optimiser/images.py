@@ -5,7 +5,7 @@ import re
 from packaging.version import Version
 
 from modak.catalogue.catalogue import Catalogue
-from modak.catalogue.imagefile import PACKAGES
+from modak.engines.registry import package_of
 from modak.errors import InputError
 from modak.model.application import Framework
 from modak.model.image import ImageEntry, MpiLibrary
@@ -63,7 +63,7 @@ def _framework(entry: ImageEntry, location: Location, framework: Framework | Non
     if framework is None or (entry.framework is None and not entry.packages):
         return None
     name = framework.name.lower()
-    package = PACKAGES.get(name, name)
+    package = package_of(name)
     version = entry.version if entry.framework == name else location.version_of(package)
     if version is None:
         return f"the image has no {framework.name}"

@@ -1,13 +1,12 @@
 """What travels into the application's interpreter: levers that are on there, and levers to try while it runs."""
 
+from modak.engines.registry import of_framework
 from modak.model.deployment import Deployment
 from modak.model.plan import Launch, Prediction, Resources
 from modak.optimiser.candidates import Enumerator
 from modak.optimiser.conditions import no_launch
 from modak.optimiser.options import LeverSet, Option
 
-FRAMEWORKS = frozenset({"pytorch", "onnxruntime"})
-"""Those in whose programs levers can be tried live."""
 COUNTED = frozenset({"step", "batch", "call"})
 """Units of a workload that are what the launcher counts."""
 
@@ -28,7 +27,8 @@ def launch_of(
         request.tries_live
         and request.configuration is None
         and deployment.application.type in ("ai_training", "ai_inference")
-        and location.framework in FRAMEWORKS
+        and (engine := of_framework(location.framework)) is not None
+        and engine.tries_live
         and resources.ranks == 1
         and not any(lever.run.launch == "live" for lever in chosen)
         and no_launch(location) is None

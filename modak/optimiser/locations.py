@@ -9,9 +9,10 @@ from itertools import islice
 from packaging.version import Version
 
 from modak.catalogue.catalogue import Catalogue
-from modak.catalogue.imagefile import PACKAGES, Alike, preference
+from modak.catalogue.imagefile import Alike, preference
 from modak.containers.registry import by_preference
 from modak.containers.registry import preference as runtime_preference
+from modak.engines.registry import package_of
 from modak.errors import InfeasibleError, InputError
 from modak.model.application import Framework
 from modak.model.base import RuntimeName
@@ -363,4 +364,4 @@ def _version(entry: ImageEntry, framework: Framework) -> str | None:
 
 def _package(framework: Framework) -> str:
     name = framework.name.lower()
-    return PACKAGES.get(name, name)
+    return package_of(name)

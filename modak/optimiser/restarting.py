@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from modak.catalogue.catalogue import Catalogue
+from modak.engines.registry import of_framework
 from modak.model.deployment import Deployment
 from modak.model.plan import TIMED, Candidate, Launch, Prediction
 from modak.model.trials import RestartCandidate, RestartPlan, Signal
@@ -13,8 +14,6 @@ from modak.optimiser.launching import COUNTED
 from modak.optimiser.options import Location, Option
 from modak.util.text import plural
 
-COUNTING = frozenset({"pytorch", "onnxruntime", "keras"})
-"""Frameworks whose units of work the launcher counts."""
 MOST = 8
 """Candidates that a job tries besides the chosen one."""
 SHORTEST = 5
@@ -53,7 +52,13 @@ def counts(deployment: Deployment, location: Location) -> bool:
 def launcher_counts(deployment: Deployment, location: Location) -> bool:
     """Return whether the launcher counts the units of the program at ``location``."""
     kind = deployment.application.type in ("ai_training", "ai_inference")
-    return kind and location.framework in COUNTING and no_launch(location) is None
+    return kind and _counted(location.framework) and no_launch(location) is None
+
+
+def _counted(framework: str | None) -> bool:
+    """Return whether the launcher counts units of work of programs of a framework."""
+    engine = of_framework(framework)
+    return engine is not None and engine.counts_units
 
 
 def restart_of(
@@ -110,7 +115,7 @@ def signal_of(deployment: Deployment, launch: Launch | None) -> Signal | None:
         return "output"
     if application.trial is not None:
         return "whole"
-    if launch is not None and application.framework is not None and application.framework.name.lower() in COUNTING:
+    if launch is not None and application.framework is not None and _counted(application.framework.name):
         return "launcher"
     return None
 

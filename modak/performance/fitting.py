@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from modak.catalogue.catalogue import Catalogue
+from modak.engines.registry import of_framework
 from modak.errors import InputError
 from modak.model.measurement import Measurement, Ratio
 from modak.performance.estimators import PARTS, Estimator, Kind, Part, Row, Strength, fitted, names_of, target
@@ -66,7 +67,8 @@ def rows_of(records: Iterable[Measurement | Ratio], catalogue: Catalogue) -> lis
 
 def _plain(row: Row) -> bool:
     """Whether the framework is the one that is there without a choice."""
-    return not any(name in row.inputs for name in ("runs:jax", "runs:onnxruntime"))
+    engines = (of_framework(name.removeprefix("runs:")) for name in row.inputs if name.startswith("runs:"))
+    return not any(engine is not None and engine.stands_in for engine in engines)
 
 
 def _levers(row: Row) -> int:

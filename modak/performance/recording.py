@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from modak.catalogue.catalogue import Catalogue
-from modak.catalogue.imagefile import PACKAGES
 from modak.catalogue.names import accelerator_name
 from modak.documents import check
 from modak.documents.jsontext import read_json
 from modak.documents.validation import diagnostics_of
+from modak.engines.registry import package_of
 from modak.errors import InputError
 from modak.model.deployment import Deployment
 from modak.model.job import JobResult
@@ -236,7 +236,7 @@ def _software(plan: Plan, catalogue: Catalogue) -> dict[str, str]:
     entry = catalogue.images.get(image.entry) if image is not None and image.entry else None
     inside: Mapping[str, str] = plan.facts.packages if image is None else entry.packages if entry else {}
     framework = plan.application.framework
-    wanted = {"python"} | ({PACKAGES.get(framework.name.lower(), framework.name.lower())} if framework else set())
+    wanted = {"python"} | ({package_of(framework.name)} if framework else set())
     for name in plan.chosen.levers:
         wanted |= set(catalogue.levers[name].when.packages) if name in catalogue.levers else set()
     found: dict[str, str] = {}

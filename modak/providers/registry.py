@@ -7,5 +7,5 @@ from modak.providers.base import Provider
 
 def get(name: ProviderName) -> Provider:
     """Return the provider; InputError where there is none of that name, or its distribution is faulty."""
-    provider: Provider = PROVIDERS.load(name, Provider)()
+    provider: Provider = PROVIDERS.make(name, Provider)
     return provider

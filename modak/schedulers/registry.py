@@ -7,5 +7,5 @@ from modak.schedulers.base import Scheduler
 
 def get(name: SchedulerName) -> Scheduler:
     """Return the scheduler; InputError where there is none of that name, or its distribution is faulty."""
-    scheduler: Scheduler = SCHEDULERS.load(name, Scheduler)()
+    scheduler: Scheduler = SCHEDULERS.make(name, Scheduler)
     return scheduler

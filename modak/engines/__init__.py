@@ -1,0 +1,1 @@
+"""What does an application's work: a framework, or a runtime that executes models in its place; one class each."""

@@ -1,0 +1,71 @@
+"""The engines by name."""
+
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from modak.engines.base import Engine
+from modak.errors import InputError
+from modak.extensions import ENGINES
+
+
+@cache
+def get(name: str) -> Engine:
+    """Return the engine; InputError where there is none of that name, or its distribution is faulty."""
+    engine: Engine = ENGINES.make(name, Engine)
+    return engine
+
+
+@cache
+def of_framework(name: str | None) -> Engine | None:
+    """Return the engine of a framework's name in any case; None for one that modak has no class for."""
+    return get(name.lower()) if name is not None and name.lower() in ENGINES else None
+
+
+@cache
+def package_of(name: str) -> str:
+    """Return the Python package of a framework; its own name for one that modak has no class for."""
+    engine = of_framework(name)
+    return (engine.package if engine is not None else None) or name.lower()
+
+
+def module_of(engine: Engine) -> str:
+    """Return the Python module that has the engine."""
+    return engine.module or engine.package or engine.name
+
+
+def distribution_of(name: str) -> str:
+    """Return what pip calls an engine."""
+    engine = get(name)
+    return engine.distribution or engine.package or engine.name
+
+
+def is_installed(engine: Engine) -> bool:
+    """Return whether this interpreter can import the engine."""
+    return find_spec(module_of(engine)) is not None
+
+
+def with_converter() -> list[str]:
+    """Return the names of the engines whose models can be converted."""
+    return [name for name in ENGINES.names() if get(name).converter is not None]
+
+
+def running_onnx() -> list[str]:
+    """Return the names of the engines that run ONNX files."""
+    return [name for name in ENGINES.names() if get(name).runs_onnx]
+
+
+def converter_of(engine: Engine, base: type) -> Any:
+    """Return what converts the engine's models, an object of a subclass of ``base``; InputError where it has none."""
+    if engine.converter is None:
+        raise InputError(f"models of {engine.name} cannot be converted; use a model of {', '.join(with_converter())}")
+    module, _, attribute = engine.converter.partition(":")
+    try:
+        found = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"the converter of {engine.name}, {engine.converter}, cannot be loaded: {error}") from None
+    if not (isinstance(found, type) and issubclass(found, base)):
+        where = f"{base.__module__}.{base.__name__}"
+        raise InputError(f"the converter of {engine.name}, {engine.converter}, is not a subclass of {where}")
+    return found()
