@@ -143,6 +143,8 @@ LEVER_EFFECTS = Registry(
         "launch": "modak.catalogue.effects:Launch",
         "prefix": "modak.catalogue.effects:Prefix",
         "arguments": "modak.catalogue.effects:Arguments",
+        "packing": "modak.catalogue.effects:Packing",
+        "session": "modak.catalogue.effects:SessionOptions",
     },
 )
 ENGINES = Registry(

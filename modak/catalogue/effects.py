@@ -6,7 +6,7 @@ class types. ``applied`` is the one function by which effects change a run.
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
@@ -15,12 +15,15 @@ from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from modak.extensions import LEVER_EFFECTS
 from modak.model.base import Line, Positive, Text, VariableName
+from modak.model.execution import Option
+from modak.model.image import Packing as PackingName
 from modak.util.text import nearest
 
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 """What an environment value may refer to: ``{threads}``, the lever's own number."""
 Value = TypeVar("Value")
+_OptionName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z_]{0,60}$")]
 _Strings = Annotated[list[Text], Field(min_length=1)]
 
 
@@ -41,6 +44,10 @@ class Run:
     """Program and arguments that start the application's command line."""
     arguments: list[str] = field(default_factory=list)
     """What follows the application's own arguments."""
+    packing: PackingName | None = None
+    """How the image file is compressed that is made on the target; None where no lever says."""
+    session: dict[str, Option] = field(default_factory=dict)
+    """Options of ONNX Runtime's sessions, by their names in its Python interface."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,9 @@ class Use:
     ranks: int = 1
     launch_fault: str | None = None
     """Why the launcher cannot work inside the application's interpreter."""
+    framework: str | None = None
+    packings: Sequence[PackingName] = ()
+    """How an image file can be compressed that is made on the target for this location; empty where none is made."""
 
 
 class Effect(ABC, Generic[Value]):
@@ -161,6 +171,40 @@ class Arguments(Effect[list[str]]):
     def apply(self, run: Run) -> None:
         """See ``Effect.apply``."""
         run.arguments += self.value
+
+
+class Packing(Effect[PackingName]):
+    """How the image file is compressed that is made on the target: its size against the time to start."""
+
+    name = "packing"
+    form = PackingName
+
+    def apply(self, run: Run) -> None:
+        """See ``Effect.apply``."""
+        run.packing = self.value
+
+    def fault(self, use: Use) -> str | None:
+        """See ``Effect.fault``."""
+        if self.value in use.packings:
+            return None
+        return f"it packs an image by {self.value}, and no image file is made here that can be packed so"
+
+
+class SessionOptions(Effect[dict[str, Option]]):
+    """Options of ONNX Runtime's sessions, set by the launcher where the program makes one."""
+
+    name = "session"
+    form = Annotated[dict[_OptionName, Option], Field(min_length=1)]
+
+    def apply(self, run: Run) -> None:
+        """See ``Effect.apply``."""
+        run.session |= self.value
+
+    def fault(self, use: Use) -> str | None:
+        """See ``Effect.fault``."""
+        if use.framework != "onnxruntime":
+            return f"it sets options of ONNX Runtime's sessions, and the program runs {use.framework or 'without it'}"
+        return use.launch_fault
 
 
 def effects_of(checked: Mapping[str, Any], values: Mapping[str, Any]) -> list[Effect[Any]]:

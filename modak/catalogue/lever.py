@@ -72,7 +72,8 @@ class Lever(Model):
     """Threads per rank."""
     effects: dict[Name, JsonValue] = {}
     """What else it does, by kind: ``prefix`` (program and arguments that start the command line), ``arguments`` (that
-    follow the application's own), or a kind of another distribution; see docs/extending.md."""
+    follow the application's own), ``packing`` (``gzip``, ``zstd``, ``lz4`` or ``none`` for an image file that is made),
+    ``session`` (options of ONNX Runtime's sessions), or a kind of another distribution; see docs/extending.md."""
 
     @model_validator(mode="after")
     def _placeholders(self) -> "Lever":

@@ -1,8 +1,10 @@
 """Apptainer and Singularity."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from modak.containers.base import Need, Runtime, accelerator, inside, work_folder
+from modak.model.image import Packing
 from modak.model.jobrequest import JobRequest
 
 
@@ -18,6 +20,7 @@ class Apptainer(Runtime):
     suffix = ".sif"
     verifies_signatures = True
     compression = "zstd"
+    packings: ClassVar[Sequence[Packing]] = ("gzip", "zstd", "lz4", "none")
     push_scheme = "oras"
 
     @property
@@ -49,6 +52,7 @@ class Singularity(Apptainer):
     variables = "SINGULARITYENV_"
     needs = (Need("images in one file (SIF)", "3.0"), Need("--rocm", "3.5", "amd"))
     compression = "gzip"
+    packings = ("gzip",)  # before 3.10 it reads no other
 
     def command(self, request: JobRequest, image: str, binds: Sequence[str], work: str | None) -> list[str]:
         """See ``Runtime.command``: Singularity has no --env before 3.6."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from modak.containers import registry
-from modak.containers.base import SOURCE_KINDS, SourceKind
+from modak.containers.base import SOURCE_KINDS, Need, SourceKind
 from modak.errors import InputError
 from modak.extensions import RUNTIMES
 from modak.model.base import RuntimeName
@@ -47,3 +47,23 @@ def check_source(runtime: RuntimeName, reference: Reference) -> None:
     """Raise InputError where ``runtime`` cannot be given the image."""
     if fault := fault_of_source(runtime, reference):
         raise InputError(f"the image '{reference}' cannot be used: {fault}")
+
+
+def without_gap(need: Need) -> str:
+    """Return the built-in runtimes that have some release with what ``need`` is for, as a choice."""
+
+    def has(name: str) -> bool:
+        own = (other for other in registry.get(name).needs if other.accelerator == need.accelerator)
+        return all(other.release is not None for other in own)
+
+    return either(name for name in RUNTIMES.builtin if has(name))
+
+
+def joining_ranks() -> str:
+    """Return the built-in runtimes in whose containers the ranks of an MPI program find each other, as a choice."""
+    return either(name for name in RUNTIMES.builtin if registry.get(name).joins_ranks)
+
+
+def pushing() -> str:
+    """Return the built-in runtimes that can push images, as a choice."""
+    return either(name for name in RUNTIMES.builtin if registry.get(name).push_scheme is not None)

@@ -63,7 +63,8 @@ def argument(image: Image, runtime: RuntimeName, images: str) -> str:
         return _in_store(reference, short)
     if reference.scheme == "file":
         return reference.repository
-    return posixpath.join(images, f"{reference.slug}-{short}{suffix}")
+    packing = f"-{image.packing}" if image.packing is not None else ""
+    return posixpath.join(images, f"{reference.slug}-{short}{packing}{suffix}")
 
 
 def _in_store(reference: Reference, short: str) -> str:

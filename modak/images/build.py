@@ -3,11 +3,12 @@
 import hashlib
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 
+from modak.containers.base import COMPRESSIONS
 from modak.containers.capabilities import check_source
 from modak.documents import LocalSource
 from modak.errors import InputError, JobError
@@ -24,14 +25,6 @@ from modak.model.request import JobOptions
 from modak.model.target import Target, usual_scheduler
 from modak.util.digest import sha256_of
 
-COMPRESSIONS: Mapping[str, str] = {
-    "gzip": "",
-    "zstd": "-comp zstd -Xcompression-level 3",
-    "lz4": "-comp lz4",
-    "none": "-noI -noD -noF -noX",
-}
-"""Arguments for mksquashfs. zstd is smaller than gzip and read twice as fast; lz4 and none start faster still and take
-one and a half and four times the room. Singularity before 3.10 and kernels before 4.14 read gzip only."""
 _TAIL = 256 * 1024
 """Bytes at the end of a build's log in which the reason is looked for."""
 _ROOM = 2 * 1024**3

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from modak.catalogue.recipe import Recipes
 from modak.containers import registry
+from modak.containers.base import COMPRESSIONS
 from modak.containers.location import argument, pin
 from modak.errors import InputError, JobError, TargetError
 from modak.extensions import RUNTIMES
-from modak.images.build import COMPRESSIONS, make_build, run_build
+from modak.images.build import make_build, run_build
 from modak.images.pin import definition_for
 from modak.images.registry import resolve
 from modak.images.store import ImageStore, Listing
@@ -51,10 +52,13 @@ class Wish:
         if self.compression not in (None, *COMPRESSIONS):
             raise InputError(f"compression '{self.compression}' is not known: it is one of {', '.join(COMPRESSIONS)}")
 
-    @property
-    def arguments(self) -> str:
-        """Arguments for mksquashfs."""
-        return COMPRESSIONS[self.compression or registry.get(self.runtime).compression]
+    def packing(self, image: Image) -> str:
+        """Return how the image's file is compressed."""
+        return image.packing or self.compression or registry.get(self.runtime).compression
+
+    def arguments(self, image: Image) -> str:
+        """Return arguments for mksquashfs."""
+        return COMPRESSIONS[self.packing(image)]
 
 
 def check_name(name: str, catalogue: Mapping[str, ImageEntry]) -> None:
@@ -147,7 +151,7 @@ class Images:
                 self._build(image, wish)
                 made = True
         if pin(image).scheme in ("docker", "oras", "library"):
-            pulled = self.store.pull(image, wish.runtime, holder=wish.holder, compression=wish.arguments)
+            pulled = self.store.pull(image, wish.runtime, holder=wish.holder, compression=wish.arguments(image))
             made = pulled.pulled
         return replace(self.store.check(image, wish.runtime, wish.keys), pulled=made)
 
@@ -172,7 +176,7 @@ class Images:
                 self.target.model_copy(update={"images": self.store.images}),
                 Path(folder),
                 runtime=wish.runtime,
-                compression=wish.compression or registry.get(wish.runtime).compression,
+                compression=wish.packing(image),
                 job=self.job,
                 wheels=not wish.network,
             )

@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from modak.containers import registry
-from modak.containers.capabilities import check_source, fault_of_signature
+from modak.containers.base import COMPRESSIONS
+from modak.containers.capabilities import check_source, fault_of_signature, pushing
 from modak.containers.location import argument, folder, pin
 from modak.errors import InputError, TargetError
 from modak.images import answers
@@ -206,7 +207,7 @@ class ImageStore:
         """
         scheme = registry.get(runtime).push_scheme
         if scheme is None:
-            raise InputError(f"{runtime} cannot push its image files: push with apptainer or podman")
+            raise InputError(f"{runtime} cannot push its image files", hint=f"use {pushing()}")
         if reference.scheme != scheme or reference.digest is not None:
             raise InputError(f"{runtime} cannot push to '{reference}'", hint=f"write {scheme}://HOST/NAME:TAG")
         login = login or login_for(reference.registry)
@@ -270,7 +271,8 @@ def realise(transport: Transport, request: JobRequest, directory: str, *, limit:
     result: Listing | None = None
     scheme = pin(request.image).scheme
     if scheme not in ("file", "build"):
-        result = store.pull(request.image, request.runtime, holder=directory)
+        squash = COMPRESSIONS[request.image.packing] if request.image.packing is not None else None
+        result = store.pull(request.image, request.runtime, holder=directory, compression=squash)
     elif scheme == "build" and registry.get(request.runtime).suffix is not None:
         store.hold(argument(request.image, request.runtime, store.images), directory)
     checked = store.check(request.image, request.runtime, keys)

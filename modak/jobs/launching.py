@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from modak.errors import InputError
 from modak.launch import bundle
-from modak.launch.config import VARIABLE, VERSION
+from modak.launch.config import SESSION_OPTIONS, VARIABLE, VERSION
 from modak.model.execution import Launch
 from modak.model.jobrequest import JobRequest
 
@@ -73,7 +73,8 @@ def config(launch: Launch, request: JobRequest, *, folder: str = ".") -> str:
         "version": VERSION,
         "record": _below(folder, posixpath.basename(RECORD)),
         "earlier": ["../attempts/*/record"],
-        "levers": launch.levers,
+        "levers": [*launch.levers, *([SESSION_OPTIONS] if launch.session else [])],
+        "settings": {SESSION_OPTIONS: launch.session} if launch.session else {},
         "trials": {key: value for key, value in trials.items() if value is not None},
     }
     return json.dumps(values, indent=2, sort_keys=True) + "\n"

@@ -9,6 +9,8 @@ from typing import Any, Dict, List, Optional
 
 VARIABLE = "MODAK_LAUNCH"
 VERSION = 1
+SESSION_OPTIONS = "onnxruntime-options"
+"""The lever whose settings are options of ONNX Runtime's sessions."""
 MODES = ("none", "live")
 NUMERICS = ("exact", "relaxed")
 LARGEST = 1024 * 1024

@@ -1,9 +1,16 @@
 """What runs, and with what: the parts that a Plan and a JobRequest have in common."""
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from modak.model.base import Line, Model, Name, NonNegative, Positive, Sha256, Text
-from modak.model.image import Architecture, Digest, ImageAccelerator, MpiFamily
+from modak.model.image import Architecture, Digest, ImageAccelerator, MpiFamily, Packing
+
+_Number = Annotated[StrictInt, Field(ge=0, le=65536)]
+_Constant = Annotated[StrictStr, Field(pattern=r"^[A-Z][A-Z_]{0,60}$")]
+Option = StrictBool | _Number | _Constant
+"""An option of a session: a truth value, a number, or the name of a value of an enumeration (``ORT_PARALLEL``)."""
 
 
 class Source(Model):
@@ -30,6 +37,8 @@ class Image(Model):
     """Whose GPUs its software uses; the runtime then shows it the node's."""
     labels: dict[str, Text] = {}
     """Labels that it must carry to be run."""
+    packing: Packing | None = None
+    """How the file is compressed that is made of it on the target; what the runtime surely reads when absent."""
 
 
 class Resources(Model):
@@ -70,3 +79,5 @@ class Launch(Model):
     """Those of them that change results beyond the order of additions."""
     units: Positive | None = None
     """Units of work in the whole program, as far as the workload tells what the launcher counts."""
+    session: dict[Name, Option] = {}
+    """Options of ONNX Runtime's sessions that the chosen levers set."""

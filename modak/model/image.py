@@ -50,6 +50,8 @@ LabelValue = Annotated[DefinitionText, AfterValidator(_filled)]
 PackageName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
 
 
+Packing = Literal["gzip", "zstd", "lz4", "none"]
+"""Compression of an image file."""
 MpiFamily = Literal["mpich", "openmpi", "mvapich", "intelmpi"]
 
 

@@ -251,6 +251,10 @@ class Plan(Model):
         for key in ("progress", "trial"):
             if what["application"][key] is None:
                 del what["application"][key]
+        if self.chosen.image is not None and self.chosen.image.packing is None:
+            del what["chosen"]["image"]["packing"]
+        if self.chosen.launch is not None and self.chosen.launch.session:
+            what["session"] = dict(self.chosen.launch.session)
         if self.secrets:
             what["secrets"] = dict(self.secrets)
         if self.restart is not None and self.restart.only:

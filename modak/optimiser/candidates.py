@@ -8,9 +8,12 @@ from itertools import combinations, islice
 from modak.catalogue.catalogue import Catalogue
 from modak.catalogue.effects import Use
 from modak.catalogue.lever import Lever
+from modak.containers import registry
 from modak.errors import InfeasibleError, InputError
 from modak.model.deployment import Deployment
+from modak.model.image import Packing
 from modak.model.plan import Rejected
+from modak.model.reference import parse
 from modak.optimiser.conditions import no_launch, unmet
 from modak.optimiser.options import LeverSet, Location, Option
 from modak.util.text import did_you_mean
@@ -69,7 +72,13 @@ class Enumerator:
             **(engine.environment if engine else {}),
             **deployment.job.environment,
         }
-        self._use = Use(deployment.application.script is not None, deployment.job.ranks or 1, no_launch(location))
+        self._use = Use(
+            deployment.application.script is not None,
+            deployment.job.ranks or 1,
+            no_launch(location),
+            location.framework,
+            _packings(location),
+        )
         self.faults: dict[str, str] = {}
         """Why a lever cannot or may not be used, by name."""
         for lever in catalogue.levers.values():
@@ -281,3 +290,11 @@ def _missing(levers: Sequence[Lever], framework: str | None) -> str | None:
         if lever.when.compiler is not None and lever.when.compiler not in compilers:
             return f"{lever.name} works only with the graph compiler {lever.when.compiler}"
     return None
+
+
+def _packings(location: Location) -> Sequence[Packing]:
+    """Return how the image's file can be compressed, where the target makes one of a registry's layers."""
+    entry = location.image
+    if entry is None or entry.reference is None or parse(entry.reference).scheme != "docker":
+        return ()
+    return registry.get(location.runtime).packings

@@ -1,5 +1,6 @@
 """What travels into the application's interpreter: levers that are on there, and levers to try while it runs."""
 
+from modak.catalogue.effects import applied
 from modak.engines.registry import of_framework
 from modak.model.deployment import Deployment
 from modak.model.plan import Launch, Prediction, Resources
@@ -22,6 +23,7 @@ def launch_of(
     catalogue, location = enumerator.catalogue, enumerator.location
     chosen = [catalogue.levers[name] for name in levers]
     on = [lever.name for lever in chosen if lever.run.launch is not None]
+    session = applied(lever.all_effects for lever in chosen).session
     request, workload = deployment.request, deployment.application.workload
     tries = (
         request.tries_live
@@ -34,10 +36,11 @@ def launch_of(
         and no_launch(location) is None
     )
     candidates = _candidates(enumerator, levers) if tries else []
-    if not candidates and not on and not counts:
+    if not candidates and not on and not session and not counts:
         return None
     return Launch(
         levers=on,
+        session=session,
         trials="live" if candidates else "none",
         numerics=request.numerics,
         candidates=candidates,

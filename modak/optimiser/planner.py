@@ -11,6 +11,7 @@ from modak.catalogue.effects import applied
 from modak.catalogue.names import accelerator_name
 from modak.errors import InfeasibleError
 from modak.model.deployment import Deployment
+from modak.model.image import Packing
 from modak.model.measurement import Ratio
 from modak.model.nodes import node_of, partition_of
 from modak.model.plan import (
@@ -320,7 +321,7 @@ class _Builder:
         return Candidate(
             name=option.name,
             runtime=option.runtime,
-            image=_image(location),
+            image=_image(location, run.packing),
             engine=option.engine,
             compiler=next((lever.compiler for lever in chosen if lever.compiler), None),
             levers=list(option.levers),
@@ -382,7 +383,7 @@ class _Builder:
         return base if base in paths else script
 
 
-def _image(location: Location) -> Image | None:
+def _image(location: Location, packing: Packing | None) -> Image | None:
     entry = location.image
     if entry is None:
         return None
@@ -393,4 +394,5 @@ def _image(location: Location) -> Image | None:
         architecture=entry.architecture,
         accelerator=entry.accelerator,
         labels=entry.labels,
+        packing=packing,
     )

@@ -198,6 +198,8 @@ def _changes_process(chosen: Candidate, candidate: Candidate, catalogue: Catalog
         return False
     if chosen.preload and chosen.preload != candidate.preload:
         return False
+    if (candidate.launch and candidate.launch.session) != (chosen.launch and chosen.launch.session):
+        return False
     live = {name for name in candidate.levers if catalogue.levers[name].run.launch == "live"}
     return live <= set(chosen.levers) and candidate.levers != chosen.levers
 

@@ -2,7 +2,7 @@
 
 from packaging.version import Version
 
-from modak.containers import registry
+from modak.containers import capabilities, registry
 from modak.model.base import RuntimeName
 
 
@@ -12,7 +12,7 @@ def fault_of_runtime(runtime: RuntimeName, version: str, accelerator: str | None
         if need.accelerator != accelerator:
             continue
         if need.release is None:
-            return f"{runtime} has no {need.purpose}: use apptainer or podman for them"
+            return f"{runtime} has no {need.purpose}: use {capabilities.without_gap(need)} for them"
         if Version(version) < Version(need.release):
             return f"{runtime} {version} is too old: {need.purpose} takes {need.release} or newer"
     return None
@@ -22,4 +22,4 @@ def fault_of_ranks(runtime: RuntimeName, ranks: int) -> str | None:
     """Return why the ranks of an MPI application cannot find each other in this runtime's containers, as one clause."""
     if ranks == 1 or registry.get(runtime).joins_ranks:
         return None
-    return f"{runtime} cuts {ranks} ranks of MPI off from their launcher: use apptainer or charliecloud for them"
+    return f"{runtime} cuts {ranks} ranks of MPI off from their launcher: use {capabilities.joining_ranks()} for them"

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from modak.catalogue.catalogue import Catalogue
+from modak.catalogue.effects import Run
 from modak.model.deployment import Deployment
 from modak.model.plan import Candidate, Plan
 from modak.model.trials import RestartCandidate
@@ -75,7 +76,7 @@ def space_of(deployment: Deployment, plan: Plan, location: Location, catalogue: 
             lever.name
             for lever in levers
             if lever.name not in enumerator.faults
-            and not (lever.run.launcher or lever.run.prefix or lever.run.arguments)
+            and not _needs_more(lever.run)
             and (plan.chosen.launch is not None or lever.run.launch is None)
             and (not plan.chosen.preload or set(lever.run.preload) <= set(plan.chosen.preload))
         ]
@@ -107,3 +108,8 @@ def _seeds(plan: Plan, catalogue: Catalogue, groups: Mapping[str, Sequence[str]]
         point = dict.fromkeys(groups, NONE) | {catalogue.levers[name].group: name for name in candidate.levers}
         if point != start and all(choice in groups.get(group, ()) for group, choice in point.items()):
             yield point
+
+
+def _needs_more(run: Run) -> bool:
+    """Return whether a lever changes more than what is set when a process starts."""
+    return bool(run.launcher or run.prefix or run.arguments or run.packing or run.session)

@@ -1,5 +1,6 @@
 """Effects of levers: built-in kinds, and one of another distribution from its data to a real job."""
 
+import json
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -15,16 +16,25 @@ from modak.catalogue import effects
 from modak.catalogue.catalogue import load_catalogue
 from modak.catalogue.effects import Use
 from modak.catalogue.lever import Lever
+from modak.containers.location import argument
 from modak.documents import parse_deployment
 from modak.errors import InfeasibleError, InputError
 from modak.extensions import LEVER_EFFECTS
+from modak.images.ensure import Wish
 from modak.jobrequest import job_request
+from modak.jobs import launching
 from modak.jobs.control import Jobs
 from modak.jobs.settings import Timeouts
+from modak.launch.config import parse
 from modak.model.plan import Plan
+from modak.model.target import Facts
+from modak.optimiser import make_plan
+from modak.optimiser.changes import with_launch
+from modak.performance.records import Table
 from modak.planning import plan_deployment
 from modak.transport.local import LocalTransport
 
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PLUGIN = plugins.DATA / "priority"
 
 
@@ -99,10 +109,13 @@ def test_a_lever_has_all_its_effects() -> None:
         ({"prefx": ["a"]}, r"levers\.yaml:5: levers\[0\]: effects: the kind 'prefx' not found; did you mean 'prefix'"),
         ({"prefix": []}, r"effects\.prefix: list should have at least 1 item"),
         ({"prefix": "numactl"}, r"effects\.prefix: input should be a valid list"),
+        ({"packing": "xz"}, r"effects\.packing: input should be 'gzip', 'zstd', 'lz4' or 'none'"),
+        ({"session": {"__class__": 1}}, r"effects\.session\.__class__"),
+        ({"session": {"intra_op_num_threads": -1}}, r"effects\.session\.intra_op_num_threads"),
         ({"arguments": [1]}, r"effects\.arguments\.0: input should be a valid string"),
         ({"preload": "liba.so"}, "'preload' is a key of the lever itself; write it there"),
     ],
-    ids=["unknown", "empty", "text", "number", "short"],
+    ids=["unknown", "empty", "text", "packing", "option", "value", "number", "short"],
 )
 def test_a_faulty_effect_is_one_sentence(tmp_path: Path, given: dict[str, Any], fault: str) -> None:
     with pytest.raises(InputError, match=fault):
@@ -115,12 +128,15 @@ def test_a_faulty_effect_is_one_sentence(tmp_path: Path, given: dict[str, Any], 
         ({"launcher": "import_first.py"}, Use(is_script=False), "it starts a Python script"),
         ({"launch": "live"}, Use(launch_fault="it needs Python 3"), "it needs Python 3"),
         ({"effects": {"prefix": ["numactl"]}}, Use(ranks=2), "not supported for MPI ranks"),
+        ({"effects": {"packing": "lz4"}}, Use(packings=("gzip",)), "it packs an image by lz4, and no image file"),
+        ({"effects": {"session": {"a": 1}}}, Use(framework="jax"), "ONNX Runtime's sessions, and the program runs jax"),
+        ({"effects": {"session": {"a": 1}}}, Use(framework="onnxruntime", launch_fault="old Python"), "old Python"),
     ],
-    ids=["launcher", "launch", "prefix"],
+    ids=["launcher", "launch", "prefix", "packing", "session", "session-launcher"],
 )
 def test_an_effect_says_why_it_cannot_be_used(keys: dict[str, Any], use: Use, fault: str) -> None:
     assert fault in (lever(**keys).fault(use) or "")
-    assert lever(**keys).fault(Use()) is None
+    assert lever(**keys).fault(Use(framework="onnxruntime", packings=("lz4",))) is None
 
 
 def test_prefix_and_arguments_change_the_command_line(planned: Callable[..., Plan], tmp_path: Path) -> None:
@@ -155,3 +171,75 @@ def test_its_value_is_checked(priority: Path) -> None:
 def test_the_builtin_kinds_are_registered() -> None:
     for kind in LEVER_EFFECTS.builtin:
         assert effects._class(kind).name == kind
+
+
+IMAGE = {
+    "name": "tools",
+    "source": "base",
+    "reference": "docker://registry.example.org/tools:1",
+    "digest": "sha256:" + "a" * 64,
+}
+
+
+def image_plan(folder: Path, entry: dict[str, Any], **request: Any) -> Plan:
+    catalogue(folder, effects={"packing": "lz4"})
+    (folder / "images.yaml").write_text(yaml.safe_dump({"version": 1, "images": [entry]}))
+    document = {
+        "application": {"name": "probe", "type": "hpc", "executable": "tool", "image": "tools"},
+        "target": {"name": "here"},
+        "request": request,
+    }
+    facts = Facts.model_validate({"hostname": "here", "runtimes": {"apptainer": "1.4.5", "podman": "5.0.0"}})
+    deployment = parse_deployment(document, origin="test")
+    return make_plan(deployment, facts, [], catalogue=load_catalogue([folder]), now=NOW, measurements=Table([]))
+
+
+def test_a_packed_image_is_a_file_of_its_own(tmp_path: Path) -> None:
+    usual = image_plan(tmp_path, IMAGE, runtimes=["apptainer"])
+    packed = image_plan(tmp_path, IMAGE, runtimes=["apptainer"], require_levers=["x"])
+    assert usual.chosen.image is not None and packed.chosen.image is not None
+    assert (usual.chosen.image.packing, packed.chosen.image.packing) == (None, "lz4")
+    paths = [argument(plan.chosen.image, "apptainer", "/images") for plan in (usual, packed) if plan.chosen.image]
+    assert paths[1] == paths[0].replace(".sif", "-lz4.sif")
+    assert Wish("apptainer", "gzip").arguments(packed.chosen.image) == "-comp lz4"
+    assert Wish("apptainer", "gzip").arguments(usual.chosen.image) == ""
+    assert packed.fingerprint() != usual.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("entry", "runtime"),
+    [(IMAGE, "podman"), ({**IMAGE, "reference": "oras://registry.example.org/tools:1"}, "apptainer")],
+)
+def test_an_image_that_is_no_file_made_here_cannot_be_packed(
+    tmp_path: Path, entry: dict[str, Any], runtime: str
+) -> None:
+    with pytest.raises(InfeasibleError, match="x packs an image by lz4, and no image file is made here"):
+        image_plan(tmp_path, entry, runtimes=[runtime], require_levers=["x"])
+
+
+def test_session_options_reach_the_launcher(tmp_path: Path) -> None:
+    folder = catalogue(tmp_path, effects={"session": {"intra_op_num_threads": 1, "execution_mode": "ORT_PARALLEL"}})
+    (tmp_path / "infer.py").write_text("import onnxruntime\n")
+    application = {
+        "name": "probe",
+        "type": "ai_inference",
+        "script": "infer.py",
+        "framework": {"name": "onnxruntime"},
+        "workload": {"model": "resnet50"},
+    }
+    document = {
+        "application": application,
+        "target": {"name": "here"},
+        "request": {"require_levers": ["x"], "trials": "none"},
+    }
+    facts = Facts(hostname="here", python="/usr/bin/python3", packages={"python": "3.12.1", "onnxruntime": "1.22.0"})
+    deployment = parse_deployment(document, origin="test")
+    plan = make_plan(deployment, facts, [], catalogue=load_catalogue([folder]), now=NOW, measurements=Table([]))
+    assert plan.chosen.launch is not None
+    assert plan.chosen.launch.session == {"intra_op_num_threads": 1, "execution_mode": "ORT_PARALLEL"}
+    request = job_request(plan)
+    config = parse(json.loads(launching.files(request)[launching.CONFIG]))
+    assert config.levers == ["onnxruntime-options"]
+    assert config.settings == {"onnxruntime-options": plan.chosen.launch.session}
+    less = plan.chosen.launch.model_copy(update={"session": {"intra_op_num_threads": 2}})
+    assert with_launch(plan, less).fingerprint() != plan.fingerprint()

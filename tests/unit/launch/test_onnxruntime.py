@@ -112,3 +112,44 @@ def test_results_are_compared(other, reason):
     _, problem = adapter._difference(numpy, default, result, 1e-4)
     assert reason in problem
     assert adapter._difference(numpy, default, default, 1e-4) == (0.0, None)
+
+
+def test_options_of_a_lever_hold_for_the_session_that_runs(follow, model):
+    seen = []
+    options = {"intra_op_num_threads": 1, "execution_mode": "ORT_PARALLEL", "enable_mem_pattern": False}
+    session, _ = follow(
+        lambda given: seen.append(given) or 1.0,
+        levers=["onnxruntime-options"],
+        settings={"onnxruntime-options": options},
+        mode="none",
+    )
+    session.start_levers("onnxruntime", onnxruntime.__version__, onnxruntime)
+    run(onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]), 3)
+    used = seen[-1]
+    assert (used.intra_op_num_threads, used.enable_mem_pattern) == (1, False)
+    assert used.execution_mode == onnxruntime.ExecutionMode.ORT_PARALLEL
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"intra_op_threads": 1}, "have no option 'intra_op_threads'"),
+        ({"add_session_config_entry": 1}, "have no option 'add_session_config_entry'"),
+        ({"execution_mode": "PARALLEL"}, "AttributeError"),
+        ({"intra_op_num_threads": "ORT_PARALLEL"}, "AttributeError"),
+        ({"graph_optimization_level": 3}, "TypeError"),
+    ],
+)
+def test_options_that_a_release_has_not_are_reported_and_none_is_set(follow, model, options, reason):
+    seen = []
+    session, _ = follow(
+        lambda given: seen.append(given) or 1.0,
+        levers=["onnxruntime-options"],
+        settings={"onnxruntime-options": {"enable_mem_reuse": False, **options}},
+        mode="none",
+    )
+    session.start_levers("onnxruntime", onnxruntime.__version__, onnxruntime)
+    (fallback,) = [entry for entry in session.record.entries if "onnxruntime-options" in entry.values()]
+    assert reason in fallback["reason"]
+    run(onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]), 2)
+    assert all(given.enable_mem_reuse for given in seen)
