@@ -81,7 +81,7 @@ class Registry:
         return self._checked(entry_points(group=self.group))
 
     def _checked(self, entries: "Iterable[EntryPoint]") -> "Mapping[str, EntryPoint]":
-        found: dict[str, EntryPoint] = {}
+        entries_by_name: dict[str, EntryPoint] = {}
         for entry in entries:
             owner = _distribution(entry)
             if owner == "modak":
@@ -92,11 +92,11 @@ class Registry:
                 raise InputError(f"{what}, which is not a valid name; {hint}")
             if entry.name in self.builtin:
                 raise InputError(f"{what}, which is a name of modak's own; uninstall {owner}")
-            if entry.name in found:
-                other = _distribution(found[entry.name])
+            if entry.name in entries_by_name:
+                other = _distribution(entries_by_name[entry.name])
                 raise InputError(f"{what}, and so does {other}; uninstall one of them")
-            found[entry.name] = entry
-        return found
+            entries_by_name[entry.name] = entry
+        return entries_by_name
 
 
 def _missing(loaded: type, base: type) -> list[str]:

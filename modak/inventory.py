@@ -43,11 +43,11 @@ def _of_blueprint(path: Path, inputs: Mapping[str, Any]) -> list[Target]:
     from modak.tosca.service import load
 
     service = load(path)
-    found: dict[str, Target] = {}
+    targets: dict[str, Target] = {}
     for template, host in jobs(service):
         for target in (host, *(other for _, other in other_targets(service, template))):
             section = {"target": document_of(service, inputs, template, target)["target"]}
-            found.setdefault(target.name, check(_Section, section, origin=f"{path}: {target.name}").target)
-    if not found:
+            targets.setdefault(target.name, check(_Section, section, origin=f"{path}: {target.name}").target)
+    if not targets:
         raise InputError("the blueprint has no job on a target", source=path)
-    return list(found.values())
+    return list(targets.values())

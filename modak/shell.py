@@ -15,7 +15,7 @@ def quote(value: str) -> str:
 
 def join(argv: Iterable[str]) -> str:
     """Return ``argv`` as one shell command of literal words."""
-    return " ".join(quote(word) for word in argv)
+    return " ".join(quote(argument) for argument in argv)
 
 
 _HARMLESS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _-./,:;=+@#%^&|*?~()[]{}<>")

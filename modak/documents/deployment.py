@@ -11,7 +11,7 @@ from modak.documents.reading import Document, read_document
 from modak.documents.validation import check
 from modak.errors import InputError
 from modak.model.base import Line, Model, NonNegative
-from modak.model.deployment import Deployment, Place
+from modak.model.deployment import Deployment, Destination
 
 
 class PlaybookOptions(Model):
@@ -125,9 +125,9 @@ def parse_deployment(data: Mapping[str, Any], *, origin: str, locate: Locate | N
     return check(Deployment, values, origin=origin, locate=locate)
 
 
-def parse_destination(data: Mapping[str, Any], *, origin: str, locate: Locate | None = None) -> Place:
+def parse_destination(data: Mapping[str, Any], *, origin: str, locate: Locate | None = None) -> Destination:
     """Return where something is brought to that is no application; see ``parse_deployment``."""
-    return check(Place, _plain(data, origin), origin=origin, locate=locate)
+    return check(Destination, _plain(data, origin), origin=origin, locate=locate)
 
 
 def _plain(data: Any, origin: str) -> Any:

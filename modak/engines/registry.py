@@ -62,10 +62,10 @@ def converter_of(engine: Engine, base: type) -> Any:
         raise InputError(f"models of {engine.name} cannot be converted; use a model of {', '.join(with_converter())}")
     module, _, attribute = engine.converter.partition(":")
     try:
-        found = getattr(import_module(module), attribute)
+        loaded_class = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise InputError(f"the converter of {engine.name}, {engine.converter}, cannot be loaded: {error}") from None
-    if not (isinstance(found, type) and issubclass(found, base)):
+    if not (isinstance(loaded_class, type) and issubclass(loaded_class, base)):
         where = f"{base.__module__}.{base.__name__}"
         raise InputError(f"the converter of {engine.name}, {engine.converter}, is not a subclass of {where}")
-    return found()
+    return loaded_class()

@@ -98,11 +98,11 @@ def _prepared(
         "later_key": LATER,
         "run_limit": None,
     }
-    told = settings(protocol, [entry(plan, counts=counts) for plan in plans], **more)
-    texts = {DRIVER: archive(), SETTINGS: told.encode(), LAUNCHER: bundle.archive()}
+    driver_settings = settings(protocol, [entry(plan, counts=counts) for plan in plans], **more)
+    texts = {DRIVER: archive(), SETTINGS: driver_settings.encode(), LAUNCHER: bundle.archive()}
     for configuration in plans:  # wrappers that start the script
         texts |= {f"app/{path}": data for path, data in job_request(configuration).programs.items()}
-    found = [_moved(source) for source in find_sources(application, search)]
+    moved = [_moved(source) for source in find_sources(application, search)]
     own = [Source(path=name, sha256=hashlib.sha256(data).hexdigest(), size=len(data)) for name, data in texts.items()]
     name = f"{deployment.run_name[:50]}-benchmark"
     asked = Deployment(
@@ -111,9 +111,9 @@ def _prepared(
         request=Request(trials="none", catalogue=first.request.catalogue, configuration=ExactConfiguration()),
         job=first.job.model_copy(update={"name": name, "output": None, "error": None, "environment": {}}),
     )
-    sources = [*own, *(item.source for item in found)]
+    sources = [*own, *(item.source for item in moved)]
     plan = make_plan(asked, first.facts, sources, now=now, catalogue=catalogue)
-    return Prepared(plan, plans, first.chosen.name, protocol, texts, found)
+    return Prepared(plan, plans, first.chosen.name, protocol, texts, moved)
 
 
 def _moved(item: LocalSource) -> LocalSource:
@@ -174,7 +174,7 @@ def _files(job: Job) -> list[str]:
 def measurements_of(finished: Finished, catalogue: Catalogue) -> list[Measurement]:
     """Return a measurement of each configuration whose results agree with the default's."""
     plans = {plan.chosen.name: plan for plan in finished.description.plans}
-    found = []
+    moved = []
     for outcome in finished.outcomes:
         plan = plans.get(outcome.name)
         if plan is None or outcome.fault or not outcome.counted:
@@ -183,8 +183,8 @@ def measurements_of(finished: Finished, catalogue: Catalogue) -> list[Measuremen
         runs = [_run(repeat, plan.application.workload.units) for repeat in outcome.counted]
         source = f"modak benchmark of {plan.name} on {plan.target.name}, {finished.repeats[0].time}"
         when = float(outcome.counted[0].time)
-        found.append(measurement_of(plan, runs, catalogue, when=when, source=source, method=METHOD))
-    return found
+        moved.append(measurement_of(plan, runs, catalogue, when=when, source=source, method=METHOD))
+    return moved
 
 
 def _run(repeat: Repeat, asked: int) -> Run:

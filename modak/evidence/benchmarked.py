@@ -30,19 +30,21 @@ def benchmark_section(finished: Finished) -> Section:
 def _compared(finished: Finished) -> list[tuple[Outcome, Interval]]:
     """Return what counts, the fastest first, with its gain over the default."""
     default = finished.default
-    others = [one for one in finished.outcomes if one is not default and one.counted and not one.fault]
-    return sorted(((one, gain(default, one)) for one in others), key=lambda pair: -pair[1].value)
+    others = [
+        outcome for outcome in finished.outcomes if outcome is not default and outcome.counted and not outcome.fault
+    ]
+    return sorted(((outcome, gain(default, outcome)) for outcome in others), key=lambda pair: -pair[1].value)
 
 
 def answer(finished: Finished) -> str:
     """Return what the benchmark showed in one or two sentences."""
-    found, description = _compared(finished), finished.description
+    gains, description = _compared(finished), finished.description
     rounds = f"in {plural(len(finished.default.counted), 'round')}"
     if description.choice is None:
-        if not found:
+        if not gains:
             return f"Only {description.default} was measured, {rounds}."
-        slow = found[-1]
-        fast = found[0]
+        slow = gains[-1]
+        fast = gains[0]
         return (
             f"{slow[0].name} took the longest, {_longer(slow[1])} of {description.default}; {fast[0].name} came "
             f"closest with {_longer(fast[1])}; {rounds}."
@@ -50,13 +52,13 @@ def answer(finished: Finished) -> str:
     if description.choice == description.default:
         text = f"modak kept the default, {description.default}, {rounds}."
     else:
-        ratio = next((ratio for one, ratio in found if one.name == description.choice), None)
+        ratio = next((ratio for outcome, ratio in gains if outcome.name == description.choice), None)
         shown = (
             f"{ratio.value:.2f} times as fast as the default ({ratio.low:.2f} to {ratio.high:.2f})" if ratio else None
         )
         text = f"modak's choice, {description.choice}, was {shown or 'refused'} {rounds}."
-    if found and found[0][1].low > 1 and found[0][0].name != description.choice:
-        text += f" The fastest was {found[0][0].name}, {found[0][1].value:.2f} times as fast as the default."
+    if gains and gains[0][1].low > 1 and gains[0][0].name != description.choice:
+        text += f" The fastest was {gains[0][0].name}, {gains[0][1].value:.2f} times as fast as the default."
     return text
 
 
@@ -76,39 +78,41 @@ def _longer(ratio: Interval) -> str:
 
 
 def _figures(finished: Finished) -> Iterator[Figure]:
-    found, description = _compared(finished), finished.description
+    compared, description = _compared(finished), finished.description
     mean = finished.default.mean
     half = values.percent((mean.high - mean.value) / mean.value)
     plus_minus = "\N{PLUS-MINUS SIGN}"
     yield Figure("Default", values.seconds(mean.value), f"{description.default}, {plus_minus} {half}")
-    known = {one.name: ratio for one, ratio in found}
-    known[description.default] = Interval(1.0, 1.0, 1.0)
-    best = max(ratio.value for ratio in known.values())
+    ratios = {outcome.name: ratio for outcome, ratio in compared}
+    ratios[description.default] = Interval(1.0, 1.0, 1.0)
+    best = max(ratio.value for ratio in ratios.values())
     if description.choice is not None:
-        ratio = known.get(description.choice)
+        ratio = ratios.get(description.choice)
         tone: Tone = "" if ratio is None else "good" if ratio.low > 1 else "bad" if ratio.high < 1 else ""
         shown = "refused" if ratio is None else values.times(ratio.value)
         yield Figure("modak's choice", shown, description.choice, tone)
         if ratio is not None:
             yield Figure("Regret", values.percent(best / ratio.value - 1), "how much longer than the fastest measured")
-    elif found:
-        one, ratio = found[0]
-        yield Figure("Fastest other", values.times(ratio.value), one.name, "good" if ratio.low > 1 else "")
-    refused = [one for one in finished.outcomes if one.fault]
+    elif compared:
+        outcome, ratio = compared[0]
+        yield Figure("Fastest other", values.times(ratio.value), outcome.name, "good" if ratio.low > 1 else "")
+    refused = [outcome for outcome in finished.outcomes if outcome.fault]
     if refused:
         yield Figure("Refused", str(len(refused)), "wrong results or a bad end", "bad")
-    disturbed = sum(one.disturbed for one in finished.outcomes)
-    outliers = sum(one.outliers for one in finished.outcomes)
-    counted = sum(len(one.counted) for one in finished.outcomes)
+    disturbed = sum(outcome.disturbed for outcome in finished.outcomes)
+    outliers = sum(outcome.outliers for outcome in finished.outcomes)
+    counted = sum(len(outcome.counted) for outcome in finished.outcomes)
     yield Figure("Runs that count", str(counted), f"{disturbed} disturbed by other work, {outliers} outliers")
 
 
 def _gains(finished: Finished) -> Intervals:
     description, default = finished.description, finished.default
     rows = [_row(default, Interval(1.0, 1.0, 1.0), finished)]
-    rows += [_row(one, ratio, finished) for one, ratio in _compared(finished)]
+    rows += [_row(outcome, ratio, finished) for outcome, ratio in _compared(finished)]
     rows += [
-        Row(one.name, "refused", "", one.fault, Mark(None), "bad") for one in finished.outcomes if one.fault is not None
+        Row(outcome.name, "refused", "", outcome.fault, Mark(None), "bad")
+        for outcome in finished.outcomes
+        if outcome.fault is not None
     ]
     return Intervals(
         "Gain over the default",
@@ -121,12 +125,12 @@ def _gains(finished: Finished) -> Intervals:
     )
 
 
-def _row(one: Outcome, ratio: Interval, finished: Finished) -> Row:
-    is_default = one.name == finished.description.default
+def _row(outcome: Outcome, ratio: Interval, finished: Finished) -> Row:
+    is_default = outcome.name == finished.description.default
     emphasis: Emphasis = "default" if is_default else "chosen" if ratio.low > 1 else "bad" if ratio.high < 1 else ""
-    label = one.name + (" (modak's choice)" if one.name == finished.description.choice else "")
+    label = outcome.name + (" (modak's choice)" if outcome.name == finished.description.choice else "")
     between = "" if is_default else values.between(ratio.low, ratio.high)
-    note = f"{values.seconds(one.mean.value)}, {plural(len(one.counted), 'run')}"
+    note = f"{values.seconds(outcome.mean.value)}, {plural(len(outcome.counted), 'run')}"
     mark = Mark(ratio.value, ratio.low, ratio.high, None, emphasis)
     return Row(label, values.times(ratio.value), between, note, mark, emphasis)
 
@@ -137,19 +141,22 @@ HEADS = ("Configuration", "Mean", "Min", "Max", "STD", "Overhead", "CPU time", "
 def time_rows(finished: Finished) -> list[list[str]]:
     """Return the table of the study: mean, minimum, maximum and standard deviation in seconds, and the overhead."""
     default, rows = finished.default, []
-    for one in finished.outcomes:
-        if not one.counted or one.fault:
+    for outcome in finished.outcomes:
+        if not outcome.counted or outcome.fault:
             continue
-        over = "" if one is default else values.percent(one.mean.value / default.mean.value - 1, signed=True)
-        peaks = [repeat.peak for repeat in one.counted if repeat.peak]
+        over = "" if outcome is default else values.percent(outcome.mean.value / default.mean.value - 1, signed=True)
+        peaks = [repeat.peak for repeat in outcome.counted if repeat.peak]
         rows.append(
             [
-                one.name,
-                *(f"{value:.3f}" for value in (one.mean.value, min(one.walls), max(one.walls), one.deviation)),
+                outcome.name,
+                *(
+                    f"{value:.3f}"
+                    for value in (outcome.mean.value, min(outcome.walls), max(outcome.walls), outcome.deviation)
+                ),
                 over,
-                f"{statistics.fmean(repeat.cpu for repeat in one.counted):.3f}",
+                f"{statistics.fmean(repeat.cpu for repeat in outcome.counted):.3f}",
                 values.size(statistics.fmean(peaks)) if peaks else "",
-                str(len(one.counted)),
+                str(len(outcome.counted)),
             ]
         )
     return rows
@@ -170,11 +177,11 @@ def overview(benchmarks: Sequence[Finished]) -> Section:
 
 def _phases(finished: Finished) -> Table | None:
     rows = []
-    for one in finished.outcomes:
-        found = [phases for repeat in one.counted if (phases := _parts(repeat)) is not None]
-        if found and not one.fault:
-            middle = [statistics.median(part[number] for part in found) for number in range(4)]
-            rows.append([one.name, *(values.seconds(value) for value in middle)])
+    for outcome in finished.outcomes:
+        parts = [phases for repeat in outcome.counted if (phases := _parts(repeat)) is not None]
+        if parts and not outcome.fault:
+            middle = [statistics.median(part[number] for part in parts) for number in range(4)]
+            rows.append([outcome.name, *(values.seconds(value) for value in middle)])
     if not rows:
         return None
     return Table(
@@ -198,12 +205,16 @@ def _parts(repeat: Repeat) -> tuple[float, float, float, float] | None:
 
 def _memory(finished: Finished) -> Drawing | None:
     series, key = [], []
-    shown = [one for one in finished.outcomes if not one.fault and any(len(r.memory) > 2 for r in one.counted)]
-    for number, one in enumerate(shown[:_DRAWN], start=1):
-        band = _profile([repeat for repeat in one.counted if len(repeat.memory) > 2])
+    shown = [
+        outcome
+        for outcome in finished.outcomes
+        if not outcome.fault and any(len(r.memory) > 2 for r in outcome.counted)
+    ]
+    for number, outcome in enumerate(shown[:_DRAWN], start=1):
+        band = _profile([repeat for repeat in outcome.counted if len(repeat.memory) > 2])
         mean = [(x, (low + high) / 2) for x, low, high in band]
-        series.append(Line(one.name, mean, f"s{number}", band))
-        key.append((f"s{number}", one.name))
+        series.append(Line(outcome.name, mean, f"s{number}", band))
+        key.append((f"s{number}", outcome.name))
     if not series:
         return None
     title = f"Memory over time: {finished.description.title}"
@@ -218,11 +229,11 @@ def _profile(repeats: Sequence[Repeat]) -> list[tuple[float, float, float]]:
     band = []
     for step in range(_STEPS + 1):
         share = step / _STEPS
-        found = [
+        rows = [
             float(repeat.memory[min(int(share * len(repeat.memory)), len(repeat.memory) - 1)]) for repeat in repeats
         ]
-        mean = statistics.fmean(found)
-        deviation = statistics.stdev(found) if len(found) > 1 else 0.0
+        mean = statistics.fmean(rows)
+        deviation = statistics.stdev(rows) if len(rows) > 1 else 0.0
         band.append((share * whole, max(mean - deviation, 0.0), mean + deviation))
     return band
 
@@ -230,20 +241,20 @@ def _profile(repeats: Sequence[Repeat]) -> list[tuple[float, float, float]]:
 def benchmark_values(finished: Finished) -> Iterator[Value]:
     """Yield every number of the benchmark for the CSV file, each single run among them."""
     section = f"benchmark {finished.description.title}"
-    for one in finished.outcomes:
-        if one.fault:
-            yield Value(section, one.name, "refused", one.fault)
+    for outcome in finished.outcomes:
+        if outcome.fault:
+            yield Value(section, outcome.name, "refused", outcome.fault)
             continue
-        if not one.counted:
+        if not outcome.counted:
             continue
-        mean = one.mean
-        yield Value(section, one.name, "mean time", mean.value, mean.low, mean.high, "s", "measurement")
-        yield Value(section, one.name, "standard deviation", one.deviation, unit="s", basis="measurement")
-        if one is not finished.default:
-            ratio = gain(finished.default, one)
-            yield Value(section, one.name, "gain", ratio.value, ratio.low, ratio.high, "x", "measurement")
-        for repeat in one.counted:
-            yield Value(section, one.name, f"time in round {repeat.block + 1}", repeat.wall, unit="s",
+        mean = outcome.mean
+        yield Value(section, outcome.name, "mean time", mean.value, mean.low, mean.high, "s", "measurement")
+        yield Value(section, outcome.name, "standard deviation", outcome.deviation, unit="s", basis="measurement")
+        if outcome is not finished.default:
+            ratio = gain(finished.default, outcome)
+            yield Value(section, outcome.name, "gain", ratio.value, ratio.low, ratio.high, "x", "measurement")
+        for repeat in outcome.counted:
+            yield Value(section, outcome.name, f"time in round {repeat.block + 1}", repeat.wall, unit="s",
                         basis="measurement")  # fmt: skip
 
 
@@ -251,9 +262,9 @@ def table_lines(finished: Finished) -> list[str]:
     """Return the table for a terminal."""
     rows = [list(HEADS), *time_rows(finished)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADS))]
-    found = [finished.description.title]
+    lines = [finished.description.title]
     for row in rows:
         cells = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        found.append("  ".join([row[0].ljust(widths[0]), *cells]).rstrip())
-    found += [f"refused: {one.name}: {one.fault}" for one in finished.outcomes if one.fault]
-    return [*found, answer(finished)]
+        lines.append("  ".join([row[0].ljust(widths[0]), *cells]).rstrip())
+    lines += [f"refused: {outcome.name}: {outcome.fault}" for outcome in finished.outcomes if outcome.fault]
+    return [*lines, answer(finished)]

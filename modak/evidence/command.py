@@ -104,8 +104,8 @@ def recorded(finished: "Finished") -> str:
 
     opened = Store(store_in_use())
     try:
-        new, known = opened.add(measurements_of(finished, load_catalogue()))
-        return f"{new} new measurements, {known} known already, in {opened.name}"
+        new, repeated = opened.add(measurements_of(finished, load_catalogue()))
+        return f"{new} new measurements, {repeated} known already, in {opened.name}"
     finally:
         opened.close()
 

@@ -53,7 +53,7 @@ def plans_of(plan: Plan, wanted: Wanted, catalogue: Catalogue) -> list[Plan]:
         chosen.append(candidates[name])
     if wanted.everything:
         chosen += list(candidates.values())[:MOST]
-    found = {candidate.name: _exact(plan, _of_candidate(candidate), catalogue) for candidate in chosen}
+    configurations = {candidate.name: _exact(plan, _of_candidate(candidate), catalogue) for candidate in chosen}
     for lever in wanted.levers:
         if lever not in catalogue.levers:
             raise InputError(f"--lever: '{lever}' is not in the catalogue{nearest(lever, catalogue.levers)}")
@@ -61,12 +61,12 @@ def plans_of(plan: Plan, wanted: Wanted, catalogue: Catalogue) -> list[Plan]:
         kept = [name for name in default.levers if catalogue.levers[name].group != group]
         exact = _of_candidate(default).model_copy(update={"levers": [*kept, lever]})
         made = _exact(plan, exact, catalogue)
-        found.setdefault(made.chosen.name, made)
+        configurations.setdefault(made.chosen.name, made)
     for image in wanted.images:
         exact = ExactConfiguration(runtime=_runtime(plan), image=image, levers=default.levers)
         made = _exact(plan, exact, catalogue)
-        found.setdefault(made.chosen.name, made)
-    return list(found.values())
+        configurations.setdefault(made.chosen.name, made)
+    return list(configurations.values())
 
 
 def _runtime(plan: Plan) -> str:

@@ -64,7 +64,7 @@ def read_finished(folder: Path) -> Finished:
     path = folder / DESCRIPTION
     description = check(Description, parse_json(read_text(path), str(path)), origin=str(path))
     repeats = read_repeats(folder / REPEATS, description.repeats)
-    found = outcomes(repeats)
-    if not any(outcome.name == description.default and outcome.counted for outcome in found):
+    results = outcomes(repeats)
+    if not any(outcome.name == description.default and outcome.counted for outcome in results):
         raise InputError(f"{folder / REPEATS}: no repeat of '{description.default}', with which others are compared")
-    return Finished(description, repeats, found, folder)
+    return Finished(description, repeats, results, folder)

@@ -156,8 +156,8 @@ def _figures(job: DeployedJob) -> Iterator[Figure]:
 def _settled_gain(result: JobResult | None) -> tuple[str, float] | None:
     if result is None or result.tuning is None:
         return None
-    found = [settled for settled in result.tuning.settled if settled.levers and settled.gain is not None]
-    return (values.levers(found[-1].levers), found[-1].gain or 1.0) if found else None
+    gains = [settled for settled in result.tuning.settled if settled.levers and settled.gain is not None]
+    return (values.levers(gains[-1].levers), gains[-1].gain or 1.0) if gains else None
 
 
 def _timeline(job: DeployedJob) -> Timeline | None:
@@ -174,10 +174,10 @@ def _timeline(job: DeployedJob) -> Timeline | None:
     phases += _inner(main, result.seconds)
     phases = [phase for phase in phases if phase.share > 0]
     whole = values.seconds(sum(phase.share for phase in phases))
-    known = "" if main is not None else " The launcher counted no units, so its inside is not divided."
+    remark = "" if main is not None else " The launcher counted no units, so its inside is not divided."
     return Timeline(
         "Where the time went",
-        f"{whole} from submission to end; the application itself {values.seconds(result.seconds)}.{known}",
+        f"{whole} from submission to end; the application itself {values.seconds(result.seconds)}.{remark}",
         divided([(phase.kind, phase.share) for phase in phases]),
         phases,
     )

@@ -41,9 +41,9 @@ class Scale:
         if self.logarithmic and self.high / self.low >= 8:
             steps: Sequence[float] = (1, 2, 5) if self.high / self.low < 300 else (1,)
             powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
-            found = [step * 10.0**power for power in powers for step in steps]
-            found = [value for value in found if self.low <= value <= self.high]
-            return found[:: math.ceil(len(found) / 7)]
+            rounds = [step * 10.0**power for power in powers for step in steps]
+            rounds = [value for value in rounds if self.low <= value <= self.high]
+            return rounds[:: math.ceil(len(rounds) / 7)]
         step = _round_step((self.high - self.low) / 5)
         first = math.ceil(self.low / step - 1e-9)
         return [number * step for number in range(first, math.floor(self.high / step + 1e-9) + 1)]
@@ -140,8 +140,10 @@ class Axes:
 
 def lines(axes: Axes, series: Sequence[Line]) -> Markup:
     """Return a drawing with axes; its title says what it shows."""
-    xs = [x for one in series for x, _ in one.points] + [x for one in series for x, _, _ in one.band]
-    ys = [y for one in series for _, y in one.points] + [y for one in series for _, a, b in one.band for y in (a, b)]
+    xs = [x for entry in series for x, _ in entry.points] + [x for entry in series for x, _, _ in entry.band]
+    ys = [y for entry in series for _, y in entry.points] + [
+        y for entry in series for _, a, b in entry.band for y in (a, b)
+    ]
     horizontal, vertical = (
         scale_of(xs, logarithmic=axes.x_log),
         scale_of(ys, zero=not axes.y_log, logarithmic=axes.y_log),
@@ -165,22 +167,24 @@ def lines(axes: Axes, series: Sequence[Line]) -> Markup:
     _text(svg, axes.x, (WIDTH + _LEFT) / 2, HEIGHT - 6, "middle")
     label = _text(svg, axes.y, 0, 0, "middle")
     label.set("transform", f"translate(12 {(HEIGHT - _BOTTOM + _TOP) / 2:g}) rotate(-90)")
-    for one in series:
-        _draw(svg, one, across, up)
+    for entry in series:
+        _draw(svg, entry, across, up)
     return _markup(svg)
 
 
-def _draw(svg: ET.Element, one: Line, across: Callable[[float], float], up: Callable[[float], float]) -> None:
-    if one.band:
-        there = [f"{_n(across(x))},{_n(up(high))}" for x, _, high in one.band]
-        back = [f"{_n(across(x))},{_n(up(low))}" for x, low, _ in reversed(one.band)]
-        ET.SubElement(svg, "polygon", {"class": f"band {one.kind}", "points": " ".join([*there, *back])})
-    if one.joined and len(one.points) > 1:
-        points = " ".join(f"{_n(across(x))},{_n(up(y))}" for x, y in one.points)
-        ET.SubElement(svg, "polyline", {"class": f"line {one.kind}", "points": points})
-    if one.dots:
-        for x, y in one.points:
-            ET.SubElement(svg, "circle", {"class": f"point {one.kind}", "cx": _n(across(x)), "cy": _n(up(y)), "r": "4"})
+def _draw(svg: ET.Element, entry: Line, across: Callable[[float], float], up: Callable[[float], float]) -> None:
+    if entry.band:
+        there = [f"{_n(across(x))},{_n(up(high))}" for x, _, high in entry.band]
+        back = [f"{_n(across(x))},{_n(up(low))}" for x, low, _ in reversed(entry.band)]
+        ET.SubElement(svg, "polygon", {"class": f"band {entry.kind}", "points": " ".join([*there, *back])})
+    if entry.joined and len(entry.points) > 1:
+        points = " ".join(f"{_n(across(x))},{_n(up(y))}" for x, y in entry.points)
+        ET.SubElement(svg, "polyline", {"class": f"line {entry.kind}", "points": points})
+    if entry.dots:
+        for x, y in entry.points:
+            ET.SubElement(
+                svg, "circle", {"class": f"point {entry.kind}", "cx": _n(across(x)), "cy": _n(up(y)), "r": "4"}
+            )
 
 
 def _svg(box: str, attributes: dict[str, str]) -> ET.Element:

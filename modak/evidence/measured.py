@@ -32,16 +32,16 @@ def measured_report(store: str | None, *, workload: str | None, shipped: bool, n
         what = f"of the workload '{workload}' " if workload else ""
         raise InputError(f"nothing was measured {what}in {name}; 'modak measurements list' shows what was")
     catalogue = load_catalogue()
-    found = [comparison for comparison in comparisons(records, catalogue) if len(comparison.samples) > 1]
+    comparable = [comparison for comparison in comparisons(records, catalogue) if len(comparison.samples) > 1]
     sections: list[Section] = []
     numbers: list[Value] = []
-    for section, more in _regret(found):
+    for section, more in _regret(comparable):
         sections.append(section)
         numbers += more
     if workload is None:
         sections += list(_held_out())
-    sections += [workload_section(comparison) for comparison in found]
-    numbers += [value for comparison in found for value in comparison_values(comparison)]
+    sections += [workload_section(comparison) for comparison in comparable]
+    numbers += [value for comparison in comparable for value in comparison_values(comparison)]
     for section, more in scaling_sections(records):
         sections.append(section)
         numbers += more
@@ -50,7 +50,7 @@ def measured_report(store: str | None, *, workload: str | None, shipped: bool, n
         raise InputError(f"{name}: nothing there can be compared: each workload was measured in one way only")
     count = len({record.workload.model for record in records})
     title = f"Measurements of {workload}" if workload else f"Measurements of {count} workloads"
-    summary = f"{len(records)} records from {name}; {len(found)} groups of configurations can be compared."
+    summary = f"{len(records)} records from {name}; {len(comparable)} groups of configurations can be compared."
     return Report(title, summary, sections, numbers, notes)
 
 
@@ -66,10 +66,10 @@ def _records(store: str | None, *, shipped: bool) -> tuple[list[Measurement | Ra
         opened.close()
 
 
-def _regret(found: Sequence[Comparison]) -> Iterator[tuple[Section, list[Value]]]:
+def _regret(comparable: Sequence[Comparison]) -> Iterator[tuple[Section, list[Value]]]:
     """Yield what modak's rule chooses where these measurements are known, and what that is worth."""
     rows, numbers, ours, theirs = [], [], [], []
-    for comparison in found:
+    for comparison in comparable:
         chosen = choice(comparison)
         fastest = min(sample.seconds for sample in comparison.samples)
         ours.append(chosen.seconds / fastest - 1)
@@ -111,12 +111,12 @@ def _held_out() -> Iterator[Section]:
     if not held:
         return
     rows = [
-        [f"{one.workload}, {one.units} units", _share(one.error), _share(one.coverage), _share(one.regret),
-         _share(one.regret_default)]
-        for one in held
+        [f"{entry.workload}, {entry.units} units", _share(entry.error), _share(entry.coverage), _share(entry.regret),
+         _share(entry.regret_default)]
+        for entry in held
     ]  # fmt: skip
     heads = ["Workload", "Mean error", "Inside the interval", "Regret of the choice", "Regret of the default"]
-    ours = [one.regret for one in held if one.regret is not None]
+    ours = [entry.regret for entry in held if entry.regret is not None]
     text = f"its choice takes {values.percent(sum(ours) / len(ours))} longer than the fastest" if ours else "see below"
     yield Section(
         "Workloads that the model does not know",

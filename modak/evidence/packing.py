@@ -71,8 +71,8 @@ def make_tree(base: Path, python: Path, work: Path) -> Path:
     if base.is_dir():
         _run(["cp", "-a", "--no-preserve=ownership", f"{base}/.", str(tree)], "the base system cannot be copied")
     else:
-        words = ["tar", "-xf", str(base), "-C", str(tree), "--no-same-owner", "--exclude=./dev/*"]
-        _run(words, "the base system cannot be unpacked")
+        command = ["tar", "-xf", str(base), "-C", str(tree), "--no-same-owner", "--exclude=./dev/*"]
+        _run(command, "the base system cannot be unpacked")
     try:
         _copy(_closure(python), tree)
     except (OSError, shutil.Error) as error:
@@ -110,15 +110,15 @@ def _closure(python: Path) -> list[Path]:
             paths.append(aim)
             links += [aim] if aim.is_symlink() else []
     programs = [str(path.resolve()) for path in paths if path.is_file()]
-    modules = [str(found) for path in paths if path.is_dir() for found in (path / "lib-dynload").glob("*.so")]
+    modules = [str(library) for path in paths if path.is_dir() for library in (path / "lib-dynload").glob("*.so")]
     return [*paths, *_libraries([*programs, *modules])]
 
 
 def _libraries(files: Sequence[str]) -> Iterator[Path]:
     """Yield the shared libraries that files need, as ldd(1) finds them here."""
     done = subprocess.run(["ldd", *files], capture_output=True, text=True)
-    found = (line.split("=>")[1].split()[0] for line in done.stdout.splitlines() if "=> /" in line)
-    for path in dict.fromkeys(found):
+    library = (line.split("=>")[1].split()[0] for line in done.stdout.splitlines() if "=> /" in line)
+    for path in dict.fromkeys(library):
         yield Path(path)
 
 
@@ -128,8 +128,8 @@ def pack(kind: str, tree: Path, work: Path, say: Callable[[str], None]) -> Packe
         return Packed(kind, [], None)
     if kind == "podman":
         stored = _import(tree, say)
-        words = ["podman", "run", "--rm", "--pull=never", "--network=host", f"--volume={HERE}:{HERE}"]
-        return Packed(kind, [*words, f"--workdir={HERE}/work", stored], None)
+        command = ["podman", "run", "--rm", "--pull=never", "--network=host", f"--volume={HERE}:{HERE}"]
+        return Packed(kind, [*command, f"--workdir={HERE}/work", stored], None)
     if kind == "charliecloud":
         return Packed(kind, ["ch-run", f"--bind={HERE}:{MOUNT}", f"--cd={MOUNT}/work", str(tree), "--"], None)
     image = tree if kind == "sandbox" else work / f"{kind}.sif"
@@ -140,8 +140,8 @@ def pack(kind: str, tree: Path, work: Path, say: Callable[[str], None]) -> Packe
         arguments = f"--mksquashfs-args={SQUASHFS[kind]}"
         _run([str(apptainer()), "build", "--force", arguments, str(part), str(tree)], f"{image.name} cannot be made")
         part.replace(image)
-    words = [str(apptainer()), "exec", "--cleanenv", f"--bind={HERE}", f"--pwd={HERE}/work", str(image)]
-    return Packed(kind, words, image.stat().st_size if image.is_file() else None)
+    command = [str(apptainer()), "exec", "--cleanenv", f"--bind={HERE}", f"--pwd={HERE}/work", str(image)]
+    return Packed(kind, command, image.stat().st_size if image.is_file() else None)
 
 
 def _import(tree: Path, say: Callable[[str], None]) -> str:
@@ -164,7 +164,7 @@ def _remove(tree: Path) -> None:
         _run(["rm", "-rf", "--", str(tree)], "an earlier tree cannot be removed")
 
 
-def _run(words: Sequence[str], problem: str) -> None:
-    done = subprocess.run(words, capture_output=True, text=True)
+def _run(command: Sequence[str], problem: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise TargetError(f"{problem}: {(done.stderr or done.stdout).strip()[-300:]}")

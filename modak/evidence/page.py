@@ -28,12 +28,12 @@ def render(report: Report) -> str:
 def _distinct(sections: Sequence[Section]) -> list[Section]:
     """Return the sections with titles that tell them apart, as screen readers list them."""
     seen: Counter[str] = Counter()
-    found = []
+    distinct = []
     for section in sections:
         seen[section.title] += 1
         number = seen[section.title]
-        found.append(section if number == 1 else replace(section, title=f"{section.title} ({number})"))
-    return found
+        distinct.append(section if number == 1 else replace(section, title=f"{section.title} ({number})"))
+    return distinct
 
 
 def render_csv(report: Report) -> str:

@@ -153,7 +153,7 @@ def outcomes(repeats: Sequence[Repeat]) -> list[Outcome]:
     Left out are the warm-up, disturbed runs (unless all are), and outliers: further from the median of the logarithms
     than 3.5 standard deviations as the median absolute deviation gives them, and than 5 %, of eight runs or more.
     """
-    found = []
+    results = []
     for name in dict.fromkeys(repeat.name for repeat in repeats):
         mine = [repeat for repeat in repeats if repeat.name == name]
         fault = next((repeat.fault for repeat in mine if repeat.fault), None)
@@ -161,8 +161,8 @@ def outcomes(repeats: Sequence[Repeat]) -> list[Outcome]:
         quiet = [repeat for repeat in rounds if not repeat.disturbed]
         kept = quiet or _last_of_each(rounds)
         inner = [repeat for repeat in kept if not _is_outlier(repeat, kept)]
-        found.append(Outcome(name, inner, len(rounds) - len(kept), len(kept) - len(inner), fault))
-    return found
+        results.append(Outcome(name, inner, len(rounds) - len(kept), len(kept) - len(inner), fault))
+    return results
 
 
 def _last_of_each(rounds: Sequence[Repeat]) -> list[Repeat]:
@@ -180,7 +180,7 @@ def _is_outlier(repeat: Repeat, others: Sequence[Repeat]) -> bool:
 
 def gain(default: Outcome, other: Outcome) -> Interval:
     """Return how many times as fast as the default a configuration is, by rounds where both have enough in common."""
-    blocks = [{repeat.block: repeat.wall for repeat in one.counted} for one in (default, other)]
+    blocks = [{repeat.block: repeat.wall for repeat in outcome.counted} for outcome in (default, other)]
     paired = paired_ratio_interval(*blocks)
     return paired or ratio_interval(Moments.of_values(default.walls), Moments.of_values(other.walls))
 

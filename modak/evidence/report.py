@@ -35,10 +35,10 @@ def job_folders(top: Path) -> list[Path]:
 
 def _folders(top: Path, name: str) -> list[Path]:
     """Return the folders at or below ``top`` that hold a file of this name; earlier attempts are left out."""
-    found = [top] if (top / name).is_file() else []
+    matches = [top] if (top / name).is_file() else []
     for depth in range(1, _DEPTH + 1):
-        found += [path.parent for path in sorted(top.glob("/".join(["*"] * depth + [name]))) if path.is_file()]
-    folders = [folder for folder in dict.fromkeys(found) if "attempts" not in folder.relative_to(top).parts]
+        matches += [path.parent for path in sorted(top.glob("/".join(["*"] * depth + [name]))) if path.is_file()]
+    folders = [folder for folder in dict.fromkeys(matches) if "attempts" not in folder.relative_to(top).parts]
     return folders[:_MOST_JOBS]
 
 

@@ -49,14 +49,14 @@ class Study:
 
 def check_study(study: Study) -> None:
     """Raise InputError for what no study is."""
-    for option, values, known in (
+    for option, values, valid in (
         ("--network", study.networks, tuple(NETWORKS)),
         ("--phase", study.phases, PHASES),
         ("--kind", study.kinds, KINDS),
     ):
         for value in values:
-            if value not in known:
-                raise InputError(f"{option}: '{value}' is not one of {', '.join(known)}{nearest(value, known)}")
+            if value not in valid:
+                raise InputError(f"{option}: '{value}' is not one of {', '.join(valid)}{nearest(value, valid)}")
     if "native" not in study.kinds:
         raise InputError("--kind: native is required; the others are compared with it")
     if study.base is None and len(study.kinds) > 1:
@@ -98,18 +98,18 @@ def _measure(
     epochs = study.epochs if study.epochs is not None else NETWORKS[network]
     images, epochs = (study.images, epochs) if phase == "training" else (min(study.images, INFERRED), 1)
     options = {"network": network, "phase": phase, "images": images, "batch": study.batch, "epochs": epochs}
-    words = [f"--{name}={value}" for name, value in {**options, "size": study.size}.items()]
+    arguments = [f"--{name}={value}" for name, value in {**options, "size": study.size}.items()]
     # The same variables natively and inside, by env(1): each runtime hands on others.
     variables = [f"KERAS_BACKEND={study.backend}", "TF_CPP_MIN_LOG_LEVEL=3", "PYTHONDONTWRITEBYTECODE=1"]
-    program = ["env", "-u", "PYTHONPATH", *variables, str(study.python.absolute()), _PROGRAM, *words]
+    program = ["env", "-u", "PYTHONPATH", *variables, str(study.python.absolute()), _PROGRAM, *arguments]
     entries: list[dict[str, object]] = [
         {"name": way.kind, "command": join([*way.before, *program]), "environment": {}, "launch": None} for way in ways
     ]
     # The study reports fixed numbers of runs; no interval ends it.
     protocol = Protocol(least=study.runs, most=study.runs, width=1.0, seconds=10**7, others=study.others)
-    told = settings(protocol, entries, outputs=["result.json"], metrics="metrics.json", first_key=FIRST,
+    driver_settings = settings(protocol, entries, outputs=["result.json"], metrics="metrics.json", first_key=FIRST,
                     later_key=LATER, run_limit=None)  # fmt: skip
-    _stage(study, folder, told)
+    _stage(study, folder, driver_settings)
     process = subprocess.Popen(
         [sys.executable, "driver.pyz", "settings.json"],
         cwd=folder,
@@ -127,13 +127,13 @@ def _measure(
     return read_finished(folder)
 
 
-def _stage(study: Study, folder: Path, told: str) -> None:
+def _stage(study: Study, folder: Path, driver_settings: str) -> None:
     """Write what the driver needs; repeats of another study are not gone on with."""
     kept = folder / "settings.json"
-    if kept.is_file() and kept.read_text() != told:
+    if kept.is_file() and kept.read_text() != driver_settings:
         raise InputError(f"{folder}: it holds another study; remove it, or name another folder with --results")
     (folder / "app").mkdir(parents=True, exist_ok=True)
     (folder / "driver.pyz").write_bytes(archive())
     with as_file(files("modak.evidence").joinpath("data", _PROGRAM)) as shipped:
         shutil.copyfile(study.script or shipped, folder / "app" / _PROGRAM)
-    kept.write_text(told)
+    kept.write_text(driver_settings)

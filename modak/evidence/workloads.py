@@ -99,13 +99,13 @@ def comparisons(records: Iterable[Measurement | Ratio], catalogue: Catalogue) ->
         name = record.configuration.model_dump_json()
         groups.setdefault(key, {}).setdefault(name, Sample(record.configuration)).add(record)
     usual = {lever.name for lever in catalogue.levers.values() if lever.default}
-    found = []
+    compared = []
     for key in sorted(groups):
         samples = list(groups[key].values())
         baseline = min(samples, key=lambda sample: _distance(sample.configuration, usual))
         others = sorted((sample for sample in samples if sample is not baseline), key=lambda sample: sample.seconds)
-        found.append(Comparison(*titles[key], [baseline, *others]))
-    return found
+        compared.append(Comparison(*titles[key], [baseline, *others]))
+    return compared
 
 
 def _key(record: Measurement) -> tuple[str, ...]:
@@ -153,11 +153,11 @@ def _hardware_text(hardware: Hardware) -> str:
 
 def name_of(configuration: Configuration) -> str:
     """Return a configuration in words."""
-    words = [configuration.image or configuration.runtime]
+    parts = [configuration.image or configuration.runtime]
     if configuration.image and configuration.runtime != "native":
-        words = [f"{configuration.runtime} {configuration.image}"]
-    words += [word for word in (configuration.framework, configuration.compiler) if word]
-    return " + ".join([*words, *configuration.levers])
+        parts = [f"{configuration.runtime} {configuration.image}"]
+    parts += [part for part in (configuration.framework, configuration.compiler) if part]
+    return " + ".join([*parts, *configuration.levers])
 
 
 def workload_section(comparison: Comparison) -> Section:
@@ -232,11 +232,11 @@ def _sample_row(sample: Sample, ratio: Interval, emphasis: Emphasis) -> Row:
 
 def _levers(comparison: Comparison) -> Intervals | None:
     """Return what each lever brings alone: configurations that have one more lever than another."""
-    known = {_lever_key(sample.configuration): sample for sample in comparison.samples}
+    samples = {_lever_key(sample.configuration): sample for sample in comparison.samples}
     rows = []
-    for key, sample in known.items():
+    for key, sample in samples.items():
         for lever in sorted(key[1]):
-            without = known.get((key[0], key[1] - {lever}))
+            without = samples.get((key[0], key[1] - {lever}))
             if without is not None:
                 ratio = gain(without, sample)
                 rows.append((lever, ratio, name_of(without.configuration)))
@@ -326,10 +326,10 @@ def scaling_sections(records: Sequence[Measurement | Ratio]) -> Iterator[tuple[S
 
 
 def _by_model(records: Iterable[Measurement | Ratio]) -> dict[str, list[Measurement | Ratio]]:
-    found: dict[str, list[Measurement | Ratio]] = {}
+    groups: dict[str, list[Measurement | Ratio]] = {}
     for record in records:
-        found.setdefault(record.workload.model or "", []).append(record)
-    return found
+        groups.setdefault(record.workload.model or "", []).append(record)
+    return groups
 
 
 def _scaling(series: Series, layouts: int) -> tuple[Section, list[Value]]:
@@ -337,7 +337,7 @@ def _scaling(series: Series, layouts: int) -> tuple[Section, list[Value]]:
     points = [(float(p.workers), p.seconds) for p in series.points]
     drawn = [Line("measured", points, "s2", dots=True, joined=False)]
     rows: list[list[str]] = []
-    found: list[Value] = []
+    numbers: list[Value] = []
     measured: dict[int, list[float]] = {}
     for point in series.points:
         measured.setdefault(point.workers, []).append(point.seconds)
@@ -352,13 +352,13 @@ def _scaling(series: Series, layouts: int) -> tuple[Section, list[Value]]:
             fitted.append((float(workers), predicted.value))
             between = f"{values.seconds(predicted.low)} to {values.seconds(predicted.high)}"
             row += [values.seconds(predicted.value), between, values.percent(efficiency)]
-            found.append(
+            numbers.append(
                 Value(series.title, f"{workers} workers", "predicted time", predicted.value, predicted.low,
                       predicted.high, "s", "model")
             )  # fmt: skip
         else:
             row += ["-", "-", "-"]
-        found += [
+        numbers += [
             Value(series.title, f"{workers} workers", "time", t, unit="s", basis="measurement") for t in seen or ()
         ]
         rows.append(row)
@@ -378,7 +378,7 @@ def _scaling(series: Series, layouts: int) -> tuple[Section, list[Value]]:
         Table("Layouts", "Efficiency compares with one worker.",
               ["Ranks x threads", "Measured", "Predicted", "95 % interval", "Efficiency"], rows),
     ]  # fmt: skip
-    return Section(f"Scaling of {series.title}", answer, (), parts), found
+    return Section(f"Scaling of {series.title}", answer, (), parts), numbers
 
 
 def _plain(point: Point) -> Point:

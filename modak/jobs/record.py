@@ -118,8 +118,8 @@ def _load(fields: dict[str, str]) -> float | None:
     The average outlives an earlier job by minutes, and a moment holds what lasts no longer (proc_loadavg(5)). The shell
     that asks runs itself.
     """
-    found = re.fullmatch(r"([0-9]{1,6}\.[0-9]{1,3}) ([0-9]{1,6})", fields.get("load", ""), re.ASCII)
-    return None if found is None else min(float(found[1]), max(0.0, float(found[2]) - 1))
+    match = re.fullmatch(r"([0-9]{1,6}\.[0-9]{1,3}) ([0-9]{1,6})", fields.get("load", ""), re.ASCII)
+    return None if match is None else min(float(match[1]), max(0.0, float(match[2]) - 1))
 
 
 def _host(fields: dict[str, str]) -> str | None:

@@ -16,7 +16,7 @@ BYTES = 256 * 1024
 MOST = 500
 """Trials that are kept."""
 MOST_TIMES = 20
-_WORD = re.compile(r"([a-z]+)=(\S*)", re.ASCII)
+_FIELD = re.compile(r"([a-z]+)=(\S*)", re.ASCII)
 _INTEGER = re.compile(r"\d{1,15}", re.ASCII)
 _STATES = frozenset(get_args(TrialState))
 
@@ -55,7 +55,7 @@ def parse_restart(text: str, plan: RestartPlan) -> RestartResult:
 def _values(text: str) -> Mapping[str, str]:
     """Return the words ``key=value``; a reason takes the rest of the line."""
     before, _, reason = text.partition("reason=")
-    return {**dict(_WORD.findall(before)), "reason": excerpt(reason, 200) or "-"}
+    return {**dict(_FIELD.findall(before)), "reason": excerpt(reason, 200) or "-"}
 
 
 def _trial(values: Mapping[str, str], plan: RestartPlan) -> RestartTrial:

@@ -39,7 +39,7 @@ def files(request: JobRequest) -> dict[str, bytes]:
     texts = {name: _script(name) for name in _SCRIPTS}
     texts["settings"] = _settings(request, request.restart)
     texts["names"] = "".join(f"{candidate.name}\n" for candidate in request.restart.candidates)
-    texts["trial.sh"] = f'set -- "$@" {" ".join(map(_word, request.restart.arguments))}\n'
+    texts["trial.sh"] = f'set -- "$@" {" ".join(map(_single, request.restart.arguments))}\n'
     if request.restart.progress is not None:
         texts["pattern"] = "".join(f"{piece}\n" for piece in pieces(request.restart.progress))
     for number, candidate in enumerate(request.restart.candidates):
@@ -72,14 +72,14 @@ def _settings(request: JobRequest, restart: RestartPlan) -> str:
         "shortest": round(restart.window * 100),
         "tolerance": f"{restart.tolerance:g}",
     }
-    return "".join(f"modak_{key}={_word(str(value))}\n" for key, value in values.items())
+    return "".join(f"modak_{key}={_single(str(value))}\n" for key, value in values.items())
 
 
 def _exports(candidate: RestartCandidate) -> str:
     lines = [f"unset {name}" for name in candidate.unset]
-    lines += [f"{name}={_word(value)}\nexport {name}" for name, value in sorted(candidate.environment.items())]
+    lines += [f"{name}={_single(value)}\nexport {name}" for name, value in sorted(candidate.environment.items())]
     if candidate.preload:
-        value = _word(":".join(candidate.preload))
+        value = _single(":".join(candidate.preload))
         lines.append(f'LD_PRELOAD={value}"${{LD_PRELOAD:+:$LD_PRELOAD}}"\nexport LD_PRELOAD')
     return "".join(f"{line}\n" for line in lines)
 
@@ -90,5 +90,5 @@ def _trial_config(launch: Launch) -> str:
     return json.dumps(config, indent=2, sort_keys=True) + "\n"
 
 
-def _word(value: str) -> str:
+def _single(value: str) -> str:
     return quote(value)

@@ -70,7 +70,7 @@ class Secret(Model):
     """Program and arguments, run on the controller where the user permits it, that print the value."""
 
     @model_validator(mode="after")
-    def _one_source(self) -> "Secret":
+    def _single_source(self) -> "Secret":
         if sum((self.variable is not None, self.file is not None, bool(self.command))) != 1:
             raise ValueError("exactly one of 'variable', 'file' and 'command' must be given")
         return self
@@ -114,7 +114,7 @@ class Application(Model):
     """What determines how long the work takes."""
 
     @model_validator(mode="after")
-    def _one_program(self) -> "Application":
+    def _single_program(self) -> "Application":
         if twice := sorted(self.environment.keys() & self.secret_environment.keys()):
             raise ValueError(f"'{twice[0]}' is in 'environment' and in 'secret_environment': give it once")
         if (self.script is None) == (self.executable is None):

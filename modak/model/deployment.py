@@ -8,7 +8,7 @@ from modak.model.request import JobOptions, Request
 from modak.model.target import Target
 
 
-class Place(Model):
+class Destination(Model):
     """A target, and options of what is submitted there to bring or build an image."""
 
     target: Target = Target(name="localhost")

@@ -77,7 +77,7 @@ def _translated(part: str) -> str:
     if part == "{":
         raise ValueError("'{' is not supported: write repetitions with '*', '+' or '?', and the character as '[{]'")
     if part.startswith("["):
-        return re.sub(r"\\(.)", lambda found: _CLASSES.get(found[1], f"\\{found[1]}"), part)
+        return re.sub(r"\\(.)", lambda match: _CLASSES.get(match[1], f"\\{match[1]}"), part)
     if part.startswith("\\"):
         if part[1] in _CLASSES:
             return f"[{_CLASSES[part[1]]}]"

@@ -25,10 +25,10 @@ LARGEST_SHARE = 50.0
 def parse_budget(value: Any) -> Any:
     """Return ``"5%"`` for a share, and seconds for a duration such as ``60`` or ``"2m"``."""
     if isinstance(value, str) and "%" in value:
-        found = _SHARE.fullmatch(value.strip())
-        if found is None or not 0 < float(found[1]) <= LARGEST_SHARE:
+        match = _SHARE.fullmatch(value.strip())
+        if match is None or not 0 < float(match[1]) <= LARGEST_SHARE:
             raise ValueError(f"'{value[:40]}' is not a share of the job above 0% and up to {LARGEST_SHARE:g}%")
-        return f"{float(found[1]):g}%"
+        return f"{float(match[1]):g}%"
     return parse_duration(value)
 
 

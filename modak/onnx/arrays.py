@@ -62,7 +62,7 @@ def _read_csv(path: Path) -> dict[str, list[Any]]:
     for number, row in enumerate(rows, start=1):
         if len(row) != len(rows[0]):
             raise InputError(f"{path}:{number}: the line has {len(row)} values, and there are {len(rows[0])} columns")
-    return {name: [row[place] for row in rows[1:]] for place, name in enumerate(rows[0])}
+    return {name: [row[index] for row in rows[1:]] for index, name in enumerate(rows[0])}
 
 
 def _read_parquet(path: Path) -> dict[str, list[Any]]:
@@ -103,8 +103,8 @@ def _checked(path: Path, arrays: Arrays) -> Arrays:
         raise InputError(f"{path}: '{scalar}' is a single value; the first axis must be the samples")
     counts = {name: len(array) for name, array in arrays.items()}
     if len(set(counts.values())) > 1:
-        told = ", ".join(f"'{name}' {count}" for name, count in counts.items())
-        raise InputError(f"{path}: the arrays have different numbers of samples: {told}")
+        lengths = ", ".join(f"'{name}' {count}" for name, count in counts.items())
+        raise InputError(f"{path}: the arrays have different numbers of samples: {lengths}")
     if not min(counts.values()):
         raise InputError(f"{path}: the file holds no sample")
     return arrays

@@ -175,7 +175,7 @@ def samples_are_independent(runner: Runner) -> bool:
     return all(len(array) == 3 for array in together.values())
 
 
-def _equal(one: Array, other: Array) -> bool:
-    if one.dtype.kind != "f":
-        return bool(np.array_equal(one, other))
-    return bool(np.allclose(one, other, rtol=_RELATIVE, atol=_RELATIVE, equal_nan=True))
+def _equal(left: Array, other: Array) -> bool:
+    if left.dtype.kind != "f":
+        return bool(np.array_equal(left, other))
+    return bool(np.allclose(left, other, rtol=_RELATIVE, atol=_RELATIVE, equal_nan=True))

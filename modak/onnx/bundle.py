@@ -158,7 +158,7 @@ def write_bundle(folder: Path, fill: Callable[[Path], Manifest], *, replace: boo
         (new / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
         read_bundle(new).verify()
         _sync(new)
-        _put_in_place(new, folder)
+        _replace_folder(new, folder)
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error.strerror or error}") from None
     finally:
@@ -174,7 +174,7 @@ def copy_into(folder: Path, files: Mapping[str, Path]) -> None:
         shutil.copyfile(source, to)
 
 
-def _put_in_place(new: Path, folder: Path) -> None:
+def _replace_folder(new: Path, folder: Path) -> None:
     old = None
     if folder.exists():
         # Two renames, for rename(2) replaces no folder that has files; a reader in between finds none, never a mixture.
@@ -186,17 +186,17 @@ def _put_in_place(new: Path, folder: Path) -> None:
         if old is not None:
             old.rename(folder)
         raise
-    _sync_one(folder.parent)
+    _sync_path(folder.parent)
     if old is not None:
         shutil.rmtree(old, ignore_errors=True)
 
 
 def _sync(folder: Path) -> None:
     for path in (*folder.rglob("*"), folder):
-        _sync_one(path)
+        _sync_path(path)
 
 
-def _sync_one(path: Path) -> None:
+def _sync_path(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         with suppress(OSError):  # some file systems do not sync folders

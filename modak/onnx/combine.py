@@ -157,12 +157,12 @@ def _uses_default(model: "ModelProto") -> bool:
 def _common_opsets(models: dict[str, "ModelProto"]) -> list[Any]:
     """Return the operator sets of the ensemble; InputError where models need different versions of one."""
     onnx = require_onnx()
-    found: dict[str, dict[str, int]] = {}
+    models_by_domain: dict[str, dict[str, int]] = {}
     for name, model in models.items():
         for domain, version in opsets(model, name).items():
-            found.setdefault(domain, {})[name] = version
+            models_by_domain.setdefault(domain, {})[name] = version
     versions = {"ai.onnx": _LEAST_OPSET}
-    for domain, by_model in found.items():
+    for domain, by_model in models_by_domain.items():
         different = sorted(set(by_model.values()))
         compatible = domain == "ai.onnx" or (domain == "ai.onnx.ml" and different[-1] <= _LAST_COMPATIBLE_ML)
         if len(different) > 1 and not compatible:

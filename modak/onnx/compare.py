@@ -47,26 +47,26 @@ def tolerance_of(
 ) -> tuple[float, float]:
     """Return absolute and relative tolerance of a type, of the coarser where the two models' types differ."""
     candidates = [name for name in (dtype, other) if name is not None]
-    found = []
+    results = []
     for name in candidates:
         if given and name in given:
-            found.append((given[name][0], given[name][1]))
+            results.append((given[name][0], given[name][1]))
         else:
-            found.append(TOLERANCE.get(name, (0.0, 0.0)))
-    return max(found)
+            results.append(TOLERANCE.get(name, (0.0, 0.0)))
+    return max(results)
 
 
 def compare(
     original: Arrays, converted: Arrays, tolerances: Mapping[str, list[float]] | None = None
 ) -> list[Difference]:
     """Return the difference of each output; an output that one of them lacks did not pass."""
-    found = []
+    results = []
     for name, expected in original.items():
         if name not in converted:
-            found.append(Difference(name, passed=False, problem="the converted model has no such output"))
+            results.append(Difference(name, passed=False, problem="the converted model has no such output"))
         else:
-            found.append(_difference(name, expected, converted[name], tolerances or {}))
-    return found
+            results.append(_difference(name, expected, converted[name], tolerances or {}))
+    return results
 
 
 def _difference(name: str, expected: Array, actual: Array, tolerances: Mapping[str, list[float]]) -> Difference:

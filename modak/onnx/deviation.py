@@ -47,15 +47,15 @@ def first_deviation(original: Original, path: Path, inputs: Arrays) -> str | Non
 def deviation_of_files(reference: Path, path: Path, inputs: Arrays) -> str | None:
     """Return a sentence on the first operator of ``path`` that deviates from the ONNX file ``reference``."""
     nodes, values = trace_file(reference, inputs)
-    found = [Value(name, node.operator, values[name]) for node in nodes for name in node.outputs if name in values]
-    return describe_deviation(found, path, inputs)
+    traced = [Value(name, node.operator, values[name]) for node in nodes for name in node.outputs if name in values]
+    return describe_deviation(traced, path, inputs)
 
 
 def describe_deviation(reference: Sequence[Value], path: Path, inputs: Arrays) -> str | None:
     """Return a sentence on the first operator of the file without a counterpart in ``reference``."""
     nodes, values = trace_file(path, inputs)
     index = _Index([*reference, *(Value(name, "input", array) for name, array in inputs.items())])
-    matched = {name: place for name, array in values.items() if (place := index.find(array)) is not None}
+    matched = {name: position for name, array in values.items() if (position := index.find(array)) is not None}
     explained = _explained(nodes, set(matched))
     dynamic = _dependent(nodes, set(inputs))
     candidates = [
@@ -101,9 +101,9 @@ class _Index:
 
     def __init__(self, values: Sequence[Value]) -> None:
         self._by_size: dict[int, list[tuple[int, Array]]] = {}
-        for place, value in enumerate(values):
+        for position, value in enumerate(values):
             if (flat := _sorted(value.array)) is not None:
-                self._by_size.setdefault(flat.size, []).append((place, flat))
+                self._by_size.setdefault(flat.size, []).append((position, flat))
 
     def find(self, array: Array) -> int | None:
         """Return the place of a value with the same elements."""
@@ -111,11 +111,11 @@ class _Index:
         if flat is None or not flat.size:
             return None
         absolute, relative = tolerance_of(array.dtype.name)
-        for place, other in self._by_size.get(flat.size, []):
+        for position, other in self._by_size.get(flat.size, []):
             # Sums in another order: the tolerance of a whole tensor is that of its largest element.
             limit = max(absolute, 1e-6) + max(relative, 1e-4) * np.abs(other)
             if bool((np.abs(flat - other) <= limit).all()):
-                return place
+                return position
         return None
 
 
@@ -148,11 +148,11 @@ def _explained(nodes: Sequence[_Node], matched: set[str]) -> set[str]:
 
 def _dependent(nodes: Sequence[_Node], inputs: set[str]) -> set[str]:
     """Return the values that depend on the inputs."""
-    found = set(inputs)
+    dependent = set(inputs)
     for node in nodes:
-        if found & set(node.inputs):
-            found |= set(node.outputs)
-    return found
+        if dependent & set(node.inputs):
+            dependent |= set(node.outputs)
+    return dependent
 
 
 def _counterpart(
@@ -167,8 +167,8 @@ def _counterpart(
             continue
         seen.add(name)
         if name in matched:
-            place = matched[name]
-            last = max(last, place if place < len(reference) else -1)
+            position = matched[name]
+            last = max(last, position if position < len(reference) else -1)
         elif name in producer:
             pending += producer[name].inputs
     return reference[last + 1] if last + 1 < len(reference) else None

@@ -26,29 +26,29 @@ def compare_distributions(original: Run, converted: Run, inputs: Arrays) -> list
     """Return an entry of the manifest for each output."""
     first = [original(inputs) for _ in range(DRAWS)]
     second = [converted(inputs) for _ in range(DRAWS)]
-    found = []
+    entries = []
     for name in first[0]:
         if name not in second[0] or first[0][name].size != second[0][name].size:
-            found.append({"name": name, "passed": False})
+            entries.append({"name": name, "passed": False})
             continue
         a = np.stack([draw[name].reshape(-1) for draw in first]).astype(np.float64)
         b = np.stack([draw[name].reshape(-1) for draw in second]).astype(np.float64)
-        found.append(_entry(name, a, b))
-    return found
+        entries.append(_entry(name, a, b))
+    return entries
 
 
 def _entry(name: str, a: Array, b: Array) -> dict[str, Any]:
     generator = np.random.default_rng(0)
-    places = np.arange(a.shape[1])
-    if len(places) > ELEMENTS:
-        places = np.sort(generator.choice(places, ELEMENTS, replace=False))
-    moving = [place for place in places if np.ptp(a[:, place]) > 0 or np.ptp(b[:, place]) > 0]
+    columns = np.arange(a.shape[1])
+    if len(columns) > ELEMENTS:
+        columns = np.sort(generator.choice(columns, ELEMENTS, replace=False))
+    moving = [column for column in columns if np.ptp(a[:, column]) > 0 or np.ptp(b[:, column]) > 0]
     if not moving:
         # Neither varies: what is the same in every draw is compared as it is for any model.
-        one = compare({name: a[0].astype(np.float32)}, {name: b[0].astype(np.float32)})[0]
-        return one.entry()
+        difference = compare({name: a[0].astype(np.float32)}, {name: b[0].astype(np.float32)})[0]
+        return difference.entry()
     stats = require("scipy.stats", "scipy", purpose="the comparison of distributions")
-    results = [stats.ks_2samp(a[:, place], b[:, place]) for place in moving]
+    results = [stats.ks_2samp(a[:, column], b[:, column]) for column in moving]
     worst = min(results, key=lambda result: float(result.pvalue))
     corrected = min(1.0, float(worst.pvalue) * len(moving))
     return {

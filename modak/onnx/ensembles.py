@@ -63,11 +63,11 @@ def _load(folder: Path) -> Any:
 def _taken_by(folder: Path, entries: Sequence[ModelEntry]) -> dict[str, list[tuple[str, str]]]:
     """Return the models' inputs, as model and name, that each input of the ensemble is."""
     ours = {f"{entry.name}/{spec.name}": (entry.name, spec.name) for entry in entries for spec in entry.graph.inputs}
-    found: dict[str, list[tuple[str, str]]] = {}
+    taken_by: dict[str, list[tuple[str, str]]] = {}
     for node in _load(folder).graph.node:
         if node.op_type == "Identity" and node.output[0] in ours:
-            found.setdefault(node.input[0], []).append(ours[node.output[0]])
-    return found
+            taken_by.setdefault(node.input[0], []).append(ours[node.output[0]])
+    return taken_by
 
 
 def _feed(graph: Graph, taken: Mapping[str, Any], samples: Mapping[str, Arrays]) -> Arrays | None:

@@ -89,7 +89,7 @@ def external_files(model: "ModelProto", origin: str) -> dict[str, int]:
     InputError for a path that is absolute or leaves the folder, which older versions of onnx open (CVE-2022-25882,
     CVE-2024-27318), and for offsets that are no numbers.
     """
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for tensor in tensors(model):
         entries = {entry.key: entry.value for entry in tensor.external_data}
         if tensor.data_location != tensor.EXTERNAL and not entries:
@@ -100,8 +100,8 @@ def external_files(model: "ModelProto", origin: str) -> dict[str, int]:
         except ValueError as error:
             raise InputError(f"{where}: external data: {error}") from None
         offset, length = (_bytes(entries.get(key, "0"), where) for key in ("offset", "length"))
-        found[location] = max(found.get(location, 0), offset + length)
-    return found
+        sizes[location] = max(sizes.get(location, 0), offset + length)
+    return sizes
 
 
 def _bytes(text: str, where: str) -> int:
@@ -112,12 +112,12 @@ def _bytes(text: str, where: str) -> int:
 
 def opsets(model: "ModelProto", origin: str) -> dict[str, int]:
     """Return the versions of the operator sets by domain; the default domain is ``ai.onnx``."""
-    found: dict[str, int] = {}
+    by_domain: dict[str, int] = {}
     for entry in model.opset_import:
         domain = entry.domain or "ai.onnx"
-        if found.setdefault(domain, entry.version) != entry.version:
+        if by_domain.setdefault(domain, entry.version) != entry.version:
             raise InputError(f"{origin}: the operator set '{excerpt(domain, 80)}' is imported in two versions")
-    return found
+    return by_domain
 
 
 def inputs_of(model: "ModelProto", origin: str) -> list[TensorSpec]:

@@ -67,11 +67,11 @@ def runtime() -> Any:
 def provider(name: str) -> Provider:
     """Return the provider of that name, which may be ONNX Runtime's own; InputError for an unknown one."""
     by_runtime = {entry.runtime.lower(): entry for entry in PROVIDERS}
-    found = _BY_NAME.get(name.lower()) or by_runtime.get(name.lower())
-    if found is None:
+    match = _BY_NAME.get(name.lower()) or by_runtime.get(name.lower())
+    if match is None:
         names = ", ".join(_BY_NAME)
         raise InputError(f"execution provider '{name}': not supported; use {names}{nearest(name, _BY_NAME)}")
-    return found
+    return match
 
 
 def available(names: Sequence[str] | None = None) -> list[Provider]:
@@ -167,13 +167,13 @@ def _fastest(
     return by_runtime[str(fastest.provider)], fastest
 
 
-def _same(entry: Provider, one: Hardware, other: Hardware | None) -> bool:
+def _same(entry: Provider, timed: Hardware, other: Hardware | None) -> bool:
     """Return whether a timing was made on such hardware: the same accelerator, or the same processor where none is."""
     if other is None:
         return False
     if entry.device:
-        return one.accelerator is not None and one.accelerator == other.accelerator
-    return one.cpu_model is not None and (one.cpu_model, one.microarchitecture, one.cores) == (
+        return timed.accelerator is not None and timed.accelerator == other.accelerator
+    return timed.cpu_model is not None and (timed.cpu_model, timed.microarchitecture, timed.cores) == (
         other.cpu_model,
         other.microarchitecture,
         other.cores,

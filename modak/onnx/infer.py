@@ -113,10 +113,10 @@ def measure(bundle: Bundle, inputs: Arrays, *, threads: int | None = None, secon
     return min(timings, key=lambda pair: pair[1].median)[0]
 
 
-def _close(one: Any, other: Any) -> bool:
-    if one.dtype.kind not in "fc":
-        return bool(np.array_equal(one, other))
-    return bool(np.allclose(one, other, rtol=_CLOSE, atol=_CLOSE, equal_nan=True))
+def _close(left: Any, other: Any) -> bool:
+    if left.dtype.kind not in "fc":
+        return bool(np.array_equal(left, other))
+    return bool(np.allclose(left, other, rtol=_CLOSE, atol=_CLOSE, equal_nan=True))
 
 
 def save(path: Path, outputs: Arrays) -> None:

@@ -15,18 +15,18 @@ def records(models: Sequence[Converted]) -> Iterator[Measurement]:
     """Yield a measurement for each model, engine and batch size that was timed."""
     for model in models:
         for entry in (*model.outcome.timings, *model.timings):
-            found = timing(entry, model)
+            timed = timing(entry, model)
             framework = model.request.framework
             yield Measurement(
                 type="ai_inference",
                 framework=framework,
                 workload=Workload(
-                    model=model.request.name, unit="call", units=1, samples=found.batch, batch=found.batch
+                    model=model.request.name, unit="call", units=1, samples=timed.batch, batch=timed.batch
                 ),
-                software=found.software,
-                hardware=found.hardware,
+                software=timed.software,
+                hardware=timed.hardware,
                 configuration=Configuration(
-                    framework=found.engine if found.engine != framework else None, threads=found.threads
+                    framework=timed.engine if timed.engine != framework else None, threads=timed.threads
                 ),
                 runs=[Run(later=entry["seconds"])],
                 provenance=Provenance(

@@ -55,17 +55,17 @@ def _free(name: str, taken: set[str]) -> str:
 
 def _names(model: Any) -> set[str]:
     graph = model.graph
-    found = {value.name for values in (graph.input, graph.output, graph.initializer) for value in values}
-    return found | {name for node in graph.node for name in (*node.input, *node.output)}
+    names = {value.name for values in (graph.input, graph.output, graph.initializer) for value in values}
+    return names | {name for node in graph.node for name in (*node.input, *node.output)}
 
 
 def _rename(model: Any, old: str, new: str) -> None:
     for graph in _graphs(model.graph):
         for node in graph.node:
             for names in (node.input, node.output):
-                for place, name in enumerate(names):
+                for index, name in enumerate(names):
                     if name == old:
-                        names[place] = new
+                        names[index] = new
         for values in (graph.input, graph.output, graph.value_info, graph.initializer):
             for value in values:
                 if value.name == old:
@@ -115,19 +115,19 @@ def unknown_operators(model: Any) -> list[str]:
 
     versions = {entry.domain or "": entry.version for entry in model.opset_import}
     functions = {(function.domain, function.name) for function in model.functions}
-    found: dict[str, str] = {}
+    missing: dict[str, str] = {}
     for graph in _graphs(model.graph):
         for node in graph.node:
             domain = "" if node.domain == "ai.onnx" else node.domain
             if (node.domain, node.op_type) in functions or domain.startswith("com.microsoft"):
                 continue
             try:
-                known = onnx.defs.has(node.op_type, versions.get(domain, 1), domain)
+                exists = onnx.defs.has(node.op_type, versions.get(domain, 1), domain)
             except onnx.defs.SchemaError:
-                known = False
-            if not known:
-                found.setdefault(f"{domain}::{node.op_type}" if domain else node.op_type, node.name)
-    return [f"{operator} (node '{name}')" for operator, name in found.items()]
+                exists = False
+            if not exists:
+                missing.setdefault(f"{domain}::{node.op_type}" if domain else node.op_type, node.name)
+    return [f"{operator} (node '{name}')" for operator, name in missing.items()]
 
 
 def _data_files(path: Path) -> list[Path]:

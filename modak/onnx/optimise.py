@@ -29,6 +29,7 @@ from modak.onnx.passes import FINAL, INEXACT, PASSES
 from modak.onnx.sessions import Session
 from modak.onnx.task import PROGRESS
 from modak.onnx.timing import Times, faster, interleaved
+from modak.util.files import write_atomically
 
 BEAM = 2
 """Sequences that are extended at each length."""
@@ -102,15 +103,15 @@ class Search:
         """Try sequences until the budget is spent; return the one to keep, which may be the file as it is."""
         frontier = [self.base]
         for _ in range(self.task.longest):
-            found = [
+            candidates = [
                 candidate
                 for parent in frontier
                 for name in self._next(parent)
                 if not self.over and (candidate := self._try(parent, name)) is not None
             ]
-            if not found or self.over:
+            if not candidates or self.over:
                 break
-            frontier = sorted(found, key=lambda candidate: candidate.gain, reverse=True)[:BEAM]
+            frontier = sorted(candidates, key=lambda candidate: candidate.gain, reverse=True)[:BEAM]
         return self._choose()
 
     def _next(self, parent: Variant) -> list[str]:
@@ -165,12 +166,12 @@ class Search:
     def _validate(self, run: Run, *, relaxed: bool) -> dict[str, Any]:
         """Return the manifest's ``Validation`` against what the original model gave."""
         size = min(CHUNK, len(next(iter(self.samples.values()))))
-        found = join([run(part) for part in batches(self.samples, size)])
-        differences = compare(self.expected, found, self.task.tolerance)
+        actual = join([run(part) for part in batches(self.samples, size)])
+        differences = compare(self.expected, actual, self.task.tolerance)
         warnings = []
         if relaxed:
             for difference in differences:
-                loss, what = accuracy_loss(difference, self.expected, found)
+                loss, what = accuracy_loss(difference, self.expected, actual)
                 difference.passed = loss <= self.task.accuracy_loss
                 difference.problem = None if difference.passed else f"{what} of {loss:.3g}"
                 warnings.append(f"'{difference.name}': {what} of {loss:.3g}, {self.task.accuracy_loss:g} permitted")
@@ -208,14 +209,14 @@ class Search:
         return best
 
 
-def accuracy_loss(difference: Difference, expected: Arrays, found: Arrays) -> tuple[float, str]:
+def accuracy_loss(difference: Difference, expected: Arrays, actual: Arrays) -> tuple[float, str]:
     """Return how much accuracy an output lost: other classes, or the error over the spread of the values."""
     if difference.top1_agreement is not None:
         return 1 - difference.top1_agreement, "a share of other classes"
     name = difference.name
-    if name not in found or found[name].size != expected[name].size:
+    if name not in actual or actual[name].size != expected[name].size:
         return float("inf"), "an output of another shape"
-    a, b = (values[name].reshape(-1).astype(np.float64) for values in (found, expected))
+    a, b = (values[name].reshape(-1).astype(np.float64) for values in (actual, expected))
     spread = float(b.std()) or float(np.abs(b).max()) or 1.0
     return float(np.sqrt(np.mean((a - b) ** 2))) / spread, "an error over the spread of values"
 
@@ -234,7 +235,7 @@ def engines(search: Search, path: Path) -> Iterator[tuple[dict[str, Any] | None,
                 example = _first(search.samples, batch)
                 run = get(name).load(path, example, trials=task.trials)
                 if name != reference:
-                    entry["validation"] = _one_batch(search, run, example)
+                    entry["validation"] = _single_batch(search, run, example)
                     if entry["validation"]["status"] == "failed":
                         raise InputError(entry["validation"]["reason"])
                 runs[name][batch] = run
@@ -248,14 +249,16 @@ def engines(search: Search, path: Path) -> Iterator[tuple[dict[str, Any] | None,
         example = _first(search.samples, batch)
         calls = {name: partial(each[batch], example) for name, each in runs.items() if batch in each}
         times = interleaved(calls, budget=max(2.0, min(10.0, search.end - time.monotonic())))
-        yield None, [found.entry(engine=name, batch=batch) for name, found in times.items()]
+        yield None, [measured.entry(engine=name, batch=batch) for name, measured in times.items()]
 
 
-def _one_batch(search: Search, run: Run, example: Arrays) -> dict[str, Any]:
+def _single_batch(search: Search, run: Run, example: Arrays) -> dict[str, Any]:
     count = len(next(iter(example.values())))
     rows = min(count, len(next(iter(search.expected.values()))))
-    found = {name: array[:rows] for name, array in run(example).items()}
-    differences = compare({name: array[:rows] for name, array in search.expected.items()}, found, search.task.tolerance)
+    actual = {name: array[:rows] for name, array in run(example).items()}
+    differences = compare(
+        {name: array[:rows] for name, array in search.expected.items()}, actual, search.task.tolerance
+    )
     failed = [f"output '{d.name}': {d.problem}" for d in differences if not d.passed]
     return {
         "status": "failed" if failed else "passed",
@@ -296,9 +299,7 @@ def main(arguments: list[str]) -> int:
     except Exception as error:
         traceback.print_exc()
         outcome["error"] = f"{type(error).__name__}: {' '.join(str(error).split())[:1000]}"
-    temporary = Path(arguments[1]).with_suffix(".new")
-    temporary.write_text(json.dumps(outcome, indent=1))
-    temporary.replace(arguments[1])
+    write_atomically(Path(arguments[1]), json.dumps(outcome, indent=1))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(1 if outcome["error"] else 0)

@@ -80,10 +80,10 @@ def _finished(folder: Path, key: str) -> dict[str, Any] | None:
 
 def _read(folder: Path) -> dict[str, Any] | None:
     try:
-        found = json.loads((folder / "outcome.json").read_text())
+        content = json.loads((folder / "outcome.json").read_text())
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return content if isinstance(content, dict) else None
 
 
 def _take(model: Converted, outcome: dict[str, Any], report: Report) -> None:

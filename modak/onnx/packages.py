@@ -31,10 +31,10 @@ def require(module: str, requirement: str, *, purpose: str, extra: str | None = 
 
 def versions(names: Mapping[str, str] | tuple[str, ...]) -> dict[str, str]:
     """Return the versions of those distributions that are installed."""
-    found = {}
+    releases = {}
     for name in names:
         try:
-            found[name] = version(name)
+            releases[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return releases

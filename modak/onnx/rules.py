@@ -109,8 +109,8 @@ class Tail:
         helper = require_onnx().helper
         attributes = {"axis": 1, "largest": int(largest), "sorted": 1}
         names = [f"/{result}", f"/{result}/at"]
-        one = self._constant(f"{result}/k", [1], "int64")
-        self.nodes.append(helper.make_node("TopK", [tensor, one], names, f"/{result}", **attributes))
+        count = self._constant(f"{result}/k", [1], "int64")
+        self.nodes.append(helper.make_node("TopK", [tensor, count], names, f"/{result}", **attributes))
         return names[0]
 
     def _stacking(self, combined: Sequence[tuple["Part", TensorSpec]], meta: "Part") -> None:

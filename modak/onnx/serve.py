@@ -68,9 +68,9 @@ def _check_ports(host: str, ports: Sequence[int]) -> None:
     for port in ports:
         try:
             family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-            with socket.socket(family, socket.SOCK_STREAM) as one:
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                one.bind((host, port))
+            with socket.socket(family, socket.SOCK_STREAM) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind((host, port))
         except OSError as error:
             raise InputError(f"{host}:{port} cannot be used: {error.strerror or error}; choose another port") from None
 

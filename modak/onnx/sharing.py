@@ -50,24 +50,24 @@ class Inputs:
         same = {spec.name for spec in taken} == {spec.name for spec in open_inputs}
         for at, spec in enumerate(open_inputs):
             given = self._renamed.get(part.name, {}).get(spec.name)
-            known = self._specs.get(spec.name)
+            present = self._specs.get(spec.name)
             if given is not None:
                 name = given
-            elif known is not None and fits(known, spec):
+            elif present is not None and fits(present, spec):
                 name = spec.name
             elif positional and not same:
                 name = taken[at].name
             else:
-                name = spec.name if known is None else f"{part.name}.{spec.name}"
+                name = spec.name if present is None else f"{part.name}.{spec.name}"
             self._add(name, spec, part)
 
     def _add(self, name: str, spec: TensorSpec, part: "Part") -> None:
-        known = self._specs.get(name)
-        if known is not None and not fits(known, spec):
+        present = self._specs.get(name)
+        if present is not None and not fits(present, spec):
             raise InputError(
-                f"combination.inputs.{part.name}.{spec.name}: {spec} does not fit the ensemble's input {known}"
+                f"combination.inputs.{part.name}.{spec.name}: {spec} does not fit the ensemble's input {present}"
             )
-        shape = _merged(known.shape, spec.shape) if known is not None else own_shape(spec.shape)
+        shape = _merged(present.shape, spec.shape) if present is not None else own_shape(spec.shape)
         self._specs[name] = TensorSpec(name=name, dtype=spec.dtype, shape=shape)
         node = require_onnx().helper.make_node("Identity", [name], [part.inner(spec.name)], f"{part.name}/input/{name}")
         self.nodes.append(node)
@@ -82,14 +82,14 @@ class Inputs:
         return [declare(spec.name, spec.dtype, spec.shape) for spec in self._specs.values()]
 
 
-def fits(one: TensorSpec, other: TensorSpec, *, dtype: bool = True) -> bool:
+def fits(first: TensorSpec, other: TensorSpec, *, dtype: bool = True) -> bool:
     """Return whether two tensors may be the same: equal sizes wherever both are numbers."""
     return (
-        (not dtype or one.dtype == other.dtype)
-        and len(one.shape) == len(other.shape)
+        (not dtype or first.dtype == other.dtype)
+        and len(first.shape) == len(other.shape)
         and all(
             a == b or not isinstance(a, int) or not isinstance(b, int)
-            for a, b in zip(one.shape, other.shape, strict=True)
+            for a, b in zip(first.shape, other.shape, strict=True)
         )
     )
 
@@ -99,6 +99,6 @@ def own_shape(shape: list[Dimension]) -> list[Dimension]:
     return [size if isinstance(size, int) else "batch" if axis == 0 else None for axis, size in enumerate(shape)]
 
 
-def _merged(one: list[Dimension], other: list[Dimension]) -> list[Dimension]:
-    pairs = zip(one, own_shape(other), strict=True)
+def _merged(first: list[Dimension], other: list[Dimension]) -> list[Dimension]:
+    pairs = zip(first, own_shape(other), strict=True)
     return [a if isinstance(a, int) else b if isinstance(b, int) else a for a, b in pairs]

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from modak.util.files import write_atomically
+
 PROGRESS = "modak: "
 """Start of a line of standard output that says what is being done."""
 
@@ -85,9 +87,7 @@ class Outcome:
 
     def write(self, path: Path) -> None:
         """Write the outcome as JSON, whole or not at all."""
-        temporary = path.with_suffix(".new")
-        temporary.write_text(json.dumps(asdict(self), sort_keys=True, indent=1))
-        temporary.replace(path)
+        write_atomically(path, json.dumps(asdict(self), sort_keys=True, indent=1))
 
     @staticmethod
     def read(path: Path) -> "Outcome":

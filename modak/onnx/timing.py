@@ -50,7 +50,7 @@ def interleaved(
     """Return the times of each call, all of them in every round, until ``budget`` seconds or ``rounds`` are over."""
     for call in calls.values():
         call()  # what is allocated or compiled in the first call
-    found: dict[str, list[float]] = {name: [] for name in calls}
+    durations: dict[str, list[float]] = {name: [] for name in calls}
     end = time.monotonic() + budget
     for number in range(rounds):
         if number >= least and time.monotonic() > end:
@@ -61,16 +61,16 @@ def interleaved(
         for name in names[turn:] + names[:turn]:
             began = time.perf_counter()
             calls[name]()
-            found[name].append(time.perf_counter() - began)
-    return {name: Times(tuple(seconds)) for name, seconds in found.items()}
+            durations[name].append(time.perf_counter() - began)
+    return {name: Times(tuple(seconds)) for name, seconds in durations.items()}
 
 
-def faster(one: Times, other: Times, gain: float) -> bool:
+def faster(candidate: Times, other: Times, gain: float) -> bool:
     """Return whether ``one`` takes at most ``1 - gain`` of the time of ``other``, and not by chance alone.
 
     Both medians come from the same rounds, so that the ratio within each round is what is looked at.
     """
-    ratios = sorted(a / b for a, b in zip(one.seconds, other.seconds, strict=False))
+    ratios = sorted(a / b for a, b in zip(candidate.seconds, other.seconds, strict=False))
     if not ratios:
         return False
     middle = statistics.median(ratios)

@@ -46,7 +46,7 @@ def validate(original: Original, path: Path, task: Task, example: Arrays, test: 
         result.update(status="failed", reason=problem)
     elif result["status"] == "failed":
         result["reason"] = "; ".join(f"output '{d.name}': {d.problem}" for d in differences if d.problem)
-        result["first_deviation"] = _one_line(first_deviation(original, path, _rows(test, min(size, 4))))
+        result["first_deviation"] = _single_line(first_deviation(original, path, _rows(test, min(size, 4))))
     return result
 
 
@@ -84,5 +84,5 @@ def _length(arrays: Arrays) -> int:
     return len(first)
 
 
-def _one_line(text: str | None) -> str | None:
+def _single_line(text: str | None) -> str | None:
     return " ".join(text.split())[:1000] if text else None

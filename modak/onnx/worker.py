@@ -102,13 +102,13 @@ def _keep(folder: Path, inputs: Arrays, outputs: Arrays | None) -> None:
 def _time(original: Original, path: Path, test: Arrays, sizes: list[int]) -> list[dict[str, object]]:
     """Return how long the framework takes, measured beside ONNX Runtime."""
     session = Session(path)
-    found: list[dict[str, object]] = []
+    timings: list[dict[str, object]] = []
     for size in sizes:
         given = {name: np.resize(array, (size, *array.shape[1:])) for name, array in test.items()}
         calls = {"framework": partial(original.run, given), "onnxruntime": partial(session.run, given)}
         times = interleaved(calls, budget=3.0)
-        found.append(times["framework"].entry(batch=size))
-    return found
+        timings.append(times["framework"].entry(batch=size))
+    return timings
 
 
 def _warnings(notes: list[str]) -> list[str]:

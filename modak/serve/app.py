@@ -103,9 +103,11 @@ async def _failed(_: Request, __: Exception) -> Response:
 
 async def _no_route(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    told = {404: f"there is no {request.url.path[:80]}", 405: f"{request.url.path[:80]} takes no {request.method}"}
+    messages = {404: f"there is no {request.url.path[:80]}", 405: f"{request.url.path[:80]} takes no {request.method}"}
     headers = dict(getattr(error, "headers", None) or {})
-    return answer_of(Refusal(status, [fault(told.get(status, "the request is wrong"), "not_found", "path")], headers))
+    return answer_of(
+        Refusal(status, [fault(messages.get(status, "the request is wrong"), "not_found", "path")], headers)
+    )
 
 
 def _answers(schema: dict[str, Any], status: str) -> dict[str, Any]:

@@ -181,5 +181,5 @@ def infrastructure(data: Mapping[str, Any]) -> Infrastructure:
 
 def script(identifier: str, data: Mapping[str, Any]) -> SiteScript:
     """Return an entry as a script of a site."""
-    told = {key: value for key, value in data.items() if key in ("description", "conditions", "data")}
-    return check(SiteScript, {"name": f"script-{identifier}", **told}, origin="request")
+    given = {key: value for key, value in data.items() if key in ("description", "conditions", "data")}
+    return check(SiteScript, {"name": f"script-{identifier}", **given}, origin="request")

@@ -88,7 +88,7 @@ class Routes:
         """Return the route of one entry."""
 
         async def one(identifier: str) -> Response:
-            entry = self._store.one(collection, identifier)
+            entry = self._store.entry(collection, identifier)
             if entry is None:
                 raise Refusal(404, [fault(f"there is no entry '{identifier[:80]}'", "not_found", "path", "id")])
             return JSONResponse(without_empty(entry))

@@ -52,7 +52,7 @@ class Store:
         """Return the entries of a collection."""
         return list(self._entries[collection].values())
 
-    def one(self, collection: str, identifier: str) -> dict[str, Any] | None:
+    def entry(self, collection: str, identifier: str) -> dict[str, Any] | None:
         """Return an entry; container mappings and scaling models by ``opt_dsl_code`` as well."""
         entries = self._entries[collection]
         if identifier in entries:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -22,7 +21,8 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.variables import (
 try:
     from modak.documents import parse_deployment, parse_destination, parse_options, plain, read_description
     from modak.errors import InputError
-    from modak.model.deployment import Deployment, Place
+    from modak.model.deployment import Deployment, Destination
+    from modak.util.text import close_match
 except ImportError:
     pass  # ModakAction says so before anything here is used
 
@@ -92,7 +92,7 @@ class ActionModule(ModakAction):
 
     def _from_variables(
         self, arguments: dict[str, Any], task_vars: dict[str, Any]
-    ) -> tuple[dict[str, Any], Deployment | Place]:
+    ) -> tuple[dict[str, Any], Deployment | Destination]:
         image = arguments["image"] is not None
         read = DESTINATION if image else SECTIONS
         sections = {name: plain(arguments[name]) for name in read if arguments[name] is not None}
@@ -101,7 +101,7 @@ class ActionModule(ModakAction):
         if not sections.get("other_targets"):
             sections.pop("other_targets", None)
         _complete_all(sections, task_vars)
-        parse: Callable[..., Deployment | Place] = parse_destination if image else parse_deployment
+        parse: Callable[..., Deployment | Destination] = parse_destination if image else parse_deployment
         if image:
             sections = {name: value for name, value in sections.items() if value}  # the role's own default is {}
         return sections, parse(sections, origin="the variables", locate=locator(SECTIONS))
@@ -136,7 +136,7 @@ def _site(host: str, task_vars: dict[str, Any]) -> dict[str, Any]:
 
 def _no_application(variables: list[str]) -> str:
     others = [name for name in variables if not name.startswith("application")]  # those are the role's own
-    misspelt = difflib.get_close_matches("application", others, n=1, cutoff=0.8)
-    if misspelt:
-        return f"The variable '{misspelt[0]}' is unknown; did you mean 'application'?"
+    misspelt = close_match("application", others, cutoff=0.8, prefix=20)
+    if misspelt is not None:
+        return f"The variable '{misspelt}' is unknown; did you mean 'application'?"
     return "The variable 'application' is required; describe what is to be run, as in -e deployment=deploy.yml"

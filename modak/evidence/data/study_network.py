@@ -36,15 +36,15 @@ def small():
 
 
 def large():
-    found = []
+    stack_layers = []
     for block, filters in enumerate((16, 32, 64, 64)):
-        found += [layers.Conv2D(filters, 3, padding="same", activation="relu") for _ in range(2)]
-        found += [layers.BatchNormalization(), layers.MaxPooling2D(2), layers.Dropout(0.2, seed=block)]
-    found += [layers.Flatten()]
+        stack_layers += [layers.Conv2D(filters, 3, padding="same", activation="relu") for _ in range(2)]
+        stack_layers += [layers.BatchNormalization(), layers.MaxPooling2D(2), layers.Dropout(0.2, seed=block)]
+    stack_layers += [layers.Flatten()]
     for width in (128, 64, 32):
-        found += [layers.Dense(width, activation="relu")]
-    found += [layers.Dropout(0.3, seed=11), layers.BatchNormalization(), layers.Dropout(0.3, seed=12)]
-    return [*found, layers.Dense(CLASSES)]
+        stack_layers += [layers.Dense(width, activation="relu")]
+    stack_layers += [layers.Dropout(0.3, seed=11), layers.BatchNormalization(), layers.Dropout(0.3, seed=12)]
+    return [*stack_layers, layers.Dense(CLASSES)]
 
 
 def data(images, size):

@@ -20,10 +20,10 @@ def busy() -> Optional[float]:
     """Return the processor seconds that the whole machine has spent so far, stolen ones included; None if unknown."""
     try:
         with open("/proc/stat") as file:
-            words = file.readline().split()
+            columns = file.readline().split()
     except OSError:
         return None
-    ticks = [int(word) for word in words[1:9]]
+    ticks = [int(field) for field in columns[1:9]]
     # user nice system idle iowait irq softirq steal: proc(5)
     return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
 
@@ -102,7 +102,7 @@ def adopt(limit: float) -> None:
 
 def children() -> List[int]:
     """Return the processes whose parent this one is."""
-    found = []
+    files = []
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
@@ -111,5 +111,5 @@ def children() -> List[int]:
             except OSError:
                 continue
             if parent == os.getpid():
-                found.append(int(name))
-    return found
+                files.append(int(name))
+    return files

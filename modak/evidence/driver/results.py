@@ -44,9 +44,9 @@ def array(data: bytes) -> Content:
     return (list(map(float, struct.unpack_from(f"<{whole}{kind}", data, start))), shape)
 
 
-def difference(one: Content, other: Content) -> float:
+def difference(first: Content, other: Content) -> float:
     """Return the relative difference of two results, infinite where they have not the same form."""
-    (a, form_a), (b, form_b) = one, other
+    (a, form_a), (b, form_b) = first, other
     if form_a != form_b or len(a) != len(b):
         return math.inf
     size = math.sqrt(sum(x * x for x in a))

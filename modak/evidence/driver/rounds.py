@@ -49,25 +49,25 @@ class Benchmark:
         earlier = os.path.join(job, "attempts")
         folders = sorted(os.listdir(earlier), key=len) if os.path.isdir(earlier) else []
         paths = [os.path.join(earlier, name, "work", self.path) for name in folders]
-        known: Optional[List[Dict[str, Any]]] = None
+        kept: Optional[List[Dict[str, Any]]] = None
         for path in [*paths, self.path]:
             try:
                 with open(path) as file:
                     lines = [line for line in file if line.endswith("\n")]
-                found = [json.loads(line) for line in lines]
+                read = [json.loads(line) for line in lines]
             except (OSError, ValueError):
                 continue
-            if len(found) >= len(known or []):
-                known = found
-        if not known:
+            if len(read) >= len(kept or []):
+                kept = read
+        if not kept:
             return
-        self.records = known
+        self.records = kept
         with open(self.path + ".part", "w") as file:
-            file.writelines(json.dumps(record) + "\n" for record in known)
+            file.writelines(json.dumps(record) + "\n" for record in kept)
             file.flush()
             os.fsync(file.fileno())
         os.replace(self.path + ".part", self.path)
-        print(f"goes on after {len(known)} repeats", flush=True)
+        print(f"goes on after {len(kept)} repeats", flush=True)
 
     def keep(self, record: Dict[str, Any]) -> None:
         self.records.append(record)

@@ -35,7 +35,7 @@ class Run:
         shutil.rmtree(self.folder, ignore_errors=True)
         os.makedirs(self.folder)
         if os.path.isdir("app"):
-            shutil.copytree("app", self.work, symlinks=True, copy_function=place)
+            shutil.copytree("app", self.work, symlinks=True, copy_function=copy_or_link)
         else:
             os.mkdir(self.work)
         launch = self.configuration.get("launch")
@@ -70,13 +70,13 @@ class Run:
             adopt(2.0)
             memory.stop()
         cpu, after = used() - own, busy()
-        found = {
+        values = {
             "time": int(when), "load": round(load, 2), "code": code, "wall": round(wall, 6), "cpu": round(cpu, 4),
             "peak": memory.peak or None, "memory": memory.values, "step": memory.step,
         }  # fmt: skip
         if before is not None and after is not None:
-            found["others"] = round(max(after - before - cpu, 0.0) / wall, 4)
-        return found
+            values["others"] = round(max(after - before - cpu, 0.0) / wall, 4)
+        return values
 
     def here(self, text: str, command: bool = False) -> str:
         """Return the text with the folders in place of what stands for them."""
@@ -115,31 +115,31 @@ class Run:
         name = self.settings.get("metrics")
         try:
             with open(os.path.join(self.work, name or "")) as file:
-                found = json.load(file)
+                content = json.load(file)
         except (OSError, ValueError, RecursionError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return content if isinstance(content, dict) else {}
 
     def results(self) -> Results:
         """Return what is compared: numbers of metrics, and each output as numbers and as the text between them."""
-        found: Results = {}
+        texts: Results = {}
         for key, value in self.metrics().items():
             if isinstance(value, (int, float)) and not isinstance(value, bool) and not TIMES.search(key.lower()):
-                found["metrics." + key] = ([float(value)], "")
+                texts["metrics." + key] = ([float(value)], "")
         for name in self.settings["outputs"]:
             top = os.path.join(self.work, name)
             paths = [os.path.join(d, f) for d, _, files in os.walk(top) for f in files] if os.path.isdir(top) else [top]
             for path in sorted(paths):
                 if os.path.relpath(path, self.work) != self.settings.get("metrics"):
-                    found[os.path.relpath(path, self.work)] = contents(path)
-        return found
+                    texts[os.path.relpath(path, self.work)] = contents(path)
+        return texts
 
 
 def seconds(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 3e11
 
 
-def place(source: str, target: str) -> str:
+def copy_or_link(source: str, target: str) -> str:
     """Copy a file; link a large one."""
     if os.path.getsize(source) >= LARGE:
         try:

@@ -116,15 +116,15 @@ def resolve(task: Task) -> Any:
     """Return what ``class`` of the request names."""
     module, _, attribute = (task.reference or "").partition(":")
     try:
-        found: Any = import_module(module)
+        target: Any = import_module(module)
     except ImportError as error:
         hint = "" if task.code else "; 'code' names the folder or the file with your module"
         raise InputError(f"class: the module '{module}' cannot be imported: {error}{hint}") from None
     for part in attribute.split("."):
-        if not hasattr(found, part):
+        if not hasattr(target, part):
             raise InputError(f"class: the module '{module}' has no '{attribute}'")
-        found = getattr(found, part)
-    return found
+        target = getattr(target, part)
+    return target
 
 
 def build(task: Task) -> Any:

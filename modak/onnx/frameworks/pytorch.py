@@ -221,8 +221,8 @@ class TorchModule(Original):
                 )
             except Exception as error:
                 raise ConversionError(f"torch.onnx cannot convert the model: {_first_line(error)}") from None
-        found = (entry for entry in caught if _BRANCH.search(str(entry.message)))
-        return list(dict.fromkeys(f"{Path(entry.filename).name}:{entry.lineno}: {_source(entry)}" for entry in found))
+        warned = (entry for entry in caught if _BRANCH.search(str(entry.message)))
+        return list(dict.fromkeys(f"{Path(entry.filename).name}:{entry.lineno}: {_source(entry)}" for entry in warned))
 
     def trace(self, inputs: Arrays) -> Iterator[Value]:
         """Yield what each operator of the exported program gives; of a traced model, each of its modules."""

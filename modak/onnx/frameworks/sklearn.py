@@ -124,14 +124,14 @@ class Estimator(Original):
         if self.method == "decision_function":
             options["raw_scores"] = True
         target = {id(self.estimator): options} if options else None
-        known = "name" in inspect.signature(to_onnx).parameters
+        takes_name = "name" in inspect.signature(to_onnx).parameters
         try:
             model = to_onnx(
                 self.estimator,
                 initial_types=kinds,
                 options=target,
                 target_opset={"": min(opset, __max_supported_opset__), "ai.onnx.ml": 3},
-                **({"name": self.task.name} if known else {}),
+                **({"name": self.task.name} if takes_name else {}),
             )
         except (MissingConverter, MissingShapeCalculator) as error:
             raise ConversionError(f"skl2onnx has no converter: {' '.join(str(error).split())[:300]}") from None

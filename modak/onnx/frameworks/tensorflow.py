@@ -60,10 +60,10 @@ def _signature(task: Task) -> Any:
     path = Path(task.file or "")
     if not (path / "saved_model.pb").is_file():
         raise InputError(f"{path}: not a SavedModel: it has no saved_model.pb")
-    if not task.trust and (found := _reaching_out(path)):
+    if not task.trust and (reaching := _reaching_out(path)):
         raise InputError(
-            f"{path}: the SavedModel has the operators {', '.join(found)}, by which it may read and write files or run "
-            "code; set 'trust: true' if it is your own"
+            f"{path}: the SavedModel has the operators {', '.join(reaching)}, by which it may read and write files "
+            "or run code; set 'trust: true' if it is your own"
         )
     loaded = tensorflow.saved_model.load(str(path))
     signatures = loaded.signatures
@@ -147,14 +147,16 @@ def _replace_erfc(model: Any) -> None:
     """Write erfc(x) as 1 - erf(x): tf2onnx 1.17 leaves it as it is, and tf.nn.gelu has it since TensorFlow 2.16."""
     from onnx import helper, numpy_helper
 
-    for place in reversed([p for p, node in enumerate(model.graph.node) if node.op_type == "Erfc"]):
-        node = model.graph.node[place]
+    for index in reversed([p for p, node in enumerate(model.graph.node) if node.op_type == "Erfc"]):
+        node = model.graph.node[index]
         source, result = node.input[0], node.output[0]
-        one = f"{result}/one"
-        model.graph.initializer.append(numpy_helper.from_array(np.array(1.0, np.float32), one))
+        constant = f"{result}/one"
+        model.graph.initializer.append(numpy_helper.from_array(np.array(1.0, np.float32), constant))
         node.op_type = "Erf"
         node.output[0] = f"{result}/erf"
-        model.graph.node.insert(place + 1, helper.make_node("Sub", [one, f"{result}/erf"], [result], f"{result}/sub"))
+        model.graph.node.insert(
+            index + 1, helper.make_node("Sub", [constant, f"{result}/erf"], [result], f"{result}/sub")
+        )
         node.input[0] = source
 
 

@@ -145,8 +145,8 @@ class XGBoostTrees(_Trees):
         """See ``Original.run``."""
         matrix = self._matrix(inputs)
         if hasattr(self.model, "predict_proba"):
-            found = [self.model.predict(matrix), self.model.predict_proba(matrix)]
-            return self._named(found, ["label", "probabilities"])
+            predictions = [self.model.predict(matrix), self.model.predict_proba(matrix)]
+            return self._named(predictions, ["label", "probabilities"])
         return self._named([self.model.predict(matrix)], ["output"])
 
 
@@ -159,8 +159,8 @@ class LightGBMTrees(_Trees):
         """See ``Original.run``: as the converter does, a classifier gives labels and probabilities."""
         matrix = self._matrix(inputs)
         if hasattr(self.model, "predict_proba"):
-            found = [self.model.predict(matrix), self.model.predict_proba(matrix)]
-            return self._named(found, ["label", "probabilities"])
+            predictions = [self.model.predict(matrix), self.model.predict_proba(matrix)]
+            return self._named(predictions, ["label", "probabilities"])
         scores = np.asarray(self.model.predict(matrix), dtype=np.float32)
         objective = str(getattr(self.model, "params", {}).get("objective", "")) or str(
             self.model.dump_model().get("objective", "")
