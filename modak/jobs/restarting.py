@@ -1,7 +1,8 @@
 """Restart trials in a job: what travels for them, and how the program is started behind them.
 
 The runner (``sh/restart.sh``) is POSIX sh, so that it works for programs without Python, on any node, and inside a
-container as it does outside. It stands before the program's own words, tries the candidates, and becomes the program.
+container as it does outside. It stands before the program's own words, tries the candidates, and becomes the program;
+with several ranks it stands before their launcher.
 """
 
 import json
@@ -19,17 +20,33 @@ from modak.shell import quote
 FOLDER = "restart"
 RECORD = f"{FOLDER}/record"
 RUNNER = f"{FOLDER}/restart.sh"
-_SCRIPTS = ("restart.sh", "progress.awk", "counted.awk")
+RANK = f"{FOLDER}/rank.sh"
+CANDIDATE = "@modak-candidate@"
+"""Stands for the candidate in the command line of a rank: the runner puts its number there."""
+_PARTS = ("restart_processes.sh", "restart_trial.sh", "restart_search.sh", "restart.sh")
+"""The runner, as it is put together: functions, then what calls them."""
+_SCRIPTS = ("progress.awk", "counted.awk")
 
 
-def starter(request: JobRequest, directory: str) -> list[str]:
-    """Return the words that try candidates before the program, to stand before its own; none where nothing is tried.
+def runner(request: JobRequest, directory: str) -> list[str]:
+    """Return the words that try candidates, to stand before the whole command line; none where nothing is tried.
 
-    ``directory`` is the job's folder where the program sees it.
+    ``directory`` is the job's folder where the runner sees it.
     """
     if request.restart is None:
         return []
     return ["sh", posixpath.join(directory, RUNNER), directory, str(request.restart.replaced)]
+
+
+def starter(request: JobRequest, directory: str) -> list[str]:
+    """Return the words before the program's own: the runner, or what starts one rank with a candidate.
+
+    The runner of several ranks stands before their launcher instead, so that all start and end together.
+    ``directory`` is the job's folder where the program sees it.
+    """
+    if request.restart is None or request.resources.ranks == 1:
+        return runner(request, directory)
+    return ["sh", posixpath.join(directory, RANK), directory, CANDIDATE]
 
 
 def files(request: JobRequest) -> dict[str, bytes]:
@@ -37,6 +54,9 @@ def files(request: JobRequest) -> dict[str, bytes]:
     if request.restart is None:
         return {}
     texts = {name: _script(name) for name in _SCRIPTS}
+    texts[posixpath.basename(RUNNER)] = "".join(map(_script, _PARTS))
+    if request.resources.ranks > 1:
+        texts[posixpath.basename(RANK)] = _script("restart_rank.sh")
     texts["settings"] = _settings(request, request.restart)
     texts["names"] = "".join(f"{candidate.name}\n" for candidate in request.restart.candidates)
     texts["trial.sh"] = f'set -- "$@" {" ".join(map(_single, request.restart.arguments))}\n'
@@ -71,6 +91,7 @@ def _settings(request: JobRequest, restart: RestartPlan) -> str:
         "only": 1 if restart.only else "",
         "shortest": round(restart.window * 100),
         "tolerance": f"{restart.tolerance:g}",
+        "ranks": request.resources.ranks if request.resources.ranks > 1 else "",
     }
     return "".join(f"modak_{key}={_single(str(value))}\n" for key, value in values.items())
 

@@ -149,7 +149,8 @@ def _threads(spec: JobSpec) -> int | None:
 
 def _launch(request: JobRequest, spec: JobSpec, scheduler: Scheduler) -> str:
     argv = ranks.checked(request, _in_image(request, spec.directory))
-    launch = portable(scheduler.launch(spec, argv))
+    before = restarting.runner(request, spec.directory) if spec.resources.ranks > 1 else []
+    launch = portable(" ".join([*filter(None, [shell.join(before)]), scheduler.launch(spec, argv)]))
     return launch.replace(_STAND_IN + request.tag, '"$modak_work"').replace(ranks.KIND, '"$modak_mpi"')
 
 

@@ -78,7 +78,7 @@ def restart_of(
     signal = signal_of(deployment, launch)
     budget, short = _budget(deployment, chosen.prediction)
     candidates = _candidates(chosen.candidate, others, catalogue)
-    if (reason := obstacle(deployment, chosen.candidate)) is not None:
+    if (reason := obstacle(deployment)) is not None:
         return None, f"nothing is tried in new processes: {reason}"
     if signal is None:
         return None, f"nothing is tried in new processes: {NO_SIGNAL}"
@@ -99,12 +99,10 @@ def restart_of(
     return plan, f"{what} will be tried before the run, each in a new process, for at most {budget} s in all"
 
 
-def obstacle(deployment: Deployment, chosen: Candidate) -> str | None:
+def obstacle(deployment: Deployment) -> str | None:
     """Return why nothing can be tried in new processes, whatever the budget."""
     if deployment.request.configuration is not None:
         return "request.configuration names the one to run"
-    if chosen.resources.ranks > 1:
-        return f"the job has {chosen.resources.ranks} ranks, and trials start a program of one"
     return None
 
 
@@ -223,7 +221,7 @@ def advice(deployment: Deployment, chosen: Ranking, others: Sequence[Ranking], l
         return None
     if request.restart_budget is not None or (launch is not None and launch.candidates):
         return None
-    if obstacle(deployment, chosen.candidate) is not None:
+    if obstacle(deployment) is not None:
         return None
     needs = "" if signal_of(deployment, launch) is not None else ", and application.progress"
     return (

@@ -118,7 +118,7 @@ class Search:
 
     def _check(self) -> None:
         """Raise InputError for what cannot be searched."""
-        if reason := obstacle(self._deployment, self._plan.chosen):
+        if reason := obstacle(self._deployment):
             raise InputError(f"modak tune: {reason}")
         if signal_of(self._deployment, self._plan.chosen.launch) is None:
             raise InputError(f"modak tune: {NO_SIGNAL}")

@@ -6,6 +6,7 @@ from typing import Any
 
 from jobplans import Local, requested, source
 from modak.jobs import restarting
+from modak.model.execution import Resources
 from modak.model.job import JobResult
 from modak.model.jobrequest import JobRequest
 from modak.model.trials import RestartCandidate, RestartPlan
@@ -46,14 +47,17 @@ def restart(*candidates: RestartCandidate, **change: Any) -> RestartPlan:
     return RestartPlan.model_validate({"candidates": [DEFAULT, *candidates], **values})
 
 
-def with_trials(text: str, trials: RestartPlan, folder: Path, **rest: Any) -> tuple[JobRequest, tuple[Local, ...]]:
+def with_trials(
+    text: str, trials: RestartPlan, folder: Path, *, ranks: int = 1, **rest: Any
+) -> tuple[JobRequest, tuple[Local, ...]]:
     """Return the Plan of a shell program with trials, and its file."""
     file = folder / "program.sh"
     file.write_text(text)
     items = (source("program.sh", file),)
     environment = {"TRACE": str(folder / "trace"), **rest.pop("environment", {})}
     made = requested(["sh", "program.sh"], folder / "space", sources=items, environment=environment, **rest)
-    return replace(made, restart=trials), items
+    resources = Resources(ranks=ranks, ranks_per_node=ranks)
+    return replace(made, restart=trials, **({"resources": resources} if ranks > 1 else {})), items
 
 
 def leaves_nothing(result: JobResult) -> None:

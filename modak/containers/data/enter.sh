@@ -30,12 +30,13 @@ looked_at() { # COUNT WORD...: stops where what the first COUNT words show to th
   esac
 }
 inside() { # COUNT WORD...: asks, in a container made by the first COUNT words, for the program that comes next
+  # The starter at their end is left out: that of restart trials would try this question in place of the program.
   left=$1
   shift
   program=
   for word in "$@"; do
     shift
-    if [ "$left" -gt 0 ]; then set -- "$@" "$word"; elif [ "$left" = 0 ]; then program=$word; fi
+    if [ "$left" -gt "$starter" ]; then set -- "$@" "$word"; elif [ "$left" = 0 ]; then program=$word; fi
     left=$((left - 1))
   done
   case $program in

@@ -59,7 +59,6 @@ def test_nothing_is_tried_without_permission(make):
     ("change", "reason"),
     [
         ({"deployment.application.progress": None}, "give application.progress"),
-        ({"deployment.job.ranks": 2}, "the job has 2 ranks"),
         ({"deployment.request": {"trials": {"budget": "5%"}}, "deployment.job.wall_time": None}, "give job.wall_time"),
         ({"deployment.request": {"trials": {"budget": "5%"}}, "deployment.job.wall_time": 60}, "too short"),
         ({"deployment.request": {"trials": {"budget": 60}}, "deployment.job.wall_time": 20}, "too short"),
