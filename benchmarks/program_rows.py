@@ -1,0 +1,72 @@
+"""The rows of the table of unchanged programs: which program, with which arguments, in the order of their value."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One program with its arguments."""
+
+    name: str
+    folder: str
+    kind: str
+    """What the aims distinguish: ``inference``, ``training``, ``other``."""
+    few: int
+    """Units of a short run, from which the units of the real ones follow."""
+    batch: int | None = None
+    multiple: int = 1
+    """The program does its units in groups of so many."""
+    build: tuple[str, ...] = ()
+    """Compiler and flags; the source is the folder's one C file."""
+
+    def document(self, units: int) -> dict[str, Any]:
+        """Return the program's deployment document, for so many units."""
+        values: dict[str, Any] = yaml.safe_load((PROGRAMS / self.folder / "deploy.yml").read_text(encoding="utf-8"))
+        application = values["application"]
+        arguments = [str(argument) for argument in application["arguments"]]
+        arguments[1 if arguments[0] == "--units" else 0] = str(units)
+        application["workload"]["units"] = units
+        if self.batch is not None:
+            arguments[arguments.index("--batch") + 1] = str(self.batch)
+            application["workload"]["batch"] = self.batch
+        application["arguments"] = arguments
+        return values
+
+    def units(self, seconds: float, steady: float) -> int:
+        """Return how many units take about so many seconds."""
+        groups = max(1, round(seconds / max(steady, 1e-6) / self.multiple))
+        return max(groups * self.multiple, 3 * self.multiple)
+
+
+def _inference(network: str, batch: int, few: int) -> Row:
+    return Row(f"{network}-b{batch}", f"pytorch-{network}", "inference", few, batch)
+
+
+ROWS = (
+    _inference("resnet50", 16, 4),
+    Row("mnist-cnn", "pytorch-mnist-cnn", "training", 20),
+    _inference("bert", 1, 8),
+    Row("keras-fit", "keras-fit", "training", 60, multiple=20),
+    _inference("squeezenet", 1, 20),
+    Row("openmp-heat", "openmp-heat", "other", 20, build=("cc", "-O3", "-march=native", "-fopenmp")),
+    Row("resnet50-training", "pytorch-resnet50-training", "training", 4),
+    _inference("alexnet", 16, 6),
+    Row("onnxruntime", "onnxruntime-inference", "inference", 20),
+    Row("keras-predict", "keras-predict", "inference", 30, multiple=10),
+    Row("gpt", "pytorch-gpt", "training", 5),
+    Row("tensorflow-loop", "tensorflow-loop", "training", 30),
+    Row("jax", "jax-training", "training", 40),
+    Row("sklearn", "sklearn-boosting", "other", 4),
+    Row("mpi-ring", "mpi-ring", "other", 20, build=("mpicc", "-O3", "-march=native")),
+    Row("lstm", "pytorch-lstm", "training", 10),
+    _inference("bert", 16, 3),
+    _inference("squeezenet", 16, 6),
+    _inference("alexnet", 1, 20),
+    _inference("resnet50", 1, 10),
+)

@@ -1,0 +1,185 @@
+"""Deploy one of the programs as a user does, by the playbook, and return what its job took."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from program_rows import PROGRAMS, Row
+
+TOP = Path(__file__).resolve().parent.parent
+PLAY_SECONDS = 120
+"""Time for the playbook itself, beside the job's."""
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """The folder that holds the programs, the stores and the results of one table."""
+
+    folder: Path
+
+    def program(self, row: Row) -> Path:
+        """Return the program's folder, built where it has to be."""
+        copy = self.folder / "programs" / row.folder
+        if not copy.is_dir():
+            shutil.copytree(PROGRAMS / row.folder, copy)
+        if row.build:
+            (source,) = copy.glob("*.c")
+            if not source.with_suffix("").exists():
+                command = [*row.build, "-o", source.stem, source.name, "-lm"]
+                subprocess.run(command, cwd=copy, check=True, capture_output=True, text=True)
+        return copy
+
+    def environment(self, store: str) -> dict[str, str]:
+        """Return the environment of a user who has this checkout, an empty home for data, and the named store."""
+        collections = TOP / ".collections"
+        link = collections / "ansible_collections" / "modak" / "deploy"
+        if not link.exists():
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(TOP)
+        stores = self.folder / "stores"
+        stores.mkdir(parents=True, exist_ok=True)
+        return {
+            **{name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MODAK_"))},
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(TOP),
+            "ANSIBLE_COLLECTIONS_PATH": str(collections),
+            "ANSIBLE_LOCALHOST_WARNING": "false",
+            "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false",
+            "ANSIBLE_NOCOLOR": "true",
+            "XDG_DATA_HOME": str(self.folder / "data" / store),
+            "MODAK_MEASUREMENTS": f"sqlite:///{stores / store}.sqlite",
+        }
+
+
+def deploy(
+    place: Workplace,
+    row: Row,
+    units: int,
+    request: dict[str, Any],
+    *,
+    run: str,
+    store: str,
+    record: bool,
+    limit: float,
+) -> dict[str, Any]:
+    """Run the program by ``modak.deploy.deploy`` and return its times; ``state`` says how it ended.
+
+    ``run`` names a workspace and a folder of results of its own, so that no job is taken for another one, and ``limit``
+    is the job's wall time in seconds.
+    """
+    folder = place.folder / "runs" / run
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    document = row.document(units)
+    document["request"] = {"objective": "time", "runtimes": ["native"], **request}
+    document["target"]["workspace"] = str(folder / "space")
+    document["target"]["polling"] = {"first": 1.0, "maximum": 2.0}
+    document["job"]["wall_time"] = max(10, int(limit))
+    path = place.program(row) / f"{run.replace('/', '-')}.yml"
+    path.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
+    command = _play("deploy", path, {"results": str(folder / "results"), **({} if record else {"record": False})})
+    environment = place.environment(store)
+    began, load = time.time(), os.getloadavg()[0]
+    text, code = _run(command, environment, folder, limit + PLAY_SECONDS, _play("undeploy", path))
+    (folder / "play.log").write_text(text, encoding="utf-8")
+    entry = {"state": "failed", "units": units, "load": round(load, 2), "play": round(time.time() - began, 2)}
+    entry.update(_results(folder / "results" / document["application"]["name"]))
+    if code != 0:
+        entry.update(state="failed", reason=_reason(text) or f"the playbook ended with {code}")
+    shutil.rmtree(folder / "space", ignore_errors=True)
+    return entry
+
+
+def _play(name: str, document: Path, variables: dict[str, Any] | None = None) -> list[str]:
+    given = json.dumps({"deployment": str(document), **(variables or {})})
+    return [str(Path(sys.executable).parent / "ansible-playbook"), f"modak.deploy.{name}", "-e", given]
+
+
+def _run(
+    command: Sequence[str], environment: dict[str, str], folder: Path, seconds: float, undo: Sequence[str]
+) -> tuple[str, int]:
+    """Run a playbook to its end; where it is interrupted or takes too long, the job is cancelled as well."""
+    with subprocess.Popen(
+        command, env=environment, cwd=folder, text=True, start_new_session=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    ) as process:  # fmt: skip
+        try:
+            text, _ = process.communicate(timeout=seconds)
+            return text, process.returncode
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+            subprocess.run(undo, env=environment, cwd=folder, check=False, capture_output=True, timeout=PLAY_SECONDS)
+            if isinstance(error, subprocess.TimeoutExpired):
+                return "the playbook took too long", 124
+            raise
+
+
+def _results(folder: Path) -> dict[str, Any]:
+    """Return what the results say: times, what ran, what was tried."""
+    try:
+        job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
+        plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    metrics = job.get("metrics") or {}
+    tuning, restart = job.get("tuning") or {}, job.get("restart") or {}
+    total = job.get("seconds")
+    counted = tuning.get("counted") or []
+    before = restart.get("seconds") or 0.0
+    return {
+        "state": job["state"],
+        "reason": job.get("reason") or "",
+        "total": total,
+        "steady": metrics.get("steady"),
+        "result": metrics.get("result"),
+        "trials_before": before,
+        "start": None if total is None or "seconds" not in metrics else total - before - metrics["seconds"],
+        "compile": counted[0].get("compile") if counted else None,
+        "counted": counted[0].get("units") if counted else None,
+        "levers": plan["chosen"]["levers"],
+        "basis": plan["prediction"]["basis"],
+        "offered": (plan["chosen"].get("launch") or {}).get("candidates", []),
+        "tried": [
+            {key: trial.get(key) for key in ("levers", "gain", "kept", "failed", "result")}
+            for trial in tuning.get("trials") or []
+        ],
+        "settled": tuning.get("settled") or [],
+        "not_used": tuning.get("not_used") or [],
+        "restart": {key: restart.get(key) for key in ("chosen", "levers", "gain", "reason")} if restart else None,
+    }
+
+
+def _reason(text: str) -> str:
+    """Return the first error of a playbook's output."""
+    lines = [line.strip() for line in text.splitlines()]
+    wanted = [line for line in lines if line.startswith(("fatal:", "[ERROR]", "ERROR"))]
+    return wanted[0][:300] if wanted else ""
+
+
+def candidates(place: Workplace, row: Row, units: int) -> list[dict[str, Any]]:
+    """Return the candidates that a Plan of the program knows at its own place, with relaxed numerics."""
+    document = row.document(units)
+    document["request"] = {"objective": "time", "runtimes": ["native"], "numerics": "relaxed", "trials": "none"}
+    path = place.program(row) / "candidates.yml"
+    path.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
+    command = [sys.executable, "-m", "modak.cli", "plan", str(path), "--json"]
+    done = subprocess.run(
+        command, env=place.environment("none"), cwd=place.folder, capture_output=True, text=True, timeout=60, check=True
+    )
+    plan = json.loads(done.stdout)
+    ranked = [plan["chosen"], *(entry["candidate"] for entry in plan["alternatives"])]
+    return [entry for entry in ranked if entry.get("image") is None]

@@ -1,0 +1,208 @@
+"""From the results of single runs to the table: totals of jobs of several lengths, gains, regret, means."""
+
+import csv
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+LENGTHS = (1, 5, 20)
+"""Minutes of the default's job."""
+ARMS = ("live-exact", "live-relaxed", "both-exact", "both-relaxed", "second-exact", "second-relaxed")
+RELAXED = ("bf16", "bfloat16", "fp16", "tf32", "openvino", "dataloader-workers", "sklearnex", "precision")
+"""Parts of the names of levers that relaxed numerics alone permit."""
+AGREE = {"exact": 0.01, "relaxed": 0.2}
+"""Largest relative difference of a program's result from the default's."""
+
+Entry = dict[str, Any]
+
+
+def summary(entry: Entry) -> str:
+    """Return how a run went, in a line."""
+    if entry["state"] != "completed":
+        return f"{entry['state']}: {entry.get('reason', '')}"
+    levers = "+".join(entry["levers"]) or "as-is"
+    ended = [f"{settled['of']}: {'+'.join(settled['levers']) or 'default'}" for settled in entry.get("settled") or []]
+    text = f"{entry['total'] or 0:.1f} s, steady {1000 * (entry['steady'] or 0):.3g} ms, {levers}"
+    return text + (f" -> {'; '.join(ended)}" if ended else "")
+
+
+def is_exact(levers: Iterable[str]) -> bool:
+    """Tell whether no lever changes results beyond the order of additions."""
+    return not any(part in lever for lever in levers for part in RELAXED)
+
+
+def total(entry: Entry, units: float) -> float:
+    """Return the seconds of a job of so many units: as measured, and the rest at the steady rate."""
+    return max(0.0, float(entry["total"]) + (units - entry["units"]) * float(entry["steady"]))
+
+
+class Line:
+    """What is known about one program."""
+
+    def __init__(self, name: str, entries: Sequence[Entry]) -> None:
+        self.name = name
+        self.kind = entries[0]["kind"]
+        self._entries = [entry for entry in entries if entry["arm"] != "calibration"]
+        self._done = [entry for entry in self._entries if entry["state"] == "completed" and entry.get("steady")]
+
+    def of(self, arm: str) -> list[Entry]:
+        """Return the completed runs of an arm."""
+        return [entry for entry in self._done if entry["arm"] == arm]
+
+    @property
+    def failures(self) -> list[str]:
+        """Return what ended badly, candidates of the search apart."""
+        return [
+            f"{self.name} {entry['arm']}: {entry['state']}: {entry.get('reason', '')}"
+            for entry in self._entries
+            if entry["state"] != "completed" and entry["arm"] != "best"
+        ]
+
+    def units(self, minutes: float) -> float | None:
+        """Return the units that the default does in so many minutes."""
+        runs = self.of("default")
+        if not runs:
+            return None
+        starts = [max(0.0, run["total"] - run["units"] * run["steady"]) for run in runs]
+        steady = statistics.median(run["steady"] for run in runs)
+        return max(1.0, (60 * minutes - statistics.median(starts)) / steady)
+
+    def gain(self, arm: str, minutes: float) -> tuple[float, bool] | None:
+        """Return how many times as fast a job of so many minutes is, and whether that is extrapolated."""
+        units = self.units(minutes)
+        runs, default = self.of(arm), self.of("default")
+        if units is None or not runs:
+            return None
+        before = statistics.median(total(run, units) for run in default)
+        after = statistics.median(total(run, units) for run in runs)
+        measured = all(abs(run["units"] / units - 1) < 0.25 for run in (*runs, *default))
+        return before / max(after, 1e-9), not measured
+
+    def steady(self, arm: str) -> float | None:
+        """Return the seconds of a unit."""
+        runs = self.of(arm)
+        return statistics.median(run["steady"] for run in runs) if runs else None
+
+    def best(self, numerics: str) -> tuple[str, float] | None:
+        """Return the fastest candidate of the exhaustive search whose result agrees, and its seconds of a unit."""
+        runs = [run for run in self.of("best") if numerics == "relaxed" or is_exact(run["levers"])]
+        reference = next((run for run in self.of("best") if run["name"] in ("as-is", "keras-tensorflow")), None)
+        runs = [run for run in runs if reference is None or agrees(run, reference, numerics)]
+        if not runs:
+            return None
+        fastest = min(runs, key=lambda run: float(run["steady"]))
+        return fastest["name"], fastest["steady"]
+
+    def regret(self, numerics: str) -> float | None:
+        """Return by how much a unit of the second deployment takes longer than one of the best candidate."""
+        best, second = self.best(numerics), self.steady(f"second-{numerics}")
+        return None if best is None or second is None else max(0.0, second / best[1] - 1)
+
+    def differences(self) -> list[str]:
+        """Return the arms whose results are not the default's."""
+        default = self.of("default")
+        wrong = []
+        for arm in ARMS if default else ():
+            numerics = arm.partition("-")[2]
+            wrong += [f"{self.name} {arm}: the result is {run['result']:.6g}, the default's {default[0]['result']:.6g}"
+                      for run in self.of(arm) if not agrees(run, default[0], numerics)]  # fmt: skip
+        return wrong
+
+
+def agrees(run: Entry, default: Entry, numerics: str) -> bool:
+    """Tell whether the program's results are the default's, as far as the numerics want it; units must be as many."""
+    first, second = default.get("result"), run.get("result")
+    if first is None or second is None or run["units"] != default["units"]:
+        return True
+    if not math.isfinite(second):
+        return False
+    return bool(abs(second - first) <= AGREE[numerics] * max(abs(first), 1e-12))
+
+
+def write(entries: Sequence[Entry], left_out: Sequence[str], path: Path) -> None:
+    """Write the tables beside the results."""
+    lines = [
+        Line(name, [entry for entry in entries if entry["row"] == name])
+        for name in dict.fromkeys(entry["row"] for entry in entries)
+    ]
+    path.with_suffix(".md").write_text(markdown(lines, left_out), encoding="utf-8")
+    with path.with_suffix(".csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["program", "kind", "arm", "round", "state", "units", "total", "trials_before", "start",
+                         "compile", "steady", "result", "levers", "went_on_with", "basis", "load"])  # fmt: skip
+        for entry in entries:
+            settled = ["+".join(one["levers"]) or "default" for one in entry.get("settled") or []]
+            values = [entry.get(key) for key in ("units", "total", "trials_before", "start", "compile", "steady")]
+            arm = entry["arm"] + (f":{entry['name']}" if entry["arm"] == "best" else "")
+            writer.writerow([entry["row"], entry["kind"], arm, entry["round"], entry["state"], *values,
+                             entry.get("result"), "+".join(entry.get("levers") or []), " ".join(settled),
+                             entry.get("basis"), entry.get("load")])  # fmt: skip
+
+
+def markdown(lines: Sequence[Line], left_out: Sequence[str]) -> str:
+    """Return the whole report."""
+    parts = ["# Unchanged programs: the default against trials and what was learnt from them\n"]
+    parts.append(
+        "Times as fast as the default, whole jobs, start and trials included; `~`: the job was shorter or longer, and "
+        "the rest is counted at its measured steady rate.\n"
+    )
+    for minutes in LENGTHS:
+        parts += [f"## Jobs of {minutes} min\n", _gains(lines, minutes)]
+    parts += ["## Steady rate, and the best of the exhaustive search\n", _steady(lines)]
+    notes = [note for line in lines for note in (*line.failures, *line.differences())]
+    parts += ["## Failed, or with another result\n", "\n".join(f"* {note}" for note in notes) or "None.", ""]
+    if left_out:
+        parts += ["## Left out, for want of time\n", "\n".join(f"* {what}" for what in left_out), ""]
+    return "\n".join(parts)
+
+
+def _gains(lines: Sequence[Line], minutes: float) -> str:
+    rows = [["program", *ARMS]]
+    values: dict[tuple[str, str], list[float]] = {}
+    for line in lines:
+        cells = [line.name]
+        for arm in ARMS:
+            gain = line.gain(arm, minutes)
+            cells.append("-" if gain is None else f"{'~' if gain[1] else ''}{gain[0]:.2f}")
+            if gain is not None:
+                values.setdefault((line.kind, arm), []).append(gain[0])
+                values.setdefault(("all", arm), []).append(gain[0])
+        rows.append(cells)
+    for kind in ("inference", "training", "other", "all"):
+        means = [values.get((kind, arm)) for arm in ARMS]
+        if any(means):
+            name = f"geometric mean, {kind}"
+            rows.append([name, *(f"**{statistics.geometric_mean(mean):.2f}**" if mean else "-" for mean in means)])
+    worst = [values.get(("all", arm)) for arm in ARMS]
+    rows.append(["worst", *(f"{min(one):.2f}" if one else "-" for one in worst)])
+    return _table(rows)
+
+
+def _steady(lines: Sequence[Line]) -> str:
+    rows = [["program", "default, ms a unit", "second exact", "best exact", "regret", "second relaxed",
+             "best relaxed", "regret"]]  # fmt: skip
+    for line in lines:
+        default = line.steady("default")
+        cells = [line.name, "-" if default is None else f"{1000 * default:.3g}"]
+        for numerics in ("exact", "relaxed"):
+            second, best, regret = line.steady(f"second-{numerics}"), line.best(numerics), line.regret(numerics)
+            runs = line.of(f"second-{numerics}")
+            levers = "+".join(runs[-1]["levers"]) or "as-is" if runs else ""
+            cells.append("-" if second is None else f"{1000 * second:.3g} {levers}")
+            cells.append("-" if best is None else f"{1000 * best[1]:.3g} {best[0]}")
+            cells.append("-" if regret is None else f"{regret:.1%}")
+        rows.append(cells)
+    for numerics, column in (("exact", 4), ("relaxed", 7)):
+        regrets = [regret for line in lines if (regret := line.regret(numerics)) is not None]
+        if regrets:
+            cells = [f"median regret, {numerics}"] + [""] * 7
+            cells[column] = f"**{statistics.median(regrets):.1%}**"
+            rows.append(cells)
+    return _table(rows)
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    head, *rest = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([head, "|" + "---|" * len(rows[0]), *rest, ""])

@@ -1,0 +1,230 @@
+"""Measure unchanged programs as users deploy them, in one interleaved table that starts from empty stores.
+
+    python benchmarks/programs.py                                 # an hour: what is most telling comes first
+    python benchmarks/programs.py --minutes 2 --only resnet50-b16 --only mnist-cnn
+    python benchmarks/programs.py --list
+
+Each program runs, by ``ansible-playbook modak.deploy.deploy``, with the default; with live trials (exact and relaxed);
+with live and restart trials; as a second deployment that knows what these have learnt;
+at last its candidates are measured one by one in short jobs. The default takes ``--minutes``; what jobs of 1, 5 and 20
+minutes take follows from the measured phases, and is marked by ``~``. Every result is a line of ``--out``; a table that
+was interrupted goes on when the command is given again. Beside it lie the tables as ``.md`` and ``.csv``.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import program_table
+from program_rows import ROWS, Row
+from program_runs import Workplace, candidates, deploy
+
+RESTART = "5%"
+SHORT_SECONDS = 2.5
+"""Seconds of steady work by which a candidate is measured."""
+GAIN = 1.03
+"""Times as fast as the default, from which a candidate is looked at in combinations."""
+MOST_COMBINATIONS = 6
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way to deploy a program."""
+
+    name: str
+    request: dict[str, Any]
+    store: str
+    record: bool = True
+
+
+ARMS = (
+    Arm("default", {"trials": "none"}, "none", record=False),
+    Arm("live-exact", {"numerics": "exact"}, "exact"),
+    Arm("live-relaxed", {"numerics": "relaxed"}, "relaxed"),
+    Arm("both-relaxed", {"numerics": "relaxed", "trials": {"budget": RESTART}}, "both"),
+    Arm("both-exact", {"numerics": "exact", "trials": {"budget": RESTART}}, "both-exact"),
+    Arm("second-exact", {"numerics": "exact"}, "", record=False),
+    Arm("second-relaxed", {"numerics": "relaxed"}, "", record=False),
+)
+LEARNT = {"second-exact": ("both-exact", "live-exact"), "second-relaxed": ("both-relaxed", "live-relaxed")}
+"""First deployments from whose store a second one knows what was learnt: the first of them that was made."""
+
+
+class Results:
+    """The lines of the results file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.entries: list[dict[str, Any]] = []
+        if path.exists():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                try:
+                    self.entries.append(json.loads(line))
+                except ValueError:
+                    print(f"{path}: a line cannot be read and is left out", file=sys.stderr)
+
+    def get(self, row: str, arm: str, number: int, name: str = "") -> dict[str, Any] | None:
+        """Return the result of a run that was made already."""
+        key = (row, arm, number, name)
+        return next((one for one in self.entries if key == (one["row"], one["arm"], one["round"], one["name"])), None)
+
+    def add(self, entry: dict[str, Any]) -> None:
+        """Keep a result."""
+        self.entries.append(entry)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+
+
+class Table:
+    """All runs of one table, in their order, within the budget."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        self.results = Results(options.out)
+        self.place = Workplace(options.out.with_suffix(".work").absolute())
+        self._until = time.monotonic() + options.budget
+        self.left_out: list[str] = []
+
+    @property
+    def _left(self) -> float:
+        return self._until - time.monotonic()
+
+    def run(self, rows: Sequence[Row]) -> None:
+        """Measure the rows in turns, round after round, until the budget is used up."""
+        for number in range(1, self._options.rounds + 1):
+            for row in rows:
+                self._row(row, number)
+                program_table.write(self.results.entries, self.left_out, self._options.out)
+
+    def _row(self, row: Row, number: int) -> None:
+        estimate = 60 * self._options.minutes
+        short = self._once(row, "calibration", number, row.few, ARMS[0], 10.0, f"{number}")
+        if short is None or short["state"] != "completed" or not short["steady"]:
+            return
+        units = row.units(estimate, short["steady"])
+        for arm in ARMS:
+            if arm.name in self._options.arms and (known := self._with_store(row, arm, number)) is not None:
+                self._once(row, arm.name, number, units, known, estimate, "")
+        if "best" in self._options.arms and number == 1:
+            self._search(row, row.units(SHORT_SECONDS, short["steady"]))
+
+    def _with_store(self, row: Row, arm: Arm, number: int) -> Arm | None:
+        """Return the arm with its store; None for a second deployment without a first one."""
+        for name in LEARNT.get(arm.name, ()):
+            first = self.results.get(row.name, name, number)
+            if first is not None and first["state"] == "completed":
+                return replace(arm, store=next(other.store for other in ARMS if other.name == name))
+        return None if arm.name in LEARNT else arm
+
+    def _once(
+        self, row: Row, kind: str, number: int, units: int, arm: Arm, seconds: float, name: str
+    ) -> dict[str, Any] | None:
+        """Return the result of one run: kept, or made now; None where the budget does not suffice."""
+        kept = self.results.get(row.name, kind, number, name)
+        if kept is not None and (kept["state"] == "completed" or not self._options.again):
+            return kept
+        what = f"{row.name} {kind} {name}".strip()
+        if self._left < seconds + 5:
+            self.left_out.append(f"{what} (round {number})")
+            return None
+        print(f"[{self._left:5.0f} s left] {what}: {units} units ...", end=" ", file=sys.stderr, flush=True)
+        limit = min(self._left, 6 * seconds + 60)
+        run = f"{row.name}/{kind}-{number}-{name.replace('+', '_') or 'run'}"[:100]
+        store = f"{row.name}-{arm.store}-{number}"
+        entry = deploy(self.place, row, units, arm.request, run=run, store=store, record=arm.record, limit=limit)
+        entry.update(row=row.name, kind=row.kind, arm=kind, round=number, name=name, minutes=self._options.minutes)
+        self.results.add(entry)
+        print(program_table.summary(entry), file=sys.stderr, flush=True)
+        return entry
+
+    # the exhaustive search
+
+    def _search(self, row: Row, units: int) -> None:
+        """Measure each candidate, then combinations of those that are faster, in short jobs."""
+        if self._left < 30:
+            self.left_out.append(f"{row.name} best")
+            return
+        known = candidates(self.place, row, units)
+        default = known[0]["levers"]
+        singles = [entry["levers"] for entry in known]
+        steady: dict[tuple[str, ...], float] = {}
+        for levers in singles:
+            self._candidate(row, units, levers, steady)
+        base = steady.get(tuple(default))
+        if base is None:
+            return
+        for levers in _combinations(singles, default, steady):
+            self._candidate(row, units, levers, steady)
+
+    def _candidate(self, row: Row, units: int, levers: Sequence[str], steady: dict[tuple[str, ...], float]) -> None:
+        arm = Arm("best", {"trials": "none", "numerics": "relaxed", "configuration": {"levers": list(levers)}}, "none",
+                  record=False)  # fmt: skip
+        entry = self._once(row, "best", 1, units, arm, 4 * SHORT_SECONDS, "+".join(levers) or "as-is")
+        if entry is not None and entry["state"] == "completed" and entry["steady"]:
+            steady[tuple(levers)] = entry["steady"]
+
+
+def _combinations(
+    singles: Sequence[Sequence[str]], default: Sequence[str], steady: dict[tuple[str, ...], float]
+) -> Iterator[list[str]]:
+    """Yield combinations of what is faster alone: to the best so far one more is added, the fastest first.
+
+    Times of what was yielded are in ``steady`` when the next one is asked for. Where a lever cannot be on with the
+    others, the Plan is refused; such a run fails and counts for nothing.
+    """
+    base = steady[tuple(default)]
+    gains = {tuple(levers): base / steady[tuple(levers)] for levers in singles if tuple(levers) in steady}
+    order = sorted((levers for levers, gain in gains.items() if gain > GAIN), key=lambda levers: -gains[levers])
+    tried = 0
+    for first in order[:2]:
+        best = list(first)
+        for other in order:
+            added = [lever for lever in other if lever not in best and lever not in default]
+            if not added or tried >= MOST_COMBINATIONS:
+                continue
+            trial = [*best, *added]
+            tried += 1
+            yield trial
+            if steady.get(tuple(trial), float("inf")) < steady[tuple(best)]:
+                best = trial
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = [row.name for row in ROWS]
+    arms = [*(arm.name for arm in ARMS), "best"]
+    parser.add_argument("--only", action="append", choices=names, metavar="NAME", help="a program; may be repeated")
+    parser.add_argument("--arms", nargs="+", choices=arms, default=arms, metavar="ARM", help=", ".join(arms))
+    parser.add_argument("--minutes", type=float, default=0.5, help="length of the default's job")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--budget", type=float, default=3600, help="seconds for everything")
+    parser.add_argument("--out", type=Path, default=Path("programs.jsonl"), help="results, one a line")
+    parser.add_argument("--again", action="store_true", help="run again what failed before")
+    parser.add_argument("--list", action="store_true", help="list the programs")
+    options = parser.parse_args()
+    if options.minutes <= 0 or options.rounds < 1 or options.budget <= 0:
+        parser.error("--minutes, --rounds and --budget must be above 0")
+    if options.out.suffix in (".md", ".csv", ".work"):
+        parser.error("--out is the file of results, such as programs.jsonl; the tables lie beside it")
+    if options.list:
+        print("\n".join(f"{row.name:20} {row.kind}" for row in ROWS))
+        return 0
+    table = Table(options)
+    try:
+        table.run([row for row in ROWS if not options.only or row.name in options.only])
+    except KeyboardInterrupt:
+        print("\ninterrupted; the same command goes on from here", file=sys.stderr)
+        program_table.write(table.results.entries, table.left_out, options.out)
+        return 130
+    print(options.out.with_suffix(".md").read_text(encoding="utf-8"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
