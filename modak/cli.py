@@ -1,6 +1,7 @@
 """The command modak. Each command imports what it needs when it runs, so that the short ones are quick."""
 
 import gc
+import shutil
 import signal
 import sys
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from typing import Annotated
 import typer
 
 from modak import __version__
+from modak.deploy.cli import register
 from modak.diagnostics import as_json
 from modak.errors import ModakError
 from modak.terminal import protected_output
@@ -35,7 +37,13 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    # Help is as wide as the terminal, but no wider than can be read.
+    context_settings={
+        "help_option_names": ["--help", "-h"],
+        "max_content_width": min(160, shutil.get_terminal_size().columns),
+    },
 )
+register(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -58,8 +58,8 @@ def write_plan(
     if len(documents) == 1 and is_job_document((document := read_document(documents[0])).data):
         from modak.jobmodel.command import write_answer
 
-        folders = _folders(search, documents)
-        write_answer(document, sites=sites, search=folders, now=_now(), explain=explain, json=json, output=output)
+        paths = folders(search, documents)
+        write_answer(document, sites=sites, search=paths, now=now(), explain=explain, json=json, output=output)
         return
     if sites:
         raise InputError("--site describes targets of the JSON job model, and this is not such a document")
@@ -74,8 +74,8 @@ def write_plan(
             plan = plan_deployment(
                 deployment,
                 lambda target: connect(target, config, stack),
-                search=_folders(search, documents),
-                now=_now(),
+                search=folders(search, documents),
+                now=now(),
                 default_python=sys.executable,
                 inquiries=inquiries,
             )
@@ -105,13 +105,13 @@ def _inquiries(deployment: "Deployment", config: Path | None, stack: ExitStack) 
     }
 
 
-def _folders(search: Sequence[Path], documents: Sequence[Path]) -> list[Path]:
+def folders(search: Sequence[Path], documents: Sequence[Path]) -> list[Path]:
     """Return where relative paths are looked for: as told, beside the documents, the last first, and here."""
-    folders = [*search, *(document.parent for document in reversed(documents)), Path()]
-    return list(dict.fromkeys(folder.expanduser().absolute() for folder in folders))
+    paths = [*search, *(document.parent for document in reversed(documents)), Path()]
+    return list(dict.fromkeys(folder.expanduser().absolute() for folder in paths))
 
 
-def _now() -> datetime:
+def now() -> datetime:
     """Return the time; SOURCE_DATE_EPOCH stands over the clock, as it does for builds that are to be repeatable."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     if epoch is None:

@@ -6,7 +6,7 @@ from itertools import groupby
 from pathlib import Path
 
 from modak.errors import JobError, ModakError, TargetError
-from modak.jobs import attempts, files, queue, staging, status
+from modak.jobs import attempts, files, queue, removal, staging, status
 from modak.jobs.batch import Batch, Entry, Realise
 from modak.jobs.files import LocalSource
 from modak.jobs.job import PLAN, SCRIPT, SECRETS, Job, read_id, specification
@@ -181,10 +181,11 @@ class Jobs:
                 outcomes[number] = Present(job, prepared[number].script, submitted.made, before)
         return [outcomes[number] for number in range(len(inputs))]
 
-    def wait(
-        self, present: Sequence[Present], *, timeout: float | None = None, follow: bool = False
-    ) -> list[JobResult]:
-        """Return how the jobs of one scheduler ended, in their order; see ``Watch.wait``."""
+    def wait(self, present: Sequence[Present], *, timeout: float | None = None, follow: int = 0) -> list[JobResult]:
+        """Return how the jobs of one scheduler ended, in their order; see ``Watch.wait``.
+
+        ``follow`` is the byte of their output from which on the reporter gets it, counted from 1.
+        """
         jobs = [item.job for item in present]
         watch = Watch(self._transport, jobs, timeouts=self._timeouts, reporter=self._reporter, follow=follow)
         return watch.wait(timeout=timeout, at_once=not all(item.made for item in present))
@@ -253,44 +254,15 @@ class Jobs:
 
     def absent(self, request: JobRequest) -> bool:
         """Cancel the job, wait until it is gone, and remove its folder; return whether there was anything."""
-        scheduler = self._for(request)
-        while True:
-            job_folder = self._certain(request, scheduler)
-            ids = _ids(scheduler, job_folder)
-            if alive := queue.alive(self._transport, scheduler, ids):
-                left, said = queue.cancel(self._transport, scheduler, alive, self._timeouts)
-                if left:
-                    raise TargetError(f"job {left[0]} does not go away{f': {said}' if said else ''}: its folder stays")
-            if not job_folder.exists or self._remove(job_folder, request, has_job=bool(ids)):
-                return bool(alive) or job_folder.exists
+        return removal.absent(self._transport, request, self._for(request), self._timeouts)
 
-    def _remove(self, job_folder: JobFolder, request: JobRequest, *, has_job: bool) -> bool:
-        wait = self._timeouts.lock
-        return staging.remove(self._transport, job_folder.directory, request.tag, has_job=has_job, wait=wait)
+    def cancel(self, request: JobRequest) -> list[str]:
+        """Cancel the job and wait until it has left the queue; return the ids of what was there. Its folder stays."""
+        return removal.cancel(self._transport, request, self._for(request), self._timeouts)[1]
 
     def doomed(self, request: JobRequest) -> list[str]:
         """Return what ``absent`` would cancel and remove, in words; nothing is changed."""
-        scheduler = self._for(request)
-        job_folder = staging.look(self._transport, request, ask=scheduler)
-        submitted = recorded(scheduler, job_folder)
-        folder = f"the folder {job_folder.directory}{f' of job {submitted.id}' if submitted else ''}"
-        alive = queue.alive(self._transport, scheduler, _ids(scheduler, job_folder))
-        return [*(f"job {number}" for number in alive), *([folder] if job_folder.exists else [])]
-
-    def _certain(self, request: JobRequest, scheduler: Scheduler) -> JobFolder:
-        """Return the job's folder once an attempt without an answer is old enough to have shown in the queue.
-
-        How old it is tells this machine's own clock, which does not jump, and not the target's.
-        """
-        begun = self._timeouts.clock()
-        while True:
-            job_folder = staging.look(self._transport, request, ask=scheduler)
-            if job_folder.records.intent is None or recorded(scheduler, job_folder) or job_folder.tagged:
-                return job_folder
-            left = self._timeouts.settle - (self._timeouts.clock() - begun)
-            if left <= 0:
-                return job_folder
-            self._timeouts.sleep(left)
+        return removal.doomed(self._transport, request, self._for(request))
 
     def _ended_badly(self, job: Job, prepared: Prepared, retry: bool | None) -> JobResult | None:
         """Return how a job ended that is to be run again; None for one that goes on, has completed, or is to stay."""
@@ -399,9 +371,3 @@ def _by_scheduler(jobs: Sequence[Job]) -> Iterator[list[Job]]:
     ordered = sorted(jobs, key=lambda job: job.scheduler.name)
     for _name, group in groupby(ordered, key=lambda job: job.scheduler.name):
         yield list(group)
-
-
-def _ids(scheduler: Scheduler, job_folder: JobFolder) -> list[str]:
-    """Return the jobs that the folder or the scheduler tells of."""
-    submitted = recorded(scheduler, job_folder)
-    return list(dict.fromkeys([*([submitted.id] if submitted else []), *(job_folder.tagged or [])]))

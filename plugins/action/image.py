@@ -13,14 +13,12 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.results import result
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
 
 try:
-    from modak.catalogue.recipe import recipes_of
-    from modak.catalogue.site import catalogue_for
-    from modak.containers.location import locate
+    from modak.deploy.image import image_of, open_images
     from modak.documents import check, plain
     from modak.errors import InputError
     from modak.images.ensure import Images, Wish
-    from modak.images.pin import microarchitecture_of, resolved
-    from modak.images.store import ImageStore, read_keys
+    from modak.images.pin import microarchitecture_of
+    from modak.images.store import read_keys
     from modak.model.plan import Image, Plan
     from modak.model.request import JobOptions
     from modak.model.target import Target
@@ -72,26 +70,21 @@ class ActionModule(JobAction):
 
     def _images(self, plan: Plan | None, arguments: dict[str, Any], task_vars: dict[str, Any]) -> Images:
         target, job = _where(plan, arguments, task_vars)
-        transport, jobs = self.transport(task_vars), self.jobs(task_vars)
-        locations = [*(plan.request.catalogue if plan else []), *arguments["catalogue"]]
-        catalogue = catalogue_for(locations, search_folders(arguments["search_paths"], task_vars))
-        return Images(
-            ImageStore(transport, locate(transport, target), notice=self.reporter.notice),
-            jobs,
+        return open_images(
+            self.transport(task_vars),
+            self.jobs(task_vars),
             target,
-            catalogue.images,
-            recipes=recipes_of(catalogue),
             job=job,
+            locations=[*(plan.request.catalogue if plan else []), *arguments["catalogue"]],
+            search=search_folders(arguments["search_paths"], task_vars),
             logs=results_folder(arguments["logs"], self._task, task_vars),
+            notice=self.reporter.notice,
         )
 
     def _wanted(self, plan: Plan | None, images: Images, arguments: dict[str, Any]) -> Image:
-        if plan is None:
-            return images.named(arguments["name"], arguments["microarchitecture"], arguments["digest"])
-        image = resolved(plan, images.catalogue, images.store, images.recipes)
-        if image is None:
-            raise InputError("the plan's image is not available", hint="make the plan again")
-        return image
+        if plan is not None:
+            return image_of(plan, images)
+        return images.named(arguments["name"], arguments["microarchitecture"], arguments["digest"])
 
     def _absent(self, images: Images, image: Image, wish: Wish) -> dict[str, Any]:
         there = images.look(image, wish.runtime)

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.progress import warnings
-from ansible_collections.modak.deploy.plugins.plugin_utils.reports import write_reports
 
 try:
+    from modak.deploy.running import write_reports
     from modak.errors import InputError
     from modak.jobs.control import Jobs, Present
     from modak.jobs.logs import explanation
