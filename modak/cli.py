@@ -26,6 +26,7 @@ SECTIONS = {
     "image": "modak.images.cli:app",
     "blueprint": "modak.tosca.cli:app",
     "serve": "modak.serve.cli:app",
+    "site": "modak.sites.cli:app",
 }
 """Commands with commands of their own, by the module and the name of their Typer application."""
 Config = Annotated[

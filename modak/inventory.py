@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from modak.documents import Document, check, read_document
+from modak.documents import Document, check, expand, read_document
 from modak.errors import InputError
 from modak.model.base import Model
 from modak.model.target import Target
@@ -34,7 +34,9 @@ def _of_document(document: Document) -> list[Target]:
     if document.data.get("target") is None:
         raise InputError("the document has no section 'target'", source=document.path)
     sections = {name: document.data[name] for name in _Section.model_fields if name in document.data}
-    checked = check(_Section, sections, origin=str(document.path), locate=document.locate)
+    expanded = expand(sections, document.locate, str(document.path))
+    named = {name: expanded.data[name] for name in sections}
+    checked = check(_Section, named, origin=str(document.path), locate=expanded.locating(document.locate))
     return [checked.target, *checked.other_targets]
 
 
@@ -46,8 +48,10 @@ def _of_blueprint(path: Path, inputs: Mapping[str, Any]) -> list[Target]:
     targets: dict[str, Target] = {}
     for template, host in jobs(service):
         for target in (host, *(other for _, other in other_targets(service, template))):
-            section = {"target": document_of(service, inputs, template, target)["target"]}
-            targets.setdefault(target.name, check(_Section, section, origin=f"{path}: {target.name}").target)
+            origin = f"{path}: {target.name}"
+            section = expand({"target": document_of(service, inputs, template, target)["target"]}, origin=origin).data
+            described = check(_Section, {"target": section["target"]}, origin=origin).target
+            targets.setdefault(target.name, described)
     if not targets:
         raise InputError("the blueprint has no job on a target", source=path)
     return list(targets.values())

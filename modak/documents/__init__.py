@@ -12,6 +12,7 @@ from modak.documents.deployment import (
 )
 from modak.documents.plain import plain
 from modak.documents.reading import Document, Outline, read_document, read_outline, read_text
+from modak.documents.sites import expand
 from modak.documents.sources import LocalSource, find_sources
 from modak.documents.validation import check
 
@@ -23,6 +24,7 @@ __all__ = [
     "PlaybookOptions",
     "RunOptions",
     "check",
+    "expand",
     "find_sources",
     "load_deployment",
     "parse_deployment",

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from modak.diagnostics import Diagnostic, Locate, Location, Position
 from modak.documents.plain import plain
 from modak.documents.reading import Document, read_document
+from modak.documents.sites import Expanded, expand
 from modak.documents.validation import check
 from modak.errors import InputError
 from modak.model.base import Line, Model, NonNegative
@@ -55,8 +57,16 @@ class Description:
         """Return the name of the first document."""
         return str(self.documents[0].path)
 
+    @cached_property
+    def expanded(self) -> Expanded:
+        """The data with the settings of the sites that its targets name."""
+        return expand(self.data, self._locate, self.origin)
+
     def locate(self, location: Location) -> Position:
-        """Return file and line of the deepest part that ``location`` reaches."""
+        """Return file and line of the deepest part that ``location`` reaches, in a site's file where that has it."""
+        return self.expanded.locating(self._locate)(location) or self._locate(location)
+
+    def _locate(self, location: Location) -> Position:
         holders = [document for document in self.documents if location and location[0] in document.data]
         return (holders or self.documents)[-1].locate(location)
 
@@ -65,7 +75,7 @@ class Description:
 
         InputError has one diagnostic for every problem.
         """
-        file = check(_File, {**self.data, **(changes or {})}, origin=self.origin, locate=self.locate)
+        file = check(_File, {**self.expanded.data, **(changes or {})}, origin=self.origin, locate=self.locate)
         return (
             Deployment(**{name: getattr(file, name) for name in Deployment.model_fields}),
             PlaybookOptions(**{name: getattr(file, name) for name in PlaybookOptions.model_fields}),
@@ -122,12 +132,17 @@ def parse_deployment(data: Mapping[str, Any], *, origin: str, locate: Locate | N
     """
     values = _plain(data, origin)
     _check_mapping(values, origin)
-    return check(Deployment, values, origin=origin, locate=locate)
+    expanded = expand(values, locate, origin)
+    return check(Deployment, expanded.data, origin=origin, locate=expanded.locating(locate))
 
 
 def parse_destination(data: Mapping[str, Any], *, origin: str, locate: Locate | None = None) -> Destination:
     """Return where something is brought to that is no application; see ``parse_deployment``."""
-    return check(Destination, _plain(data, origin), origin=origin, locate=locate)
+    values = _plain(data, origin)
+    expanded = expand(values, locate, origin)
+    # A destination has no request, so that the catalogue of a site is not for it.
+    sections = {k: v for k, v in expanded.data.items() if k != "request" or k in values}
+    return check(Destination, sections, origin=origin, locate=expanded.locating(locate))
 
 
 def _plain(data: Any, origin: str) -> Any:

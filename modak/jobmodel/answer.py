@@ -94,6 +94,7 @@ def _answered(
     catalogue: Sequence[str],
     origin: str,
 ) -> Answer:
+    sites = sites.including(job.target.name)
     whole = catalogue_for([*sites.catalogue, *catalogue], search)
     translation = translate(job, sites, whole, origin=origin)
     plan = make_plan(

@@ -4,10 +4,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from modak.documents import check, read_document
+from modak.documents.sitefiles import SiteFilePath
+from modak.documents.sites import ReadFile, load_site_settings, read_site_file
+from modak.documents.sites import Sites as SiteSettingsFiles
 from modak.errors import InfeasibleError, InputError
 from modak.jobmodel.model import TargetSection
+from modak.jobmodel.sitesettings import infrastructure_of
 from modak.model.base import RuntimeName
 from modak.model.image import MpiLibrary
 from modak.model.site import Infrastructure, SiteFile, SiteNode, SitePartition, SiteScript
@@ -32,6 +37,8 @@ class Site:
     partition: SitePartition | None = None
     partition_name: str | None = None
     scripts: Sequence[SiteScript] = ()
+    job: Mapping[str, Any] = field(default_factory=dict)
+    """Options that the site's settings give each job."""
 
     @property
     def images(self) -> str | None:
@@ -69,12 +76,39 @@ class Sites:
     sites_by_name: Mapping[str, tuple[Infrastructure, Sequence[SiteScript]]] = field(default_factory=dict)
     catalogue: Sequence[str] = ()
     """The other files beside: images, levers, hardware."""
+    job: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Options of each job, by the site's name."""
+    files: Sequence[ReadFile] = ()
+    """Files whose sites are in the common form."""
+
+    def including(self, name: str | None) -> "Sites":
+        """Return the same with the site of the common files that is called ``name``, unless it is there already."""
+        if name is None or any(_alike(name, other) for other in self.sites_by_name):
+            return self
+        settings = SiteSettingsFiles([*load_site_settings().files, *self.files])
+        own = name if name in settings.names() else next((o for o in settings.names() if _alike(name, o)), None)
+        site = settings.find(own) if own else None
+        if site is None:
+            return self
+        scripts = [s for file in settings.files if site.name in file.content.sites for s in file.content.scripts]
+        job = site.settings.job.model_dump(mode="json", exclude_unset=True)
+        return Sites(
+            {**self.sites_by_name, site.name: (infrastructure_of(site), scripts)},
+            [*self.catalogue, *site.data.get("catalogue", [])],
+            {**self.job, site.name: job},
+            self.files,
+        )
+
+
+def _alike(name: str, other: str) -> bool:
+    return name.replace("-", "_") == other.replace("-", "_")
 
 
 def load_sites(paths: Sequence[Path]) -> Sites:
     """Return what ``paths`` hold, files of sites or folders with ``sites*.yaml``; a later name replaces an earlier."""
     sites_by_name: dict[str, tuple[Infrastructure, Sequence[SiteScript]]] = {}
     catalogue: list[str] = []
+    read_files: list[ReadFile] = []
     for path in paths:
         files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
         described = [file for file in files if file.name.startswith("sites") or not path.is_dir()]
@@ -84,7 +118,10 @@ def load_sites(paths: Sequence[Path]) -> Sites:
         parsed = [_read(file) for file in described]
         scripts = [script for file in parsed for script in file.scripts]
         sites_by_name.update({i.name: (i, scripts) for file in parsed for i in file.infrastructures})
-    return Sites(sites_by_name, catalogue)
+        read_files += [
+            read_site_file(SiteFilePath(file, "named")) for file, c in zip(described, parsed, strict=True) if c.sites
+        ]
+    return Sites(sites_by_name, catalogue, files=read_files)
 
 
 def _read(path: Path) -> SiteFile:
@@ -95,7 +132,7 @@ def _read(path: Path) -> SiteFile:
 def site_of(sites: Sites, name: str, section: TargetSection, partition: str | None, binds: Sequence[str]) -> Site:
     """Return the site that is called ``name``; InputError where it does not exist or is not what the document says."""
     names = list(sites.sites_by_name)
-    alike = [other for other in names if other.replace("-", "_") == name.replace("-", "_")]
+    alike = [other for other in names if _alike(name, other)]
     if name not in names and len(alike) == 1:
         name = alike[0]
     if name not in names:
@@ -109,7 +146,8 @@ def site_of(sites: Sites, name: str, section: TargetSection, partition: str | No
     if scheduler is not None and scheduler != infrastructure.scheduler:
         key = "job_scheduler_type" if section.job_scheduler_type else "queue_type"
         raise InputError(f"it is {scheduler}, and the site {name} has {infrastructure.scheduler}", key=f"target.{key}")
-    chosen = _partition(infrastructure, partition)
+    job = sites.job.get(name, {})
+    chosen = _partition(infrastructure, partition or job.get("partition"))
     kind: TargetType = "machine" if infrastructure.scheduler == "none" else infrastructure.scheduler
     node = _node(infrastructure.partitions[chosen].node) if chosen else None
     partitions = [
@@ -134,7 +172,8 @@ def site_of(sites: Sites, name: str, section: TargetSection, partition: str | No
     )
     described = {name: version for name, version in infrastructure.runtimes.items() if name in RUNTIMES}
     facts = Facts(runtimes=described if infrastructure.runtimes else dict(_ASSUMED), mpi=infrastructure.mpi)
-    return Site(target, facts, infrastructure, infrastructure.partitions[chosen] if chosen else None, chosen, scripts)
+    site_partition = infrastructure.partitions[chosen] if chosen else None
+    return Site(target, facts, infrastructure, site_partition, chosen, scripts, job)
 
 
 def _partition(infrastructure: Infrastructure, wanted: str | None) -> str | None:

@@ -1,7 +1,7 @@
 """From the document to a deployment for a target that nobody has to ask."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from packaging.version import Version
@@ -80,7 +80,7 @@ def translate(job: JobBody, sites: Sites, catalogue: Catalogue, *, origin: str, 
         "application": application,
         "target": site.target.model_dump(mode="json", exclude_none=True),
         "request": _request(job, narrowed, contained, travels=travels),
-        "job": {key: value for key, value in options.items() if value is not None},
+        "job": {**site.job, **{k: v for k, v in options.items() if v is not None and (v or k not in site.job)}},
     }
     deployment = check(Deployment, data, origin=origin)
     _check_mpi(job, site, application)
@@ -173,7 +173,7 @@ def _with_accelerators(site: Site, accelerators: Sequence[Accelerator]) -> Site:
         return site
     node = (site.target.node or Node()).model_copy(update={"accelerators": list(accelerators)})
     target = site.target.model_copy(update={"node": node})
-    return Site(target, site.facts, site.infrastructure, site.partition, site.partition_name, site.scripts)
+    return replace(site, target=target)
 
 
 def _check_hardware(job: JobBody, site: Site) -> None:
@@ -228,7 +228,7 @@ def _binds(features: Mapping[str, Any]) -> list[str]:
 def _with_binds(site: Site, binds: Sequence[str]) -> Site:
     paths = [path for path in dict.fromkeys([*site.target.binds, *binds]) if path.startswith("/")]
     target = site.target.model_copy(update={"binds": paths})
-    return Site(target, site.facts, site.infrastructure, site.partition, site.partition_name, site.scripts)
+    return replace(site, target=target)
 
 
 def _application(

@@ -1,8 +1,8 @@
-"""What a site says of itself: schedulers, partitions, storage, and scripts that its jobs need under conditions."""
+"""What a site says of itself: target, options of its jobs, storage, and scripts that its jobs need under conditions."""
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from modak.extensions import SCHEDULERS
 from modak.model.base import (
@@ -18,6 +18,8 @@ from modak.model.base import (
     VersionText,
 )
 from modak.model.image import MpiLibrary
+from modak.model.request import JobOptions
+from modak.model.target import Target, TargetType
 
 StorageClass = Literal["default-common", "default-high", "default-ssd", "default-ultra_high"]
 StorageUrl = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9+.-]*://[^\x00-\x20]*$")]
@@ -168,9 +170,65 @@ class SiteScript(DeferredModel):
     data: ScriptData
 
 
+class SiteTarget(Target):
+    """The section ``target`` of documents, as far as the site knows it; a document's own keys replace these."""
+
+    model_config = ConfigDict(defer_build=True)
+
+    name: Name | None = None  # type: ignore[assignment]
+    """Name of the target; the site's when absent."""
+    type: TargetType | None = None  # type: ignore[assignment]
+    """A plain machine, an instance of a cloud, or the scheduler of a cluster; a machine when absent everywhere."""
+
+    @model_validator(mode="after")
+    def _is_no_reference(self) -> "SiteTarget":
+        if self.site is not None:
+            raise ValueError("a site cannot refer to another site: remove 'site'")
+        return self
+
+
+class Software(DeferredModel):
+    """What the nodes have; for documents of the job model, which are planned without asking the target."""
+
+    runtimes: dict[RuntimeName, VersionText] = {}
+    """Container runtimes, with their versions."""
+    mpi: list[MpiLibrary] = []
+    """MPI libraries."""
+
+
+class SiteSettings(DeferredModel):
+    """All settings of one site; several files may describe it, and their keys are merged."""
+
+    description: Line | None = None
+    """What the site is, for ``modak site list``."""
+    enabled: bool = True
+    """Jobs may be planned for it."""
+    target: SiteTarget = SiteTarget()
+    job: JobOptions = JobOptions()
+    """Options of each job there, such as its account and partition; a document's own keys replace these."""
+    catalogue: list[Line] = []
+    """Folders, files and addresses of levers and images, relative to this file; a document's own come on top."""
+    software: Software = Software()
+    storage: dict[StorageUrl, Storage] = {}
+    """Storage by its URL, for documents of the job model."""
+    specific_nodes: Literal["names", "property"] | None = None
+    """What ``request_specific_nodes`` of the job model holds here."""
+
+    @model_validator(mode="after")
+    def _job_is_for_all(self) -> "SiteSettings":
+        for key in ("name", "array", "dependency"):
+            if key in self.job.model_fields_set:
+                raise ValueError(f"'job.{key}' belongs to one job: remove it here and write it into the document")
+        return self
+
+
 class SiteFile(DeferredModel):
     """One YAML file of sites."""
 
     version: Literal[1]
+    sites: dict[Name, SiteSettings] = {}
+    """Sites by the name that documents, blueprints and commands use."""
     infrastructures: list[Infrastructure] = []
+    """Sites in the older form, which only documents of the job model can name."""
     scripts: list[SiteScript] = []
+    """Shell lines of the job model's documents, for the sites of this file."""

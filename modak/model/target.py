@@ -99,6 +99,8 @@ class Target(Model):
 
     name: Name
     """Name of the target."""
+    site: Name | None = Field(default=None, exclude=True)
+    """Site whose settings hold where this section is silent; ``modak site list`` shows the sites."""
     type: TargetType = "machine"
     """A plain machine, an instance of a cloud, or the scheduler of a cluster."""
     host: HostName | None = None

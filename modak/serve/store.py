@@ -130,7 +130,7 @@ class Store:
             if entry["name"] not in self._files.sites_by_name
         }
         own = {name: (site, [*theirs, *scripts]) for name, (site, theirs) in self._files.sites_by_name.items()}
-        return Sites({**added, **own}, self._files.catalogue)
+        return Sites({**added, **own}, self._files.catalogue, files=self._files.files)
 
 
 def _content(entry: Mapping[str, Any]) -> dict[str, Any]:

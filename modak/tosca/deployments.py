@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from modak.diagnostics import Diagnostic, Location
+from modak.documents.sites import expand
 from modak.documents.validation import problems
 from modak.errors import InputError
 from modak.model.application import Workload
@@ -171,10 +172,18 @@ def _checked(
     service: Service, inputs: Mapping[str, Any], template: SourceLocation, target: SourceLocation
 ) -> Deployment | list[Diagnostic]:
     """Return the deployment of a job on a target, or what is wrong with it."""
+    document: Mapping[str, Any] = {}
     try:
-        return Deployment.model_validate(document_of(service, inputs, template, target))
+        document = document_of(service, inputs, template, target)
+        document = expand(document).data
     except InputError as error:
-        return [_element_at(template, target, _location(d.path)).adopted(d) for d in error.diagnostics]
+        if not document:
+            return [_element_at(template, target, _location(d.path)).adopted(d) for d in error.diagnostics]
+        # A site that is not described here may be where the blueprint is deployed; modak.tosca.notices warns of it.
+        if error.diagnostics[0].code != "not-found":
+            return [d if d.source else _element_at(template, target, d.path).adopted(d) for d in error.diagnostics]
+    try:
+        return Deployment.model_validate(document)
     except ValidationError as error:
         return [_element_at(template, target, where).adopted(d) for where, d in problems(error, Deployment)]
 

@@ -66,8 +66,18 @@ def image_documents(target: Mapping[str, Any], job: Mapping[str, Any] | None = N
 def target_section(target: Mapping[str, Any]) -> dict[str, Any]:
     """Return the section ``target`` for the properties of a node; its template's name, or its type, names it."""
     where = _document(Target, {k: v for k, v in target.items() if k != "tosca_name"}, "")
-    where.setdefault("name", target.get("tosca_name") or where.get("type"))
+    if "site" in where:
+        # A property that is not given has its default, and must not hide the site's setting.
+        where = {key: value for key, value in where.items() if not _is_default(Target, key, value)}
+    where.setdefault("name", target.get("tosca_name") or where.get("site") or where.get("type"))
     return where
+
+
+def _is_default(model: type[Model], name: str, value: Any) -> bool:
+    field = model.model_fields.get(name)
+    default = field.get_default(call_default_factory=True, validated_data={}) if field else None
+    plain = default.model_dump(mode="json") if isinstance(default, Model) else default
+    return field is not None and name != "type" and value == plain
 
 
 def _split(application: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

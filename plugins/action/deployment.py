@@ -19,7 +19,7 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.variables import (
 )
 
 try:
-    from modak.documents import parse_deployment, parse_destination, parse_options, plain, read_description
+    from modak.documents import expand, parse_deployment, parse_destination, parse_options, plain, read_description
     from modak.errors import InputError
     from modak.model.deployment import Deployment, Destination
     from modak.util.text import close_match
@@ -83,7 +83,8 @@ class ActionModule(ModakAction):
         files = document_files(arguments["documents"])
         description = read_description(*files)
         sections = {name: description.data[name] for name in SECTIONS if name in description.data}
-        _complete_all(sections, task_vars)
+        sections = _with_sites(sections, description.locate, description.origin)
+        self._complete_all(sections, description.data, task_vars)
         deployment, options = description.parse(sections)
         options = parse_options(variables, options)
         # The documents' own folders come after the folders that the user names, the last document's first.
@@ -100,24 +101,41 @@ class ActionModule(ModakAction):
             raise InputError(_no_application(arguments["variables"]))
         if not sections.get("other_targets"):
             sections.pop("other_targets", None)
-        _complete_all(sections, task_vars)
+        written = sections
+        sections = _with_sites(sections, locator(SECTIONS), "the variables", image=image)
+        self._complete_all(sections, written, task_vars)
         parse: Callable[..., Deployment | Destination] = parse_destination if image else parse_deployment
         if image:
             sections = {name: value for name, value in sections.items() if value}  # the role's own default is {}
         return sections, parse(sections, origin="the variables", locate=locator(SECTIONS))
 
+    def _complete_all(self, sections: dict[str, Any], written: Mapping[str, Any], task_vars: dict[str, Any]) -> None:
+        """Complete each target from its host in the inventory, over whose ``modak_site`` a named site stands."""
+        if "target" in sections:
+            sections["target"] = self._completed(sections["target"], written.get("target"), task_vars)
+        if isinstance(others := sections.get("other_targets"), list):
+            given = written["other_targets"]
+            sections["other_targets"] = [
+                self._completed(other, own, task_vars) for other, own in zip(others, given, strict=True)
+            ]
 
-def _complete_all(sections: dict[str, Any], task_vars: dict[str, Any]) -> None:
-    """Complete each target from its host in the inventory."""
-    if "target" in sections:
-        sections["target"] = _completed(sections["target"], task_vars)
-    if isinstance(others := sections.get("other_targets"), list):
-        sections["other_targets"] = [_completed(other, task_vars) for other in others]
+    def _completed(self, target: Any, written: Any, task_vars: dict[str, Any]) -> Any:
+        host, in_inventory = _inventory_host(target, task_vars)
+        if not in_inventory:
+            return target
+        site = _site(str(host), task_vars)
+        name = written.get("site") if isinstance(written, dict) else written
+        if site and isinstance(name, str):
+            self._display.warning(
+                f"the site '{name}' stands over modak_site of the host {host} in the inventory; keep one of the two"
+            )
+        return {**site, **target}
 
 
-def _completed(target: Any, task_vars: dict[str, Any]) -> Any:
-    host, in_inventory = _inventory_host(target, task_vars)
-    return {**_site(str(host), task_vars), **target} if in_inventory else target
+def _with_sites(sections: dict[str, Any], locate: Any, origin: str, *, image: bool = False) -> dict[str, Any]:
+    """Fill in the settings of the sites that targets name; an image's destination has no use for their catalogue."""
+    expanded = expand(sections, locate, origin).data
+    return {name: value for name, value in expanded.items() if name in sections or not (image and name == "request")}
 
 
 def _inventory_host(target: Any, task_vars: dict[str, Any]) -> tuple[str | None, bool]:

@@ -333,7 +333,7 @@ def test_a_failed_build_leaves_nothing(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("version: 1\nsites: []\n", ":2: unknown key 'sites'"),
+        ("version: 1\ntargets: []\n", ":2: unknown key 'targets'"),
         ("version: 1\ninfrastructures: [{name: a, scheduler: pbs}]\n", ":2: infrastructures[0].scheduler: must be"),
         (
             "version: 1\nscripts: [{name: a, data: {stage: during, raw: x}}]\n",

@@ -1,0 +1,118 @@
+"""Documents of the job model whose target is a site of the common files."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+import yaml
+
+from modak.documents import sitefiles
+from modak.errors import InputError
+from modak.jobmodel.answer import answer
+from modak.jobmodel.site import load_sites
+
+SITE = {
+    "target": {
+        "type": "slurm",
+        "host": "login.example.org",
+        "modules": ["foss/2024a"],
+        "images": "/images",
+        "partitions": [
+            {"name": "cpu", "nodes": 4, "node": {"cores": 64, "microarchitecture": "zen3", "memory": "256 GiB"}},
+            {
+                "name": "gpu",
+                "nodes": 2,
+                "node": {"cores": 32, "microarchitecture": "zen2", "accelerators": [{"model": "A100", "count": 4}]},
+            },
+        ],
+    },
+    "job": {"account": "project_1", "partition": "cpu", "pre_execution": "ulimit -s unlimited"},
+    "software": {"runtimes": {"apptainer": "1.3.4"}, "mpi": [{"family": "openmpi", "version": "5.0.3"}]},
+    "storage": {"file:///scratch": {"storage_class": "default-high"}},
+}
+JOB = {
+    "job": {
+        "target": {"name": "alps"},
+        "application": {"app_tag": "hello", "executable": "./hello", "app_type": "hpc"},
+        "job_options": {"job_name": "hello"},
+    }
+}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    folder = tmp_path / "home" / "modak"
+    folder.mkdir(parents=True)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("MODAK_SITES", raising=False)
+    monkeypatch.setattr(sitefiles, "SYSTEM_FOLDER", tmp_path / "etc")
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+def write(path, site=None, name="alps", **more):
+    path.write_text(yaml.safe_dump({"version": 1, "sites": {name: site or SITE}, **more}))
+    return path
+
+
+def planned(job=None, paths=()):
+    return answer(json.loads(json.dumps(job or JOB)), sites=load_sites(paths), now=datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def test_a_site_is_found_by_name_and_gives_its_options(home):
+    write(home / "sites.yaml")
+    done = planned()
+    script = done.job_script
+    assert "#SBATCH --account=project_1" in script
+    assert "#SBATCH --partition=cpu" in script
+    assert "module load foss/2024a" in script
+    assert "ulimit -s unlimited" in script
+    assert done.plan.target.name == "alps"
+
+
+def test_the_documents_own_options_stand_over_the_sites(home):
+    write(home / "sites.yaml")
+    job = json.loads(json.dumps(JOB))
+    job["job"]["job_options"] |= {"account": "mine", "partition": "gpu"}
+    script = planned(job).job_script
+    assert "--account=mine" in script and "--partition=gpu" in script
+
+
+def test_the_option_site_takes_the_common_form_too(home, tmp_path):
+    path = write(tmp_path / "sites-here.yaml")
+    assert planned(paths=[path]).plan.target.name == "alps"
+    assert planned(paths=[tmp_path]).plan.target.name == "alps"
+
+
+def test_a_site_that_option_describes_in_the_older_form_stands_over_the_common_one(home, tmp_path):
+    write(home / "sites.yaml")
+    old = tmp_path / "sites.yaml"
+    old.write_text(yaml.safe_dump({"version": 1, "infrastructures": [{"name": "alps", "scheduler": "torque"}]}))
+    assert planned(paths=[old]).plan.target.type == "torque"
+
+
+def test_scripts_of_the_file_are_used(home):
+    data = {"name": "stage", "data": {"stage": "pre", "raw": "cp a b"}}
+    write(home / "sites.yaml", scripts=[data])
+    assert "cp a b" in planned().job_script
+
+
+def test_a_name_that_is_nowhere_is_planned_for_any_cluster(home):
+    write(home / "sites.yaml", name="other")
+    job = json.loads(json.dumps(JOB))
+    job["job"]["target"]["job_scheduler_type"] = "slurm"
+    assert planned(job).plan.target.name == "slurm"
+
+
+@pytest.mark.parametrize(
+    "change, text",
+    [
+        ({"partitions": [{"name": "cpu", "nodes": 4}]}, r"partitions\[0\].node: the key 'cores' is required"),
+        ({"partitions": [{"name": "cpu"}]}, r"partitions\[0\]: the key 'nodes' is required"),
+    ],
+)
+def test_what_planning_without_the_target_needs(home, change, text):
+    path = write(home / "sites.yaml", {**SITE, "target": {**SITE["target"], **change}})
+    with pytest.raises(InputError, match=text) as error:
+        planned()
+    assert str(path) in str(error.value)
