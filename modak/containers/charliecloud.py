@@ -6,6 +6,7 @@ from modak.containers.base import Need, Runtime, accelerator, inside, work_folde
 from modak.errors import InputError
 from modak.model.jobrequest import JobRequest
 
+# ch-run(1): "Most images do have ten directories /mnt/[0-9] already available as mount points."
 MOUNT, SCRATCH = "/mnt/0", "/mnt/1"
 """Mount points that every Charliecloud image has: read-only images get no new ones."""
 
@@ -45,6 +46,7 @@ class Charliecloud(Runtime):
         own = {binds[0]: MOUNT, **({} if work is None else {work: SCRATCH})}
         return [
             "ch-run",
+            # Without a value: what the image itself sets, from its file /ch/environment (ch-run(1)).
             "--set-env",
             *(f"--bind={path}:{own[path]}" if path in own else f"--bind={path}" for path in binds),
             f"--cd={work_folder(MOUNT) if work is None else SCRATCH}",

@@ -28,6 +28,7 @@ class _Oci(Runtime):
             "--network=host",
             "--volume=/dev/shm:/dev/shm",  # ranks share memory there; --ipc=host would need /dev/mqueue too
             "--security-opt=label=disable",
+            # The image's own entry point would be started with the program as its argument (podman-run(1)).
             "--entrypoint=",
             *flags,
             *(f"--volume={path}:{path}" for path in binds),
@@ -48,8 +49,10 @@ class Podman(_Oci):
 
     def command(self, request: JobRequest, image: str, binds: Sequence[str], work: str | None) -> list[str]:
         """See ``Runtime.command``."""
+        # podman-run(1), --group-add=keep-groups: /dev/kfd is open to a group of the user's, which is lost otherwise.
         gpu = {"nvidia": ["--device=nvidia.com/gpu=all"], "amd": [*_DEVICES, "--group-add=keep-groups"]}
         # Root inside a rootless container is the user outside, so files keep their owner without a copy of every layer.
+        # podman-run(1), --ulimit=host: the limits of the job, and not those of containers.conf.
         flags = ["--user=0:0", "--pull=never", "--ulimit=host", *gpu.get(accelerator(request), [])]
         return self._run(request, image, binds, work, flags)
 

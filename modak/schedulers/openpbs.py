@@ -25,6 +25,7 @@ from modak.schedulers.pbs import (
 from modak.util.units import kibibytes
 
 _NEGATIVE: Mapping[int, tuple[JobState, str]] = {
+    # Seen with 23.06.06: -29 at the wall time, 12 to 15 s after it was over; 271 (256 + SIGTERM) after qdel.
     -24: ("failed", "it used more cores than it reserved"),
     -25: ("failed", "it used more cores than it reserved"),
     -26: ("out_of_memory", "it used more memory than it reserved"),
@@ -74,6 +75,7 @@ class OpenPBS(PBS):
             memory = o.memory if o.memory_per_core is None else o.memory_per_core * ranks * cores
             size = "" if memory is None else f":mem={kibibytes(memory)}kb"
             chunks.append(f"{nodes}:ncpus={ranks * cores}:mpiprocs={ranks}{size}{suffix}{host}")
+        # "select" and no "-l mem" or "-l ncpus" beside it: qsub of 23.06.06 ends with 5 ("cannot be used with select").
         yield f"-l select={'+'.join(chunks)}"
         yield f"-l place=scatter{':excl' if o.exclusive else ''}"
 
@@ -92,6 +94,7 @@ class OpenPBS(PBS):
     def _array(self, array: opt.Array) -> str:
         numbers = array.indices()
         steps = {after - before for before, after in pairwise(numbers)}
+        # qsub -J of 23.06.06 refuses a range of one task with 2, and takes one range only.
         if len(steps) != 1:
             text = str(array)
             why = f"'{text}' is a single task" if not steps else f"'{text}' is not one range"
@@ -109,6 +112,8 @@ class OpenPBS(PBS):
             return self._ended(job)
         state = _STATES.get(letter, "queued")
         reason = "" if re.match(r"Job (run|Array Began) at ", comment) else comment
+        # qsub takes such a job and answers 0; it stays Q for ever (23.06.06: "Can Never Run: Insufficient amount of
+        # resource: ncpus (R: 64 A: 8 T: 8)", "Not enough total nodes available").
         if state == "queued" and comment.startswith("Can Never Run"):
             return replace(base_of(job), state="never_starts", reason=reason, in_queue=True)
         if state == "held" and not is_held(job) and (parents := waits_for(job)):
@@ -123,9 +128,11 @@ class OpenPBS(PBS):
         base = base_of(job)
         if code is None:
             # Without an exit status it never ran, whatever its substate says.
+            # Substate 92, as of a job that ended well, is what 23.06.06 gives to a child that its parent has killed.
             if (parents := waits_for(job)) and "s" in job.get("Hold_Types"):
                 return replace(base, state="dependency_never_satisfied", reason=f"{parents} did not end as it must")
             return replace(base, state="cancelled", reason=_by(comment) or "it was deleted before it started")
+        # The comment, such as "Job run at ... and exceeded resource walltime", is kept with the history (qstat -x -f).
         if "exceeded resource walltime" in comment:
             return replace(base, state="timeout", reason="its wall time is over")
         if "exceeded resource mem" in comment or "exceeded resource vmem" in comment:

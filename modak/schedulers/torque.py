@@ -26,6 +26,7 @@ from modak.util.units import kibibytes
 
 # Torque's own endings; whatever else is negative is a failure to start or to keep the job.
 _NEGATIVE: Mapping[int, tuple[JobState, str]] = {
+    # Seen with 6.1.3.h5: -11 at the wall time, 271 (256 + SIGTERM) after qdel, 265 where kill_delay ran out.
     -10: ("out_of_memory", "it used more memory than it reserved"),
     -11: ("timeout", "its wall time is over"),
     -12: ("timeout", "its processor time is over"),
@@ -86,6 +87,7 @@ class Torque(PBS):
     def _resources(self, job: JobSpec) -> Iterator[str]:
         layout = opt.layout(job, self._label)
         names = self._hosts(job, layout)
+        # 6.1.3.h5 takes a "-l gpus=1" of its own and gives no GPU: they are asked for beside the nodes.
         suffix = self._properties(job)
         if job.resources.gpus:
             pattern = r"gpus=\{count\}(:[A-Za-z0-9_]+)*"
@@ -98,6 +100,8 @@ class Torque(PBS):
         yield f"-l nodes={'+'.join(parts)}"
         memory = job.options.memory
         if memory is not None:
+            # For the whole job. In 6.1.3.h5 it is a data limit of each process, and pbs_sched does not look at it: a
+            # job that asks for more than there is runs all the same.
             yield f"-l mem={kibibytes(memory * layout.nodes)}kb"
         if job.options.memory_per_core is not None:
             yield f"-l mem={kibibytes(job.options.memory_per_core * layout.nodes * slots)}kb"
@@ -121,6 +125,7 @@ class Torque(PBS):
     def _dependency(self, text: str) -> str:
         kind, _, ids = super()._dependency(text).partition(":")
         arrays = [i for i in ids.split(":") if "[]" in i]
+        # qsub(1B): arrays have kinds of their own, such as afterokarray.
         if arrays and len(arrays) != ids.count(":") + 1:
             why = f"'{text}' waits for an array and a job at once"
             raise opt.refused(self._label, "job.dependency", why, "write one dependency for each")
@@ -132,6 +137,7 @@ class Torque(PBS):
         return layout.cores or 1
 
     def _advice(self, said: str) -> str:
+        # 6.1.3.h5 answers 208 for a parent that has ended well or is not there, with any kind of dependency.
         if "Invalid Job Dependency" in said:
             return ": it knows no such job that has not ended yet, so leave out a 'dependency' on one that has"
         return super()._advice(said)
@@ -171,8 +177,10 @@ class Torque(PBS):
         code, comment = exit_status_of(job.get("exit_status")), job.get("comment")
         why = "" if comment.startswith("Job started on") else comment
         base = base_of(job)
+        # "Job deleted as result of dependency on job 45.server", with exit_status 271 although it never ran (6.1.3.h5).
         if "as result of dependency" in comment:
             return replace(base, state="dependency_never_satisfied", reason=comment)
+        # C without exit_status and start_time: qdel of a job that waited or was held (6.1.3.h5).
         if code is None:
             return replace(base, state="cancelled", reason=why or "it was deleted before it started")
         if code < 0:

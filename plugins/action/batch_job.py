@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.modak.deploy.plugins.plugin_utils.arguments import arguments_of
 from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction, check_seconds, plan_of
 from ansible_collections.modak.deploy.plugins.plugin_utils.progress import warnings
 from ansible_collections.modak.deploy.plugins.plugin_utils.results import results_folder
@@ -29,21 +30,7 @@ except ImportError:
 class ActionModule(JobAction):
     """modak.deploy.batch_job."""
 
-    ARGUMENTS = {
-        "plan": {"type": "dict"},
-        "plans": {"type": "list", "elements": "dict"},
-        "state": {"type": "str", "choices": ["present", "restarted", "absent"], "default": "present"},
-        "wait": {"type": "bool", "default": True},
-        "timeout": {"type": "int", "default": 0},
-        "outage": {"type": "int", "default": 900},
-        "follow": {"type": "bool", "default": False},
-        "search_paths": {"type": "list", "elements": "path", "default": []},
-        "results": {"type": "path", "default": "results"},
-        "record": {"type": "bool"},
-        "secret_commands": {"type": "bool", "default": False},
-        "template": {"type": "path"},
-        "retry": {"type": "bool"},
-    }
+    ARGUMENTS = arguments_of("batch_job")
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         if (arguments["plan"] is None) == (arguments["plans"] is None):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.modak.deploy.plugins.plugin_utils.arguments import arguments_of
 from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction, plan_of
 
 try:
@@ -21,7 +22,7 @@ except ImportError:
 class ActionModule(JobAction):
     """modak.deploy.batch_job_info."""
 
-    ARGUMENTS = {"plan": {"type": "dict"}, "directory": {"type": "str"}}
+    ARGUMENTS = arguments_of("batch_job_info")
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         if (arguments["plan"] is None) == (arguments["directory"] is None):

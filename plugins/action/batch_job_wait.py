@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.modak.deploy.plugins.plugin_utils.arguments import arguments_of
 from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction, check_seconds, plan_of
 from ansible_collections.modak.deploy.plugins.plugin_utils.results import results_folder
 from ansible_collections.modak.deploy.plugins.plugin_utils.several import check_names, wait_and_fetch
@@ -23,12 +24,7 @@ except ImportError:
 class ActionModule(JobAction):
     """modak.deploy.batch_job_wait."""
 
-    ARGUMENTS = {
-        "plans": {"type": "list", "elements": "dict", "required": True},
-        "timeout": {"type": "int", "default": 0},
-        "outage": {"type": "int", "default": 900},
-        "results": {"type": "path", "default": "results"},
-    }
+    ARGUMENTS = arguments_of("batch_job_wait")
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         plans = [plan_of(value) for value in arguments["plans"]]

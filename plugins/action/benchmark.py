@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.modak.deploy.plugins.plugin_utils.arguments import arguments_of
 from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction
 from ansible_collections.modak.deploy.plugins.plugin_utils.progress import show
 from ansible_collections.modak.deploy.plugins.plugin_utils.results import results_folder
@@ -41,20 +42,7 @@ PROTOCOL = {
 class ActionModule(JobAction):
     """modak.deploy.benchmark."""
 
-    ARGUMENTS = {
-        "application": {"type": "dict", "required": True},
-        "target": {"type": "dict"},
-        "request": {"type": "dict"},
-        "job": {"type": "dict"},
-        "configurations": {"type": "list", "elements": "str", "default": []},
-        "levers": {"type": "list", "elements": "str", "default": []},
-        "images": {"type": "list", "elements": "str", "default": []},
-        "everything": {"type": "bool", "default": False},
-        "results": {"type": "path", "default": "results"},
-        "record": {"type": "bool", "default": False},
-        "search_paths": {"type": "list", "elements": "path", "default": []},
-        **{name: {"type": kind} for name, kind in PROTOCOL.items()},
-    }
+    ARGUMENTS = arguments_of("benchmark")
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         sections = {name: plain(arguments[name]) for name in SECTIONS if arguments[name] is not None}

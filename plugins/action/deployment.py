@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.action import ModakAction
+from ansible_collections.modak.deploy.plugins.plugin_utils.arguments import arguments_of
 from ansible_collections.modak.deploy.plugins.plugin_utils.hosts import LOCAL, host_vars
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import locator
 from ansible_collections.modak.deploy.plugins.plugin_utils.variables import (
@@ -37,13 +38,7 @@ OPTIONS = ("force", "record", "wait", "timeout_seconds", "results", "search_path
 class ActionModule(ModakAction):
     """modak.deploy.deployment."""
 
-    ARGUMENTS = {
-        "documents": {"type": "raw"},
-        **{section: {"type": "raw"} for section in SECTIONS},
-        "image": {"type": "str"},
-        "variables": {"type": "list", "elements": "str", "default": []},
-        **{option: {"type": "raw"} for option in OPTIONS},
-    }
+    ARGUMENTS = arguments_of("deployment")
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         check_extra_variables(self._loader, arguments["variables"])

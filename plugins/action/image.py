@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from ansible_collections.modak.deploy.plugins.plugin_utils.arguments import arguments_of
 from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction, plan_of
 from ansible_collections.modak.deploy.plugins.plugin_utils.results import results_folder
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
@@ -30,23 +31,7 @@ except ImportError:
 class ActionModule(JobAction):
     """modak.deploy.image."""
 
-    ARGUMENTS = {
-        "plan": {"type": "dict"},
-        "name": {"type": "str"},
-        "digest": {"type": "str"},
-        "target": {"type": "dict"},
-        "job": {"type": "dict"},
-        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        "runtime": {"type": "str", "default": "apptainer"},  # the library knows which there are
-        "compression": {"type": "str", "choices": ["gzip", "zstd", "lz4", "none"]},
-        "microarchitecture": {"type": "str"},
-        "keys": {"type": "list", "elements": "path", "default": []},
-        "catalogue": {"type": "list", "elements": "str", "default": []},
-        "search_paths": {"type": "list", "elements": "path", "default": []},
-        "network": {"type": "bool", "default": False},
-        "timeout": {"type": "int", "default": 0},
-        "logs": {"type": "path", "default": "results"},
-    }
+    ARGUMENTS = arguments_of("image")
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         if (arguments["plan"] is None) == (arguments["name"] is None):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.action import ModakAction
+from ansible_collections.modak.deploy.plugins.plugin_utils.arguments import arguments_of
 from ansible_collections.modak.deploy.plugins.plugin_utils.progress import show
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
 
@@ -24,15 +25,7 @@ except ImportError:
 class ActionModule(ModakAction):
     """modak.deploy.onnx_ensemble."""
 
-    ARGUMENTS = {
-        "bundle": {"type": "path", "required": True},
-        "document": {"type": "path"},
-        "request": {"type": "dict"},
-        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        "force": {"type": "bool", "default": False},
-        "jobs": {"type": "int", "default": 1},
-        "search_paths": {"type": "list", "elements": "path", "default": []},
-    }
+    ARGUMENTS = arguments_of("onnx_ensemble")
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         folder = Path(arguments["bundle"]).expanduser().absolute()

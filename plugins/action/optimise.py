@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.action import ModakAction
+from ansible_collections.modak.deploy.plugins.plugin_utils.arguments import arguments_of
 from ansible_collections.modak.deploy.plugins.plugin_utils.progress import show
 from ansible_collections.modak.deploy.plugins.plugin_utils.results import results_folder
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
@@ -42,23 +43,7 @@ SECTIONS = ("application", "target", "request", "job")
 class ActionModule(ModakAction):
     """modak.deploy.optimise."""
 
-    ARGUMENTS = {
-        "application": {"type": "dict"},
-        "target": {"type": "dict"},
-        "request": {"type": "dict"},
-        "job": {"type": "dict"},
-        "plan": {"type": "dict"},
-        "instance_type": {"type": "str"},
-        "unavailable_types": {"type": "dict", "default": {}},
-        "part": {"type": "bool", "default": False},
-        "documents": {"type": "raw"},
-        "search_paths": {"type": "list", "elements": "path", "default": []},
-        "results": {"type": "path"},
-        "force": {"type": "bool", "default": False},
-        "secret_commands": {"type": "bool", "default": False},
-        "deployed": {"type": "bool", "default": False},
-        "show": {"type": "bool", "default": True},
-    }
+    ARGUMENTS = arguments_of("optimise")
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         if arguments["plan"] is not None:

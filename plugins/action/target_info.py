@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.action import ModakAction
+from ansible_collections.modak.deploy.plugins.plugin_utils.arguments import arguments_of
 from ansible_collections.modak.deploy.plugins.plugin_utils.transport import AnsibleTransport
 
 try:
@@ -22,7 +23,7 @@ except ImportError:
 class ActionModule(ModakAction):
     """modak.deploy.target_info."""
 
-    ARGUMENTS = {"target": {"type": "dict"}}
+    ARGUMENTS = arguments_of("target_info")
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         name = str(task_vars.get("inventory_hostname", "the target"))

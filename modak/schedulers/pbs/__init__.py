@@ -136,8 +136,12 @@ class PBS(Scheduler):
         hint = "choose a workspace without blanks and special characters"
         opt.checked(self._label, "target.workspace", job.directory, _FOLDER, hint)
         yield f"-N {opt.check_name(job, self._label)}"
+        # Without -S the user's login shell starts the script, which need not be a POSIX shell.
         yield f"-S {self._shell(job)}"
+        # A plain word: Torque 6.1.3.h5 cuts a value at a comma or line break, and OpenPBS 23.06.06 reads an empty one
+        # together with the variable after it. The job's own variables are lines of its script.
         yield f"-v MODAK_TAG={opt.check_tag(job.tag)}"
+        # Into a folder that is there: else the job ends well and its output is lost in spool/undelivered (both).
         yield f"-o {job.directory}/{self._own_file(job)}"
         yield "-j oe"
         yield f"-r {self._rerun(o.array is not None)}"
@@ -147,6 +151,7 @@ class PBS(Scheduler):
             yield f"-q {opt.checked(self._label, 'job.partition', o.partition)}"
         yield from self._quality(job)
         if o.wall_time is not None:
+            # Hours without a limit: OpenPBS 23.06.06 refuses days ("1:00:00:00", exit code 166).
             yield f"-l walltime={clock(o.wall_time)}"
         yield from self._resources(job)
         if array := opt.array(job, self._label):
@@ -268,6 +273,7 @@ class PBS(Scheduler):
         """See ``Scheduler.parse_status``."""
         text = f"{done.stdout}\n{done.stderr}"
         jobs = parse_jobs(done.stdout)
+        # 153: an id that is not there; 35: OpenPBS, one that has ended, without -x; the code is that of the last id.
         if (not jobs and done.returncode not in (0, 35, 153)) or re.search(self.no_answer, _without_jobs(text)):
             raise unreachable(self._label, Completed(done.returncode, done.stdout, _without_jobs(text)))
         result = {}
@@ -358,6 +364,7 @@ def exit_status_of(text: str) -> int | None:
 
 def of_exit(code: int) -> tuple[int | None, int | None, str]:
     """Return exit code, signal and a clause about it for an exit status: 256 and more mean a signal."""
+    # Both: 137 and 143 for a script that killed itself, as a shell tells it; 256 + N where the daemon sent signal N.
     if code >= 256:
         return None, code - 256, f"signal {code - 256} ended it"
     return code, None, ""

@@ -74,6 +74,7 @@ def typical(nodes: Sequence[Node]) -> Node:
 
 def _node(block: Mapping[str, str]) -> Node:
     # Torque packs what its daemon reports into one attribute.
+    # "status = ...,ncpus=2,physmem=24684096kb,..." of 6.1.3.h5; OpenPBS has resources_available.* instead.
     status = dict(pair.split("=", 1) for pair in block.get("status", "").split(",") if "=" in pair)
     cores = block.get("np") or block.get("resources_available.ncpus") or block.get("pcpus") or ""
     memory = block.get("resources_available.mem") or status.get("physmem", "")

@@ -89,7 +89,9 @@ class Slurm(Scheduler):
         yield f"comment={opt.check_tag(job.tag)}"
         # Relative to the job's folder, where sbatch is started. The script opens the user's own files.
         yield f"output=scheduler.log{'.%a' if o.array else ''}"
+        # sbatch(1): a requeued job starts its script from the beginning, and a node's failure does that by default.
         yield "no-requeue"
+        # sbatch(1): without --export all variables of whoever submits travel, and SLURM_* do in any case.
         yield f"export={'ALL' if o.export_environment else 'NONE'}"
         if o.account is not None:
             yield f"account={opt.checked(_LABEL, 'job.account', o.account)}"
@@ -105,6 +107,7 @@ class Slurm(Scheduler):
             yield f"array={array}"
         if o.dependency:
             yield f"dependency={','.join(self._dependency(text) for text in o.dependency)}"
+            # sbatch(1): else it waits for ever, with the reason DependencyNeverSatisfied, unless a site says otherwise.
             yield "kill-on-invalid-dep=yes"
         if begin := opt.begin_time(job, _LABEL):
             yield f"begin={begin.isoformat()}"
@@ -174,6 +177,7 @@ class Slurm(Scheduler):
     def parse_submit(self, done: Completed) -> str:
         """See ``Scheduler.parse_submit``."""
         if done.returncode == 0:
+            # sbatch(1), --parsable: the number, and the cluster's name after a semicolon if there are several.
             if matches := re.search(r"^(\d+)(;\S+)?$", done.stdout.strip(), re.MULTILINE | re.ASCII):
                 return matches[1]
             raise unreachable(_LABEL, done)
@@ -188,6 +192,7 @@ class Slurm(Scheduler):
     def parse_status(self, done: Completed, ids: Sequence[str]) -> dict[str, QueueState]:
         """See ``Scheduler.parse_status``."""
         head, _, rest = done.stdout.partition("\n")
+        # squeue of 22.05 ends with 1 and "Invalid job id specified" where the one that was asked for is forgotten.
         if head != "squeue 0" and not (head == "squeue 1" and "Invalid job id" in rest):
             raise unreachable(_LABEL, Completed(done.returncode, rest or done.stdout, done.stderr))
         tasks: dict[str, dict[str, QueueState]] = {}

@@ -98,6 +98,30 @@ def test_a_job_is_cancelled_and_removed(queue: Path, tmp_path: Path) -> None:
     assert jobs.find(request) is None
 
 
+@pytest.mark.parametrize(
+    ("answer", "states"),
+    [
+        (Completed(0, "1 ended 3\n2 running\n", ""), {"1": ("failed", 3), "2": ("running", None)}),
+        (Completed(0, "Welcome\n\n1 ended\n2 ended x\n2 ended 999\n3 gone\n1 waiting\n", ""), {"1": ("queued", None)}),
+        (Completed(0, "7 running\n", ""), {}),
+        (Completed(1, "", "sq: disk full"), None),
+        (Completed(1, "1 running\n", "sq: no spool folder /x"), None),
+        (Completed(137, "", "Killed"), None),
+    ],
+    ids=["both", "noise", "other", "failed", "silent", "killed"],
+)
+def test_what_the_queue_prints_of_jobs(
+    queue: Path, answer: Completed, states: dict[str, tuple[str, int]] | None
+) -> None:
+    scheduler = registry.get("shellqueue")
+    if states is None:
+        with pytest.raises(TargetError, match="the shell queue does not answer"):
+            scheduler.parse_status(answer, ["1", "2"])
+    else:
+        parsed = scheduler.parse_status(answer, ["1", "2"])
+        assert {number: (state.state, state.exit_code) for number, state in parsed.items()} == states
+
+
 def test_an_option_that_it_does_not_support_is_named(queue: Path, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"job\.qos: not supported by shellqueue: it has no qualities of service"):
         plan_of(tmp_path, "-c", "true", qos="high")

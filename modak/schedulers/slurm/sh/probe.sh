@@ -4,6 +4,7 @@
 case $kind in torque | openpbs) ! have sbatch || kind=slurm ;; esac
 case $kind in slurm | any)
   ask srun srun --mpi=list
+  # sinfo(1), --exact: else unlike nodes share a line, with the least of their cores and memory and a "+".
   query sinfo sinfo --noheader --exact --format='%P|%a|%l|%D|%t|%c|%m|%G|%f'
   part here
   # Partitions with a node that runs on this very host, as on a cluster of one machine.

@@ -3,6 +3,7 @@
 
 unset SQUEUE_ACCOUNT SQUEUE_ARRAY SQUEUE_FORMAT2 SQUEUE_LICENSES SQUEUE_NAMES SQUEUE_PARTITION SQUEUE_QOS SQUEUE_SORT \
   SQUEUE_USERS
+# squeue(1): --all shows jobs in hidden partitions too; the variables above would leave some out.
 squeue --noheader --all --states=all --user="$(id -un)" --format='%F|%k|%Z' || exit
 sacct --noheader --parsable2 --allocations --starttime=now-30days --format=JobID,Comment,WorkDir 2>/dev/null
 :

@@ -6,6 +6,7 @@
 
 unset SQUEUE_ACCOUNT SQUEUE_ARRAY SQUEUE_FORMAT2 SQUEUE_LICENSES SQUEUE_NAMES SQUEUE_PARTITION SQUEUE_QOS SQUEUE_SORT \
   SQUEUE_USERS
+# squeue(1), %i and %K: else the numbers of an array's waiting tasks are cut off after 64 bytes.
 SLURM_BITSTR_LEN=0
 export SLURM_BITSTR_LEN
 list=$(squeue --noheader --all --states=all --jobs="$1" --format='%i|%F|%K|%T|%M|%l|%N|%r|%S' 2>&1)

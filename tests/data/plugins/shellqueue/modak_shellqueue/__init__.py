@@ -1,10 +1,11 @@
 """The scheduler ``shellqueue``: one job at a time, by the shell script ``sq``."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from modak import shell
 from modak.errors import JobError, TargetError
+from modak.model.job import JobState
 from modak.model.target import Node, Partition
 from modak.schedulers import options as opt
 from modak.schedulers.base import JobSpec, Parts, QueueState, Recognised, Scheduler
@@ -12,7 +13,9 @@ from modak.transport.base import Completed
 from modak.util.scripts import script_text
 from modak.util.units import seconds_of
 
-_STATES = {"waiting": "queued", "running": "running", "cancelled": "cancelled"}
+_STATES: Mapping[str, JobState] = {"waiting": "queued", "running": "running", "cancelled": "cancelled"}
+_LINE = re.compile(r"([0-9]{1,9}) (?:(waiting|running|cancelled)|ended ([0-9]{1,3}))", re.ASCII)
+"""What ``sq status`` prints of a job; whatever else a login prints is no such line."""
 
 
 class ShellQueue(Scheduler):
@@ -23,6 +26,7 @@ class ShellQueue(Scheduler):
     submit_folder = "${SQ_FOLDER:-$PWD}"
     keeps_time = False
     no_answer = "sq: no spool folder"
+    own_messages = "^sq: "
     queries = ("shellqueue-queues",)
     query_prefixes = ("sq:",)
 
@@ -34,7 +38,7 @@ class ShellQueue(Scheduler):
         return Recognised(self.name, match[1]) if match else None
 
     def partitions(self, parts: Parts, host: Node) -> list[Partition]:
-        lines = (line.split() for line in parts["shellqueue-queues"].splitlines() if line.strip())
+        lines = re.findall(r"^([A-Za-z][A-Za-z0-9_-]{0,30}) ([0-9:-]{1,20})$", parts["shellqueue-queues"], re.MULTILINE)
         return [
             Partition(name=name, default=True, nodes=1, maximum_wall_time=seconds_of(limit), node=host)
             for name, limit in lines
@@ -63,16 +67,18 @@ class ShellQueue(Scheduler):
         return shell.join(["sq", "status", *ids])
 
     def parse_status(self, done: Completed, ids: Sequence[str]) -> dict[str, QueueState]:
-        if self.is_silent(done):
+        # A job that is absent from the result is taken for gone: a command that failed has said nothing of any.
+        if done.returncode or self.is_silent(done):
             raise TargetError("the shell queue does not answer")
-        found = {}
-        for line in done.stdout.splitlines():
-            number, state, *code = line.split()
-            if state == "ended" and code[0].isdecimal():
-                found[number] = QueueState("failed" if int(code[0]) else "completed", exit_code=int(code[0]))
-            elif state in _STATES:
-                found[number] = QueueState(_STATES[state])
-        return {number: state for number, state in found.items() if number in ids}
+        states = {}
+        for number, state, code in (
+            match.groups() for line in done.stdout.splitlines() if (match := _LINE.fullmatch(line))
+        ):
+            if state is not None:
+                states[number] = QueueState(_STATES[state])
+            elif int(code) < 256:
+                states[number] = QueueState("failed" if int(code) else "completed", exit_code=int(code))
+        return {number: state for number, state in states.items() if number in ids}
 
     def cancel_command(self, ids: Sequence[str]) -> str:
         return shell.join(["sq", "cancel", *ids])

@@ -17,7 +17,7 @@ from modak.commands import SCHEMAS
 from modak.documents import load_deployment
 from modak.model.plan import Plan
 
-TOP = Path(__file__).parents[3]
+TOP = Path(__file__).parents[2]
 CASES = yaml.safe_load((TOP / "tests" / "data" / "cli" / "errors.yaml").read_text())
 DOCUMENT = """
 application:

@@ -10,7 +10,7 @@ from modak.errors import JobError
 from modak.jobs.results.metrics import MAX_BYTES, parse_metrics
 from targets import EndedJob
 
-CASES = yaml.safe_load((Path(__file__).parents[2] / "data" / "results" / "metrics.yaml").read_text())
+CASES = yaml.safe_load((Path(__file__).parents[3] / "data" / "results" / "metrics.yaml").read_text())
 
 
 def text_of(case: dict[str, Any]) -> bytes:
