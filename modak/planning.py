@@ -1,7 +1,8 @@
 """From a description to its Plan: find the user's files, ask the target about itself, decide, keep what still holds."""
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from contextlib import suppress
+from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -13,10 +14,11 @@ from modak.catalogue.site import catalogue_for
 from modak.discovery import parse_probe
 from modak.discovery.asking import ask, script_for
 from modak.documents import find_sources
-from modak.errors import InfeasibleError, InputError, OptionError
+from modak.errors import InfeasibleError, InputError, ModakError, OptionError
 from modak.jobrequest import job_request
 from modak.jobs.job import specification
 from modak.kept import Kept
+from modak.model.application import Application
 from modak.model.deployment import Deployment
 from modak.model.jobrequest import JobRequest
 from modak.model.plan import Plan, Source, Unplanned
@@ -38,6 +40,45 @@ def preload(locations: Sequence[str] = (), search: Sequence[Path] = ()) -> Catal
     # archspec reads its targets, 10 ms, when they are first looked at.
     _ = (catalogue.levers, catalogue.image_index, catalogue.version, load_measurements(), len(TARGETS))
     return catalogue
+
+
+_ANSWER = """\
+@@modak:machine
+x86_64
+@@modak:cpuinfo
+processor : 0
+vendor_id : GenuineIntel
+flags : fpu sse2
+@@modak:glibc
+glibc 2.36
+@@modak:python
+/usr/bin/python3
+@@modak:python-runs
+@@modak:packages
+tensorflow-2.21.0.dist-info
+@@modak:end
+"""
+_WORKLOAD = {"model": "mnist-cnn", "units": 12}
+
+
+def rehearse() -> None:
+    """Decide once for a target that does not exist, so that a process forked from this one need not warm up.
+
+    What a decision imports, reads of the package and compiles is in memory then, which else each host of a play pays
+    for anew. It reads nothing of the user's, contacts nobody, and its outcome is of no importance.
+    """
+    preload()
+    target = Target(name="rehearsal")
+    with suppress(ModakError):
+        application = Application.model_validate(
+            {"name": "rehearsal", "script": "x.py", "framework": {"name": "tensorflow"}, "workload": _WORKLOAD}
+        )
+        deployment = Deployment(application=application, target=target)
+        script_for(deployment)
+        facts = parse_probe(_ANSWER, target, libraries=())
+        plan = make_plan(deployment, facts, [], now=datetime.fromtimestamp(0, UTC))
+        check_options(job_request(plan))
+        plan.model_dump(mode="json", by_alias=True)
 
 
 def plan_deployment(

@@ -26,13 +26,13 @@ try:
     from modak.optimiser.changes import with_secrets
     from modak.optimiser.instances import Limits
     from modak.optimiser.table import render
-    from modak.planning import check_deployed, plan_deployment, preload, reconsider, still_holds, unplanned, with_image
+    from modak.planning import check_deployed, plan_deployment, reconsider, rehearse, still_holds, unplanned, with_image
     from modak.secret_values import hashes_of
     from modak.terminal import visible
 
     # Ansible imports this file once and forks a process for each host: what is read here is in all of them, and what is
     # read there is read for each host, 50 of the 125 ms of processor time that a host took.
-    preload()
+    rehearse()
 except ImportError:
     pass  # ModakAction says so before anything here is used
 
