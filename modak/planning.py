@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from modak.optimiser.instances import Limits, plan_on_instance
 from modak.optimiser.planner import inputs_of
 from modak.optimiser.targets import Refused, instead_of, refuse, weigh
 from modak.performance.places import model_folder
-from modak.performance.records import available_measurements, load_measurements
+from modak.performance.records import Measurements, available_measurements, load_measurements
 from modak.schedulers import registry
 from modak.transport.base import Transport
 
@@ -100,6 +100,7 @@ def plan_deployment(
     """
     local_sources = [source.source for source in find_sources(deployment.application, search)]
     outcomes: list[Plan | Refused] = []
+    measurements = cache(available_measurements)  # opened once for all targets, after the first has answered
     for target in deployment.targets:
         alone = deployment.on(target)
         inquiry = (inquiries or {}).get(target.name)
@@ -107,7 +108,7 @@ def plan_deployment(
             way = transport(target) if callable(transport) else transport
             inquiry = partial(ask, way, script_for(alone, default_python), target.name)
         try:
-            outcomes.append(_planned(alone, local_sources, inquiry, search, now, limits))
+            outcomes.append(_planned(alone, local_sources, inquiry, search, now, limits, measurements))
         except (InfeasibleError, OptionError) as error:
             if len(deployment.targets) == 1:
                 raise
@@ -163,6 +164,7 @@ def _planned(
     search: Sequence[Path],
     now: datetime,
     limits: Limits | None = None,
+    measurements: Callable[[], Measurements] = available_measurements,
 ) -> Plan:
     """Return the Plan of a deployment on its one target, which ``answer`` asks about itself or waits for.
 
@@ -175,7 +177,7 @@ def _planned(
             sources,
             now=now,
             catalogue=catalogue,
-            measurements=available_measurements(),
+            measurements=measurements(),
             model=model_folder(),
             limits=limits,
         )
@@ -188,7 +190,7 @@ def _planned(
         sources,
         now=now,
         catalogue=catalogue,
-        measurements=available_measurements(),
+        measurements=measurements(),
         model=model_folder(),
     )
     check_options(job_request(plan))
