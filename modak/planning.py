@@ -90,13 +90,15 @@ def plan_deployment(
     default_python: str | None = None,
     inquiries: Mapping[str, Callable[[], str]] | None = None,
     limits: Limits | None = None,
+    refusal: Callable[[InfeasibleError | OptionError], str] = str,
 ) -> Plan:
     """Return the Plan of a deployment, on the best of its targets; relative paths are looked for in ``search``.
 
     ``transport`` leads to the target, or gives the way to each of several. ``default_python`` is the application's
     Python on this machine, where it is a target and names none. ``inquiries`` holds the answers, by the names of the
     targets, of those that are being asked already; a target of type cloud is not asked. ``limits`` are what is known of
-    its instance types. TargetError when one of the targets cannot be asked.
+    its instance types. ``refusal`` gives the reason of a target that cannot do it, beside another one that can.
+    TargetError when one of the targets cannot be asked.
     """
     local_sources = [source.source for source in find_sources(deployment.application, search)]
     outcomes: list[Plan | Refused] = []
@@ -112,7 +114,7 @@ def plan_deployment(
         except (InfeasibleError, OptionError) as error:
             if len(deployment.targets) == 1:
                 raise
-            outcomes.append(Refused(target, str(error), inputs_of(alone, local_sources)))
+            outcomes.append(Refused(target, refusal(error), inputs_of(alone, local_sources)))
     return choose_target(outcomes)
 
 
@@ -211,6 +213,11 @@ def _libraries(catalogue: Catalogue) -> set[str]:
     return {name for lever in levers for name in (*lever.run.preload, lever.when.library) if name is not None}
 
 
+def lacks_digest(plan: Plan) -> bool:
+    """Return whether the image that was chosen is still to be looked up; see ``with_image``."""
+    return plan.chosen.image is not None and plan.chosen.image.digest is None
+
+
 def with_image(plan: Plan, transport: Transport, *, search: Sequence[Path]) -> Plan:
     """Return the Plan with the digest of its image, which its registry is asked for; see modak.images.pin.
 
@@ -218,7 +225,7 @@ def with_image(plan: Plan, transport: Transport, *, search: Sequence[Path]) -> P
     its place is not slower than the default either. The reason is raised where the user asked for that image, or where
     nothing can do without it.
     """
-    if plan.chosen.image is None or plan.chosen.image.digest is not None:
+    if not lacks_digest(plan):
         return plan
     from modak.catalogue.recipe import recipes_of
     from modak.containers.location import locate
