@@ -1,8 +1,9 @@
 """From a description to its Plan: find the user's files, ask the target about itself, decide, keep what still holds."""
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
-from functools import partial
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 
@@ -13,10 +14,11 @@ from modak.catalogue.site import catalogue_for
 from modak.discovery import parse_probe
 from modak.discovery.asking import ask, script_for
 from modak.documents import find_sources
-from modak.errors import InfeasibleError, InputError, OptionError
+from modak.errors import InfeasibleError, InputError, ModakError, OptionError
 from modak.jobrequest import job_request
 from modak.jobs.job import specification
 from modak.kept import Kept
+from modak.model.application import Application
 from modak.model.deployment import Deployment
 from modak.model.jobrequest import JobRequest
 from modak.model.plan import Plan, Source, Unplanned
@@ -26,7 +28,7 @@ from modak.optimiser.instances import Limits, plan_on_instance
 from modak.optimiser.planner import inputs_of
 from modak.optimiser.targets import Refused, instead_of, refuse, weigh
 from modak.performance.places import model_folder
-from modak.performance.records import available_measurements, load_measurements
+from modak.performance.records import Measurements, available_measurements, load_measurements
 from modak.schedulers import registry
 from modak.transport.base import Transport
 
@@ -40,6 +42,45 @@ def preload(locations: Sequence[str] = (), search: Sequence[Path] = ()) -> Catal
     return catalogue
 
 
+_ANSWER = """\
+@@modak:machine
+x86_64
+@@modak:cpuinfo
+processor : 0
+vendor_id : GenuineIntel
+flags : fpu sse2
+@@modak:glibc
+glibc 2.36
+@@modak:python
+/usr/bin/python3
+@@modak:python-runs
+@@modak:packages
+tensorflow-2.21.0.dist-info
+@@modak:end
+"""
+_WORKLOAD = {"model": "mnist-cnn", "units": 12}
+
+
+def rehearse() -> None:
+    """Decide once for a target that does not exist, so that a process forked from this one need not warm up.
+
+    What a decision imports, reads of the package and compiles is in memory then, which else each host of a play pays
+    for anew. It reads nothing of the user's, contacts nobody, and its outcome is of no importance.
+    """
+    preload()
+    target = Target(name="rehearsal")
+    with suppress(ModakError):
+        application = Application.model_validate(
+            {"name": "rehearsal", "script": "x.py", "framework": {"name": "tensorflow"}, "workload": _WORKLOAD}
+        )
+        deployment = Deployment(application=application, target=target)
+        script_for(deployment)
+        facts = parse_probe(_ANSWER, target, libraries=())
+        plan = make_plan(deployment, facts, [], now=datetime.fromtimestamp(0, UTC))
+        check_options(job_request(plan))
+        plan.model_dump(mode="json", by_alias=True)
+
+
 def plan_deployment(
     deployment: Deployment,
     transport: Transport | Callable[[Target], Transport],
@@ -49,16 +90,19 @@ def plan_deployment(
     default_python: str | None = None,
     inquiries: Mapping[str, Callable[[], str]] | None = None,
     limits: Limits | None = None,
+    refusal: Callable[[InfeasibleError | OptionError], str] = str,
 ) -> Plan:
     """Return the Plan of a deployment, on the best of its targets; relative paths are looked for in ``search``.
 
     ``transport`` leads to the target, or gives the way to each of several. ``default_python`` is the application's
     Python on this machine, where it is a target and names none. ``inquiries`` holds the answers, by the names of the
     targets, of those that are being asked already; a target of type cloud is not asked. ``limits`` are what is known of
-    its instance types. TargetError when one of the targets cannot be asked.
+    its instance types. ``refusal`` gives the reason of a target that cannot do it, beside another one that can.
+    TargetError when one of the targets cannot be asked.
     """
     local_sources = [source.source for source in find_sources(deployment.application, search)]
     outcomes: list[Plan | Refused] = []
+    measurements = cache(available_measurements)  # opened once for all targets, after the first has answered
     for target in deployment.targets:
         alone = deployment.on(target)
         inquiry = (inquiries or {}).get(target.name)
@@ -66,11 +110,11 @@ def plan_deployment(
             way = transport(target) if callable(transport) else transport
             inquiry = partial(ask, way, script_for(alone, default_python), target.name)
         try:
-            outcomes.append(_planned(alone, local_sources, inquiry, search, now, limits))
+            outcomes.append(_planned(alone, local_sources, inquiry, search, now, limits, measurements))
         except (InfeasibleError, OptionError) as error:
             if len(deployment.targets) == 1:
                 raise
-            outcomes.append(Refused(target, str(error), inputs_of(alone, local_sources)))
+            outcomes.append(Refused(target, refusal(error), inputs_of(alone, local_sources)))
     return choose_target(outcomes)
 
 
@@ -122,6 +166,7 @@ def _planned(
     search: Sequence[Path],
     now: datetime,
     limits: Limits | None = None,
+    measurements: Callable[[], Measurements] = available_measurements,
 ) -> Plan:
     """Return the Plan of a deployment on its one target, which ``answer`` asks about itself or waits for.
 
@@ -134,7 +179,7 @@ def _planned(
             sources,
             now=now,
             catalogue=catalogue,
-            measurements=available_measurements(),
+            measurements=measurements(),
             model=model_folder(),
             limits=limits,
         )
@@ -147,7 +192,7 @@ def _planned(
         sources,
         now=now,
         catalogue=catalogue,
-        measurements=available_measurements(),
+        measurements=measurements(),
         model=model_folder(),
     )
     check_options(job_request(plan))
@@ -168,6 +213,11 @@ def _libraries(catalogue: Catalogue) -> set[str]:
     return {name for lever in levers for name in (*lever.run.preload, lever.when.library) if name is not None}
 
 
+def lacks_digest(plan: Plan) -> bool:
+    """Return whether the image that was chosen is still to be looked up; see ``with_image``."""
+    return plan.chosen.image is not None and plan.chosen.image.digest is None
+
+
 def with_image(plan: Plan, transport: Transport, *, search: Sequence[Path]) -> Plan:
     """Return the Plan with the digest of its image, which its registry is asked for; see modak.images.pin.
 
@@ -175,7 +225,7 @@ def with_image(plan: Plan, transport: Transport, *, search: Sequence[Path]) -> P
     its place is not slower than the default either. The reason is raised where the user asked for that image, or where
     nothing can do without it.
     """
-    if plan.chosen.image is None or plan.chosen.image.digest is not None:
+    if not lacks_digest(plan):
         return plan
     from modak.catalogue.recipe import recipes_of
     from modak.containers.location import locate

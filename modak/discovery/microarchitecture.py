@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from modak.util.architectures import machine as kernel_name
@@ -19,8 +20,14 @@ def microarchitecture(machine: str, cpuinfo: Mapping[str, str]) -> str | None:
     ``machine`` is what ``uname -m`` prints, ``cpuinfo`` the first processor's entry in /proc/cpuinfo. The rules are
     those by which archspec recognises the machine that it runs on, which it has for no other machine.
     """
+    return _microarchitecture(machine, tuple(sorted(cpuinfo.items())))
+
+
+@lru_cache(maxsize=16)
+def _microarchitecture(machine: str, entry: tuple[tuple[str, str], ...]) -> str | None:
     from archspec.cpu import TARGETS
 
+    cpuinfo = dict(entry)
     root = TARGETS.get(kernel_name(machine))
     if root is None:
         return None

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 from typing import Literal
 
 from packaging.version import Version
@@ -76,6 +77,11 @@ def parse_packages(listing: str) -> dict[str, str]:
     The first on Python's path counts. What has no version in its name, or one that is no version, is nothing that a
     decision could rest on.
     """
+    return dict(_packages_in(listing))
+
+
+@lru_cache(maxsize=2)  # the hosts of a cluster often have the same; two at most, for a listing may be long
+def _packages_in(listing: str) -> tuple[tuple[str, str], ...]:
     result: dict[str, str] = {}
     for line in listing.splitlines():
         named = re.fullmatch(r"([A-Za-z0-9][\w.-]*?)-(\d[^-]*)(?:-py\d\S*)?\.(?:dist|egg)-info", line.strip())
@@ -86,4 +92,4 @@ def parse_packages(listing: str) -> dict[str, str]:
         except ValueError:  # InvalidVersion, and parts of 4300 digits
             continue
         result.setdefault(re.sub(r"[-_.]+", "-", named[1]).lower(), named[2])
-    return dict(sorted(result.items()))
+    return tuple(sorted(result.items()))

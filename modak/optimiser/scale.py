@@ -78,20 +78,21 @@ def _is_same_work(record: Measurement, work: Work) -> bool:
 
 def _is_of(record: Measurement, work: Work, location: Location, levers: LeverSet) -> bool:
     """Return whether a record of the work differs from the option in layout and problem size alone."""
+    if (
+        record.framework not in (None, work.framework)
+        or record.workload.dataset != work.workload.dataset
+        or (record.hardware.accelerator, record.hardware.accelerators) != (work.accelerator, work.accelerators)
+        or sorted(record.configuration.levers) != sorted(levers)
+        or location_differences(record.configuration, location, work.framework) != frozenset()
+    ):
+        return False  # before what takes longer: most records are of other levers
     packages = {name: version for name in record.software if (version := location.version_of(name)) is not None}
     # Cores follow from ranks and threads, and length from the numbers of units and samples, which the laws know.
     others = differences(record, work, packages) - {"cores", "length"}
     processors = {record.hardware.microarchitecture, record.hardware.cpu_model, work.microarchitecture, work.cpu_model}
     if processors == {None}:  # a job model that describes no node: what is known of both is the same
         others -= {"processor"}
-    return (
-        not others
-        and record.framework in (None, work.framework)
-        and record.workload.dataset == work.workload.dataset
-        and (record.hardware.accelerator, record.hardware.accelerators) == (work.accelerator, work.accelerators)
-        and location_differences(record.configuration, location, work.framework) == frozenset()
-        and sorted(record.configuration.levers) == sorted(levers)
-    )
+    return not others
 
 
 def scale_of(deployment: Deployment, series: Series) -> Scale | None:

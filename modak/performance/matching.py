@@ -78,7 +78,7 @@ def differences(record: Measurement | Ratio, work: Work, packages: Mapping[str, 
     pairs = ((theirs.dataset, ours.dataset), (theirs.batch, ours.batch), (theirs.parameters, ours.parameters))
     if any(a is not None and b is not None and a != b for a, b in pairs):
         differences.add("data")
-    if not _scales(record) and (theirs.units != ours.units or _differ(theirs.samples, ours.samples)):
+    if not _is_as_long(theirs, ours) and not _scales(record):
         differences.add("length")
     return frozenset(differences)
 
@@ -167,7 +167,10 @@ def own_phases(run: Run, record: Measurement) -> Phases:
 
 def same_length(record: Measurement, work: Work) -> bool:
     """Tell whether the phases of a run are the same with the units and samples of ``work`` as with its own."""
-    theirs, ours = record.workload, work.workload
+    return _is_as_long(record.workload, work.workload)
+
+
+def _is_as_long(theirs: Workload, ours: Workload) -> bool:
     return theirs.units == ours.units and not _differ(theirs.samples, ours.samples)
 
 

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -102,7 +103,7 @@ class Entry:
 
     def folded(self, name: str) -> Folded:
         """Return the series; InputError where what the store called ``name`` holds is not valid."""
-        record = parse(self.document, f"a series of {name}")
+        record = _parse_again(self.document, f"a series of {name}")
         if not isinstance(record, Measurement) or self.runs < 1 or self.squares < 0:
             raise InputError(f"a series of {name} is not valid; 'modak measurements import' of any file makes it anew")
         variance = self.squares / (self.runs - 1) if self.runs > 1 else None
@@ -146,6 +147,10 @@ def parse(document: str, what: str) -> Measurement | Ratio:
         fault = error.errors()[0]
         key = ".".join(map(str, fault["loc"]))
         raise InputError(f"{what}: {key}: {fault['msg']}") from None
+
+
+# The few series of a workload are read for each target and each decision of a process.
+_parse_again = lru_cache(maxsize=256)(parse)
 
 
 def read(ask: Ask, model: str, present: Collection[str], name: str) -> list[tuple[str, Observation]]:

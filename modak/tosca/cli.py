@@ -36,12 +36,11 @@ def validate(
     from modak.diagnostics import as_json
     from modak.errors import InputError
     from modak.tosca.notices import notices
-    from modak.tosca.service import load
     from modak.tosca.validate import examine, read_inputs
 
     findings = examine(file, read_inputs(inputs) if inputs else None, profile)
     notes = findings.notes if portability else []
-    unused = [] if findings.errors else list(notices(load(file)))
+    unused = [] if findings.errors else list(notices(findings.service))
     if json:
         print(as_json([*findings.errors, *(note.as_warning() for note in notes), *unused]))
         raise typer.Exit(InputError.exit_code if findings.errors else 0)

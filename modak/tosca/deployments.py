@@ -97,7 +97,8 @@ class Resolver:
     def _input(self, name: str) -> Any:
         if name in self.inputs:
             return self.inputs[name]
-        declared = next((s for s in self.service.root.below("topology_template", "inputs") if s.name == name), None)
+        inputs = self.service.topology.get("inputs") if self.service.topology else None
+        declared = inputs.get(name) if inputs else None
         return declared.value.get("default", _UNKNOWN) if declared else _UNKNOWN
 
     def _joined(self, parts: list[Any], delimiter: str, node: str | None) -> Any:

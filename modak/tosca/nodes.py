@@ -308,16 +308,20 @@ def _cycles(service: Service) -> Iterator[Diagnostic]:
 def _rings(edges: Mapping[str, list[tuple[SourceLocation, str]]], sentence: str) -> Iterator[Diagnostic]:
     """Yield a fault for each way along ``edges`` that comes back, told at its last part."""
     done: set[str] = set()
-
-    def walk(name: str, path: tuple[str, ...]) -> Iterator[Diagnostic]:
-        for element, target in edges.get(name, []):
-            if target in path:
-                ring = " -> ".join([*path[path.index(target) :], target])
+    for start in edges:
+        if start in done:
+            continue
+        path = {start: None}  # in order; a dictionary, and no recursion, for chains of thousands
+        pending = [iter(edges[start])]
+        while pending:
+            element, target = next(pending[-1], (None, ""))
+            if element is None:
+                pending.pop()
+                done.add(path.popitem()[0])
+            elif target in path:
+                names = list(path)
+                ring = " -> ".join([*names[names.index(target) :], target])
                 yield element.diagnostic(f"{sentence}: {ring}")
             elif target not in done:
-                yield from walk(target, (*path, target))
-        done.add(name)
-
-    for name in edges:
-        if name not in done:
-            yield from walk(name, (name,))
+                path[target] = None
+                pending.append(iter(edges.get(target, [])))

@@ -15,7 +15,7 @@ from modak.tosca.profiles import Profile, is_error
 from modak.tosca.rules import check_rules
 from modak.tosca.second import second_opinion
 from modak.tosca.sections import check_structure, check_topology
-from modak.tosca.service import load
+from modak.tosca.service import Service, load
 from modak.tosca.sodalite_check import check_jobs
 from modak.tosca.typedefs import check_types
 
@@ -27,6 +27,8 @@ class Findings:
     errors: list[Diagnostic]
     notes: list[Diagnostic]
     """What the tool that it is judged for accepts and another one rejects."""
+    service: Service
+    """The blueprint as it was read."""
 
 
 def validate(path: Path, inputs: Mapping[str, Any] | None = None, profile: Profile = "opera") -> list[Diagnostic]:
@@ -58,7 +60,8 @@ def examine(path: Path, inputs: Mapping[str, Any] | None = None, profile: Profil
         diagnostics += second_opinion(service, inputs)
     ordered = sorted(set(diagnostics), key=lambda diagnostic: _order(diagnostic, path))
     errors = _errors(ordered, profile)
-    return Findings(errors, [diagnostic for diagnostic in ordered if diagnostic not in errors])
+    rejected = set(errors)
+    return Findings(errors, [diagnostic for diagnostic in ordered if diagnostic not in rejected], service)
 
 
 def _order(diagnostic: Diagnostic, path: Path) -> tuple[bool, str, int, str, str]:

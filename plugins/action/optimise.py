@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
+from collections.abc import Callable
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.transport import Ansi
 from ansible_collections.modak.deploy.plugins.plugin_utils.variables import document_files
 
 try:
+    from modak.discovery.asking import ask, script_for
     from modak.documents import check, parse_deployment, plain, read_description
     from modak.errors import InfeasibleError, InputError, OptionError
     from modak.kept import Kept, OutdatedPlanError, keep_plan, kept_plan
@@ -27,13 +31,22 @@ try:
     from modak.optimiser.changes import with_secrets
     from modak.optimiser.instances import Limits
     from modak.optimiser.table import render
-    from modak.planning import check_deployed, plan_deployment, preload, reconsider, still_holds, unplanned, with_image
+    from modak.planning import (
+        check_deployed,
+        lacks_digest,
+        plan_deployment,
+        reconsider,
+        rehearse,
+        still_holds,
+        unplanned,
+        with_image,
+    )
     from modak.secret_values import hashes_of
     from modak.terminal import visible
 
     # Ansible imports this file once and forks a process for each host: what is read here is in all of them, and what is
     # read there is read for each host, 50 of the 125 ms of processor time that a host took.
-    preload()
+    rehearse()
 except ImportError:
     pass  # ModakAction says so before anything here is used
 
@@ -51,11 +64,18 @@ class ActionModule(ModakAction):
         if arguments["application"] is None:
             raise InputError("missing required arguments: application")
         sections = {name: plain(arguments[name]) for name in SECTIONS if arguments[name] is not None}
+        if arguments["other_targets"]:
+            if arguments["answers"] is None:
+                raise InputError("'other_targets' needs 'answers'", hint="get them with 'ask' on each target's host")
+            sections["other_targets"] = plain(arguments["other_targets"])
         deployment = parse_deployment(sections, origin="the variables")
         results = self._results(arguments, task_vars, deployment.run_name)
         kept = self._read_kept(results, deployment.run_name, arguments)
         if arguments["deployed"] and kept is not None:
-            return {**_returned(check_deployed(kept, deployment), changed=False), "kept": True}
+            deployed = check_deployed(kept, deployment)
+            return _answer("") if arguments["ask"] else {**_returned(deployed, changed=False), "kept": True}
+        if arguments["ask"]:
+            return self._ask(deployment, task_vars)
         try:
             plan = self._plan(deployment, kept, arguments, task_vars)
         except (InfeasibleError, OptionError) as raised:
@@ -64,7 +84,15 @@ class ActionModule(ModakAction):
                 raise error from None
             search = search_folders(arguments["search_paths"], task_vars)
             return _refused(unplanned(deployment, search=search, reason=str(error)))
+        if arguments["answers"] is not None and lacks_digest(plan):
+            return _returned(plan, changed=False)  # it is completed on the chosen target's host, and kept there
         return self._kept(plan, kept, None if arguments["deployed"] else results, arguments)
+
+    def _ask(self, deployment: Deployment, task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Return what the task's host says of itself, for a decision that is made elsewhere."""
+        transport = AnsibleTransport(self, self._host(task_vars))
+        script = script_for(deployment, _python_here(deployment.target, task_vars))
+        return _answer(ask(transport, script, deployment.target.name))
 
     def _read_kept(self, results: Path | None, name: str, arguments: dict[str, Any]) -> Kept | None:
         """Return the Plan that was deployed, and say so where it was changed since and is not used."""
@@ -101,6 +129,9 @@ class ActionModule(ModakAction):
         kept = self._read_kept(results, name, arguments)
         search = search_folders(arguments["search_paths"], task_vars)
         transport = AnsibleTransport(self, self._host(task_vars))
+        if isinstance(given, Plan) and given.target == target:
+            plan = self._with_image(given, kept, transport, search)
+            return self._kept(plan, kept, None if arguments["deployed"] else results, arguments)
         both = reconsider(
             given,
             target,
@@ -128,22 +159,49 @@ class ActionModule(ModakAction):
     ) -> Plan:
         search = search_folders(arguments["search_paths"], task_vars)
         transport = AnsibleTransport(self, self._host(task_vars))
-        local = deployment.target.host is None
+        answers = arguments["answers"]
         limits = Limits(only=arguments["instance_type"], unavailable=plain(arguments["unavailable_types"]))
         plan = plan_deployment(
             deployment,
             transport,
             search=search,
             now=datetime.now(timezone.utc),
-            default_python=task_vars.get("ansible_playbook_python") if local else None,
+            default_python=_python_here(deployment.target, task_vars),
+            inquiries=_inquiries(deployment, answers) if answers is not None else None,
             limits=limits,
+            refusal=lambda error: str(_located(error, arguments["documents"])),
         )
         plan = still_holds(with_secrets(plan, hashes_of(plan, self._reader(search, arguments))), kept)
-        return self._with_image(plan, kept, transport, search)
+        return plan if answers is not None else self._with_image(plan, kept, transport, search)
 
     def _with_image(self, plan: Plan, kept: Kept | None, transport: AnsibleTransport, search: list[Path]) -> Plan:
         """Return the Plan with its image's digest, which may be the one of the Plan that lies there."""
         return still_holds(with_image(plan, transport, search=search), kept)
+
+
+def _python_here(target: Target, task_vars: dict[str, Any]) -> str | None:
+    """Return the application's Python where this machine is the target and names none."""
+    return task_vars.get("ansible_playbook_python") if target.host is None else None
+
+
+def _answer(text: str) -> dict[str, Any]:
+    # Encoded, so that nothing in it is ever a template, and no callback prints it in full.
+    return {"changed": False, "answer": b64encode(text.encode("utf-8", "surrogateescape")).decode()}
+
+
+def _inquiries(deployment: Deployment, answers: list[str]) -> dict[str, Callable[[], str]]:
+    """Return how each target that could be asked is asked: it has answered already."""
+    if len(answers) != len(deployment.targets):
+        raise InputError(f"'answers' has {len(answers)} items for {len(deployment.targets)} targets")
+    pairs = zip(deployment.targets, answers, strict=True)
+    return {target.name: partial(_decoded, answer) for target, answer in pairs if not target.is_created}
+
+
+def _decoded(answer: str) -> str:
+    try:
+        return b64decode(answer, validate=True).decode("utf-8", "surrogateescape")
+    except ValueError:
+        raise InputError("an item of 'answers' is not Base64; give what the option 'ask' returned") from None
 
 
 def _located(error: InfeasibleError | OptionError, documents: Any) -> InfeasibleError | OptionError:

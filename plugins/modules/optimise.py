@@ -32,8 +32,24 @@ options:
     description:
       - A Plan for another target, or the RV(unplanned) of one that cannot run the application. The same is planned for
         O(target), on the task's host, as well.
+      - With the target that the Plan is for, its image is looked up from the task's host, and nothing else is decided.
       - The better Plan is returned, and tells of the other one. It is kept in O(results).
     type: dict
+  other_targets:
+    description: Targets that would do as well, the section C(other_targets). The best is taken. Needs O(answers).
+    type: list
+    elements: dict
+    default: []
+  ask:
+    description: Only ask the task's host about itself, and return its RV(answer); nothing is decided.
+    type: bool
+    default: false
+  answers:
+    description:
+      - The RV(answer) of O(target) and of each of O(other_targets), in this order; the task's host is not asked then.
+      - That of an instance that is yet to be created is empty. The image of the Plan is not looked up.
+    type: list
+    elements: str
   instance_type:
     description: Type of the instance that the deployment has already, for a target of type C(cloud).
     type: str
@@ -114,6 +130,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+answer:
+  description: What the target reported of itself, in Base64, for O(answers).
+  returned: with O(ask)
+  type: str
+  sample: ''
 plan:
   description: The Plan; C(modak schema plan) prints its schema.
   returned: success

@@ -90,3 +90,54 @@ def test_two_plans_of_one_description_are_one(tmp_path: Path, environment: dict[
     command = [sys.executable, "-m", "modak.cli", "plan", "digits/deploy.yml", "--json"]
     dated = {**environment, "SOURCE_DATE_EPOCH": "1767225600"}
     assert run(command, tmp_path, dated) == run(command, tmp_path, dated)
+
+
+ASKED = """\
+- name: Plan for two targets with what they answered
+  hosts: localhost
+  connection: local
+  gather_facts: false
+  vars:
+    application: {name: two, type: hpc, executable: sh, arguments: ["-c", "true"]}
+    small: {name: small, node: {cores: 1}}
+    large: {name: large, node: {cores: 8}}
+  tasks:
+    - modak.deploy.optimise: {application: "{{ application }}", target: "{{ small }}", ask: true}
+      register: asked
+    - modak.deploy.optimise: &decide
+        application: "{{ application }}"
+        target: "{{ small }}"
+        other_targets: ["{{ large }}"]
+        job: {cores_per_rank: 2}
+        answers: ["{{ asked.answer }}", "{{ asked.answer }}"]
+        results: results
+      register: decision
+    - modak.deploy.optimise: *decide
+      register: again
+    - modak.deploy.optimise: {plan: "{{ decision.plan }}", target: "{{ decision.plan.target }}", results: results}
+      register: completed
+    - modak.deploy.optimise: {application: "{{ application }}", target: "{{ small }}", other_targets: ["{{ large }}"]}
+      register: unasked
+      failed_when: unasked.msg is not search("'other_targets' needs 'answers'")
+    - modak.deploy.optimise: {application: "{{ application }}", target: "{{ small }}", answers: []}
+      register: fewer
+      failed_when: fewer.msg is not search("'answers' has 0 items for 1 targets")
+    - modak.deploy.optimise: {application: "{{ application }}", target: "{{ small }}", answers: ["%"]}
+      register: odd
+      failed_when: odd.msg is not search("not Base64")
+    - ansible.builtin.assert:
+        that:
+          - not asked.changed
+          - decision.changed
+          - decision.plan.target.name == 'large'
+          - decision.plan.other_targets | map(attribute='target.name') == ['small']
+          - not again.changed
+          - again.plan == decision.plan
+          - not completed.changed
+          - completed.plan == decision.plan
+"""
+
+
+def test_answers_collected_before_make_the_plan_of_the_best_target(tmp_path: Path, environment: dict[str, str]) -> None:
+    (tmp_path / "play.yml").write_text(ASKED)
+    run(["ansible-playbook", "play.yml"], tmp_path, environment)

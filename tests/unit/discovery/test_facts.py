@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from modak.discovery import parse_probe
+from modak.discovery.software import parse_packages
 from modak.errors import TargetError
 from modak.model.target import Facts, Target
 
@@ -61,3 +62,10 @@ def test_only_the_libraries_that_are_wanted() -> None:
     assert every == sorted(set(every))
     wanted = [every[3], every[7], "libabsent.so.1"]
     assert parse_probe(answer(case), Target(name="t"), libraries=wanted).libraries == wanted[:2]
+
+
+def test_packages_of_an_equal_listing_are_a_dictionary_of_their_own() -> None:
+    listing = "numpy-2.0.0.dist-info\nTyping_Extensions-4.1.dist-info\n"
+    first = parse_packages(listing)
+    first.clear()
+    assert parse_packages(listing) == {"numpy": "2.0.0", "typing-extensions": "4.1"}

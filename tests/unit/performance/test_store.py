@@ -1,8 +1,10 @@
 """The measurement store on SQLite, and the commands over it."""
 
+import multiprocessing
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,10 @@ from modak.performance.records import SHIPPED, available_measurements, load_meas
 from modak.performance.sqlitefile import SqliteFile, can_read
 from modak.performance.store import Store
 from stores import StoreContract, assert_same, jobs, series_of
+
+
+def _exit_unless(reader, version):
+    sys.exit(reader.version != version)
 
 
 class TestSqlite(StoreContract):
@@ -78,6 +84,28 @@ class TestSqlite(StoreContract):
             connection.execute("UPDATE modak_series SET squares = -1")
         with pytest.raises(InputError, match=r"a series of .* is not valid"):
             SqliteFile(address).evidence_of("mnist-cnn")
+
+    def test_the_reader_sees_what_was_written_since_and_blocks_no_writer(self, address):
+        store = Store(address)
+        store.add(jobs(20))
+        reader = SqliteFile(address)
+        before = reader.version
+        assert_same(series_of(reader), jobs(20))
+        store.add(jobs(20, first=20))
+        assert reader.version == store.version != before
+        assert_same(series_of(reader), jobs(40))
+
+    def test_the_reader_serves_other_threads_and_forked_processes(self, address):
+        Store(address).add(jobs(20))
+        reader = SqliteFile(address)
+        version = reader.version
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(lambda: reader.version).result() == version
+        process = multiprocessing.get_context("fork").Process(target=_exit_unless, args=(reader, version))
+        process.start()
+        process.join()
+        assert process.exitcode == 0
+        assert reader.version == version
 
     @pytest.mark.parametrize("content", [b"", b"no database at all, by no means"])
     def test_another_file_is_left_to_the_store(self, address, content):
