@@ -22,9 +22,30 @@ from modak.util.text import nearest
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 """What an environment value may refer to: ``{threads}``, the lever's own number."""
+ThreadCount = Positive | Literal["all", "half", "physical"]
+"""Threads per rank: a number, or a part of the cores that a rank has."""
 Value = TypeVar("Value")
 _OptionName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z_]{0,60}$")]
 _Strings = Annotated[list[Text], Field(min_length=1)]
+
+
+@dataclass(frozen=True)
+class Cores:
+    """The cores that a rank can use, by which numbers of threads are meant; None is not known."""
+
+    count: int | None = None
+    threads_per_core: int | None = None
+    """How many of them share a physical core."""
+
+    def threads(self, wanted: int | str) -> int | None:
+        """Return a number of threads: ``all``, ``physical`` or ``half`` of the cores, or the number itself."""
+        if isinstance(wanted, int):
+            return wanted
+        if self.count is None:
+            return None
+        if wanted == "physical":
+            return max(1, self.count // self.threads_per_core) if self.threads_per_core else None
+        return max(1, self.count // 2) if wanted == "half" else self.count
 
 
 @dataclass
@@ -48,6 +69,8 @@ class Run:
     """How the image file is compressed that is made on the target; None where no lever says."""
     session: dict[str, Option] = field(default_factory=dict)
     """Options of ONNX Runtime's sessions, by their names in its Python interface."""
+    cores: Cores = Cores()
+    """What the job gives a rank."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +85,10 @@ class Use:
     framework: str | None = None
     packings: Sequence[PackingName] = ()
     """How an image file can be compressed that is made on the target for this location; empty where none is made."""
+    cores: Cores = Cores()
+    """What the job gives a rank."""
+    threads: int | None = None
+    """Threads that the job's own options ask for."""
 
 
 class Effect(ABC, Generic[Value]):
@@ -84,15 +111,29 @@ class Effect(ABC, Generic[Value]):
         return None
 
 
-class Threads(Effect[int]):
-    """Threads per rank; applied first, so that ``{threads}`` in the lever's environment refers to it."""
+class Threads(Effect[int | str]):
+    """Threads per rank, a number or ``all``, ``half`` or ``physical`` of the cores that a rank has.
+
+    Applied first, so that ``{threads}`` in the lever's environment refers to it.
+    """
 
     name = "threads"
-    form = Positive
+    form = ThreadCount
 
     def apply(self, run: Run) -> None:
         """See ``Effect.apply``."""
-        run.threads = self.value
+        run.threads = run.cores.threads(self.value)
+
+    def fault(self, use: Use) -> str | None:
+        """See ``Effect.fault``."""
+        count, threads = use.cores.count, use.cores.threads(self.value)
+        if use.threads is not None and use.threads != threads:
+            return f"it sets the number of threads, which is {use.threads} by job.threads"
+        if threads is None:
+            return f"it needs the number of {'physical ' if self.value == 'physical' else ''}cores, which is not known"
+        if count is not None and threads > count:
+            return f"it uses {threads} threads, and the job has {count} cores for each rank"
+        return "it changes nothing, since the job has one core for each rank" if count == 1 else None
 
 
 class Environment(Effect[dict[str, str]]):
@@ -226,9 +267,9 @@ def effects_of(checked: Mapping[str, Any], values: Mapping[str, Any]) -> list[Ef
     return effects
 
 
-def applied(levers: Iterable[Iterable[Effect[Any]]]) -> Run:
-    """Return what the effects of levers make of a run; this is the one place where they are applied."""
-    run = Run()
+def applied(levers: Iterable[Iterable[Effect[Any]]], cores: Cores = Cores()) -> Run:
+    """Return what the effects of levers make of a run with these cores; the one place where they are applied."""
+    run = Run(cores=cores)
     for effects in levers:
         for effect in effects:
             effect.apply(run)

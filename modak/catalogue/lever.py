@@ -5,9 +5,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, model_validator
 
-from modak.catalogue.effects import PLACEHOLDER, Effect, FileName, Run, Use, applied, effects_of
+from modak.catalogue.effects import PLACEHOLDER, Cores, Effect, FileName, Run, ThreadCount, Use, applied, effects_of
 from modak.model.application import ApplicationType
-from modak.model.base import Line, Model, Name, Positive, RuntimeName, Specifier, Text, VariableName
+from modak.model.base import Line, Model, Name, RuntimeName, Specifier, Text, VariableName
 
 _SHORT = ("threads", "environment", "preload", "launcher", "launch")
 """Kinds of effects that stand beside a lever's other keys, in the order in which they are applied."""
@@ -28,6 +28,8 @@ class When(Model):
     """Levers that must be on as well."""
     runs: Name | None = None
     """The framework that must do the arithmetic: the application's own, or what another lever puts in its place."""
+    without_runs: list[Name] = []
+    """Frameworks that must not do the arithmetic, since the lever has no effect on them."""
     compiler: Name | None = None
     """The graph compiler that must be on."""
     runtimes: list[RuntimeName] | None = None
@@ -68,8 +70,8 @@ class Lever(Model):
     launch: Literal["live", "start"] | None = None
     """Switched on by ``modak/launch`` inside the application's Python interpreter, which has a lever of this name:
     ``live`` ones can be tried while the program runs, the others are on from the start."""
-    threads: Positive | None = None
-    """Threads per rank."""
+    threads: ThreadCount | None = None
+    """Threads per rank: a number, or ``all``, ``half`` or ``physical`` of the cores that a rank has."""
     effects: dict[Name, JsonValue] = {}
     """What else it does, by kind: ``prefix`` (program and arguments that start the command line), ``arguments`` (that
     follow the application's own), ``packing`` (``gzip``, ``zstd``, ``lz4`` or ``none`` for an image file that is made),
@@ -103,14 +105,19 @@ class Lever(Model):
         """What it makes of a run by itself."""
         return applied([self.all_effects])
 
+    def run_with(self, cores: Cores) -> Run:
+        """Return what it makes of a run by itself where a rank has these cores."""
+        return applied([self.all_effects], cores)
+
     def fault(self, use: Use) -> str | None:
         """Return why one of its effects cannot be used, as one clause; None where all can."""
         return next((fault for effect in self.all_effects if (fault := effect.fault(use))), None)
 
-    def variables(self) -> dict[str, str]:
-        """Return the environment variables that it sets, with LD_PRELOAD."""
-        preload = {"LD_PRELOAD": ":".join(self.run.preload)} if self.run.preload else {}
-        return {**self.run.environment, **preload}
+    def variables(self, cores: Cores | None = None) -> dict[str, str]:
+        """Return the environment variables that it sets where a rank has these cores, with LD_PRELOAD."""
+        run = self.run if cores is None else self.run_with(cores)
+        preload = {"LD_PRELOAD": ":".join(run.preload)} if run.preload else {}
+        return {**run.environment, **preload}
 
 
 class Group(Model):

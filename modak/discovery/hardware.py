@@ -21,6 +21,7 @@ def parse_node(answer: Answer) -> Node:
     cores, memory = parse_limits(answer["limits"])
     return Node(
         cores=_least([parse_cores(answer), cores]),
+        threads_per_core=_threads_per_core(cpuinfo, lscpu),
         memory=_least([parse_memory(answer["meminfo"]), memory]),
         microarchitecture=microarchitecture(machine, reported) if machine and features_or_power(reported) else None,
         cpu_model=_model(cpuinfo, lscpu),
@@ -55,6 +56,14 @@ def parse_cores(answer: Answer) -> int | None:
         if cores := digits(answer.line(name) or "", _MOST_CORES):
             return cores
     return None
+
+
+def _threads_per_core(cpuinfo: dict[str, str], lscpu: dict[str, str]) -> int | None:
+    """Return how many cores share a physical one: lscpu's word, else /proc/cpuinfo's of one socket (x86)."""
+    if count := digits(lscpu.get("Thread(s) per core", ""), _MOST_CORES):
+        return count
+    siblings, cores = (digits(cpuinfo.get(key, ""), _MOST_CORES) for key in ("siblings", "cpu cores"))
+    return max(1, siblings // cores) if siblings and cores else None
 
 
 def parse_memory(meminfo: str) -> int | None:

@@ -63,6 +63,8 @@ class Node(Model):
 
     cores: Positive | None = None
     """Physical or virtual cores that a job can use."""
+    threads_per_core: Positive | None = None
+    """How many of them share one physical core (SMT)."""
     memory: Memory | None = None
     """Bytes of main memory that a job can use."""
     microarchitecture: Name | None = None

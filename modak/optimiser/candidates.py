@@ -16,7 +16,8 @@ from modak.model.plan import Rejected
 from modak.model.reference import parse
 from modak.optimiser.conditions import no_launch, unmet
 from modak.optimiser.options import LeverSet, Location, Option
-from modak.util.text import did_you_mean
+from modak.optimiser.resources import cores_of
+from modak.util.text import did_you_mean, plural
 
 _MOST_PAIRS = 200
 
@@ -72,18 +73,22 @@ class Enumerator:
             **(engine.environment if engine else {}),
             **deployment.job.environment,
         }
+        self.cores = cores_of(deployment, location.node)
         self._use = Use(
             deployment.application.script is not None,
             deployment.job.ranks or 1,
             no_launch(location),
             location.framework,
             _packings(location),
+            self.cores,
+            deployment.job.threads,
         )
         self.faults: dict[str, str] = {}
         """Why a lever cannot or may not be used, by name."""
         for lever in catalogue.levers.values():
             if reason := self._fault(lever):
                 self.faults[lever.name] = reason
+        self._fault_same_threads()
         self._reachable = {
             location.framework,
             *(lever.runs for lever in catalogue.levers.values() if self._permitted(lever)),
@@ -100,7 +105,7 @@ class Enumerator:
             return f"it switches on {lever.compiler}, which the image {self.location.image.name} does not have"
         if reason := lever.fault(self._use):
             return reason
-        for variable, value in lever.variables().items():
+        for variable, value in lever.variables(self.cores).items():
             theirs = self._environment.get(variable)
             if theirs is not None and theirs != value:
                 return f"it sets {variable}, which the application or the job sets to '{theirs}' itself"
@@ -110,6 +115,16 @@ class Enumerator:
         if lever.numerics == "relaxed" and request.numerics == "exact":
             return "it changes numbers beyond the order of additions, and the request asks for exact numerics"
         return None
+
+    def _fault_same_threads(self) -> None:
+        """Give a fault to levers that set as many threads as another one, such as half and physical cores."""
+        seen: dict[tuple[int, frozenset[tuple[str, str]]], str] = {}
+        for lever in self.catalogue.levers.values():
+            run = lever.run_with(self.cores)
+            if lever.threads is not None and run.threads is not None and lever.name not in self.faults:
+                other = seen.setdefault((run.threads, frozenset(run.environment.items())), lever.name)
+                if other != lever.name:
+                    self.faults[lever.name] = f"it gives {plural(run.threads, 'thread')} here, as {other} does"
 
     def choose(self, measured: Iterable[LeverSet], *, explore: bool, pairs: bool = False) -> Choice:
         """Return the options worth a look: the base, every set that was measured, and each change of one group.
@@ -165,6 +180,7 @@ class Enumerator:
             (frameworks is not None and self.location.framework not in frameworks)
             or (when.type is not None and self.location.type not in when.type)
             or (when.runs is not None and when.runs not in self._reachable)
+            or self.location.framework in when.without_runs
         )
 
     def _note_others(self, choice: Choice) -> None:
@@ -287,6 +303,8 @@ def _missing(levers: Sequence[Lever], framework: str | None) -> str | None:
             return (
                 f"{lever.name} is for work done by {lever.when.runs}, and here {runs or 'no known framework'} does it"
             )
+        if runs in lever.when.without_runs:
+            return f"{lever.name} has no effect on {runs}"
         if lever.when.compiler is not None and lever.when.compiler not in compilers:
             return f"{lever.name} works only with the graph compiler {lever.when.compiler}"
     return None

@@ -43,6 +43,8 @@ def _application(when: When, location: Location) -> str | None:
             return (
                 f"it is for {_any(wanted)}, and the application is written for {location.framework or 'no framework'}"
             )
+    if location.framework in when.without_runs:
+        return f"it has no effect on {location.framework}"
     if when.runtimes is not None and location.runtime not in when.runtimes:
         return f"it works with runtime {_any(when.runtimes)}, not with {location.runtime}"
     return None

@@ -316,7 +316,7 @@ class _Builder:
         """Return ``option`` with all that is needed to run it."""
         location = self.locations[option.with_levers(())]
         chosen = [self.catalogue.levers[name] for name in option.levers]
-        run = applied(lever.all_effects for lever in chosen)
+        run = applied((lever.all_effects for lever in chosen), self._enumerator(location).cores)
         engine = self.deployment.application.engines.get(option.engine) if option.engine else None
         return Candidate(
             name=option.name,

@@ -2,6 +2,7 @@
 
 import math
 
+from modak.catalogue.effects import Cores
 from modak.errors import InfeasibleError, TargetError
 from modak.model.base import SchedulerName
 from modak.model.deployment import Deployment
@@ -42,8 +43,7 @@ def resources_of(deployment: Deployment, node: Node, partition: Partition | None
     ranks = job.ranks or (job.ranks_per_node or 1) * job.nodes
     per_node = job.ranks_per_node or math.ceil(ranks / job.nodes)
     threads = job.cores_per_rank or job.threads
-    alone = ranks == job.nodes and deployment.application.type != "hpc"
-    if threads is None and alone and deployment.target.type not in SINGLE_NODE:
+    if threads is None and _takes_node(deployment, ranks) and deployment.target.type not in SINGLE_NODE:
         threads = node.cores
     resources = Resources(nodes=job.nodes, ranks=ranks, ranks_per_node=per_node, threads=threads, gpus=job.gpus)
     where = f"the partition {partition.name}" if partition else f"the target {deployment.target.name}"
@@ -52,6 +52,23 @@ def resources_of(deployment: Deployment, node: Node, partition: Partition | None
     _check_gpus(deployment, where, node, partition)
     _check_limits(deployment, where, node, partition)
     return resources
+
+
+def cores_of(deployment: Deployment, node: Node) -> Cores:
+    """Return the cores that each rank has: what is reserved, its share of a single machine, else the site's one."""
+    job = deployment.job
+    ranks = job.ranks or (job.ranks_per_node or 1) * job.nodes
+    count = job.cores_per_rank or job.threads
+    if count is None and (deployment.target.type in SINGLE_NODE or _takes_node(deployment, ranks)):
+        count = node.cores and max(1, node.cores // math.ceil(ranks / job.nodes))
+    elif count is None:
+        count = 1
+    return Cores(count, node.threads_per_core)
+
+
+def _takes_node(deployment: Deployment, ranks: int) -> bool:
+    """Return whether a rank gets a whole node where nobody asks for cores."""
+    return ranks == deployment.job.nodes and deployment.application.type != "hpc"
 
 
 def _check_nodes(deployment: Deployment, where: str, partition: Partition | None) -> None:

@@ -1,5 +1,6 @@
 """Restart trials: which candidates a job tries before its run, each in a new process, or why it cannot."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -173,7 +174,10 @@ def _budget(deployment: Deployment, prediction: Prediction) -> tuple[int | None,
 
 
 def _candidates(chosen: Candidate, others: Sequence[Ranking], catalogue: Catalogue) -> list[RestartCandidate]:
-    """Return what a new process can change: best first by what the model or a rule expects, then by the catalogue."""
+    """Return what a new process can change: best first by what the model or a rule expects, then by the catalogue.
+
+    Groups of levers take turns, so that a large one, such as that of threads, does not take all the places.
+    """
     usable = [
         (number, ranking)
         for number, ranking in enumerate(others)
@@ -182,9 +186,16 @@ def _candidates(chosen: Candidate, others: Sequence[Ranking], catalogue: Catalog
         and not (ranking.prediction.gain is not None and ranking.prediction.gain.high < 1)
     ]
 
-    def order(entry: tuple[int, Ranking]) -> tuple[bool, float, int]:
+    groups = Counter[str]()
+    turns: dict[int, int] = {}
+    for number, ranking in usable:
+        added = [catalogue.levers[name].group for name in ranking.candidate.levers if name not in chosen.levers]
+        turns[number] = max((groups[group] for group in added), default=0)
+        groups.update(set(added))
+
+    def order(entry: tuple[int, Ranking]) -> tuple[bool, float, int, int]:
         gain = entry[1].prediction.gain
-        return (gain is None, -gain.ratio if gain else 0.0, entry[0])
+        return (gain is None, -gain.ratio if gain else 0.0, turns[entry[0]], entry[0])
 
     return [_restart_candidate(chosen, ranking.candidate) for _, ranking in sorted(usable, key=order)[:MOST]]
 

@@ -1,10 +1,12 @@
 """``modak tune``: plan, search, and say what came of it."""
 
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from modak.catalogue.site import catalogue_for
 from modak.documents import find_sources, read_description
@@ -18,7 +20,7 @@ from modak.performance.places import data_folder, store_in_use
 from modak.planning import plan_deployment, with_image
 from modak.transport.base import Transport
 from modak.transport.connect import connect
-from modak.tuning.search import Options, Outcome, Say, Search
+from modak.tuning.search import Options, Outcome, Say, Search, WouldSubmit
 
 
 def tune(
@@ -31,8 +33,12 @@ def tune(
     options: Options,
     reporter: Reporter | None = None,
     default_python: str | None = None,
-) -> tuple[Plan, Outcome]:
-    """Search for the fastest configuration of a deployment on its one target; return its Plan and what was found."""
+    dry: bool = False,
+) -> tuple[Plan, Outcome | None]:
+    """Search for the fastest configuration of a deployment on its one target; return its Plan and what was found.
+
+    With ``dry`` nothing is submitted or kept, and None is returned where the search has not come to its end.
+    """
     if len(deployment.targets) != 1:
         raise InputError(
             "not supported by 'modak tune'", key="other_targets", hint="describe the one target to tune for"
@@ -40,19 +46,37 @@ def tune(
     plan = plan_deployment(deployment, transport, search=search, now=datetime.now(UTC), default_python=default_python)
     plan = with_image(plan, transport, search=search)
     catalogue = catalogue_for(deployment.request.catalogue, list(search))
-    work = Search(
-        plan,
-        catalogue,
-        Jobs(transport, reporter=reporter),
-        find_sources(deployment.application, list(search)),
-        folder=data_folder() / "tune",
-        results=results,
-        say=say,
-        options=options,
-        realise=_bringer(transport),
-        store=store_in_use(),
-    )
-    return plan, work.run()
+    folder = data_folder() / "tune"
+    with ExitStack() as stack:
+        if dry:
+            copy = Path(stack.enter_context(TemporaryDirectory(prefix="modak-tune-")))
+            results, folder = copy / "results", _copied(folder, plan, copy / "tune")
+        work = Search(
+            plan,
+            catalogue,
+            Jobs(transport, reporter=reporter),
+            find_sources(deployment.application, list(search)),
+            folder=folder,
+            results=results,
+            say=say,
+            options=options,
+            realise=_bringer(transport),
+            store=store_in_use(),
+            dry=dry,
+        )
+        try:
+            return plan, work.run()
+        except WouldSubmit:
+            return plan, None
+
+
+def _copied(folder: Path, plan: Plan, copy: Path) -> Path:
+    """Return a folder with copies of what is kept of a Plan's search."""
+    copy.mkdir()
+    for file in folder.glob(f"{plan.inputs[:16]}.*"):
+        if file.is_file() and file.suffix in (".json", ".journal"):
+            shutil.copy(file, copy)
+    return copy
 
 
 def _bringer(transport: Transport) -> Callable[[Plan, str], None]:
@@ -85,7 +109,7 @@ def write_tuning(
             )
         except OptionError as error:
             raise error.located(description.locate) from None
-    for line in lines(plan, outcome):
+    for line in lines(plan, outcome) if outcome is not None else ():
         _print(line)
 
 

@@ -75,6 +75,10 @@ class Outcome:
     """Candidates and how many times as fast as the default they were, best first."""
 
 
+class WouldSubmit(Exception):
+    """A dry search has come to a job that was not run yet."""
+
+
 class Search:
     """One search on one target. All that it knows lies in a folder, so that it goes on where it was ended."""
 
@@ -91,8 +95,12 @@ class Search:
         options: Options | None = None,
         realise: Callable[[Plan, str], None] | None = None,
         store: str | None = None,
+        dry: bool = False,
     ) -> None:
-        """``folder`` keeps searches, ``results`` gets the rounds' results; ``realise`` brings the image of a Plan."""
+        """``folder`` keeps searches, ``results`` gets the rounds' results; ``realise`` brings the image of a Plan.
+
+        With ``dry`` nothing is submitted or recorded: WouldSubmit where the search has not come to its end.
+        """
         key = plan.inputs[:16]
         self._plan = _base(folder / f"{key}.plan.json", plan)
         self._deployment = Deployment(
@@ -103,7 +111,7 @@ class Search:
         )
         self._catalogue, self._jobs, self._sources = catalogue, jobs, sources
         self._results, self._say, self._options = results, say, options or Options()
-        self._realise, self._store = realise, store
+        self._realise, self._store, self._dry = realise, store, dry
         place = chosen_location(self._plan, catalogue)
         launch = Launch(levers=[]) if launcher_counts(self._deployment, place) else None
         if launch is not None and self._plan.chosen.launch is not None:
@@ -230,6 +238,14 @@ class Search:
         realise = self._realise
         bring = None if realise is None or plan.chosen.image is None else lambda directory: realise(plan, directory)
         item = JobInput(job_request(plan), self._sources, bring)
+        if self._dry:
+            job = self._jobs.find(item.request)
+            if job is None or (seen := self._jobs.see(job)).state != "completed":
+                raise WouldSubmit
+            ended = self._jobs.fetch_results(job, seen, self._results).result
+            if ended.restart is None:
+                raise WouldSubmit
+            return ended.restart
         present = self._jobs.present(item.request, item.sources, realise=item.realise)
         self._made |= present.made
         (result,) = self._jobs.wait([present])

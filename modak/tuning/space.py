@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from modak.catalogue.catalogue import Catalogue
-from modak.catalogue.effects import Run
+from modak.catalogue.effects import Run, applied
 from modak.model.deployment import Deployment
 from modak.model.plan import Candidate, Plan
 from modak.model.trials import RestartCandidate
@@ -52,7 +52,7 @@ class Space:
         catalogue = self._enumerator.catalogue
         levers = self.levers(point)
         chosen = [catalogue.levers[name] for name in levers]
-        environment = {key: value for lever in chosen for key, value in lever.run.environment.items()}
+        environment = applied((lever.all_effects for lever in chosen), self._enumerator.cores).environment
         return RestartCandidate(
             name=self._enumerator.location.option(levers).name,
             levers=list(levers),

@@ -39,12 +39,15 @@ class Study:
         self._study = optuna.create_study(
             study_name=name,
             storage=JournalStorage(backend),
-            sampler=optuna.samplers.TPESampler(seed=0, multivariate=True, constant_liar=True, n_startup_trials=12),
+            sampler=self._sampler(0),
             load_if_exists=True,
         )
         if not self._study.trials:
             for seed in space.seeds:
                 self._study.enqueue_trial(dict(seed), skip_if_exists=True)
+
+    def _sampler(self, seed: int) -> "optuna.samplers.BaseSampler":
+        return self._optuna.samplers.TPESampler(seed=seed, multivariate=True, constant_liar=True, n_startup_trials=12)
 
     def pending(self) -> tuple[int, list[Point]] | None:
         """Return the round that was begun and has no end, with its points; None where there is none."""
@@ -67,6 +70,8 @@ class Study:
     def propose(self, count: int) -> list[Point]:
         """Return up to ``count`` new points for the next round; fewer, or none, where the space is exhausted."""
         number = self.rounds
+        # Seeded by the round: a search that was ended proposes what it would have proposed without that.
+        self._study.sampler = self._sampler(number)
         points: list[Point] = []
         seen = {self._key(self._space.start), *(self._key(trial.params) for trial in self._finished_or_running())}
         for neighbour in self._neighbours(seen)[: (count + 1) // 2]:

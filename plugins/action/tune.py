@@ -46,8 +46,6 @@ class ActionModule(JobAction):
         for key, least in LEAST.items():
             if arguments[key] < least:
                 raise InputError(f"{key}: {arguments[key]} is too small: write {least} or more")
-        if self._task.check_mode:
-            return {"changed": True, "tuning": None}
         reporter = DisplayReporter(self._name(task_vars))
         plan, outcome = tune(
             deployment,
@@ -58,7 +56,11 @@ class ActionModule(JobAction):
             options=Options(**{key: arguments[key] for key in LEAST}),
             reporter=reporter,
             default_python=task_vars.get("ansible_playbook_python") if deployment.target.host is None else None,
+            dry=self._task.check_mode,
         )
+        if outcome is None:
+            reporter.notice("the search has not come to its end: it would go on")
+            return {"changed": True, "tuning": None}
         for line in lines(plan, outcome):
             reporter.notice(line)
         summary = {key: getattr(outcome, key) for key in ("default", "winner", "gain", "low", "high", "reason")}

@@ -82,7 +82,9 @@ def _partition(name: str, groups: Sequence[Group], host: Node | None) -> Partiti
         accelerators=list(richest.accelerators),
     )
     if host is not None:
-        processor = {key: getattr(host, key) for key in ("microarchitecture", "cpu_model", "cpu_features")}
+        processor = {
+            key: getattr(host, key) for key in ("microarchitecture", "cpu_model", "cpu_features", "threads_per_core")
+        }
         node = node.model_copy(update=processor)
     return Partition(
         name=name,

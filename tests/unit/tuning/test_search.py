@@ -44,6 +44,8 @@ COST = {
     "tcmalloc": 0.8,
     "jemalloc": 1.3,
     "one-thread": 3.0,
+    "threads-half": 1.2,
+    "threads-2": 1.4,
     "omp-close": 0.9,
     "omp-spread": 1.1,
 }

@@ -1,0 +1,75 @@
+"""Numbers of threads as levers: which are offered where, and what they set."""
+
+from typing import Any
+
+import pytest
+
+from modak.catalogue.catalogue import load_catalogue
+from modak.catalogue.effects import Cores
+from modak.model.deployment import Deployment
+from modak.model.target import Node
+from modak.optimiser.candidates import Enumerator
+from modak.optimiser.options import Location
+from modak.optimiser.resources import cores_of
+
+CATALOGUE = load_catalogue()
+FAMILY = {lever.name for lever in CATALOGUE.levers.values() if lever.threads is not None}
+SMT = Node(cores=16, threads_per_core=2)
+
+
+def deployment(kind: str = "hpc", target: str = "machine", **job: Any) -> Deployment:
+    application = {"name": "a", "type": kind, "executable": "./a"}
+    return Deployment.model_validate(
+        {"application": application, "target": {"name": "t", "type": target}, "request": {}, "job": job}
+    )
+
+
+def offered(asked: Deployment, node: Node, framework: str | None = None, **packages: str) -> dict[str, str]:
+    """Return the number of threads of each lever that can be used."""
+    location = Location(asked.application.type, framework, node, "2.36", [], packages, 0, None)
+    enumerator = Enumerator(CATALOGUE, asked, location)
+    usable = sorted(FAMILY - enumerator.faults.keys())
+    return {name: CATALOGUE.levers[name].variables(enumerator.cores)["OMP_NUM_THREADS"] for name in usable}
+
+
+def test_an_openmp_program_on_a_node_with_smt() -> None:
+    assert offered(deployment(), SMT) == {
+        "one-thread": "1", "threads-physical": "8", "threads-2": "2", "threads-4": "4"
+    }  # fmt: skip
+
+
+def test_half_of_the_cores_where_smt_is_not_known() -> None:
+    assert offered(deployment(), Node(cores=12)) == {
+        "one-thread": "1", "threads-half": "6", "threads-2": "2", "threads-4": "4"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("framework", ["onnxruntime", "jax"])
+def test_no_number_where_variables_have_no_effect(framework: str) -> None:
+    assert offered(deployment("ai_inference"), SMT, framework) == {}
+
+
+def test_pytorch_may_have_more_than_its_physical_cores() -> None:
+    usable = offered(deployment("ai_training"), SMT, "pytorch", torch="2.6")
+    assert usable["threads-all"] == "16" and usable["threads-physical"] == "8"
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "job", "count"),
+    [
+        ("hpc", "machine", {}, 16),
+        ("hpc", "machine", {"ranks": 4}, 4),
+        ("hpc", "slurm", {}, 1),
+        ("hpc", "slurm", {"cores_per_rank": 6}, 6),
+        ("ai_training", "slurm", {}, 16),
+    ],
+)
+def test_the_cores_of_a_rank(kind: str, target: str, job: dict[str, Any], count: int) -> None:
+    asked = deployment(kind, target, **job)
+    assert cores_of(asked, SMT) == Cores(count, 2)
+    assert all(int(threads) <= count for threads in offered(asked, SMT).values())
+    assert count > 1 or not offered(asked, SMT)
+
+
+def test_the_users_own_number_stays() -> None:
+    assert set(offered(deployment(threads=4), SMT).values()) <= {"4"}
