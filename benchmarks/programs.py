@@ -13,6 +13,7 @@ was interrupted goes on when the command is given again. Beside it lie the table
 
 import argparse
 import json
+import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -216,6 +217,8 @@ def main() -> int:
         print("\n".join(f"{row.name:20} {row.kind}" for row in ROWS))
         return 0
     table = Table(options)
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background jobs begin with SIGINT ignored
+        signal.signal(number, signal.default_int_handler)
     try:
         table.run([row for row in ROWS if not options.only or row.name in options.only])
     except KeyboardInterrupt:

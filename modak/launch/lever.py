@@ -14,7 +14,7 @@ from . import hardware, versions
 EXACT = "exact"
 """The same arithmetic up to the order of additions."""
 RELAXED = "relaxed"
-FRAMEWORKS = ("pytorch", "keras", "onnxruntime", "jax", "sklearn")
+FRAMEWORKS = ("pytorch", "keras", "tensorflow", "onnxruntime", "jax", "sklearn")
 
 
 class Lever:

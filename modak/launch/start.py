@@ -12,7 +12,14 @@ from . import config as configuration
 from . import lever, processes, session
 from .hooks import ImportHooks
 
-MODULES = {"pytorch": "torch", "keras": "keras", "onnxruntime": "onnxruntime", "jax": "jax", "sklearn": "sklearn"}
+MODULES = {
+    "pytorch": "torch",
+    "keras": "keras",
+    "tensorflow": "tensorflow",
+    "onnxruntime": "onnxruntime",
+    "jax": "jax",
+    "sklearn": "sklearn",
+}
 """Module whose import brings a framework's adapter in."""
 
 

@@ -13,7 +13,7 @@ from modak.optimiser.launching import COUNTED
 from modak.optimiser.options import Location, Option
 from modak.util.text import plural
 
-COUNTING = frozenset({"pytorch", "onnxruntime", "keras"})
+COUNTING = frozenset({"pytorch", "onnxruntime", "keras", "tensorflow", "jax", "scikit-learn"})
 """Frameworks whose units of work the launcher counts."""
 MOST = 8
 """Candidates that a job tries besides the chosen one."""
