@@ -117,7 +117,7 @@ def test_the_catalogue_and_the_launcher_agree():
     for lever in levers:
         other = table[lever.name]
         assert (lever.numerics, lever.launch) == (other.numerics, "live" if other.live else "start"), lever.name
-        assert list(lever.when.packages.values()) == [other.versions], lever.name
+        assert list(lever.when.packages.values())[:1] == [other.versions], lever.name
     order = [table[lever.name] for lever in levers if lever.name in live]
     assert order == sorted(order, key=lambda one: (one.framework != "pytorch", one.expensive, one.order, one.name))
     for lever in levers:
