@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-
 from program_rows import PROGRAMS, Row
 
 TOP = Path(__file__).resolve().parent.parent
