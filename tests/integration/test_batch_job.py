@@ -196,7 +196,10 @@ def test_restarted_runs_again_but_not_with_a_fault(here: User, shell: Callable[.
             },
             "two targets have the name 'localhost': give each its own",
         ),
-        (lambda deployed: {"modak.deploy.optimise": {"plan": {}}}, "with 'plan' the option 'target' is required and 'application' is not supported"),
+        (
+            lambda deployed: {"modak.deploy.optimise": {"plan": {}}},
+            "with 'plan' the option 'target' is required and 'application' is not supported",
+        ),
         (
             lambda deployed: {"modak.deploy.tosca_inputs": {}, "vars": {"tosca_wait": "yes"}},
             "tosca_wait: must be of the type bool, not 'yes'",
