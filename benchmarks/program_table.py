@@ -51,7 +51,7 @@ class Line:
     def __init__(self, name: str, entries: Sequence[Entry]) -> None:
         self.name = name
         self.kind = entries[0]["kind"]
-        self._entries = [entry for entry in entries if entry["arm"] != "calibration"]
+        self._entries = list(entries)
         self._done = [entry for entry in self._entries if entry["state"] == "completed" and entry.get("steady")]
 
     def of(self, arm: str) -> list[Entry]:
@@ -60,11 +60,11 @@ class Line:
 
     @property
     def failures(self) -> list[str]:
-        """Return what ended badly, candidates of the search apart."""
+        """Return what ended badly; combinations of levers that cannot be on together are refused."""
         return [
-            f"{self.name} {entry['arm']}: {entry['state']}: {entry.get('reason', '')}"
+            f"{self.name} {entry['arm']} {entry['name']}: {entry['state']}: {entry.get('reason', '')}"
             for entry in self._entries
-            if entry["state"] != "completed" and entry["arm"] != "best"
+            if entry["state"] != "completed"
         ]
 
     def units(self, minutes: float) -> float | None:

@@ -209,7 +209,7 @@ def main() -> int:
     parser.add_argument("--arms", nargs="+", choices=arms, default=usual, metavar="ARM",
                         help=f"of {', '.join(arms)}; all but both-exact if not given")  # fmt: skip
     parser.add_argument("--minutes", type=float, default=0.35, help="length of the default's job")
-    parser.add_argument("--restart", type=int, default=40, help="seconds for restart trials")
+    parser.add_argument("--restart", type=int, default=60, help="seconds for restart trials")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--budget", type=float, default=3600, help="seconds for everything")
     parser.add_argument("--out", type=Path, default=Path("programs.jsonl"), help="results, one a line")
