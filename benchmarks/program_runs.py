@@ -80,7 +80,8 @@ def deploy(
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     document = row.document(units)
-    document["request"] = {"objective": "time", "runtimes": ["native"], **request}
+    place_of = {} if "configuration" in request else {"runtimes": ["native"]}
+    document["request"] = {"objective": "time", **place_of, **request}
     document["target"]["workspace"] = str(folder / "space")
     document["target"]["polling"] = {"first": 1.0, "maximum": 2.0}
     document["job"]["wall_time"] = max(10, int(limit))

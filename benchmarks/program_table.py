@@ -28,6 +28,13 @@ def summary(entry: Entry) -> str:
     return text + (f" -> {'; '.join(ended)}" if ended else "")
 
 
+def ended_with(entry: Entry) -> list[str]:
+    """Return the levers with which a job went on to its end: those of the Plan, and what trials in it have found."""
+    levers = list((entry.get("restart") or {}).get("levers") or entry.get("levers") or [])
+    settled = entry.get("settled") or []
+    return levers + [lever for lever in (settled[-1]["levers"] if settled else []) if lever not in levers]
+
+
 def is_exact(levers: Iterable[str]) -> bool:
     """Tell whether no lever changes results beyond the order of additions."""
     return not any(part in lever for lever in levers for part in RELAXED)
@@ -44,7 +51,7 @@ class Line:
     def __init__(self, name: str, entries: Sequence[Entry]) -> None:
         self.name = name
         self.kind = entries[0]["kind"]
-        self._entries = [entry for entry in entries if entry["arm"] != "calibration"]
+        self._entries = list(entries)
         self._done = [entry for entry in self._entries if entry["state"] == "completed" and entry.get("steady")]
 
     def of(self, arm: str) -> list[Entry]:
@@ -53,11 +60,11 @@ class Line:
 
     @property
     def failures(self) -> list[str]:
-        """Return what ended badly, candidates of the search apart."""
+        """Return what ended badly; combinations of levers that cannot be on together are refused."""
         return [
-            f"{self.name} {entry['arm']}: {entry['state']}: {entry.get('reason', '')}"
+            f"{self.name} {entry['arm']} {entry['name']}: {entry['state']}: {entry.get('reason', '')}"
             for entry in self._entries
-            if entry["state"] != "completed" and entry["arm"] != "best"
+            if entry["state"] != "completed"
         ]
 
     def units(self, minutes: float) -> float | None:
@@ -96,9 +103,16 @@ class Line:
         return fastest["name"], fastest["steady"]
 
     def regret(self, numerics: str) -> float | None:
-        """Return by how much a unit of the second deployment takes longer than one of the best candidate."""
-        best, second = self.best(numerics), self.steady(f"second-{numerics}")
-        return None if best is None or second is None else max(0.0, second / best[1] - 1)
+        """Return by how much a unit of the second deployment takes longer than one of the best candidate.
+
+        What it ran with is measured again beside the candidates; only where that failed, its own job counts.
+        """
+        best, own = self.best(numerics), self.of(f"second-{numerics}")
+        if best is None or not own:
+            return None
+        levers = set(ended_with(own[-1]))
+        beside = [run["steady"] for run in self.of("best") if set(run["levers"]) == levers]
+        return max(0.0, (beside[0] if beside else own[-1]["steady"]) / best[1] - 1)
 
     def differences(self) -> list[str]:
         """Return the arms whose results are not the default's."""
@@ -189,7 +203,7 @@ def _steady(lines: Sequence[Line]) -> str:
         for numerics in ("exact", "relaxed"):
             second, best, regret = line.steady(f"second-{numerics}"), line.best(numerics), line.regret(numerics)
             runs = line.of(f"second-{numerics}")
-            levers = "+".join(runs[-1]["levers"]) or "as-is" if runs else ""
+            levers = "+".join(ended_with(runs[-1])) or "as-is" if runs else ""
             cells.append("-" if second is None else f"{1000 * second:.3g} {levers}")
             cells.append("-" if best is None else f"{1000 * best[1]:.3g} {best[0]}")
             cells.append("-" if regret is None else f"{regret:.1%}")

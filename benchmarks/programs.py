@@ -13,6 +13,7 @@ was interrupted goes on when the command is given again. Beside it lie the table
 
 import argparse
 import json
+import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -24,12 +25,11 @@ import program_table
 from program_rows import ROWS, Row
 from program_runs import Workplace, candidates, deploy
 
-RESTART = "5%"
-SHORT_SECONDS = 2.5
+SHORT_SECONDS = 2.0
 """Seconds of steady work by which a candidate is measured."""
 GAIN = 1.03
 """Times as fast as the default, from which a candidate is looked at in combinations."""
-MOST_COMBINATIONS = 6
+MOST_COMBINATIONS = 5
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ ARMS = (
     Arm("default", {"trials": "none"}, "none", record=False),
     Arm("live-exact", {"numerics": "exact"}, "exact"),
     Arm("live-relaxed", {"numerics": "relaxed"}, "relaxed"),
-    Arm("both-relaxed", {"numerics": "relaxed", "trials": {"budget": RESTART}}, "both"),
-    Arm("both-exact", {"numerics": "exact", "trials": {"budget": RESTART}}, "both-exact"),
+    Arm("both-relaxed", {"numerics": "relaxed", "trials": {}}, "both"),
+    Arm("both-exact", {"numerics": "exact", "trials": {}}, "both-exact"),
     Arm("second-exact", {"numerics": "exact"}, "", record=False),
     Arm("second-relaxed", {"numerics": "relaxed"}, "", record=False),
 )
@@ -110,16 +110,19 @@ class Table:
         units = row.units(estimate, short["steady"])
         for arm in ARMS:
             if arm.name in self._options.arms and (known := self._with_store(row, arm, number)) is not None:
-                self._once(row, arm.name, number, units, known, estimate, "")
+                seconds = estimate + (self._options.restart if arm.name.startswith("both") else 0)
+                self._once(row, arm.name, number, units, known, seconds, "")
         if "best" in self._options.arms and number == 1:
             self._search(row, row.units(SHORT_SECONDS, short["steady"]))
 
     def _with_store(self, row: Row, arm: Arm, number: int) -> Arm | None:
-        """Return the arm with its store; None for a second deployment without a first one."""
+        """Return the arm with its store and budget; None for a second deployment without a first one."""
         for name in LEARNT.get(arm.name, ()):
             first = self.results.get(row.name, name, number)
             if first is not None and first["state"] == "completed":
                 return replace(arm, store=next(other.store for other in ARMS if other.name == name))
+        if "trials" in arm.request and arm.name.startswith("both"):
+            return replace(arm, request={**arm.request, "trials": {"budget": self._options.restart}})
         return None if arm.name in LEARNT else arm
 
     def _once(
@@ -153,6 +156,8 @@ class Table:
         known = candidates(self.place, row, units)
         default = known[0]["levers"]
         singles = [entry["levers"] for entry in known]
+        second = [entry for arm in LEARNT if (entry := self.results.get(row.name, arm, 1)) is not None]
+        singles += [levers for entry in second if (levers := program_table.ended_with(entry)) not in singles]
         steady: dict[tuple[str, ...], float] = {}
         for levers in singles:
             self._candidate(row, units, levers, steady)
@@ -200,22 +205,27 @@ def main() -> int:
     names = [row.name for row in ROWS]
     arms = [*(arm.name for arm in ARMS), "best"]
     parser.add_argument("--only", action="append", choices=names, metavar="NAME", help="a program; may be repeated")
-    parser.add_argument("--arms", nargs="+", choices=arms, default=arms, metavar="ARM", help=", ".join(arms))
-    parser.add_argument("--minutes", type=float, default=0.5, help="length of the default's job")
+    usual = [name for name in arms if name != "both-exact"]
+    parser.add_argument("--arms", nargs="+", choices=arms, default=usual, metavar="ARM",
+                        help=f"of {', '.join(arms)}; all but both-exact if not given")  # fmt: skip
+    parser.add_argument("--minutes", type=float, default=0.35, help="length of the default's job")
+    parser.add_argument("--restart", type=int, default=60, help="seconds for restart trials")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--budget", type=float, default=3600, help="seconds for everything")
     parser.add_argument("--out", type=Path, default=Path("programs.jsonl"), help="results, one a line")
     parser.add_argument("--again", action="store_true", help="run again what failed before")
     parser.add_argument("--list", action="store_true", help="list the programs")
     options = parser.parse_args()
-    if options.minutes <= 0 or options.rounds < 1 or options.budget <= 0:
-        parser.error("--minutes, --rounds and --budget must be above 0")
+    if options.minutes <= 0 or options.rounds < 1 or options.budget <= 0 or options.restart < 5:
+        parser.error("--minutes, --rounds and --budget must be above 0, --restart 5 at least")
     if options.out.suffix in (".md", ".csv", ".work"):
         parser.error("--out is the file of results, such as programs.jsonl; the tables lie beside it")
     if options.list:
         print("\n".join(f"{row.name:20} {row.kind}" for row in ROWS))
         return 0
     table = Table(options)
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background jobs begin with SIGINT ignored
+        signal.signal(number, signal.default_int_handler)
     try:
         table.run([row for row in ROWS if not options.only or row.name in options.only])
     except KeyboardInterrupt:

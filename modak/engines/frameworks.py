@@ -15,9 +15,11 @@ class PyTorch(Engine):
 
 
 class TensorFlow(Engine):
-    """TensorFlow."""
+    """TensorFlow: calls of its compiled functions are counted."""
 
     name = "tensorflow"
+    launcher_module = "tensorflow"
+    counts_units = True
     converter = "modak.onnx.frameworks.tensorflow:TensorFlow"
 
 
@@ -31,20 +33,22 @@ class Keras(Engine):
 
 
 class Jax(Engine):
-    """JAX: its levers are settings of the process; its functions have no outermost call that could be counted."""
+    """JAX: calls of its compiled functions are counted; its levers are settings of the process."""
 
     name = "jax"
     launcher_module = "jax"
+    counts_units = True
     stands_in = True
     converter = "modak.onnx.frameworks.jax:Jax"
 
 
 class ScikitLearn(Engine):
-    """scikit-learn."""
+    """scikit-learn: calls of its estimators are counted."""
 
     name = "sklearn"
     distribution = "scikit-learn"
     launcher_module = "sklearn"
+    counts_units = True
     converter = "modak.onnx.frameworks.sklearn:ScikitLearn"
 
 

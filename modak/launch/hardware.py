@@ -57,6 +57,12 @@ def peak_memory() -> Optional[int]:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+def resident_memory() -> Optional[int]:
+    """Return the resident size of this process now, in bytes; None where unknown."""
+    fields = _read("/proc/self/statm").split()
+    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if len(fields) > 1 and fields[1].isdigit() else None
+
+
 def _own_group(file: str) -> str:
     """Return the path of a file of this process's cgroup: version 2, or version 1's memory controller."""
     for line in _read("/proc/self/cgroup").splitlines():

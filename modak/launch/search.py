@@ -45,6 +45,8 @@ class Action(NamedTuple):
 
 
 DEFAULT = Variant()
+MOST_MEMORY = 1 << 30
+"""Bytes by which the process may grow in a trial, however small it was; a larger one may double."""
 FIRST_RECHECK = 64
 """Units after which the winner's results are compared again, and then each time that they have doubled."""
 
@@ -84,6 +86,7 @@ class Search:
         """What the variant is measured against: its name and its times."""
         self._fixed = False
         self._one_time = 0.0
+        self._memory: Optional[int] = None
         self._difference: Optional[float] = None
         self._recheck_at = FIRST_RECHECK
         self._retry_at = 0
@@ -225,6 +228,7 @@ class Search:
         self._tried.add(variant.name)
         self._current = variant
         self._one_time, self._difference = 0.0, None
+        self._memory = hardware.resident_memory()
         self._estimates[variant.name] = Estimate(skip=0 if self._checks else 1)
         if self._checks:
             self._rival = Estimate()
@@ -253,7 +257,10 @@ class Search:
             self._first_unit(seconds, self._default)
         if not estimate.count or not self._rival.count:
             return
-        if estimate.complete(self._rival, early=not variant.expensive):
+        grown = self._grown()
+        if grown is not None:
+            self.failed("the process has grown by {} MiB with it".format(grown >> 20))
+        elif estimate.complete(self._rival, early=not variant.expensive):
             if estimate.beats(self._rival):
                 self.best, self._rival = self._current, estimate
                 self._finish("faster than the best so far")
@@ -261,6 +268,13 @@ class Search:
                 self._finish("not faster than {}".format(self.best.name))
         elif estimate.count and not self.ledger.affordable(max(0.0, estimate.median - self._default)):
             self._finish("given up: the trials may lose no more time")
+
+    def _grown(self) -> Optional[int]:
+        """Return by how much the process has grown since the variant was begun, where that is too much."""
+        now = hardware.resident_memory()
+        if now is None or self._memory is None:
+            return None
+        return now - self._memory if now - self._memory > max(MOST_MEMORY, self._memory) else None
 
     def _first_unit(self, seconds: float, default: float) -> None:
         """Give a variant up at once where it is much slower and a second unit would lose too much."""

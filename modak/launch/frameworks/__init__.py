@@ -1,4 +1,11 @@
 """Adapters: how levers, progress and trials get into a framework; imported when the program imports the framework."""
 
-MODULES = {"pytorch": "torch", "keras": "keras", "onnxruntime": "onnxruntime", "jax": "jax", "sklearn": "sklearn"}
+MODULES = {
+    "pytorch": "torch",
+    "keras": "keras",
+    "tensorflow": "tensorflow",
+    "onnxruntime": "onnxruntime",
+    "jax": "jax",
+    "sklearn": "sklearn",
+}
 """Module whose import brings a framework's adapter in; ``launcher_module`` of the engines, which do not travel."""

@@ -1,12 +1,84 @@
-"""JAX: its levers are settings of the process; its functions have no outermost call that could be counted."""
+"""JAX: calls of the program's own jitted functions are counted, and compiled code is kept from run to run."""
 
+import functools
+import importlib
 import os
-from typing import Any
+import types
+from typing import Any, Callable, Set
 
 from ..session import Session
+from .counting import CallCounter
 
 
 def install(session: Session, jax: Any, version: str) -> None:
-    """Keep compiled code where the configuration names a folder for it."""
+    """Keep compiled code where the configuration names a folder for it, and count what ``jax.jit`` returns."""
     if session.config.cache and not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
         jax.config.update("jax_compilation_cache_dir", os.path.join(session.config.cache, "jax"))
+    counter = CallCounter(session, "jax", intervals=True)
+    clean = _clean(jax)
+    jit = jax.jit
+    kind = type(jit(_nothing))
+
+    class Jitted:
+        """What jax.jit returns, whose calls are counted; within a trace it is left alone.
+
+        A call does not wait for its result, so the time of a unit is that between two calls: a loop waits somewhere.
+        """
+
+        def __init__(self, function: Any) -> None:
+            self.__dict__.update(getattr(function, "__dict__", {}))
+            self.__dict__["_modak_function"] = function
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            function = self.__dict__["_modak_function"]
+            if not clean():
+                return function(*args, **kwargs)
+            return counter.call(str(getattr(function, "__name__", "function")), function, args, kwargs)
+
+        def __get__(self, instance: Any, owner: Any = None) -> Any:
+            return self if instance is None else types.MethodType(self, instance)
+
+        def __reduce__(self) -> Any:
+            return self.__dict__["_modak_function"].__reduce__()
+
+        def __repr__(self) -> str:
+            return repr(self.__dict__["_modak_function"])
+
+    # jax.stages.Wrapped, by which JAX knows a jitted function, is a protocol: Python 3.12 looks for its methods in the
+    # class and not through __getattr__.
+    _delegate(Jitted, {name for name in dir(kind) if not name.startswith("__")})
+
+    @functools.wraps(jit)
+    def counted_jit(*args: Any, **kwargs: Any) -> Any:
+        result = jit(*args, **kwargs)
+        if isinstance(result, kind):
+            return Jitted(result)
+        if not args and callable(result):  # jax.jit(static_argnums=0) returns a decorator since JAX 0.7
+            return lambda function: _wrapped(result(function))
+        return result
+
+    def _wrapped(result: Any) -> Any:
+        return Jitted(result) if isinstance(result, kind) else result
+
+    jax.jit = counted_jit
+
+
+def _nothing() -> None:
+    """A function that is never called."""
+
+
+def _clean(jax: Any) -> Callable[[], bool]:
+    """Return the test whether nothing is being traced; it has moved: jax.core until 0.4.35, jax._src.core since."""
+    test = getattr(jax.core, "trace_state_clean", None)
+    if test is None:
+        test = importlib.import_module("jax._src.core").trace_state_clean
+    checked: Callable[[], bool] = test
+    return checked
+
+
+def _delegate(owner: Any, names: Set[str]) -> None:
+    def attribute(name: str) -> Callable[[Any], Any]:
+        return lambda self: getattr(self.__dict__["_modak_function"], name)
+
+    for name in names:
+        setattr(owner, name, property(attribute(name)))

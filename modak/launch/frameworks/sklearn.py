@@ -1,9 +1,45 @@
-"""scikit-learn: its levers are set when it is imported; it has no units that could be counted."""
+"""scikit-learn: fits, predictions and transformations of estimators are counted; levers are set at its import.
 
-from typing import Any
+Estimators of the program's own are counted too, as they derive from BaseEstimator. What an estimator calls itself,
+the parts of a pipeline or the trees of a forest in their threads, belongs to its own call.
+"""
+
+import functools
+import types
+from typing import Any, Callable
 
 from ..session import Session
+from .counting import CallCounter
+
+METHODS = ("fit", "partial_fit", "fit_transform", "fit_predict", "predict", "predict_proba", "transform", "score")
+_MARK = "_modak_counted"
 
 
 def install(session: Session, sklearn: Any, version: str) -> None:
-    """Nothing beyond the levers."""
+    """Count the calls of each class of estimators that is defined from now on: none is yet but the base classes."""
+    base = sklearn.base.BaseEstimator
+    counter = CallCounter(session, "sklearn", whole_process=True)
+    defined = base.__dict__.get("__init_subclass__")
+
+    def init_subclass(cls: Any, **kwargs: Any) -> None:
+        if defined is None:
+            super(base, cls).__init_subclass__(**kwargs)
+        else:
+            defined.__func__(cls, **kwargs)
+        for name in METHODS:
+            method = cls.__dict__.get(name)
+            # Others are descriptors that decide whether an estimator has the method at all.
+            if isinstance(method, types.FunctionType) and not hasattr(method, _MARK):
+                setattr(cls, name, _counted(counter, name, method))
+
+    hook: Any = init_subclass
+    base.__init_subclass__ = classmethod(hook)
+
+
+def _counted(counter: CallCounter, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return counter.call(type(self).__name__ + "." + name, method, (self, *args), kwargs)
+
+    setattr(call, _MARK, True)
+    return call

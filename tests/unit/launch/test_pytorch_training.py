@@ -40,6 +40,8 @@ def program(torch, session_of):
                 return scores * float("nan")
             if self.spoil == "rise" and lower:
                 return scores * 100
+            if self.spoil == "own" and Clock.now > 6:
+                return scores * 100
             if self.spoil == "fails" and lower:
                 raise RuntimeError("not implemented for bf16")
             return scores
@@ -123,6 +125,14 @@ def test_a_lever_that_spoils_the_loss_is_given_up(torch, program, spoil, reason)
     assert reason in one.session.record.of("fallback")[0]["reason"]
     assert all(bool(torch.isfinite(weight).all()) for weight in one.model.parameters())
     assert one.losses[-1] < one.losses[0]
+
+
+def test_a_rise_of_the_trainings_own_costs_one_lever_and_not_all_that_follow(program):
+    one = program("SGD", candidates=["pytorch-channels-last", "pytorch-autocast-bf16"])
+    one.model.spoil = "own"
+    one.run(80)
+    assert [entry["what"] for entry in one.session.record.of("fallback")] == ["pytorch-channels-last"]
+    assert one.best == "pytorch-autocast-bf16"
 
 
 def test_the_programs_own_nan_is_not_hidden(torch, program):

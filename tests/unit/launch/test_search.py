@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launch_parts import Program, lever
+from modak.launch import hardware
 
 
 def test_the_fastest_variant_is_kept_and_the_default_is_measured_again():
@@ -161,3 +162,18 @@ def test_short_units_are_measured_more_often_than_long_ones():
     short = Program([lever("a")], {"default": 0.001, "a": 0.0005}, units=5000).run(300)
     long = Program([lever("a")], {"default": 1.0, "a": 0.5}, units=5000).run(300)
     assert short.record.of("trial")[0]["units"] > long.record.of("trial")[0]["units"] >= 3
+
+
+def test_a_lever_that_leaks_memory_is_given_up(monkeypatch):
+    program = Program([lever("leaks"), lever("b")], {"default": 1.0, "leaks": 0.3, "b": 0.8}, share=1.0)
+    resident = [300 << 20]
+
+    def grows():
+        resident[0] += (800 << 20) if program.search.current.name == "leaks" else 0
+        return resident[0]
+
+    monkeypatch.setattr(hardware, "resident_memory", grows)
+    program.run(60)
+    assert program.search.best.name == "b"
+    (fallback,) = program.record.of("fallback")
+    assert fallback["what"] == "leaks" and "grown by" in fallback["reason"]

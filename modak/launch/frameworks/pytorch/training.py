@@ -20,6 +20,8 @@ from .runner import Settings, torch_levers
 
 LOSSES = 20
 """Losses that the trajectory is judged by."""
+AGAIN = 5
+"""Steps of the default after a rise, from which further losses are judged: it may have been the training's own."""
 MARGIN = 4.0
 """Standard deviations by which a loss may rise before it counts as wrong."""
 
@@ -43,6 +45,7 @@ class Training:
         self._evaluations = session.evaluations
         self._loss: Optional[Any] = None
         self._losses: Dict[str, Deque[float]] = {}
+        self._again = 0
         self._compiled: Optional[Callable[..., Any]] = None
         self._cuda = any(p.is_cuda for group in optimizer.param_groups for p in group["params"])
         self._search: Optional[Search] = None
@@ -160,7 +163,13 @@ class Training:
     def _follow(self, search: Search) -> None:
         if self._variant.levers and not self._trajectory():
             self._fail("the loss rises")
-        wanted = search.next().variant
+            self._again = AGAIN
+            self._losses.clear()
+        if self._again and not search.settled:
+            self._again -= 1
+            wanted = DEFAULT
+        else:
+            wanted = search.next().variant
         if wanted != self._variant:
             self._switch(wanted)
             self._last = self._now()

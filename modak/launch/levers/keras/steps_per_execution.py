@@ -12,6 +12,7 @@ class StepsPerExecution(Lever):
     versions = ">=3"
     summary = "steps_per_execution of Model.compile: 8, or the setting 'steps'"
     changes = "calls"
+    numerics = "relaxed"  # callbacks of the program see every eighth batch
 
     def start(self, module: Any, settings: Mapping[str, Any]) -> None:
         set_default(module, "steps_per_execution", int(settings.get("steps", 8)))

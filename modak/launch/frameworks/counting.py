@@ -1,0 +1,58 @@
+"""Count outermost calls of functions and methods that are the program's units of work."""
+
+import threading
+import time
+from typing import Any, Callable, Dict
+
+from ..progress import Progress
+from ..session import Session
+
+
+class CallCounter:
+    """Counts calls by name. What is called within a counted call, in this thread or by all, belongs to it."""
+
+    def __init__(self, session: Session, prefix: str, *, whole_process: bool = False, intervals: bool = False) -> None:
+        """``whole_process`` is for what spreads its own calls over threads: the outermost one of all counts.
+
+        ``intervals`` is for calls that do not wait for their results: a unit's time is the one since the last call.
+        """
+        self._session = session
+        self._prefix = prefix
+        self._intervals = intervals
+        self._ends: Dict[str, float] = {}
+        self._counters: Dict[str, Progress] = {}
+        self._inside: Any = _Shared() if whole_process else threading.local()
+
+    def call(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Do a call, and count it where it ends well and is the outermost one."""
+        inside = self._inside
+        if not self._session.active or getattr(inside, "name", None) is not None:
+            return function(*args, **kwargs)
+        inside.name = name
+        start = time.perf_counter()
+        try:
+            result = function(*args, **kwargs)
+        finally:
+            inside.name = None
+        self._count(name, start)
+        return result
+
+    def _count(self, name: str, start: float) -> None:
+        try:
+            end = time.perf_counter()
+            counter = self._counters.get(name)
+            if counter is None:
+                counter = self._counters[name] = self._session.counters.counter(self._prefix + ": " + name, "call")
+            if self._intervals:
+                start, self._ends[name] = self._ends.get(name, start), end
+            counter.add(end, end - start)
+            self._session.counters.tick(end)
+        except Exception as error:  # the program's own call is done, and its result matters more
+            self._session.active = False
+            self._session.record.fallback("the counting of " + self._prefix, error)
+
+
+class _Shared:
+    """One name for all threads."""
+
+    name = None

@@ -1,0 +1,1 @@
+"""Levers of tensorflow, one module each."""

@@ -1,0 +1,112 @@
+"""The launcher counts units of work in unchanged programs of JAX, TensorFlow and scikit-learn, and changes nothing."""
+
+import importlib.util
+import sys
+
+import pytest
+
+from launch_parts import launch
+
+COUNT = {"trials": {"mode": "none"}}
+
+JAX = """
+import functools, inspect
+import jax, jax.numpy as jnp
+from jax import export
+
+@jax.jit
+def inner(x):
+    "Twice."
+    return 2 * x
+
+@functools.partial(jax.jit, static_argnums=(1,))
+def outer(x, n):
+    return inner(x) + n
+
+class Model:
+    @functools.partial(jax.jit, static_argnums=0)
+    def step(self, x):
+        return x + 1
+
+x = jnp.ones(3)
+for _ in range(6):
+    outer(x, 2)
+Model().step(x)
+assert isinstance(inner, jax.stages.Wrapped) and inner.__doc__ == "Twice." and str(inspect.signature(inner)) == "(x)"
+assert jax.grad(lambda x: inner(x).sum())(x).tolist() == [2.0] * 3 and jax.vmap(inner)(x).tolist() == [2.0] * 3
+assert inner.lower(x).compile()(x).tolist() == [2.0] * 3 and export.export(inner)(x)
+inner.clear_cache()
+try:
+    jax.jit(lambda x: {}["own"])(x)
+except KeyError as error:
+    print("own", error)
+"""
+
+TENSORFLOW = """
+import tensorflow as tf
+
+@tf.function
+def inner(x):
+    return 2 * x
+
+@tf.function
+def outer(x):
+    return inner(x) + 1
+
+class Model(tf.Module):
+    @tf.function
+    def step(self, x):
+        return x + 1
+
+for _ in range(6):
+    outer(tf.ones(3))
+Model().step(tf.ones(3))
+print(list(tf.data.Dataset.range(2).map(lambda x: inner(x)).as_numpy_iterator()) == [0, 2])
+"""
+
+SKLEARN = """
+import inspect, pickle
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.svm import SVC
+
+class Own(ClassifierMixin, BaseEstimator):
+    def fit(self, X, y=None):
+        self.inner_ = RandomForestClassifier(3, n_jobs=2, random_state=0).fit(X, y)
+        return self
+    def predict(self, X):
+        return self.inner_.predict(X)
+
+X, y = make_classification(60, 5, n_informative=3, n_redundant=0, random_state=0)
+for _ in range(6):
+    model = clone(Own()).fit(X, y)
+model = pickle.loads(pickle.dumps(model))
+print((model.predict(X) == y).mean() > 0.5, hasattr(SVC(probability=False), "predict_proba"))
+print(inspect.signature(SVC.fit))
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "program", "counted", "printed"),
+    [
+        ("jax", JAX, "jax: outer", "own 'own'\n"),
+        ("tensorflow", TENSORFLOW, "tensorflow: outer", "True\n"),
+        ("sklearn", SKLEARN, "sklearn: Own.fit", "True False\n(self, X, y, sample_weight=None)\n"),
+    ],
+    ids=["jax", "tensorflow", "scikit-learn"],
+)
+def test_calls_are_counted_and_nothing_else_changes(module, program, counted, printed, tmp_path):
+    if importlib.util.find_spec(module) is None:
+        pytest.skip(f"{module} is not installed")
+    (tmp_path / "program.py").write_text(program)
+    done = launch([sys.executable, str(tmp_path / "program.py")], tmp_path, COUNT)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == printed
+    states = {entry["name"]: entry for entry in done.entries if entry["event"] == "state"}
+    assert states[counted]["units"] == 6
+    # What is done within a counted call belongs to it.
+    assert not any(
+        name in states for name in ("jax: inner", "tensorflow: inner", "sklearn: RandomForestClassifier.fit")
+    )
+    assert not [entry for entry in done.entries if entry["event"] == "fallback"]
