@@ -2,9 +2,9 @@
 
     python benchmarks/other_templates.py FOLDER      # FOLDER is kept: the second run needs no network
 
-The templates are those in the source distributions of tosca-parser, xOpera, Unfurl and Puccini on the package index, and
-in the archives among them. Each difference is listed with what modak says. The first run installs Unfurl and Puccini into
-.build/tosca. The exit code is 1 where xOpera accepts what modak rejects for it.
+The templates are those in the source distributions of tosca-parser, xOpera, Unfurl and Puccini on the package index,
+and in the archives among them. Each difference is listed with what modak says. The first run installs Unfurl and
+Puccini into .build/tosca. The exit code is 1 where xOpera accepts what modak rejects for it.
 """
 
 import os
@@ -43,8 +43,9 @@ def fetch(folder: Path) -> None:
             continue
         work = folder / f"{name}.part"
         work.mkdir(parents=True, exist_ok=True)
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-clean", "--no-deps", "--no-binary", ":all:"]
         subprocess.run(
-            [sys.executable, "-m", "pip", "download", "--quiet", "--no-clean", "--no-deps", "--no-binary", ":all:", source],
+            [*pip, source],
             cwd=work, check=False, stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(work)},
         )  # fmt: skip
         for archive in work.glob("*.tar.gz"):
@@ -60,7 +61,7 @@ def templates(folder: Path) -> Iterator[Path]:
         try:
             if not unpacked.exists():
                 with zipfile.ZipFile(archive) as packed:
-                    packed.extractall(unpacked)  # names that leave the folder lose their dots
+                    packed.extractall(unpacked)  # noqa: S202 - names that leave the folder lose their dots
         except zipfile.BadZipFile:
             continue
     for path in sorted([*folder.rglob("*.yaml"), *folder.rglob("*.yml")]):
@@ -90,7 +91,7 @@ def main() -> int:
         accepted = [path for path in paths if validate(name, path).accepted]
         rejected = {path: found for path in accepted if (found := problems(path, name))}
         print(f"{name}: accepts {len(accepted)}, of these modak {len(accepted) - len(rejected)}", flush=True)
-        for path, texts in rejected.items():
+        for texts in rejected.values():
             print(*(f"    {text.replace(f'{folder}/', '')}" for text in texts), sep="\n", flush=True)
         missed += len(rejected) if name == "opera" else 0
     return int(missed > 0)
