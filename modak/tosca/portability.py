@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from modak.diagnostics import Diagnostic
 from modak.tosca.locations import SourceLocation
-from modak.tosca.profiles import PUCCINI
+from modak.tosca.profiles import OPERA, PUCCINI
 from modak.tosca.references import requirements_of
 from modak.tosca.service import KINDS, Service
 
@@ -22,6 +22,7 @@ def check_portability(service: Service) -> Iterator[Diagnostic]:
             yield from _types_unknown(service, element)
     for template in service.templates().values():
         yield from _host_first(service, template)
+        yield from _relationships(service, template)
 
 
 def _types_unknown(service: Service, element: SourceLocation) -> Iterator[Diagnostic]:
@@ -60,3 +61,18 @@ def _host_first(service: Service, template: SourceLocation) -> Iterator[Diagnost
         own_type = service.types.find("relationship_types", kind)
         if own_type is not None and own_type.element is not None:
             before.append(element.name)
+
+
+def _relationships(service: Service, template: SourceLocation) -> Iterator[Diagnostic]:
+    """xOpera 0.7 ends with an AttributeError where neither a requirement nor its definition has a relationship."""
+    declared = service.types.collected(service.type_of(template), "requirements")
+    for element in requirements_of(template):
+        definition = declared.get(element.name)
+        given = isinstance(element.value, dict) and "relationship" in element.value
+        if definition is not None and not given and not (isinstance(definition, dict) and "relationship" in definition):
+            yield element.diagnostic(
+                "xOpera requires the key 'relationship' in the requirement's definition",
+                hint="write relationship: tosca.relationships.DependsOn there",
+                tools=OPERA,
+                code="not-portable",
+            )

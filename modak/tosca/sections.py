@@ -33,7 +33,7 @@ def check_topology(service: Service, given: Mapping[str, Any] | None) -> Iterato
 
 
 def check_structure(service: Service) -> Iterator[Diagnostic]:
-    """Check that there is a topology, and its sections; the service is not whole without node templates."""
+    """Check that there is a topology; node templates are only missed where their section is misspelt or empty."""
     topology = service.topology
     if topology is None:
         service.is_whole = False
@@ -41,10 +41,10 @@ def check_structure(service: Service) -> Iterator[Diagnostic]:
             yield service.root.diagnostic("the key 'topology_template' is required", code="missing-key")
         return
     if not service.templates():
-        service.is_whole = False
-        misspelt = any(nearest(element.name, ["node_templates"]) for element in topology.items())
-        if not misspelt or "node_templates" in topology.value:
-            template_list = topology.get("node_templates") or topology
+        service.is_whole = "node_templates" not in topology.value and not any(
+            nearest(element.name, ["node_templates"]) for element in topology.items()
+        )
+        if template_list := topology.get("node_templates"):
             yield template_list.diagnostic("at least one node template is required", code="missing-key")
 
 

@@ -38,14 +38,21 @@ _HEADERS: Mapping[str, Mapping[str, str]] = {
         "--partition": "partition",
         "-A": "account",
         "--account": "account",
+        "-c": "core_count_per_process",
+        "--cpus-per-task": "core_count_per_process",
+        "--mem": "memory_limit",
         "--mail-user": "email_address",
         "--mail-type": "request_event_notification",
     },
 }
 """Options in the header of a script that have a property here, in qsub(1B) and sbatch(1)."""
-_NUMBERS = frozenset({"node_count", "process_count_per_node", "core_count", "request_gpus"})
-_WITHOUT_EFFECT = frozenset({"-o", "-e", "-j", "-S", "-V", "-k", "--output", "--error"})
-"""Options for output, shell and environment: all of them are the job's own here."""
+_NUMBERS = frozenset({"node_count", "process_count_per_node", "core_count", "core_count_per_process", "request_gpus"})
+_WITHOUT_EFFECT = frozenset(
+    {"-o", "-e", "-j", "-S", "-V", "-k", "-r", "--output", "--error", "--comment", "--export", "--no-requeue"}
+)
+"""Options for output, shell, environment, tag and repetition: all of them are the job's own here."""
+_TAG = re.compile(r"-v\s+MODAK_TAG=[\w-]+")
+"""The tag in a script of modak's own for Torque; the job has another one."""
 
 
 def execution(given: Mapping[str, Any], folders: Sequence[Path], kept: Mapping[str, str]) -> dict[str, Any]:
@@ -111,8 +118,10 @@ def header(content: str) -> dict[str, Any]:
             made["request_gpus"] = gres[1]
         elif option in options:
             made[options[option]] = value
-        elif option not in _WITHOUT_EFFECT:
+        elif option not in _WITHOUT_EFFECT and not _TAG.fullmatch(match["parts"].strip()):
             raise InputError(f"its line '{line}' has no property here", key="script")
+    if {"node_count", "process_count_per_node"} <= made.keys():
+        made.pop("core_count", None)  # sbatch's --ntasks follows from both
     return {key: _number(key, value) for key, value in made.items()}
 
 

@@ -6,7 +6,7 @@ from modak.diagnostics import Diagnostic
 from modak.documents.validation import shown
 from modak.tosca.locations import SourceLocation
 from modak.tosca.operations import check_calls, check_declared
-from modak.tosca.profiles import PUCCINI
+from modak.tosca.profiles import OPERA, PUCCINI
 from modak.tosca.references import Scope, calls_in
 from modak.tosca.service import Service, Type
 from modak.tosca.values import (
@@ -43,6 +43,13 @@ def check_types(service: Service) -> Iterator[Diagnostic]:
 def _parent(service: Service, own_type: Type, element: SourceLocation) -> Iterator[Diagnostic]:
     parent = element.get("derived_from")
     if parent is None:
+        if own_type.kind == "data_types":  # of other types it is required by all
+            yield element.diagnostic(
+                "the key 'derived_from' is required by xOpera",
+                hint="write derived_from: tosca.datatypes.Root",
+                tools=OPERA,
+                code="not-portable",
+            )
         return
     if parent.value in PRIMITIVES and own_type.kind == "data_types":
         return
@@ -170,7 +177,8 @@ def _schema(service: Service, element: SourceLocation) -> Iterator[Diagnostic]:
     for key in ("entry_schema", "key_schema"):
         if inner := element.get(key):
             if isinstance(inner.value, str):
-                yield inner.diagnostic("xOpera requires a mapping", hint=f"write {{type: {inner.value}}}")
+                hint = f"write {{type: {inner.value}}}"
+                yield inner.diagnostic("xOpera requires a mapping", hint=hint, tools=OPERA)
             yield from _schema(service, inner)
 
 

@@ -118,7 +118,8 @@ def _typed(
     if wanted in _PRIMITIVES:
         is_right, expected = _PRIMITIVES[wanted]
         if wanted in ("string", "timestamp") and isinstance(value, str) and element.is_date:
-            yield element.diagnostic(f"{value} is a date in YAML", hint="write it in quotes")
+            strict = ("tosca-parser", "unfurl", "puccini") if wanted == "timestamp" else ()
+            yield element.diagnostic(f"{value} is a date in YAML", hint="write it in quotes", tools=strict)
         elif not is_right(value):
             tools = ("tosca-parser", "puccini") if wanted == "float" and _is_number(value) else ()
             yield element.diagnostic(

@@ -14,7 +14,9 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.action import ModakAc
 try:
     from modak.documents import plain
     from modak.errors import InputError
+    from modak.tosca.sodalite_modak import saved
     from modak.tosca.sodalite_older import execution
+    from modak.tosca.sodalite_tasks import script_of
 except ImportError:
     pass  # ModakAction says so before anything here is used
 
@@ -27,6 +29,8 @@ DEFAULTS: dict[str, Any] = {
     "tosca_ensemble": {},
     "tosca_sodalite": {},
     "tosca_older": {},
+    "tosca_task": {},
+    "tosca_model": {},
     "tosca_script": "",
     "tosca_manager": {},
     "tosca_name": "",
@@ -54,10 +58,15 @@ class ActionModule(ModakAction):
         for name, default in DEFAULTS.items():
             if type(given[name]) is not type(default):
                 raise InputError(f"{name}: must be of the type {type(default).__name__}, not {given[name]!r}")
+        if given["tosca_model"]:
+            made = saved(given["tosca_model"], write=not task_vars.get("ansible_check_mode"))
+            return {"changed": made["changed"], "given": {**given, "tosca_model": made}}
+        if given["tosca_task"]:
+            given["tosca_older"] = {**given["tosca_older"], "script": script_of(given["tosca_task"])}
         if given["tosca_older"]:
             own = given["tosca_older"]
             folders = [Path(task_vars.get("playbook_dir") or "."), Path(os.environ.get("PWD") or ".")]
             given["tosca_sodalite"] = execution({**own, **given["tosca_sodalite"]}, folders, given["tosca_files"])
         # Nothing else waits for a job that has its script itself.
-        given["tosca_wait"] = given["tosca_wait"] or bool(given["tosca_script"])
+        given["tosca_wait"] = given["tosca_wait"] or bool(given["tosca_script"] or given["tosca_task"])
         return {"changed": False, "given": given}

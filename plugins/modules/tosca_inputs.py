@@ -15,7 +15,7 @@ description:
     would become another one, or an error.
   - This reads the variables of the role C(modak.deploy.tosca) by their names, unrendered; the result of a module is not
     rendered.
-  - Runs on the controller and contacts nothing.
+  - Runs on the controller and contacts nothing. Of SODALITE's node of the optimiser it writes the script.
 author: the modak authors (@modak)
 options: {}
 attributes:
@@ -63,6 +63,12 @@ given:
     tosca_script:
       description: Script of a job that is no node of its own there, and is waited for.
       type: str
+    tosca_task:
+      description: Properties of one of SODALITE's image pullers or data movers, and its kind.
+      type: dict
+    tosca_model:
+      description: What the maps of a node of type C(sodalite.nodes.modak.job) came to; its script is written.
+      type: dict
     tosca_older:
       description: Own properties of a job with SODALITE's node types before 2021.
       type: dict

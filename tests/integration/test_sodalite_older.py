@@ -31,17 +31,18 @@ def given_to(real_slurm: Rig, script: Path) -> dict[str, Any]:
     }
 
 
-def deployed(tmp_path: Path, environment: dict[str, str], real_slurm: Rig, kind: str, name: str) -> None:
-    """Deploy and undeploy a blueprint, and check its outputs and the last job's name."""
+def deployed(tmp_path: Path, environment: dict[str, str], real_slurm: Rig, kind: str, name: str, **inputs: str) -> str:
+    """Deploy and undeploy a blueprint, and check its outputs and the last job's name; return the job's log."""
     shutil.copytree(BLUEPRINTS / "modak", tmp_path / "b" / "modak")
     text = (KINDS / f"{kind}.yaml").read_text().replace("~/older", f"~/{tmp_path.name}")
     if "default: NODE" in text:
         text = text.replace("default: NODE", f"default: {real_slurm.ssh('sinfo -h -N -o %N').split()[0]}")
+    text = text.replace("STUBS", str(real_slurm.home / tmp_path.name / "bin"))
     (tmp_path / "b" / "s.yaml").write_text(text)
     (tmp_path / "job.sh").write_text(SCRIPT)
     opera = Orchestrator(tmp_path, environment, tmp_path / "b" / "s.yaml")
     with nothing_left(real_slurm.home / ".modak"):
-        opera.inputs(**given_to(real_slurm, tmp_path / "job.sh"))
+        opera.inputs(**given_to(real_slurm, tmp_path / "job.sh") | inputs)
         ended = opera.deploy(timeout=400)
         assert ended.code == 0, ended.text
         outputs = opera.outputs()
@@ -49,22 +50,53 @@ def deployed(tmp_path: Path, environment: dict[str, str], real_slurm: Rig, kind:
         undeployed = opera.run("undeploy", timeout=300)
         assert undeployed.code == 0, undeployed.text
     assert (outputs["state"], outputs["audit"]) == ("completed", "")
-    log = next(Path(outputs["results_path"]).glob("*.out")).read_text()
-    assert "neutral in" in log if kind == "neutral" else "{{ 6 * 7 }} of ${#A[@]}" in log
+    return next(Path(outputs["results_path"]).glob("*.out")).read_text()
 
 
 @pytest.mark.parametrize(
     ("kind", "name"), [("slurm-configured", "second"), ("slurm-node", "placed"), ("neutral", "neutral")]
 )
 def test_kinds_on_slurm(kind: str, name: str, tmp_path: Path, environment: dict[str, str], real_slurm: Rig) -> None:
-    deployed(tmp_path, environment, real_slurm, kind, name)
+    log = deployed(tmp_path, environment, real_slurm, kind, name)
+    assert "neutral in" in log if kind == "neutral" else "{{ 6 * 7 }} of ${#A[@]}" in log
 
 
 @pytest.mark.parametrize(("kind", "name"), [("torque-configured", "second"), ("torque-alone", "alone")])
 def test_kinds_through_the_commands_of_torque(
     kind: str, name: str, tmp_path: Path, environment: dict[str, str], torque: Rig
 ) -> None:
-    deployed(tmp_path, environment, torque, kind, name)
+    assert "{{ 6 * 7 }} of ${#A[@]}" in deployed(tmp_path, environment, torque, kind, name)
     if kind == "torque-configured":
         lines = (torque.home / tmp_path.name / "ran").read_text().splitlines()
         assert [line.split()[0] for line in lines] == ["7", "none"]
+
+
+@pytest.fixture(params=["slurm", "torque"])
+def manager(request: pytest.FixtureRequest) -> tuple[str, Rig]:
+    """A manager's kind, and its cluster."""
+    return request.param, request.getfixturevalue("real_slurm" if request.param == "slurm" else "torque")
+
+
+def test_the_script_of_the_optimiser(tmp_path: Path, environment: dict[str, str], manager: tuple[str, Rig]) -> None:
+    kind, cluster = manager
+    script = tmp_path / "made" / "job.sh"
+    deployed(tmp_path, environment, cluster, f"{kind}-optimised", "optimised", optimised=str(script))
+    assert "{{ 6 * 7 }} of 42" in (cluster.home / tmp_path.name / "test.out").read_text()
+
+
+def test_images_are_pulled_and_data_is_moved(
+    tmp_path: Path, environment: dict[str, str], archive: str, manager: tuple[str, Rig]
+) -> None:
+    """Only apptainer and globus-url-copy are stand-ins: nothing outside this machine can be reached."""
+    kind, cluster = manager
+    home = f"~/{tmp_path.name}"
+    cluster.ssh(f"mkdir -p {home}/bin {home}/downloaded")
+    for name, body in {"apptainer": 'touch "$3"; echo "$4" >"$3"', "globus-url-copy": 'echo "$@"'}.items():
+        cluster.ssh(f"cat >{home}/bin/{name} && chmod +x {home}/bin/{name}", f"#!/bin/sh\n{body}\n")
+    source = archive.partition("#")[0]
+    log = deployed(tmp_path, environment, cluster, f"{kind}-data", "moved", script=source)
+    assert "-r -cd -p 2 file:///tmp/a gsiftp://ftp.example.org:2811/data/" in log
+    folder = cluster.home / tmp_path.name
+    assert (folder / "in" / "text").read_text() == "it's {{ 6 * 7 }}\n$HOME\n"
+    assert (folder / "images" / "image_tag.sif").read_text() == "docker://repository/image:tag\n"
+    assert (folder / "downloaded" / "solver.tar.gz").stat().st_size > 0

@@ -16,7 +16,7 @@ from modak.tosca.package import write_csar
 from orchestrator import BLUEPRINTS, TINY_BLUEPRINT, connection
 from rig import Rig
 from sites import TINY
-from tosca_tools import NEEDS, make, unfurl, validate
+from tosca_tools import NEEDS, case_files, make, unfurl, validate
 
 DATA = Path(__file__).parents[1] / "data" / "blueprints"
 CONSTRUCTS: list[dict[str, Any]] = yaml.safe_load((DATA / "constructs.yaml").read_text())
@@ -54,6 +54,19 @@ def test_a_construct_is_rejected_by_the_tools_that_are_named(tool: str, case: di
     (tmp_path / "b.yaml").write_text(text)
     verdict = validate(tool, tmp_path / "b.yaml")
     assert verdict.accepted == (tool not in case["rejected_by"]), verdict.text
+
+
+TEMPLATES: list[dict[str, Any]] = yaml.safe_load((DATA / "unusual-templates.yaml").read_text())
+
+
+@pytest.mark.parametrize("tool", ["opera"], indirect=True)
+def test_xopera_takes_the_unusual_templates_but_for_those_that_are_named(tool: str, tmp_path: Path) -> None:
+    rejected = []
+    for number, case in enumerate(TEMPLATES):
+        (tmp_path / str(number)).mkdir()
+        if not validate(tool, case_files(case, tmp_path / str(number))).accepted:
+            rejected.append(case["name"])
+    assert rejected == [case["name"] for case in TEMPLATES if "rejected_by" in case]
 
 
 @pytest.mark.parametrize("tool", ["tosca-parser", "opera", "puccini"], indirect=True)

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rig import TOP
 from sites import Ended
@@ -76,6 +77,14 @@ def validate(tool: str, blueprint: Path) -> Verdict:
         except subprocess.TimeoutExpired:
             return Verdict(False, HANGS)
     return Verdict(done.returncode == 0, done.stdout + done.stderr)
+
+
+def case_files(case: Mapping[str, Any], folder: Path) -> Path:
+    """Write a template of unusual-templates.yaml with its files, and return its path."""
+    for name, text in {**case.get("files", {}), "service.yaml": case["text"]}.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    return folder / "service.yaml"
 
 
 def unfurl(folder: Path, environment: Mapping[str, str], *words: str) -> Ended:

@@ -2,7 +2,11 @@
 
 import copy
 import json
+import os
+import signal
+import socket
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +164,65 @@ def test_it_answers_what_it_has_begun_before_it_ends(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in ending.log.read_text().splitlines()]
     assert lines[-1]["message"].startswith("Finished server process")
     assert {"client", "method", "path", "status", "milliseconds"} <= set(lines[4])
+
+
+def test_a_request_that_is_open_is_answered_before_it_ends(tmp_path: Path) -> None:
+    """The service is told to end when half of a request is there."""
+    body = (DATA / "solver.json").read_bytes()
+    head = f"POST /optimise HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {TOKEN}\r\nContent-Length: {len(body)}\r\n"
+    with running(tmp_path, "--site", str(DATA / "sites.yaml")) as ending:
+        with socket.create_connection(("127.0.0.1", ending.port), timeout=60) as held:
+            held.sendall(f"{head}Content-Type: application/json\r\n\r\n".encode() + body[:100])
+            held_at = time.monotonic()
+            while '"status": 200' not in ending.log.read_text():  # another request: the first is being read by then
+                ending.ask("GET", "/health")
+                assert time.monotonic() - held_at < 60
+            ending.process.send_signal(signal.SIGTERM)
+            while "Shutting down" not in ending.log.read_text():
+                time.sleep(0.05)
+                assert time.monotonic() - held_at < 60
+            with pytest.raises(OSError):
+                socket.create_connection(("127.0.0.1", ending.port), timeout=5)
+            held.sendall(body[100:])
+            answered = b"".join(iter(lambda: held.recv(65536), b""))
+        assert answered.startswith(b"HTTP/1.1 200 ")
+        assert b"job_script" in answered
+        assert ending.process.wait(60) in (0, 128 + signal.SIGTERM)
+
+
+def test_a_generated_client(service: Service, tmp_path: Path) -> None:
+    """The client is what openapi-python-client makes of the service's own description, in an environment of its own."""
+    generated = generated_client(tmp_path, service.ask("GET", "/openapi.json")[2])
+    program = f"""
+import json
+from modak_client import AuthenticatedClient
+from modak_client.api.jobs import optimise
+from modak_client.models import JobDocument
+client = AuthenticatedClient(base_url="http://127.0.0.1:{service.port}", token={TOKEN!r})
+document = JobDocument.from_dict(json.load(open({str(DATA / "solver.json")!r})))
+answer = optimise.sync_detailed(client=client, body=document)
+print(answer.status_code.value, json.loads(answer.content)["job"]["job_script"])
+"""
+    done = subprocess.run([generated, "-c", program], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.startswith("200 http"), done.stdout + done.stderr
+
+
+def generated_client(folder: Path, description: bytes) -> Path:
+    """Generate a client into ``folder`` and return the Python that has its libraries; skip where there is none."""
+    python = os.environ.get("MODAK_OPENAPI_CLIENT")
+    if not python:
+        pytest.skip(
+            "MODAK_OPENAPI_CLIENT names no Python with openapi-python-client: pip install openapi-python-client"
+        )
+    (folder / "openapi.json").write_bytes(description)
+    (folder / "config.yaml").write_text("package_name_override: modak_client\npost_hooks: []\n")
+    program = [python, "-m", "openapi_python_client", "generate", "--path", "openapi.json", "--config", "config.yaml"]
+    done = subprocess.run(
+        [*program, "--meta", "none", "--output-path", "modak_client"], cwd=folder, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "WARNING" not in done.stdout + done.stderr.upper(), done.stdout + done.stderr
+    return Path(python)
 
 
 def test_curl(service: Service) -> None:

@@ -48,7 +48,20 @@ def test_the_header_of_a_preconfigured_script_counts(text: str) -> None:
     assert (job["wall_time"], job["partition"]) == (3600, "gpu")
 
 
-@pytest.mark.parametrize("line", ["#PBS -t 1-3", "#SBATCH --array=1-3", "#PBS -l mem=4gb", "#SBATCH --nodes=two"])
+def test_the_scripts_that_modak_makes_have_a_header_that_is_kept() -> None:
+    made = header(
+        "#SBATCH --comment=modak-1\n#SBATCH --no-requeue\n#SBATCH --export=NONE\n#SBATCH --nodes=2\n"
+        "#SBATCH --ntasks=4\n#SBATCH --ntasks-per-node=2\n#SBATCH --cpus-per-task=2\n#SBATCH --mem=1024M\n"
+    )
+    assert made == {
+        "node_count": 2, "process_count_per_node": 2, "core_count_per_process": 2, "memory_limit": "1024M",
+    }  # fmt: skip
+    assert header("#PBS -v MODAK_TAG=modak-1\n#PBS -r n\n#PBS -l nodes=1:ppn=2\n")["node_count"] == 1
+
+
+@pytest.mark.parametrize(
+    "line", ["#PBS -v A=b", "#PBS -t 1-3", "#SBATCH --array=1-3", "#PBS -l mem=4gb", "#SBATCH -N two"]
+)
 def test_a_header_that_cannot_be_kept_is_refused(line: str) -> None:
     with pytest.raises(InputError, match="script: "):
         header(f"#!/bin/sh\n{line}\n")

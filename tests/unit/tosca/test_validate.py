@@ -13,12 +13,14 @@ from modak.errors import InputError
 from modak.tosca import library
 from modak.tosca.profiles import Profile
 from modak.tosca.validate import examine, read_inputs, validate
+from tosca_tools import case_files
 
 DATA = Path(__file__).parents[2] / "data" / "blueprints"
 BASE = (DATA / "base.yaml").read_text()
 CASES: list[dict[str, Any]] = yaml.safe_load((DATA / "faulty.yaml").read_text())
 CONSTRUCTS: list[dict[str, Any]] = yaml.safe_load((DATA / "constructs.yaml").read_text())
 UNUSUAL: list[dict[str, Any]] = yaml.safe_load((DATA / "unusual.yaml").read_text())
+TEMPLATES: list[dict[str, Any]] = yaml.safe_load((DATA / "unusual-templates.yaml").read_text())
 MARK = "# here"
 
 
@@ -48,6 +50,21 @@ def edited(case: dict[str, Any]) -> str:
 def test_what_is_unusual_is_no_fault(project: Path, case: dict[str, Any]) -> None:
     (project / "b.yaml").write_text(edited(case))
     assert told(project / "b.yaml") == []
+
+
+@pytest.mark.parametrize("case", TEMPLATES, ids=[case["name"] for case in TEMPLATES])
+def test_a_template_that_the_standard_allows(tmp_path: Path, case: dict[str, Any]) -> None:
+    """Of these only what xOpera does not take is an error for it, and says so."""
+    problems = refused(case_files(case, tmp_path))
+    assert bool(problems) == bool(case.get("rejected_by") or case.get("strict")), problems
+
+
+def refused(path: Path) -> list[str]:
+    """Return the problems of a template for xOpera."""
+    try:
+        return [str(diagnostic) for diagnostic in validate(path, None, "opera")]
+    except InputError as error:
+        return [str(diagnostic) for diagnostic in error.diagnostics]
 
 
 TOOLS: tuple[Profile, ...] = ("tosca-parser", "opera", "unfurl", "puccini")
