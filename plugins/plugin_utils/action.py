@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible_collections.modak.deploy.plugins.plugin_utils.library import missing
 
 try:
     from modak.errors import ModakError
@@ -38,9 +39,7 @@ class ModakAction(ActionBase):
         result = super().run(tmp, task_vars)
         del tmp
         if not HAS_MODAK:
-            raise AnsibleActionFail(
-                "The Python package modak is not installed for the Python that runs Ansible: pip install modak"
-            )
+            raise AnsibleActionFail(missing())
         _checked, arguments = self.validate_argument_spec(argument_spec=self.ARGUMENTS)
         try:
             result.update(self.act(arguments, task_vars or {}))
