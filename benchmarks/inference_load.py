@@ -206,7 +206,7 @@ def load(make_client: Callable, requests: Requests, clients: int, seconds: float
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--serve-python", default=sys.executable, help="Python with modak[serve]")
+    parser.add_argument("--serve-python", default=sys.executable, help="Python with modak-deploy[serve]")
     parser.add_argument("--kserve-python", help="Python with kserve and onnxruntime")
     parser.add_argument("--seconds", type=float, default=5.0, help="of one round")
     parser.add_argument("--rounds", type=int, default=3)

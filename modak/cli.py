@@ -295,5 +295,14 @@ def schema(
     write_schema(kind)
 
 
+@app.command()
+def man() -> None:
+    """Print the manual page, for ``modak man > ~/.local/share/man/man1/modak.1``."""
+    from modak.deploy.manpage import manual_page
+
+    _mount([])
+    print(manual_page(typer.main.get_command(app)), end="")
+
+
 if __name__ == "__main__":
     main()

@@ -84,7 +84,7 @@ class Registry:
         entries_by_name: dict[str, EntryPoint] = {}
         for entry in entries:
             owner = _distribution(entry)
-            if owner == "modak":
+            if owner in ("modak-deploy", "modak"):  # its name was modak before
                 continue  # of an installation that may be older than this code
             what = f"the distribution {owner} registers the {self.noun} '{entry.name}'"
             if not _NAME.fullmatch(entry.name) or entry.name in _RESERVED:

@@ -128,7 +128,7 @@ def main(asked: list[str]) -> None:
     dependencies = known.get("dependencies") != wanted["dependencies"]
     steps = Steps(2 + dependencies * (2 + ("test" in extras)))
     if dependencies:
-        print(f"Setting up {VENV} by {sys.executable}: modak[{','.join(extras)}]", flush=True)
+        print(f"Setting up {VENV} by {sys.executable}: modak-deploy[{','.join(extras)}]", flush=True)
         backend = [*pip, "install", *project()["build-system"]["requires"]]
         steps.run("virtual environment", *([] if known else [new_environment()]), backend)
     wheel = build_wheel(steps, pip)
@@ -136,7 +136,9 @@ def main(asked: list[str]) -> None:
         steps.run("modak and what it depends on", [*pip, "install", f"{wheel}[{','.join(extras)}]"])
         if "test" in extras:
             steps.run("xOpera", *([*pip, "install", *part] for part in OPERA))
-    steps.run("the wheel of this checkout", [*pip, "install", "--no-deps", "--force-reinstall", str(wheel)])
+    # An environment from before the distribution was renamed holds the same files under its old name.
+    old = [*pip, "uninstall", "--yes", "--quiet", "modak"]
+    steps.run("the wheel of this checkout", old, [*pip, "install", "--no-deps", "--force-reinstall", str(wheel)])
     STAMP.write_text(json.dumps(wanted))
     print(f"Set-up took {time.monotonic() - steps.start:.0f} s.", flush=True)
 
@@ -150,7 +152,7 @@ def build_wheel(steps: Steps, pip: list[str]) -> Path:
     for old in DIST.glob("*.whl"):
         old.unlink()
     steps.run("build", [*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(DIST), str(TOP)])
-    return next(DIST.glob("modak-*.whl"))
+    return next(DIST.glob("modak_deploy-*.whl"))
 
 
 if __name__ == "__main__":

@@ -158,7 +158,7 @@ def status(
     runs: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FILE|RUN]",
+            metavar="FILE|RUN",
             help="Deployment documents, or names of runs in the results folder; all of them when absent.",
             autocompletion=complete_runs,
         ),

@@ -1,5 +1,6 @@
 """The engines by name."""
 
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -19,8 +20,14 @@ def get(name: str) -> Engine:
 
 @cache
 def of_framework(name: str | None) -> Engine | None:
-    """Return the engine of a framework's name in any case; None for one that modak has no class for."""
-    return get(name.lower()) if name is not None and name.lower() in ENGINES else None
+    """Return the engine of a framework's name in any case, or of what pip calls it; None where there is none."""
+    if name is None or name.lower() in ENGINES:
+        return None if name is None else get(name.lower())
+    for other in ENGINES:
+        with suppress(InputError):  # another distribution's, and faulty: it is named where it is used
+            if get(other).distribution == name.lower():
+                return get(other)
+    return None
 
 
 @cache

@@ -14,7 +14,7 @@ from modak.terminal import excerpt
 if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto, ValueInfoProto
 
-INSTALL = "pip install 'modak[onnx]'"
+INSTALL = "pip install 'modak-deploy[onnx]'"
 # Operators that load files or code named in an attribute when the session is made. EPContext (ONNX Runtime,
 # docs/execution-providers/EP-Context-Design.md): ep_cache_context with embed_mode=0 is a path that the provider opens,
 # and a TensorRT engine is machine code in both modes. PyOp, PythonOp: run Python code by its name.

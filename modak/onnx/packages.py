@@ -15,7 +15,7 @@ def require(module: str, requirement: str, *, purpose: str, extra: str | None = 
     except ImportError as error:
         missing = (error.name or module).partition(".")[0]
         if missing == module.partition(".")[0]:
-            also = f", or pip install 'modak[{extra}]'" if extra else ""
+            also = f", or pip install 'modak-deploy[{extra}]'" if extra else ""
             raise InputError(
                 f"{purpose} needs the package {missing}: not installed; pip install '{requirement}'{also}"
             ) from None

@@ -70,7 +70,7 @@ def fit_now(*, judged: bool = True) -> Fit:
     try:
         import skl2onnx  # noqa: F401 - needed by fit, and told here when it is missing
     except ImportError as error:
-        raise InputError(f"fitting needs {error.name}: install modak with its extra 'models'") from None
+        raise InputError(f"fitting needs {error.name}: run pip install 'modak-deploy[models]'") from None
     measurements, catalogue = available_measurements(), load_catalogue()
     fitted = fit(measurements.all_records(), measurements.version, catalogue)
     held = evaluate(measurements, catalogue) if judged else []

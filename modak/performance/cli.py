@@ -1,4 +1,4 @@
-"""The commands ``modak measurements import|record|export|list|forget``."""
+"""The commands ``modak measurements import|record|export|list|show|forget``."""
 
 from pathlib import Path
 from typing import Annotated
@@ -59,7 +59,7 @@ def record(
 
 @measurements.command()
 def export(
-    output: Annotated[Path | None, typer.Argument(metavar="FILE", help="Standard output when absent.")] = None,
+    output: Annotated[Path | None, typer.Argument(metavar="FILE", help="Standard output when absent, or -.")] = None,
     workload: Workload = None,
     shipped: Annotated[bool, typer.Option("--shipped", help="What modak ships, in place of the store.")] = False,
     store: Store = None,
@@ -69,7 +69,7 @@ def export(
     from modak.performance.listing import export_lines
 
     text = "".join(export_lines(store, workload=workload, shipped=shipped))
-    if output is None:
+    if output is None or str(output) == "-":
         typer.echo(text, nl=False)
         return
     try:
@@ -83,12 +83,31 @@ def list_records(
     workload: Workload = None,
     shipped: Annotated[bool, typer.Option("--shipped", help="What modak ships, in place of the store.")] = False,
     store: Store = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write a JSON list.")] = False,
 ) -> None:
-    """List records, one on each line."""
-    from modak.performance.listing import list_lines
+    """List records, one on each line, with the median seconds of their runs."""
+    import json
 
+    from modak.performance.listing import list_lines, listed
+
+    if as_json:
+        typer.echo(json.dumps(listed(store, workload=workload, shipped=shipped), indent=2, ensure_ascii=False))
+        return
     for line in list_lines(store, workload=workload, shipped=shipped):
         typer.echo(line)
+
+
+@measurements.command()
+def show(
+    ids: Annotated[list[int], typer.Argument(metavar="ID", help="As the list shows them.")],
+    store: Store = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write a JSON list.")] = False,
+) -> None:
+    """Show whole records."""
+    from modak.performance.listing import show_lines
+
+    records = show_lines(store, ids)
+    typer.echo(f"[{', '.join(records)}]" if as_json else "\n".join(records))
 
 
 @measurements.command()

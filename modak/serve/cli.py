@@ -41,7 +41,7 @@ def serve(
         from modak.serve.app import make_app
         from modak.serve.limits import JsonFormatter
     except ModuleNotFoundError as error:
-        raise InputError(f"'modak serve' needs {error.name}: run pip install 'modak[serve]'") from None
+        raise InputError(f"'modak serve' needs {error.name}: run pip install 'modak-deploy[serve]'") from None
     from modak.serve.settings import Settings, read_token
     from modak.state import state_folder
 

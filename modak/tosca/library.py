@@ -73,7 +73,7 @@ def folder() -> Path:
             return base / "tosca" / "blueprints" / FOLDER
     raise InputError(
         f"the TOSCA type library is neither in {top}/ansible_collections/modak/deploy nor in {top}",
-        hint="install modak again",
+        hint="install modak-deploy again",
     )
 
 

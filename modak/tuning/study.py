@@ -26,7 +26,7 @@ class Study:
             import optuna
             from optuna.storages.journal import JournalFileBackend, JournalStorage
         except ImportError:
-            raise InputError("modak tune needs Optuna: pip install 'modak[tune]'") from None
+            raise InputError("modak tune needs Optuna: pip install 'modak-deploy[tune]'") from None
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._optuna = optuna
         self._space = space

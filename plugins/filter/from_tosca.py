@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
+from ansible_collections.modak.deploy.plugins.plugin_utils.library import missing
 
 try:
     from modak.documents import plain
@@ -88,9 +89,7 @@ _value:
 def from_tosca(node: Mapping[str, Any]) -> dict[str, Any]:
     """Return the sections of a deployment document for what a node's operation was told."""
     if not HAS_MODAK:
-        raise AnsibleFilterError(
-            "The Python package modak is not installed for the Python that runs Ansible: pip install modak"
-        )
+        raise AnsibleFilterError(missing())
     inputs = plain(node)
     try:
         if "tosca_application" not in inputs:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
+from ansible_collections.modak.deploy.plugins.plugin_utils.library import missing
 
 try:
     from modak.documents import plain
@@ -58,9 +59,7 @@ def to_tosca(
 ) -> dict[str, Any]:
     """Return the attributes of a node for a Plan and its job."""
     if not HAS_MODAK:
-        raise AnsibleFilterError(
-            "The Python package modak is not installed for the Python that runs Ansible: pip install modak"
-        )
+        raise AnsibleFilterError(missing())
     if not plan and decision:
         return attributes_without_plan(plain(decision["unplanned"]), plain(decision["reason"]))
     return attributes(plain(plan), None if job is None else plain(job))

@@ -52,6 +52,7 @@ from typing import Any
 from ansible.errors import AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin
 from ansible_collections.modak.deploy.plugins.plugin_utils.hosts import LOCAL, REACHING, host_vars
+from ansible_collections.modak.deploy.plugins.plugin_utils.library import missing
 
 try:
     from modak.documents import plain
@@ -79,9 +80,7 @@ class InventoryModule(BaseInventoryPlugin):
         super().parse(inventory, loader, path, cache)
         self._read_config_data(path)
         if not HAS_MODAK:
-            raise AnsibleParserError(
-                "The Python package modak is not installed for the Python that runs Ansible: pip install modak"
-            )
+            raise AnsibleParserError(missing())
         try:
             for file in self.get_option("files"):
                 for target in load_targets(Path(path).parent / file, plain(self.get_option("inputs"))):

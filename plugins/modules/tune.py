@@ -64,7 +64,7 @@ attributes:
     description: There is nothing to differ.
     support: none
 requirements:
-  - Optuna on the controller, C(pip install 'modak[tune]')
+  - Optuna on the controller, C(pip install 'modak-deploy[tune]')
 seealso:
   - module: modak.deploy.optimise
 """

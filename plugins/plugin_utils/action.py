@@ -12,9 +12,10 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible_collections.modak.deploy.plugins.plugin_utils.library import missing
 
 try:
-    from modak.errors import ModakError
+    from modak.errors import ModakError, TargetError
     from modak.secret_values import Reader
     from modak.terminal import visible
 
@@ -33,20 +34,29 @@ class ModakAction(ActionBase):
     _supports_check_mode = True
     ARGUMENTS: dict[str, dict[str, Any]] = {}
 
+    _no_connection = False
+    """Whether the last attempt to use the connection failed because the host cannot be reached."""
+
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Check the arguments, act, and turn the library's errors into the task's failure."""
+        if self._task.async_val:
+            raise AnsibleActionFail(
+                "async is not supported: this action runs on the controller; to go on while a job runs, submit it with "
+                "'wait: false' and wait for it later by modak.deploy.batch_job_wait"
+            )
         result = super().run(tmp, task_vars)
         del tmp
         if not HAS_MODAK:
-            raise AnsibleActionFail(
-                "The Python package modak is not installed for the Python that runs Ansible: pip install modak"
-            )
+            raise AnsibleActionFail(missing())
         _checked, arguments = self.validate_argument_spec(argument_spec=self.ARGUMENTS)
         try:
             result.update(self.act(arguments, task_vars or {}))
         except ModakError as error:
             diagnostics = [diagnostic.as_dict() for diagnostic in error.diagnostics]
-            result.update(failed=True, msg=visible(str(error)), diagnostics=diagnostics)
+            # Ansible rescues no host that is unreachable; whoever has to, sets this variable.
+            fails = bool((task_vars or {}).get("modak_unreachable_fails")) or not isinstance(error, TargetError)
+            state = "unreachable" if self._no_connection and not fails else "failed"
+            result.update({state: True, "msg": visible(str(error)), "diagnostics": diagnostics})
         return result
 
     def _reader(self, search: Sequence[Path], arguments: dict[str, Any]) -> Reader:

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, TypeVar
 
-from ansible.errors import AnsibleError
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 
 try:
@@ -38,7 +38,8 @@ class AnsibleTransport:
         if action._play_context.become:
             raise InputError(
                 "become is not supported: jobs and their files belong to the user who logs in to the target, "
-                "so set 'become: false' for this task"
+                "so set 'become: false' for this task, or 'apply: {become: false}' where a role is included; "
+                "ansible_user says who logs in"
             )
         self._action = action
         self._host = host
@@ -123,8 +124,11 @@ class AnsibleTransport:
 
     def _guarded(self, call: Callable[[], Result], timeout: float | None = None) -> Result:
         try:
-            return call() if timeout is None else self._in_time(call, timeout)
+            result = call() if timeout is None else self._in_time(call, timeout)
+            self._action._no_connection = False
+            return result
         except AnsibleError as error:
+            self._action._no_connection = isinstance(error, AnsibleConnectionFailure)
             raise TargetError(f"{self._host} cannot be reached: {_reason(error)}") from None
 
     def _in_time(self, call: Callable[[], Result], timeout: float) -> Result:

@@ -217,8 +217,10 @@ def test_faults_are_one_sentence(here: User, shell: Callable[..., Plan], task: A
 def test_target_that_cannot_be_reached(tmp_path: Path, environment: dict[str, str], shell: Callable[..., Plan]) -> None:
     user = User(tmp_path, environment, ["-i", "nowhere.invalid,", "-c", "ssh"], "nowhere.invalid")
     code, text = user.play([batch_job(shell("true"))])
-    assert code != 0
-    assert "nowhere.invalid cannot be reached: Could not resolve hostname" in sentence_in(text)
+    assert code == 4
+    assert "Traceback" not in text
+    assert "UNREACHABLE" in text
+    assert "nowhere.invalid cannot be reached: Could not resolve hostname" in text
 
 
 def test_interrupted_play_leaves_the_job(there: User, shell: Callable[..., Plan], real_slurm: Rig) -> None:

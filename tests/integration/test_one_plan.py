@@ -1,4 +1,4 @@
-"""The same description gives the same Plan, byte for byte except its date, by the command and by the module."""
+"""The same description gives the same Plan, byte for byte except its date, and one job, by every way in."""
 
 import json
 import shutil
@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from orchestrator import Orchestrator, folders
 from rig import TOP
+from sites import TINY
 
 DIGITS = TOP / "examples" / "digits"
 PLAY = [
@@ -141,3 +143,51 @@ ASKED = """\
 def test_answers_collected_before_make_the_plan_of_the_best_target(tmp_path: Path, environment: dict[str, str]) -> None:
     (tmp_path / "play.yml").write_text(ASKED)
     run(["ansible-playbook", "play.yml"], tmp_path, environment)
+
+
+TINY_DOCUMENT: dict[str, Any] = {
+    "application": {
+        "name": "tiny",
+        "type": "hpc",
+        "script": "tiny.py",
+        "arguments": ["--numbers", "77"],
+        "metrics": "metrics.json",
+    },
+    "target": {"name": "machine", "polling": {"first": 0.5, "maximum": 2.0}},
+    "job": {"wall_time": "5 m"},
+}
+
+
+@pytest.mark.parametrize("order", [("play", "opera", "command"), ("command", "play", "opera")], ids="-".join)
+def test_one_job_by_every_way_in(order: tuple[str, ...], tmp_path: Path, environment: dict[str, str]) -> None:
+    """Whoever comes first submits the job; the others find it, by the same Plan, and fetch the same results."""
+    document = {**TINY_DOCUMENT, "target": {**TINY_DOCUMENT["target"], "workspace": str(tmp_path / "workspace")}}
+    opera = Orchestrator.on_tiny(tmp_path, environment, "Machine")
+    opera.inputs(name="tiny", arguments=["--numbers", "77"], workspace=str(tmp_path / "workspace"))
+    shutil.copy(TINY, tmp_path)
+    (tmp_path / "deploy.yml").write_text(yaml.safe_dump(document))
+
+    def deploy(way: str) -> dict[str, Any]:
+        folder = opera.results if way == "opera" else tmp_path / way
+        if way == "opera":
+            ended = opera.deploy()
+            assert ended.code == 0, ended.text
+        elif way == "play":
+            play = ["ansible-playbook", "modak.deploy.deploy", "-e", "deployment=deploy.yml", "-e", f"results={folder}"]
+            run(play, tmp_path, environment)
+        else:
+            run([sys.executable, "-m", "modak", "deploy", "deploy.yml", "-r", str(folder)], tmp_path, environment)
+        (found,) = folder.rglob("plan.json")
+        files = {path.name: path.read_bytes() for path in found.parent.iterdir()}
+        job = json.loads(files["job.json"])
+        return {
+            "plan": undated(files["plan.json"].decode()),
+            "job": (job["id"], job["tag"], job["state"], job["started"], job["ended"]),
+            "metrics": files["metrics.json"],
+            "output": files["output.log"],
+            "files": sorted(files),
+        }
+
+    first, second, third = (deploy(way) for way in order)
+    assert first == second == third
+    assert len(folders(tmp_path / "workspace")) == 1

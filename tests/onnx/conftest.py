@@ -16,7 +16,7 @@ def python():
     named = os.environ.get("MODAK_SERVE_PYTHON")
     if named:
         return named
-    pytest.importorskip("mlserver", reason="MLServer is not installed: pip install 'modak[serve-model]'")
+    pytest.importorskip("mlserver", reason="MLServer is not installed: pip install 'modak-deploy[serve-model]'")
     return sys.executable
 
 

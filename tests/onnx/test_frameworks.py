@@ -66,7 +66,8 @@ def needs(*modules: str) -> None:
     """Skip the test where a package is missing."""
     for module in modules:
         if importlib.util.find_spec(module) is None:
-            pytest.skip(f"{module} is not installed: pip install 'modak[convert-tensorflow,convert-jax,convert-trees]'")
+            extras = "convert-tensorflow,convert-jax,convert-trees"
+            pytest.skip(f"{module} is not installed: pip install 'modak-deploy[{extras}]'")
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,8 @@ def needs(*modules: str) -> None:
     """Skip the test where a package is missing."""
     for module in modules:
         if importlib.util.find_spec(module) is None:
-            pytest.skip(f"{module} is not installed: pip install 'modak[convert,convert-tensorflow,convert-jax]'")
+            extras = "convert,convert-tensorflow,convert-jax"
+            pytest.skip(f"{module} is not installed: pip install 'modak-deploy[{extras}]'")
 
 
 def network(name: str, kind: str, example: Any, **more: Any) -> dict[str, Any]:

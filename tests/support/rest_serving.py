@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("fastapi", reason="pip install 'modak[serve]'")
-pytest.importorskip("uvicorn", reason="pip install 'modak[serve]'")
+pytest.importorskip("fastapi", reason="pip install 'modak-deploy[serve]'")
+pytest.importorskip("uvicorn", reason="pip install 'modak-deploy[serve]'")
 
 TOP = Path(__file__).parents[2]
 DATA = TOP / "tests" / "data" / "jobmodel"

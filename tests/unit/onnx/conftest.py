@@ -2,5 +2,5 @@
 
 import pytest
 
-pytest.importorskip("onnx", reason="pip install 'modak[convert]'")
-pytest.importorskip("onnxruntime", reason="pip install 'modak[convert]'")
+pytest.importorskip("onnx", reason="pip install 'modak-deploy[convert]'")
+pytest.importorskip("onnxruntime", reason="pip install 'modak-deploy[convert]'")

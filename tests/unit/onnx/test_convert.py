@@ -190,7 +190,7 @@ def test_missing_package(in_process: Callable[[str], str], monkeypatch: pytest.M
     message = in_process("name: one\nmodels:\n" + IRIS)
     assert message == (
         "a model of sklearn needs the package skl2onnx: not installed; "
-        "pip install 'skl2onnx', or pip install 'modak[convert]'"
+        "pip install 'skl2onnx', or pip install 'modak-deploy[convert]'"
     )
 
 

@@ -98,7 +98,7 @@ class Target:
 @pytest.fixture
 def search(tmp_path: Path) -> Callable[..., Search]:
     """Return the function that makes a search on a target."""
-    pytest.importorskip("optuna", reason="pip install 'modak[tune]'")
+    pytest.importorskip("optuna", reason="pip install 'modak-deploy[tune]'")
     plan = make_plan(Deployment.model_validate(DOCUMENT), FACTS, [], now=NOW, measurements=Table([]))
 
     def make(target: Target, options: Options | None = None, folder: str = "tune") -> Search:
@@ -167,7 +167,7 @@ def test_a_default_that_fails_is_an_error(search: Callable[..., Search], monkeyp
 def test_optuna_is_asked_for_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     plan = make_plan(Deployment.model_validate(DOCUMENT), FACTS, [], now=NOW, measurements=Table([]))
-    with pytest.raises(InputError, match=r"pip install 'modak\[tune\]'"):
+    with pytest.raises(InputError, match=r"pip install 'modak-deploy\[tune\]'"):
         Search(plan, load_catalogue(), Target(COST), [], folder=tmp_path, results=tmp_path, say=print)  # type: ignore[arg-type]
 
 

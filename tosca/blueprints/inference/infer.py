@@ -5,6 +5,6 @@ import sys
 try:
     from modak.cli import main
 except ImportError as error:
-    sys.exit(f"{sys.executable}: {error}; pip install 'modak[onnx]' for this interpreter")
+    sys.exit(f"{sys.executable}: {error}; pip install 'modak-deploy[onnx]' for this interpreter")
 
 main(["infer", *sys.argv[1:]])

@@ -1,0 +1,89 @@
+"""Help, the manual page, and the completion of the shell."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from modak import cli
+from modak.deploy.manpage import manual_page
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    cli._mount([])
+    return manual_page(typer.main.get_command(cli.app))
+
+
+def test_the_page_has_all_commands_and_options(page: str) -> None:
+    for text in (".SS modak deploy\n", ".SS modak measurements show\n", ".SS modak image ", "\\-\\-no\\-wait"):
+        assert text in page
+    assert "\x1b" not in page
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
+def test_roff_has_nothing_to_warn_of(page: str) -> None:
+    done = subprocess.run(["groff", "-man", "-Tutf8", "-ww"], input=page, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert "a submitted job goes on" in done.stdout
+
+
+@pytest.mark.parametrize("columns", [60, 140])
+def test_help_is_as_wide_as_the_terminal(columns: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "modak", "deploy", "-h"],
+        env={**os.environ, "COLUMNS": str(columns)}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    widest = max(map(len, done.stdout.splitlines()))
+    assert columns - 45 < widest <= columns
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("modak logs d", {"digits", "deploy.yml"}),
+        ("modak deploy deploy.yml -e job.wall", {"job.wall_time="}),
+        ("modak unde", {"undeploy"}),
+        ("modak measurements sh", {"show"}),
+    ],
+)
+def test_completion(words: str, expected: set[str], tmp_path: Path) -> None:
+    (tmp_path / "results" / "digits").mkdir(parents=True)
+    (tmp_path / "results" / "digits" / "plan.json").write_text("{}")
+    (tmp_path / "deploy.yml").write_text("")
+    environment = {"_MODAK_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    done = subprocess.run(
+        [Path(sys.executable).parent / "modak"],
+        env={**os.environ, **environment}, cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert set(done.stdout.split()) == expected, done.stderr
+
+
+def test_measurements_with_their_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def call(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            cli.main(("measurements", *arguments))
+        return (int(ended.value.code or 0), *capsys.readouterr())
+
+    monkeypatch.setenv("MODAK_MEASUREMENTS", f"sqlite:///{tmp_path}/store.sqlite")
+    exported = call("export", "-", "--shipped")[1]
+    (tmp_path / "all.jsonl").write_text(exported)
+    assert not Path("-").exists()
+    assert call("import", str(tmp_path / "all.jsonl"))[0] == 0
+    entries = json.loads(call("list", "--json")[1])
+    assert len(entries) == len(exported.splitlines())
+    entry = next(entry for entry in entries if entry["seconds"] is not None)
+    assert f"{entry['seconds']:.6g} s" in call("list")[1]
+    code, out, _ = call("show", str(entry["id"]))
+    assert (code, json.loads(out)["workload"]["model"]) == (0, entry["workload"])
+    assert json.loads(call("show", str(entry["id"]), "--json")[1])[0] == json.loads(out)
+    code, _, err = call("show", "999999")
+    assert code == 2
+    assert "no measurement has the id 999999" in err
