@@ -156,7 +156,7 @@ class Jobs:
         """
         prepared = self._prepare_all([item.request for item in inputs], template)
         jobs = [self._recorded(item) for item in prepared]
-        ends = self._ended_badly_all(list(zip(jobs, prepared, strict=True)), retry)
+        jobs, ends = self._ended_badly_all(list(zip(jobs, prepared, strict=True)), retry)
         outcomes: dict[int, Present | ModakError] = {}
         fresh: dict[int, Entry] = {}
         for number, (item, ended) in enumerate(zip(inputs, ends, strict=True)):
@@ -294,12 +294,15 @@ class Jobs:
 
     def _ended_badly(self, job: Job, prepared: Prepared, retry: bool | None) -> JobResult | None:
         """Return how a job ended that is to be run again; None for one that goes on, has completed, or is to stay."""
-        return self._ended_badly_all([(job, prepared)], retry)[0]
+        return self._ended_badly_all([(job, prepared)], retry)[1][0]
 
     def _ended_badly_all(
         self, jobs: Sequence[tuple[Job | None, Prepared]], retry: bool | None
-    ) -> list[JobResult | None]:
-        """Return ``_ended_badly`` for several jobs, some of which may not have been submitted."""
+    ) -> tuple[list[Job | None], list[JobResult | None]]:
+        """Return ``_ended_badly`` for several jobs, some of which may not have been submitted.
+
+        Before it come the jobs as they are then: another run may have made the next attempt meanwhile.
+        """
         open_jobs: dict[str, tuple[Job, Prepared]] = {}
         for job, prepared in jobs:
             if job is None or not (prepared.request.options.retry if retry is None else retry):
@@ -308,14 +311,19 @@ class Jobs:
             if record is None or record.state != "completed":
                 open_jobs[job.spec.directory] = (job, prepared)
         ends: dict[str, JobResult] = {}
+        current: dict[str, Job] = {}
         for group in _by_scheduler([job for job, _ in open_jobs.values()]):
             watch = Watch(self._transport, group, timeouts=self._timeouts, reporter=Notices(self._reporter))
-            for job, result in zip(group, watch.settle(), strict=True):
+            for result, job in zip(watch.settle(), watch.jobs, strict=True):
+                current[job.spec.directory] = job
                 records = open_jobs[job.spec.directory][1].job_folder.records
                 is_open = result.state == "lost" and records.begun  # it may have done its work: the user decides
                 if result.state in ENDS and result.state != "completed" and not is_open:
                     ends[job.spec.directory] = result
-        return [None if job is None else ends.get(job.spec.directory) for job, _ in jobs]
+        return (
+            [None if job is None else current.get(job.spec.directory, job) for job, _ in jobs],
+            [None if job is None else ends.get(job.spec.directory) for job, _ in jobs],
+        )
 
     def _put_aside(self, prepared: Prepared, ended: JobResult, sources: Sequence[LocalSource]) -> None:
         """Put an attempt aside that has ended badly, once all that the next one needs is at hand."""

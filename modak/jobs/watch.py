@@ -122,6 +122,11 @@ class Watch:
             self._timeouts.sleep(self._timeouts.pause)
         return self.results()
 
+    @property
+    def jobs(self) -> list[Job]:
+        """The jobs that are followed now: those of the next attempts where others made them, in the same order."""
+        return [item.job for item in self._all]
+
     def ask(self, linger: int = 0) -> list[_Watched]:
         """Ask once, tell the reporter what has changed, and return the jobs that have not ended.
 

@@ -88,9 +88,9 @@ def test_a_plan_of_the_version_before_is_made_again(machine_site: Site) -> None:
     [
         ("[" * 100_000, "plan.json: the JSON is nested too deeply; remove it"),
         ('{"a":' * 100_000, "plan.json: the JSON is nested too deeply; remove it"),
-        ('{"created": ' + "9" * 5000 + "}", "plan.json: not JSON: a number has 5000 digits"),
-        ('{"gain": 1e999}', "plan.json: not JSON: the number 1e999 is too large"),
-        ("", "plan.json:1: not JSON"),
+        ('{"created": ' + "9" * 5000 + "}", "plan.json: not valid JSON: a number has 5000 digits"),
+        ('{"gain": 1e999}', "plan.json: not valid JSON: the number 1e999 is too large"),
+        ("", "plan.json:1: not valid JSON"),
         ("{}", "plan.json: the key 'scheduler' is required"),
         ('{"schema": "modak.plan/3"}', "version 3 of the Plan is not supported by this modak, which reads version 2"),
         ("\x00\x01", "plan.json"),

@@ -21,7 +21,7 @@ from sites import TINY
 COLLECTION = "ansible_collections/modak/deploy/"
 IN_THE_WHEEL = ["modak", "meta", "playbooks", "plugins", "roles", "tosca"]
 IN_THE_COLLECTION = {
-    "CHANGELOG.md", "FILES.json", "LICENSE", "MANIFEST.json", "README.md",
+    "CHANGELOG.md", "CONTRIBUTING.md", "FILES.json", "LICENSE", "MANIFEST.json", "README.md",
     "changelogs", "meta", "playbooks", "plugins", "requirements.txt", "roles", "tosca",
 }  # fmt: skip
 

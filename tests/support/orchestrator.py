@@ -38,7 +38,7 @@ def nothing_left(workspace: Path) -> Iterator[None]:
     """Check that what runs inside leaves no job below a workspace, where other tests may have left theirs."""
     before = folders(workspace)
     yield
-    assert not set(folders(workspace)) - set(before)
+    assert [str(folder) for folder in folders(workspace) if folder not in before] == []
 
 
 class Orchestrator:

@@ -21,6 +21,7 @@ from modak.jobs.control import Jobs, Present
 from modak.jobs.settings import Timeouts
 from modak.model.job import ENDS, JobResult
 from modak.model.jobrequest import JobRequest
+from modak.transport.base import Completed
 from modak.transport.local import LocalTransport
 from transports import CutShort, Failing, Killed, Notes
 
@@ -220,6 +221,22 @@ def test_check_shows_the_new_attempt_and_changes_nothing(
     assert (preview.ended.id, preview.ended.state, queue.jobs()) == ("1", "failed", ["1"])
     assert after_failure.preview(queued, retry=False).ended is None
     assert after_failure.preview(queued).ended is not None
+
+
+def test_an_attempt_that_another_run_makes_while_this_one_looks(
+    after_failure: Jobs, queue: FakeQueue, tmp_path: Path, queued: JobRequest, hasty: Timeouts
+) -> None:
+    class Overtaken(LocalTransport):
+        trips = 0
+
+        def run(self, command: str, **rest: Any) -> Completed:
+            self.trips += 1
+            if self.trips == 2:  # after the look at the folder, before the look at the job
+                after_failure.present(queued, [item_of(tmp_path)])
+            return super().run(command, **rest)
+
+    slower = Jobs(Overtaken(), scheduler=queue, timeouts=hasty).present(queued, [item_of(tmp_path)])
+    assert (queue.jobs(), slower.job.id, slower.job.attempt, slower.made) == (["1", "2"], "2", 2, False)
 
 
 def test_four_controllers_make_one_new_attempt(
