@@ -25,6 +25,7 @@ setup: ## make .venv with all that the tests need
 generate: setup ## make anew what is made from the models and the data: TOSCA types, reference, README's table
 	@PYTHONPATH=. $(BIN)/python -m modak.tosca.library tosca/blueprints/modak
 	@PYTHONPATH=. $(BIN)/python scripts/reference.py
+	@PYTHONPATH=. $(BIN)/python scripts/role_readmes.py
 	@PYTHONPATH=. $(BIN)/python scripts/evidence.py
 
 check: setup ## lint, types and unit tests

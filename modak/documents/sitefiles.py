@@ -137,7 +137,7 @@ def _group(number: int) -> str:
         return str(number)
 
 
-def places(environment: Mapping[str, str] = os.environ) -> Iterator[str]:
+def searched(environment: Mapping[str, str] = os.environ) -> Iterator[str]:
     """Yield where files of sites are looked for, the strongest first, for messages."""
     if named := environment.get(VARIABLE):
         yield f"{VARIABLE} ({named})"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from modak.diagnostics import Locate, Location, Position
 from modak.documents.reading import Document, read_document
-from modak.documents.sitefiles import Kind, SiteFilePath, check_trusted, places, site_files
+from modak.documents.sitefiles import Kind, SiteFilePath, check_trusted, searched, site_files
 from modak.documents.validation import check
 from modak.errors import InfeasibleError, InputError
 from modak.util.text import did_you_mean
@@ -89,7 +89,7 @@ class Sites:
         site = self.find(name)
         if site is None:
             names = self.names()
-            available = f"there are {', '.join(names)}" if names else f"searched in {', '.join(places())}"
+            available = f"there are {', '.join(names)}" if names else f"searched in {', '.join(searched())}"
             hint = did_you_mean(name, names) or available
             raise InputError(f"site '{name}' not found", key=key, hint=hint, code="not-found")
         if not site.settings.enabled:

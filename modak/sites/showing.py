@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from modak.diagnostics import Diagnostic
-from modak.documents.sitefiles import places, site_files
+from modak.documents.sitefiles import searched, site_files
 from modak.documents.sites import Site, Sites, load_site_settings, read_site_file
 from modak.errors import InputError, ModakError, TargetError, all_of
 from modak.model.target import Target
@@ -20,7 +20,7 @@ def listing(sites: Sites, *, as_json: bool) -> str:
     if as_json:
         return json.dumps([_summary(site) for site in described], indent=2) + "\n"
     if not described:
-        return f"no site is described in {', '.join(places())}; add one with 'modak site add USER@HOST'\n"
+        return f"no site is described in {', '.join(searched())}; add one with 'modak site add USER@HOST'\n"
     rows = [("name", "type", "host", "described in", "description")]
     for site in described:
         values = _summary(site)
@@ -76,7 +76,7 @@ def check_files() -> str:
                 errors.append(error)
     if errors:
         raise InputError(all_of(errors))
-    return "".join(lines) or f"no file of sites; searched in {', '.join(places())}\n"
+    return "".join(lines) or f"no file of sites; searched in {', '.join(searched())}\n"
 
 
 def check_targets(names: Sequence[str], config: Path | None) -> str:

@@ -102,7 +102,7 @@ class ActionModule(ModakAction):
         if not sections.get("other_targets"):
             sections.pop("other_targets", None)
         written = sections
-        sections = _with_sites(sections, locator(SECTIONS), "the variables", place=image)
+        sections = _with_sites(sections, locator(SECTIONS), "the variables", destination=image)
         self._complete_all(sections, written, task_vars)
         parse: Callable[..., Deployment | Place] = parse_destination if image else parse_deployment
         if image:
@@ -132,10 +132,12 @@ class ActionModule(ModakAction):
         return {**site, **target}
 
 
-def _with_sites(sections: dict[str, Any], locate: Any, origin: str, *, place: bool = False) -> dict[str, Any]:
+def _with_sites(sections: dict[str, Any], locate: Any, origin: str, *, destination: bool = False) -> dict[str, Any]:
     """Fill in the settings of the sites that targets name; a site's catalogue is no matter of a mere place."""
     expanded = expand(sections, locate, origin).data
-    return {name: value for name, value in expanded.items() if name in sections or not (place and name == "request")}
+    return {
+        name: value for name, value in expanded.items() if name in sections or not (destination and name == "request")
+    }
 
 
 def _inventory_host(target: Any, task_vars: dict[str, Any]) -> tuple[str | None, bool]:

@@ -15,8 +15,8 @@ description:
   - Returns the host of each target, with the variables that Ansible needs to reach it.
   - A host of the inventory may describe itself as a target in its variable C(modak_site), with the keys of the section
     C(target); what the document says of the target stands over it.
-  - A target may name a site of the user's files of sites instead, as C(target: lumi) or C(target: {site: lumi}); its
-    settings stand over C(modak_site), and a warning says so where a host has both.
+  - A target may name a site of the user's files of sites instead, by C(site). Its settings stand over C(modak_site);
+    a warning says so where a host has both.
   - Runs on the controller and contacts nothing.
 author: the modak authors (@modak)
 options:

@@ -24,6 +24,18 @@ def test_the_reference_is_current() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_readmes_of_roles_are_current() -> None:
+    done = subprocess.run(
+        [sys.executable, TOP / "scripts" / "role_readmes.py", "--check"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_all_modules_share_their_defaults_by_a_group() -> None:
+    groups = yaml.safe_load((TOP / "meta" / "runtime.yml").read_text())["action_groups"]
+    assert groups == {"modak": sorted(path.stem for path in (TOP / "plugins" / "modules").glob("*.py"))}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     missing = [link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()]
