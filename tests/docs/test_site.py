@@ -13,7 +13,11 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 SITE = Path(__file__).resolve().parents[2] / ".build" / "site"
-PAGES = sorted(path.relative_to(SITE).as_posix() for path in SITE.rglob("*.html") if "files" not in path.parts)
+PAGES = sorted(
+    path.relative_to(SITE).as_posix()
+    for path in SITE.rglob("*.html")
+    if path.name != "404.html" and "files" not in path.parts
+)
 CHROMIUM = os.environ.get("MODAK_CHROMIUM") or next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
