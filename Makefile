@@ -17,17 +17,7 @@ deploy: ## set everything up and run the digits job on this machine; ARGS is pas
 	@ANSIBLE_LOCALHOST_WARNING=false ANSIBLE_INVENTORY_UNPARSED_WARNING=false \
 	  PATH="$(BIN):$$PATH" $(BIN)/ansible-playbook modak.deploy.deploy -e deployment=examples/digits/deploy.yml $(ARGS)
 
-setdocs: setup ## the documentation as a site in .build/site; warnings and dead links are errors (half a minute)
-	@$(BIN)/python -m pip install --quiet --editable '.[docs]'
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
-
-test-docs: docs ## its pages in headless Chromium at two widths, from MODAK_CHROMIUM
-	@$(BIN)/python scripts/suite.py docs
-
-test-galaxy: setup ## galaxy-importer, antsibull-docs, twine and ansible-builder from MODAK_GALAXY_TOOLS (three minutes)
-	@$(BIN)/python scripts/suite.py galaxy
-
-up: ## make .venv with all that the tests need
+setup: ## make .venv with all that the tests need
 	@python=$(PYTHON_OF_THE_SYSTEM) && "$$python" scripts/setup.py digits test
 	@mkdir -p .collections/ansible_collections/modak
 	@ln -sfn ../../.. .collections/ansible_collections/modak/deploy
@@ -82,8 +72,8 @@ docs: setup ## the documentation as a site in .build/site; warnings and dead lin
 	@$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
-test-docs: docs ## its pages in headless Chromium at two widths, from MODAK_CHROMIUM
-	@$(BIN)/python scripts/suite.py docs
+test-docs: docs ## its tutorials, run on a real Slurm, and its pages in headless Chromium at two widths, from MODAK_CHROMIUM
+	@$(BIN)/python scripts/suite.py real-slurm docs
 
 test-galaxy: setup ## galaxy-importer, antsibull-docs, twine and ansible-builder from MODAK_GALAXY_TOOLS (three minutes)
 	@$(BIN)/python scripts/suite.py galaxy
