@@ -2,7 +2,7 @@
 # make check    the quick suite
 # make test     everything, on real parts
 .DEFAULT_GOAL := help
-.PHONY: help deploy setup generate check test test-images test-pbs test-gridengine test-onnx soak soak-cluster fuzz up down clean test-browser test-trials test-cloud soak-cloud
+.PHONY: help deploy setup generate check test test-images test-pbs test-gridengine test-onnx soak soak-cluster fuzz up down clean test-browser test-trials test-cloud soak-cloud docs test-docs test-galaxy
 
 ARGS ?=
 PYTHON_OF_THE_SYSTEM = $$(scripts/find-python.sh)
@@ -25,6 +25,8 @@ setup: ## make .venv with all that the tests need
 generate: setup ## make anew what is made from the models and the data: TOSCA types, reference, README's table
 	@PYTHONPATH=. $(BIN)/python -m modak.tosca.library tosca/blueprints/modak
 	@PYTHONPATH=. $(BIN)/python scripts/reference.py
+	@PYTHONPATH=. $(BIN)/python scripts/role_readmes.py
+	@PYTHONPATH=. $(BIN)/python scripts/pictures.py
 	@PYTHONPATH=. $(BIN)/python scripts/evidence.py
 
 check: setup ## lint, types and unit tests
@@ -65,6 +67,16 @@ soak-cluster: setup ## whole playbooks killed at random moments and made again, 
 
 fuzz: setup ## what jobs, targets and schedulers say, at random, 2,000 cases of each kind; CASES and SEED change that
 	@$(BIN)/python tests/fuzz/run.py --cases $(or $(CASES),2000) --seed $(or $(SEED),0)
+
+docs: setup ## the documentation as a site in .build/site; warnings and dead links are errors (half a minute)
+	@$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+test-docs: docs ## its tutorials, run on a real Slurm, and its pages in headless Chromium at two widths, from MODAK_CHROMIUM
+	@$(BIN)/python scripts/suite.py real-slurm docs
+
+test-galaxy: setup ## galaxy-importer, antsibull-docs, twine and ansible-builder from MODAK_GALAXY_TOOLS (three minutes)
+	@$(BIN)/python scripts/suite.py galaxy
 
 up: ## start the real Slurm and sshd of the tests
 	@tests/real/slurm.sh up

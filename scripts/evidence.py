@@ -1,4 +1,4 @@
-"""Write the tables of evidence into README.md: the digits measurements, and what the time model is worth.
+"""Write the tables of evidence: the digits measurements into README.md, what the time model is worth into a page.
 
 --check tells whether they are current; --print shows the second one alone.
 """
@@ -15,7 +15,9 @@ from modak.optimiser.evaluating import evaluate
 from modak.performance.modelling import held_table
 from modak.performance.records import load_measurements, read_records
 
-README = Path(__file__).resolve().parent.parent / "README.md"
+TOP = Path(__file__).resolve().parent.parent
+PAGES = {"measurements": TOP / "README.md", "evaluation": TOP / "docs" / "decisions.md"}
+"""The page that each table stands on."""
 DIGITS = DATA / "measurements" / "digits-amd-epyc-2-cores.jsonl"
 EPOCHS = 12
 DEFAULT = ("keras-tensorflow",)
@@ -65,15 +67,16 @@ def main() -> int:
     if "--print" in sys.argv[1:]:
         print(evaluation(), end="")
         return 0
-    text = README.read_text()
+    outdated = []
     for name, table in (("measurements", measurements()), ("evaluation", evaluation())):
-        head, old, tail = between(text, name)
-        if not alike(old, table):
-            text = f"{head}{table}{tail}"
-    if "--check" not in sys.argv[1:]:
-        README.write_text(text)
-    elif text != README.read_text():
-        print("README.md differs from the measurements: run python scripts/evidence.py", file=sys.stderr)
+        head, old, tail = between(PAGES[name].read_text(), name)
+        if alike(old, table):
+            continue
+        outdated.append(PAGES[name].name)
+        if "--check" not in sys.argv[1:]:
+            PAGES[name].write_text(f"{head}{table}{tail}")
+    if outdated and "--check" in sys.argv[1:]:
+        print(f"{', '.join(outdated)}: not as measured: run python scripts/evidence.py", file=sys.stderr)
         return 1
     return 0
 

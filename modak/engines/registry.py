@@ -23,7 +23,7 @@ def of_framework(name: str | None) -> Engine | None:
     """Return the engine of a framework's name in any case, or of what pip calls it; None where there is none."""
     if name is None or name.lower() in ENGINES:
         return None if name is None else get(name.lower())
-    for other in ENGINES:
+    for other in ENGINES.names():
         with suppress(InputError):  # another distribution's, and faulty: it is named where it is used
             if get(other).distribution == name.lower():
                 return get(other)

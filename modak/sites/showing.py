@@ -52,7 +52,9 @@ def shown(site: Site, *, as_json: bool) -> str:
     if as_json:
         return json.dumps({**_summary(site), "settings": site.data}, indent=2) + "\n"
     heads = [f"# {document.locate(('sites', site.name))}\n" for document in reversed(site.documents)]
-    body = yaml.safe_dump({site.name: dict(site.data)}, sort_keys=False, width=110, allow_unicode=True)
+    body = yaml.safe_dump(
+        {site.name: dict(site.data)}, sort_keys=False, width=110, allow_unicode=True, default_flow_style=None
+    )
     return "".join(heads) + body
 
 

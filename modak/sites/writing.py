@@ -48,7 +48,9 @@ def write_site(path: Path, name: str, settings: Mapping[str, Any], *, replace: b
 
 def entry(name: str, settings: Mapping[str, Any], indent: int = 2) -> str:
     """Return the text of a site as it stands below the key ``sites``."""
-    text = yaml.safe_dump({name: dict(settings)}, sort_keys=False, width=110, allow_unicode=True)
+    text = yaml.safe_dump(
+        {name: dict(settings)}, sort_keys=False, width=110, allow_unicode=True, default_flow_style=None
+    )
     return "".join(f"{' ' * indent}{line}\n" for line in text.splitlines())
 
 

@@ -21,8 +21,8 @@ from sites import TINY
 COLLECTION = "ansible_collections/modak/deploy/"
 IN_THE_WHEEL = ["modak", "meta", "playbooks", "plugins", "roles", "tosca"]
 IN_THE_COLLECTION = {
-    "CHANGELOG.md", "CONTRIBUTING.md", "FILES.json", "LICENSE", "MANIFEST.json", "README.md",
-    "changelogs", "meta", "playbooks", "plugins", "requirements.txt", "roles", "tosca",
+    "CHANGELOG.md", "CONTRIBUTING.md", "FILES.json", "LICENSE", "MANIFEST.json", "README.md", "SECURITY.md",
+    "changelogs", "docs", "examples", "meta", "playbooks", "plugins", "requirements.txt", "roles", "tosca",
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Every command block of the README, run in order in a fresh clone, as a newcomer would."""
+"""Every command block of the README, and of the sections for a clone, run in order in a fresh clone."""
 
 import os
 import re
@@ -13,7 +13,16 @@ import pytest
 from rig import TOP, Rig
 
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-BLOCKS = BLOCK.findall((TOP / "README.md").read_text())
+SECTIONS = {"deployment.md": "Try it on a Slurm of your own", "blueprints.md": "Install xOpera"}
+
+
+def section(page: str, title: str) -> str:
+    """Return the text of a section of a page."""
+    return (TOP / "docs" / page).read_text().partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+IN_SECTIONS = [block for page, title in SECTIONS.items() for block in BLOCK.findall(section(page, title))]
+BLOCKS = [*BLOCK.findall((TOP / "README.md").read_text()), *IN_SECTIONS]
 ITSELF = "make test"
 """The block that runs this test: running it from here would never end."""
 ACTIVATE = ". .venv/bin/activate"
@@ -67,3 +76,8 @@ def test_every_command_block_works_in_a_fresh_clone(clone: Path, real_slurm: Rig
 def test_the_block_that_is_left_out_is_the_tests_own() -> None:
     assert [block for block in BLOCKS if block.startswith(ITSELF)]
     subprocess.run(["make", "--dry-run", "test"], cwd=TOP, check=True, stdout=subprocess.DEVNULL)
+
+
+def test_the_sections_for_a_clone_are_there() -> None:
+    assert any("make up" in block for block in IN_SECTIONS)
+    assert any("opera deploy" in block for block in IN_SECTIONS)

@@ -9,7 +9,10 @@ import pytest
 import yaml
 
 TOP = Path(__file__).resolve().parents[3]
-PAGES = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]
+PAGES = [
+    *(TOP / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted((TOP / "docs").rglob("*.md")),
+]
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#]+)")
 
 
@@ -22,6 +25,36 @@ def test_the_reference_is_current() -> None:
         text=True,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_pictures_and_the_page_of_types_are_current() -> None:
+    done = subprocess.run([sys.executable, TOP / "scripts" / "pictures.py", "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_page_is_in_the_sites_navigation() -> None:
+    configuration = (TOP / "mkdocs.yml").read_text()
+    pages = [path.relative_to(TOP / "docs").as_posix() for path in PAGES if path.is_relative_to(TOP / "docs")]
+    assert [page for page in pages if f": {page}\n" not in configuration] == []
+
+
+def test_the_readme_is_short_and_its_links_are_in_the_collection() -> None:
+    text = (TOP / "README.md").read_text()
+    assert len(text.splitlines()) < 80
+    galaxy = yaml.safe_load((TOP / "galaxy.yml").read_text())
+    assert [link for link in LINK.findall(text) if link.split("/")[0] in galaxy["build_ignore"]] == []
+
+
+def test_the_readmes_of_roles_are_current() -> None:
+    done = subprocess.run(
+        [sys.executable, TOP / "scripts" / "role_readmes.py", "--check"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_all_modules_share_their_defaults_by_a_group() -> None:
+    groups = yaml.safe_load((TOP / "meta" / "runtime.yml").read_text())["action_groups"]
+    assert groups == {"modak": sorted(path.stem for path in (TOP / "plugins" / "modules").glob("*.py"))}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

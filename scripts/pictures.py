@@ -1,0 +1,178 @@
+"""Write the pictures of the documentation and the page of TOSCA types; --check tells whether they are current."""
+
+import sys
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+TYPES = DOCS.parent / "tosca" / "blueprints" / "modak" / "types"
+FILES = ("applications", "targets", "images", "ensembles", "policies", "artifacts", "relationships")
+FLOW = (
+    ("Describe", "application, target,", "request: YAML,", "TOSCA, Ansible"),
+    ("Discover", "one question to the", "target: cores, GPUs,", "scheduler, containers"),
+    ("Decide", "measurements and", "models choose;", "the Plan says why"),
+    ("Run", "submitted once,", "followed to its end,", "results fetched"),
+    ("Learn", "what it took becomes", "a measurement for", "the next Plan"),
+)
+LAYERS = (
+    ("Ways in", "modak plan", "ansible-playbook modak.deploy.deploy", "opera deploy blueprint.yaml"),
+    ("documents", "Application, Target, Request, JobOptions"),
+    ("optimiser", "with facts (discovery), levers and images (catalogue), measurements (performance)"),
+    ("Plan", "what was decided, and why: the one contract"),
+    ("jobs", "stage, submit once, watch, fetch results; text in and out by schedulers"),
+    ("transport", "this machine, ssh, or Ansible's connection"),
+)
+STYLE = "<style>text{font-family:sans-serif;fill:#1b2a3a}.h{font-size:17px;font-weight:bold}.t{font-size:13px}</style>"
+
+
+def svg(width: int, height: int, title: str, parts: Sequence[str]) -> str:
+    """Return an SVG on a light ground, so that it can be read on dark pages as well."""
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
+        f'aria-label="{escape(title)}"><title>{escape(title)}</title>{STYLE}'
+        f'<rect width="{width}" height="{height}" rx="12" fill="#f7f9fc"/>'
+    )
+    return "\n".join([head, *parts, "</svg>"]) + "\n"
+
+
+def box(x: float, y: float, width: float, height: float, lines: Sequence[str]) -> str:
+    """Return a box with a title and lines below it."""
+    parts = [
+        f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="8" fill="#ffffff" stroke="#2f5fa7"/>',
+        f'<text class="h" x="{x + width / 2}" y="{y + 26}" text-anchor="middle">{escape(lines[0])}</text>',
+    ]
+    parts += [
+        f'<text class="t" x="{x + width / 2}" y="{y + 50 + 19 * n}" text-anchor="middle">{escape(line)}</text>'
+        for n, line in enumerate(lines[1:])
+    ]
+    return "\n".join(parts)
+
+
+def arrow(points: Sequence[tuple[float, float]]) -> str:
+    """Return a line that ends in an arrow's head."""
+    (x, y), (x0, y0) = points[-1], points[-2]
+    path = " ".join(f"{a},{b}" for a, b in points)
+    down = abs(x - x0) < abs(y - y0)
+    sign = 1 if (y > y0 if down else x > x0) else -1
+    back = 9 * sign
+    head = (
+        f"{x},{y} {x - 5},{y - back} {x + 5},{y - back}" if down else f"{x},{y} {x - back},{y - 5} {x - back},{y + 5}"
+    )
+    line = f'<polyline points="{path}" fill="none" stroke="#2f5fa7" stroke-width="2"/>'
+    return f'{line}<polygon points="{head}" fill="#2f5fa7"/>'
+
+
+def flow() -> str:
+    width, gap = 164, 30
+    parts = [box(16 + n * (width + gap), 20, width, 112, lines) for n, lines in enumerate(FLOW)]
+    parts += [arrow([(16 + n * (width + gap) - gap, 76), (16 + n * (width + gap), 76)]) for n in range(1, len(FLOW))]
+    last, decide = 16 + 4 * (width + gap) + width / 2, 16 + 2 * (width + gap) + width / 2
+    parts.append(arrow([(last, 132), (last, 158), (decide, 158), (decide, 132)]))
+    return svg(32 + 5 * width + 4 * gap, 176, "describe, discover, decide, run, learn", parts)
+
+
+def layers() -> str:
+    parts, y = [], 16
+    for n, (title, *lines) in enumerate(LAYERS):
+        height = 38 + 19 * len(lines)
+        parts.append(box(16, y, 568, height, (title, *lines)))
+        if n:
+            parts.append(arrow([(300, y - 22), (300, y)]))
+        y += height + 22
+    return svg(600, y - 6, "the way of the data through modak's packages", parts)
+
+
+def definitions() -> dict[str, dict[str, Any]]:
+    """Return modak's own types: node, policy, artifact and relationship types by name, each with its kind."""
+    result: dict[str, dict[str, Any]] = {}
+    for name in FILES:
+        data = yaml.safe_load((TYPES / f"{name}.yaml").read_text())
+        for kind in ("node_types", "policy_types", "artifact_types", "relationship_types"):
+            for key, value in (data.get(kind) or {}).items():
+                result[key] = {**value, "kind": kind}
+    return result
+
+
+def tree(types: dict[str, dict[str, Any]]) -> str:
+    """Return the picture of the node types, each below the one that it is derived from."""
+    nodes = {key: value["derived_from"] for key, value in types.items() if value["kind"] == "node_types"}
+    parts: list[str] = []
+    row = 0
+
+    def draw(name: str, depth: int) -> float:
+        nonlocal row
+        x, y = 16 + depth * 40, 16 + row * 34
+        row += 1
+        parts.append(f'<rect x="{x}" y="{y}" width="360" height="26" rx="6" fill="#ffffff" stroke="#2f5fa7"/>')
+        parts.append(f'<text class="t" x="{x + 10}" y="{y + 18}">{escape(name)}</text>')
+        for child in sorted(key for key, parent in nodes.items() if parent == name):
+            middle = draw(child, depth + 1)
+            points = f"{x + 18},{y + 26} {x + 18},{middle} {x + 40},{middle}"
+            parts.append(f'<polyline points="{points}" fill="none" stroke="#2f5fa7"/>')
+        return y + 13
+
+    for root in sorted(set(nodes.values()) - set(nodes)):
+        draw(root, 0)
+    return svg(480, 16 + row * 34, "node types and what they are derived from", parts)
+
+
+def page(types: dict[str, dict[str, Any]]) -> str:
+    """Return the page of all types with their own properties."""
+    text = """# TOSCA types
+
+What a blueprint has after `imports: [modak/modak.yaml]`. Made from the type library by `python scripts/pictures.py`.
+[blueprints.md](blueprints.md) shows how they are used, and the [tutorial](tutorials/tosca.md) begins with one.
+
+![Node types and what they are derived from](pictures/types.svg)
+"""
+    titles = {
+        "node_types": "Node",
+        "policy_types": "Policy",
+        "artifact_types": "Artifact",
+        "relationship_types": "Relationship",
+    }
+    for kind, title in titles.items():
+        text += f"\n## {title} types\n"
+        for name, value in types.items():
+            if value["kind"] == kind:
+                text += f"\n### {name}\n\n{' '.join(str(value.get('description', '')).split())}\n\n"
+                text += f"Derived from `{value['derived_from']}`.\n"
+                text += properties(value.get("properties") or {})
+    return text
+
+
+def properties(declared: dict[str, Any]) -> str:
+    if not declared:
+        return ""
+    rows = []
+    for name, value in declared.items():
+        meaning = " ".join(str(value.get("description", "")).split()).replace("|", "\\|").replace("``", "`")
+        required = "required" if value.get("required", True) and "default" not in value else ""
+        rows.append(f"| `{name}` | {value['type']} | {required} | {meaning} |")
+    return "\n| property | type | | meaning |\n|---|---|---|---|\n" + "\n".join(rows) + "\n"
+
+
+def main() -> int:
+    types = definitions()
+    texts = {
+        "pictures/flow.svg": flow(),
+        "pictures/layers.svg": layers(),
+        "pictures/types.svg": tree(types),
+        "types.md": page(types),
+    }
+    outdated = [name for name, text in texts.items() if not (DOCS / name).exists() or (DOCS / name).read_text() != text]
+    if "--check" in sys.argv[1:]:
+        if outdated:
+            print(f"run python scripts/pictures.py: {', '.join(outdated)}", file=sys.stderr)
+        return 1 if outdated else 0
+    for name in outdated:
+        (DOCS / name).write_text(texts[name])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

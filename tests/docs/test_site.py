@@ -1,0 +1,102 @@
+"""The documentation's site as `make docs` builds it: no dead link, no request to others, good at two widths.
+
+Needs the site in .build/site; the browser also Playwright and a Chromium (MODAK_CHROMIUM, or on PATH).
+MODAK_PICTURES names a folder that pictures of the pages are written to.
+"""
+
+import os
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+SITE = Path(__file__).resolve().parents[2] / ".build" / "site"
+PAGES = sorted(
+    path.relative_to(SITE).as_posix()
+    for path in SITE.rglob("*.html")
+    if path.name != "404.html" and "files" not in path.parts
+)
+CHROMIUM = os.environ.get("MODAK_CHROMIUM") or next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+SIZES = {"phone": (375, 812), "desktop": (1280, 900)}
+SHOWN = (
+    "index.html",
+    "tutorials/sites.html",
+    "sites.html",
+    "decisions.html",
+    "types.html",
+    "howto.html",
+    "reference.html",
+)
+
+pytestmark = pytest.mark.skipif(not PAGES, reason="no site: run make docs")
+
+
+class Links(HTMLParser):
+    """The links, sources and anchors of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: set[str] = set()
+        self.sources: set[str] = set()
+        self.anchors: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = {name: value or "" for name, value in attrs}
+        self.anchors.add(values.get("id", ""))
+        if tag == "a" and "href" in values:
+            self.links.add(values["href"])
+        elif "src" in values or (tag == "link" and values.get("rel") in ("stylesheet", "icon")):
+            self.sources.add(values.get("src") or values["href"])
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_and_sources_lead_somewhere(name: str) -> None:
+    page = SITE / name
+    parsed = Links(page.read_text())
+    dead = []
+    for link in parsed.links | parsed.sources:
+        parts = urlsplit(link)
+        if parts.scheme:
+            assert link not in parsed.sources, f"{link} is loaded from another server"
+            continue
+        target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+        target = target / "index.html" if target.is_dir() else target
+        is_there = target.exists()
+        if is_there and parts.fragment and target.suffix == ".html":
+            is_there = unquote(parts.fragment) in Links(target.read_text()).anchors
+        if not is_there:
+            dead.append(link)
+    assert dead == []
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="install Playwright: pip install playwright")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium: install Debian's package chromium, or name one in MODAK_CHROMIUM")
+    with playwright.sync_playwright() as api:
+        opened = api.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield opened
+        opened.close()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_pages_in_a_browser(browser, size: str) -> None:
+    width, height = SIZES[size]
+    for name in SHOWN:
+        context = browser.new_context(viewport={"width": width, "height": height})
+        page, messages, requests = context.new_page(), [], []
+        page.on("pageerror", lambda error, into=messages: into.append(str(error)))
+        page.on("request", lambda request, into=requests: into.append(request.url))
+        page.goto((SITE / name).as_uri())
+        if folder := os.environ.get("MODAK_PICTURES"):
+            page.screenshot(path=f"{folder}/{name.replace('/', '-')}-{size}.png")
+        assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []
+        assert messages == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, f"{name} scrolls sideways"
+        context.close()

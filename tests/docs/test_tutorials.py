@@ -1,0 +1,18 @@
+"""Every command of the tutorials, in their order, and what it prints; those for clusters on a real Slurm over ssh."""
+
+from pathlib import Path
+
+import pytest
+
+import tutorials
+from rig import Rig
+
+PAGES = sorted(path for path in tutorials.FOLDER.glob("*.md") if path.name != "index.md")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_tutorial_does_what_it_says(page: Path, real_slurm: Rig) -> None:
+    printed = tutorials.run(page, real_slurm.ssh_config)
+    assert tutorials.comparable(printed) == tutorials.comparable(page.read_text()), (
+        f"run MODAK_TUTORIAL_SSH={real_slurm.ssh_config} python tests/support/tutorials.py {page}"
+    )
