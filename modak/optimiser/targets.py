@@ -48,8 +48,8 @@ def weigh(plan: Plan, other: Plan) -> Plan:
     if here is None or there is None:
         why = f"no time is known on {names[0] if here is None else names[1]}, so that the two cannot be compared"
         return _joined(plan, other, why, moved=False)
-    if (why := _incomparable(here, there, names)) is not None:
-        return _joined(plan, other, why, moved=False)
+    if (reason := _incomparable(here, there, names)) is not None:
+        return _joined(plan, other, reason, moved=False)
     verb = "take" if here.unit == "s" else "cost"
     comparison = f"it is predicted to {verb} {there.text} on {names[1]} against {here.text} on {names[0]}"
     if there.amount.high < here.amount.low:
