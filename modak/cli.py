@@ -286,6 +286,53 @@ def report(
 
 
 @app.command()
+def manifest(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="A Plan, as modak plan --output writes it.")],
+    namespace: Annotated[str, typer.Option(metavar="NAME", help="Namespace of the Job.")] = "default",
+    queue: Annotated[str | None, typer.Option(metavar="NAME", help="Kueue's LocalQueue, which starts the Job.")] = None,
+    node_selector: Annotated[
+        list[str] | None, typer.Option(metavar="LABEL=VALUE", help="Label that the node must have; repeatable.")
+    ] = None,
+    claim: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=PATH", help="PersistentVolumeClaim and where it is mounted; repeatable."),
+    ] = None,
+    work_claim: Annotated[
+        str | None, typer.Option(metavar="NAME", help="PersistentVolumeClaim of the working directory and its results.")
+    ] = None,
+    secret: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Secret with the application's secret variables.")
+    ] = None,
+    pull_secret: Annotated[str | None, typer.Option(metavar="NAME", help="Secret to pull the image with.")] = None,
+    gpu: Annotated[str, typer.Option(metavar="VENDOR", help="Vendor of the GPUs: nvidia or amd.")] = "nvidia",
+    keep: Annotated[
+        int | None, typer.Option(metavar="SECONDS", min=0, help="Delete the Job this long after its end.")
+    ] = None,
+    search: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FOLDER", help="Look for the application's files there before the Plan's folder."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the manifest there.")
+    ] = None,
+) -> None:
+    """Print the Kubernetes Job of a Plan whose program runs in a container image; no cluster is contacted."""
+    from modak.manifest import write_manifest
+
+    values = {
+        "namespace": namespace,
+        "queue": queue,
+        "work_claim": work_claim,
+        "secret": secret,
+        "pull_secret": pull_secret,
+        "gpu": gpu,
+        "keep": keep,
+    }
+    pairs = {"node_selector": node_selector or [], "claims": claim or []}
+    write_manifest(plan, values, pairs, search=search or [], output=output)
+
+
+@app.command()
 def schema(
     kind: Annotated[str, typer.Argument(metavar="NAME", help="plan, application, target, request, job, ...")],
 ) -> None:

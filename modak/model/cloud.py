@@ -63,7 +63,7 @@ class Cloud(Model):
     """An instance that is created for the deployment and released after it."""
 
     provider: ProviderName
-    """Who provides it: ``aws``, ``kubernetes``, or ``existing`` for a host that is already there."""
+    """Who provides it: ``aws``, or ``existing`` for a host that is already there."""
     region: Line | None = None
     """The provider's region; required for every provider but ``existing``."""
     zones: list[Line] = []
@@ -98,7 +98,7 @@ class Cloud(Model):
 
     @model_validator(mode="after")
     def _region(self) -> "Cloud":
-        if self.provider not in ("existing", "kubernetes") and self.region is None:
+        if self.provider != "existing" and self.region is None:
             raise ValueError(f"the provider '{self.provider}' needs a 'region'")
         if self.disk is not None and self.root_device is None:
             raise ValueError("'disk' needs 'root_device', the name of the machine image's root disk, such as /dev/xvda")

@@ -122,6 +122,8 @@ class Elsewhere(Model):
     prediction: Prediction | None = None
     cost: Estimate | None = None
     """Predicted price there; absent where no time is known."""
+    instance: Name | None = None
+    """The instance type that would have been created there."""
     reason: Text
     """One clause: what the comparison came to, or why the application cannot run there."""
     inputs: Sha256

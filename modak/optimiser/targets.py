@@ -48,15 +48,25 @@ def weigh(plan: Plan, other: Plan) -> Plan:
     if here is None or there is None:
         why = f"no time is known on {names[0] if here is None else names[1]}, so that the two cannot be compared"
         return _joined(plan, other, why, moved=False)
-    if here.unit != there.unit:
-        why = f"a node has a price on one of {names[0]} and {names[1]} only, so that costs cannot be compared"
-        return _joined(plan, other, why, moved=False)
+    if (reason := _incomparable(here, there, names)) is not None:
+        return _joined(plan, other, reason, moved=False)
     verb = "take" if here.unit == "s" else "cost"
     comparison = f"it is predicted to {verb} {there.text} on {names[1]} against {here.text} on {names[0]}"
     if there.amount.high < here.amount.low:
         return _joined(other, plan, comparison, moved=True)
     doubt = ", but these intervals meet" if there.amount.value < here.amount.value else ""
     return _joined(plan, other, comparison + doubt, moved=False)
+
+
+def _incomparable(here: "_Amount", there: "_Amount", names: tuple[str, str]) -> str | None:
+    """Return why two amounts cannot be compared; a price without a currency is in that of the other."""
+    if here.unit == there.unit:
+        return None
+    if "node-hours" in (here.unit, there.unit):
+        return f"a node has a price on one of {names[0]} and {names[1]} only, so that costs cannot be compared"
+    if here.unit and there.unit:
+        return f"prices are in {here.unit} on {names[0]} and in {there.unit} on {names[1]}, which cannot be compared"
+    return None
 
 
 @overload
@@ -81,6 +91,7 @@ def _joined(taken: Plan, left: Plan, why: str, *, moved: bool) -> Plan:
         candidate=left.chosen,
         prediction=left.prediction,
         cost=cost_of(left),
+        instance=left.instance.chosen.name if left.instance is not None else None,
         reason=why,
         inputs=left.inputs,
     )

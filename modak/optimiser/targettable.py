@@ -40,7 +40,8 @@ def target_lines(plan: Plan) -> list[str]:
     for other in plan.other_targets:
         if other.prediction is not None:
             seconds = seconds_of(other.prediction)
-            rows.append(_row("  " + other.target.name, _kind(other.target), seconds, other.cost))
+            kind = other.instance or _kind(other.target)
+            rows.append(_row("  " + other.target.name, kind, seconds, other.cost))
     left: list[str] = []
     if plan.instance is not None:
         further = plan.instance.candidates

@@ -57,6 +57,28 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+def test_an_instance_that_is_yet_to_be_created_is_refused(here: Orchestrator, name: str, tmp_path: Path) -> None:
+    """The reason names the target and what to do; nobody was contacted, and nothing was created."""
+    blueprint = yaml.safe_load(here.blueprint.read_text())
+    (tmp_path / "id.pub").write_text("ssh-ed25519 AAAA user@example.org\n")
+    blueprint["topology_template"]["node_templates"]["target"] = {
+        "type": "modak.nodes.target.CloudInstance",
+        "properties": {
+            "private_key": str(tmp_path / "id"),
+            "cloud": {"provider": "aws", "region": "us-east-1", "machine_image": "ami-1", "access": ["192.0.2.0/24"]},
+        },
+    }
+    here.blueprint.write_text(yaml.safe_dump(blueprint))
+    refused = here.deploy()
+    assert refused.code != 0
+    text = " ".join(refused.text.split())
+    assert "an instance that is yet to be created is not supported by the operations of blueprints" in text, (
+        refused.text
+    )
+    assert "ansible-playbook modak.deploy.deploy -e deployment=deploy.yml" in text
+    assert folders(tmp_path / "workspace") == []
+
+
 def test_a_target_that_cannot_do_it_is_left_for_one_that_can(here: Orchestrator) -> None:
     blueprint = yaml.safe_load(here.blueprint.read_text())
     templates = blueprint["topology_template"]["node_templates"]

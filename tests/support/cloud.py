@@ -84,8 +84,8 @@ class Cloud:
     calls: list[Call] = field(default_factory=list)
     fail: tuple[int, str] | None = None
     """Number of the call to fail, from 0, and how: ``refused`` before it is done, ``lost`` after it was done."""
-    no_capacity: set[str] = field(default_factory=set)
-    """Instance types that the provider does not have."""
+    no_capacity: dict[str, str] = field(default_factory=dict)
+    """Instance types that the provider does not have, and the error code that says so."""
     launched: list[str] = field(default_factory=list)
     """Instances that were ever created."""
     machines: dict[str, Machine] = field(default_factory=dict)
@@ -107,7 +107,8 @@ class Cloud:
                 return self._answers[token]  # as EC2 does, and moto does not: "Ensuring idempotency", EC2 API reference
             if call.action == "RunInstances" and form.get("InstanceType") in self.no_capacity:
                 call.done = "no capacity"
-                return 500, _REFUSED.format(code="InsufficientInstanceCapacity").encode()
+                code = self.no_capacity[form["InstanceType"]]
+                return 500 if code.startswith("Insufficient") else 400, _REFUSED.format(code=code).encode()
             status, text = forward(body, headers)
             if status == 200:
                 self._act(call.action, form, text.decode())

@@ -9,8 +9,8 @@ import pytest
 from modak.catalogue.catalogue import Catalogue, load_catalogue
 from modak.errors import InfeasibleError, InputError
 from modak.model.deployment import Deployment
-from modak.model.plan import Plan
-from modak.optimiser import keep
+from modak.model.plan import Plan, Prediction
+from modak.optimiser import choose_target, keep, make_plan
 from modak.optimiser.instances import Limits, plan_on_instance
 from modak.optimiser.table import render
 from modak.performance.records import Table
@@ -138,6 +138,30 @@ def test_the_table_shows_all_by_time_and_cost(plan: Any) -> None:
     assert rows == ["fast", "middle", "slow"]
     assert "it ends itself after 4:00:00, at 16 USD" in " ".join(text.split())
     assert "s, 2026-01-01" in " ".join(text.split())
+
+
+@pytest.mark.parametrize(("objective", "first", "type_"), [("time", "cloud", "fast"), ("cost", "machine", "slow")])
+def test_machine_slurm_and_instance_stand_in_one_table(
+    plan: Any, changed: Any, objective: str, first: str, type_: str
+) -> None:
+    """One document, of which the target alone is another one each time."""
+    outcomes = [plan({"objective": objective, "numerics": "exact"})]
+    for name, kind, seconds, price in (("machine", "machine", 100.0, 0.01), ("cluster", "slurm", 60.0, 3.0)):
+        change = {"deployment.target": {"name": name, "type": kind, "node": {"price": price}}}
+        change |= {"deployment.request.objective": objective, "deployment.request.numerics": "exact"}
+        deployment, facts = changed("digits", change)
+        if kind == "slurm":
+            facts = facts.model_copy(update={"scheduler": "slurm"})
+        made = make_plan(deployment, facts, [], now=NOW)
+        told = Prediction(seconds=seconds, low=seconds - 5, high=seconds + 5, basis="measurement")
+        outcomes.append(made.model_copy(update={"prediction": told}))
+    text = render(choose_target(outcomes))
+    table = [line.removeprefix("* ").split() for line in text.splitlines() if line.startswith(("* ", "  "))]
+    rows = {tuple(cells[:2]): cells[2:] for cells in table if len(cells) > 5}
+    assert {("machine", "machine"), ("cluster", "slurm"), ("cloud", type_)} <= rows.keys(), text
+    assert rows["machine", "machine"][0] == "100"
+    assert rows["cluster", "slurm"][0] == "60"
+    assert f"* {first} " in text, text
 
 
 def test_unknown_times_take_the_cheapest_and_say_so(changed: Any, types: Catalogue) -> None:
