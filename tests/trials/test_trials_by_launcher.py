@@ -1,6 +1,5 @@
 """Restart trials of an unchanged PyTorch program, whose steps the launcher counts: here and on the real Slurm."""
 
-import re
 import secrets
 import subprocess
 from collections.abc import Callable
@@ -82,7 +81,7 @@ def _of_group(name: str) -> list[str]:
 
 
 def check(ended: Ended) -> None:
-    result, output, notices = ended
+    result, output, _ = ended
     assert result.state == "completed", output
     tried = result.restart
     assert tried is not None and tried.chosen is not None, output
@@ -91,7 +90,6 @@ def check(ended: Ended) -> None:
     assert found["old-kernels"] in ("measured", "beaten"), output
     assert "refused" not in tried.levers
     assert all(trial.steady and trial.units >= 2 for trial in tried.trials if trial.state == "measured"), tried
-    assert any(re.search(r"\d+ of 80 steps, \S+ a second, about 0:00:\d\d to go", text) for text in notices), notices
     assert result.tuning is not None
     assert [(counted.unit, counted.units) for counted in result.tuning.counted] == [("step", 80)]
 

@@ -159,7 +159,8 @@ def test_a_node_that_dies_during_a_trial(on_slurm: Any, real_slurm: Rig, tmp_pat
     result = jobs.fetch_results(again.job, result, tmp_path / "results").result
     assert (result.state, result.restart.trials) == ("completed", []), result
     assert result.restart.reason == "an earlier attempt of the job ended during its trials"
-    assert not (folder / "restart" / "work").exists() and not processes_of(folder)
+    assert not (folder / "restart" / "work").exists()
+    waited(lambda: not processes_of(folder), 30)
 
 
 def test_the_wall_time_ends_during_a_trial(on_slurm: Any, real_slurm: Rig, tmp_path: Path) -> None:
