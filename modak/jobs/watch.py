@@ -71,7 +71,7 @@ class Watch:
         self._transport = transport
         self._timeouts = timeouts
         self._reporter = reporter
-        self._all = [_Watched(job, offset=follow) for job in jobs]
+        self._all = [_Watched(job, offset=int(follow)) for job in jobs]
         self._silent_since: float | None = None
         self._last_error = ""
         self._limit = timeouts.answer

@@ -109,13 +109,7 @@ def test_the_catalogue_and_the_launcher_agree():
     levers = [lever for lever in load_catalogue().levers.values() if lever.launch is not None]
     live = {name for name, lever in table.items() if lever.framework in ("pytorch", "onnxruntime")}
     live.discard(SESSION_OPTIONS)  # of any lever with the effect "session"
-    assert {lever.name for lever in levers} == {
-        *live,
-        "keras-jit-compile",
-        "keras-mixed-bfloat16",
-        "keras-steps-per-execution",
-        "sklearn-sklearnex",
-    }
+    assert {lever.name for lever in levers} == {*live, "keras-mixed-bfloat16", "sklearn-sklearnex"}
     for lever in levers:
         other = table[lever.name]
         assert (lever.numerics, lever.launch) == (other.numerics, "live" if other.live else "start"), lever.name
