@@ -76,9 +76,10 @@ def _sections(given: Mapping[str, Any], manager: Mapping[str, Any], scheduler: s
         raise InputError("either a ready script in 'content' or an 'executable' is required", key="executable")
     if image := described.get("container_runtime"):
         described["container_runtime"] = _image(image, given.get("private_registry"))
-    job, deployment = _translated(
-        {"job_options": options, "application": described, "target": {"queue_type": scheduler}}
-    )
+    model = {"job_options": options, "application": described, "target": {"queue_type": scheduler}}
+    if described.pop("enable_autotuning", False):
+        model["optimisation"] = {"enable_autotuning": True}
+    job, deployment = _translated(model)
     section = {key: value.model_dump(mode="json", exclude_unset=True) for key, value in _parts(deployment).items()}
     section["target"] = _target(manager, kind)
     section["application"]["environment"] = {

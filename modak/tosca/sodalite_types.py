@@ -9,7 +9,7 @@ MANAGER = ("scheduler", "username", "ssh-key")
 RUNTIME = ("runtime", "images_location", "private_registry")
 APPLICATION = (
     "app_tag", "app_type", "container_runtime", "executable", "arguments", "mpi_ranks", "threads", "minimal_efficiency",
-    "storage_class_pref", "pre-execution", "post-execution", "build",
+    "storage_class_pref", "pre-execution", "post-execution", "build", "enable_autotuning",
 )  # fmt: skip
 EXECUTION = (
     "content", "workspace", "job_name", "account", "partition", "queue", "wall_time_limit", "node_count", "core_count",

@@ -31,6 +31,11 @@ def deployment(manager: dict[str, Any] | None = None, **told: Any) -> tuple[Depl
     return Deployment.model_validate(found), files
 
 
+def test_autotuning_tries_levers_while_the_job_runs() -> None:
+    assert deployment(enable_autotuning=True)[0].request.trials == "live"
+    assert deployment(enable_autotuning=False)[0].request.trials == "none"
+
+
 def test_the_workload_manager_is_a_target() -> None:
     target = deployment()[0].target
     assert (target.type, target.host, target.user, target.private_key) == ("slurm", "login.example.org", "ann", "/k")
