@@ -56,7 +56,7 @@ def test_what_the_playbook_began_the_command_goes_on_with(
     assert value(removed)["changed"] is True, removed.text
     assert not folders(real_slurm, document)
     assert_unchanged(slurm_site.play("undeploy"))
-    assert len(jobs_of(real_slurm, document)) == 1
+    assert len(jobs_of(real_slurm, document)) <= 1  # Slurm forgets it some time after its end
 
 
 def test_what_the_command_began_the_playbook_goes_on_with(
@@ -83,7 +83,7 @@ def test_what_the_command_began_the_playbook_goes_on_with(
     assert undeployed.code == 0, undeployed.text
     nothing = modak(slurm_site, real_slurm, "undeploy", "deploy.yml", "--json")
     assert value(nothing)["changed"] is False, nothing.text
-    assert len(jobs_of(real_slurm, document)) == 1
+    assert len(jobs_of(real_slurm, document)) <= 1  # Slurm forgets it some time after its end
 
 
 def test_ctrl_c_leaves_the_job_and_cancel_ends_it(slurm_site: Site, real_slurm: Rig, tiny_on_slurm: Document) -> None:
