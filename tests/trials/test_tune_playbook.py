@@ -69,7 +69,7 @@ def changed(ended: Ended, host: str) -> int:
 
 @pytest.fixture
 def make_site(tmp_path: Path, environment: dict[str, str]) -> Callable[..., Site]:
-    pytest.importorskip("optuna", reason="modak tune needs Optuna: pip install 'modak[tune]'")
+    pytest.importorskip("optuna", reason="modak tune needs Optuna: pip install 'modak-deploy[tune]'")
 
     def make(inventory: Path | None = None) -> Site:
         data = {"XDG_DATA_HOME": str(tmp_path / "data"), "XDG_STATE_HOME": str(tmp_path / "state")}

@@ -274,7 +274,7 @@ inside() { # COUNT WORD...: asks, in a container made by the first COUNT words, 
   program=
   for word in "$@"; do
     shift
-    if [ "$left" -gt 0 ]; then set -- "$@" "$word"; elif [ "$left" = 0 ]; then program=$word; fi
+    if [ "$left" -gt "$starter" ]; then set -- "$@" "$word"; elif [ "$left" = 0 ]; then program=$word; fi
     left=$((left - 1))
   done
   case $program in

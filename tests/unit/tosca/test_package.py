@@ -14,8 +14,8 @@ from modak.tosca.validate import validate
 def test_a_package_holds_what_the_blueprint_needs_and_nothing_else(base: Path) -> None:
     names = write_csar(base, base.parent / "b.csar")
     files = {p.relative_to(base.parent).as_posix() for p in (base.parent / "modak").rglob("*.y*ml")}
-    older = "modak/types/sodalite-older.yaml"
-    others = {"modak/sodalite.yaml", "modak/types/sodalite.yaml", older, "modak/playbooks/tell.yml"}
+    sodalite = {f"modak/types/sodalite{part}.yaml" for part in ("", "-older", "-tasks")}
+    others = {"modak/sodalite.yaml", *sodalite, "modak/playbooks/tell.yml", "modak/playbooks/model_create.yml"}
     library = files - others - {"modak/unfurl/decorators.yaml"}
     assert set(names) == library | {META, "base.yaml", "check.yml", "train.py"}
     with zipfile.ZipFile(base.parent / "b.csar") as archive:
