@@ -19,17 +19,13 @@ from modak.model.reference import parse
 from modak.providers.kubernetes import WORK, Placement, Workload, manifests
 from modak.util.files import PRIVATE, write_atomically
 
-_UNSUPPORTED = (
-    "dependency",
-    "begin",
-    "mail_user",
-    "modules",
-    "pre_execution",
-    "post_execution",
-    "scratch",
-    "node_list",
+_SUPPORTED = frozenset(
+    {
+        *("name", "wall_time", "nodes", "ranks", "ranks_per_node", "cores_per_rank", "threads", "memory"),
+        *("memory_per_core", "gpus", "array", "environment", "retry", "mpi_launcher", "mpi"),
+    }
 )
-"""Options of a job that a Job of Kubernetes has nothing for; the others have a place in it or are the cluster's."""
+"""Options of a job that have a place in a Job of Kubernetes, or are about ranks, of which it has one."""
 
 
 def read_plan(path: Path) -> Plan:
@@ -84,8 +80,8 @@ def _check(plan: Plan, request: JobRequest) -> None:
             key="job",
             hint="plan for one node with one rank; an array 0-N runs independent tasks",
         )
-    for name in _UNSUPPORTED:
-        if getattr(plan.job, name):
+    for name, option in type(plan.job).model_fields.items():
+        if name not in _SUPPORTED and getattr(plan.job, name) != option.get_default(call_default_factory=True):
             raise InputError("not supported by Kubernetes", key=f"job.{name}", hint="leave it out, and plan again")
 
 

@@ -123,6 +123,9 @@ def test_names_are_short_valid_and_the_plans() -> None:
         ({"application": {"secret_environment": {"T": {"variable": "T"}}}}, {}, "needs the secret variable T"),
         ({"job": {"array": "1-10"}}, {}, "array '1-10' is not supported by Kubernetes; an indexed Job counts from 0"),
         ({"job": {"pre_execution": "date"}}, {}, "job.pre_execution: not supported by Kubernetes"),
+        ({"job": {"exclusive": True}}, {}, "job.exclusive: not supported by Kubernetes"),
+        ({"job": {"partition": "fast"}}, {}, "job.partition: not supported by Kubernetes"),
+        ({"job": {"mail_events": ["end"]}}, {}, "job.mail_events: not supported by Kubernetes"),
     ],
 )
 def test_what_cannot_be_had_is_refused(
