@@ -24,7 +24,7 @@ class Deep(nn.Module):
     def __init__(self, layers: int = 4) -> None:
         super().__init__()
         self.first = nn.Linear(FEATURES, 64)
-        self.hidden = nn.ModuleList(nn.Linear(64, 64) for _ in range(layers))
+        self.hidden = nn.ModuleList(nn.Linear(64, 64) for _layer in range(layers))
         self.last = nn.Linear(64, 1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

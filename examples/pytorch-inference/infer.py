@@ -64,7 +64,7 @@ def main() -> None:
     images = torch.randn(options.batch, 3, options.size, options.size)
     total, start = 0.0, time.perf_counter()
     with torch.inference_mode():
-        for _ in range(options.batches):
+        for _batch in range(options.batches):
             total += model(images).double().sum().item()
     seconds = time.perf_counter() - start
     Path("metrics.json").write_text(json.dumps({"seconds": seconds, "sum": total}), encoding="utf-8")
