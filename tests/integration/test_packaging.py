@@ -173,4 +173,4 @@ def test_all_tell_the_same_version() -> None:
 def test_an_execution_environment_gets_the_library() -> None:
     metadata = yaml.safe_load((TOP / "meta" / "execution-environment.yml").read_text())
     requirements = (TOP / metadata["dependencies"]["python"]).read_text()
-    assert re.search(r"^modak>=", requirements, re.MULTILINE)
+    assert re.search(r"^modak-deploy>=", requirements, re.MULTILINE)

@@ -9,6 +9,7 @@ import pytest
 from orchestrator import BLUEPRINTS, Orchestrator, connection, nothing_left
 from rig import Rig
 
+pytestmark = pytest.mark.xdist_group("real_slurm")  # the fixture 'manager' asks for it by name
 KINDS = Path(__file__).parents[1] / "data" / "blueprints" / "sodalite"
 SCRIPT = """#!/bin/bash
 #PBS -N configured
