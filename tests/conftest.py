@@ -1,5 +1,6 @@
 """Fixtures that more than one room's tests share."""
 
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,10 @@ from sites import user_environment
 # How fast this machine is today says nothing about the code.
 settings.register_profile("modak", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("modak")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts what runs in its background so (POSIX, 2.11), and programs that the tests start would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
