@@ -27,7 +27,7 @@ from modak.optimiser import changes, choose_target, keep, make_plan, replan
 from modak.optimiser.instances import Limits, plan_on_instance
 from modak.optimiser.planner import inputs_of
 from modak.optimiser.targets import Refused, instead_of, refuse, weigh
-from modak.performance.places import model_folder
+from modak.performance.paths import model_folder
 from modak.performance.records import Measurements, available_measurements, load_measurements
 from modak.schedulers import registry
 from modak.transport.base import Transport

@@ -15,7 +15,7 @@ from modak.jobs.logs import explanation
 from modak.model.job import JobResult
 from modak.model.plan import Plan
 from modak.optimiser.changes import with_secrets
-from modak.performance.places import store_in_use
+from modak.performance.paths import store_in_use
 from modak.performance.recording import add_results, check_recordable, is_learnt_from
 from modak.secret_values import Reader, checked_values, environment_file, hashes_of
 from modak.transport.base import Transport
@@ -92,13 +92,13 @@ class Deployer:
         has_image = plan.chosen.image is not None and plan.chosen.runtime != "native"
         request = job_request(plan)
 
-        def bring_image(directory: str) -> None:
+        def realise_image(directory: str) -> None:
             realise(self._transport, request, directory)
 
         return JobInput(
             request,
             find_sources(plan.application, self._search),
-            realise=bring_image if has_image else None,
+            realise=realise_image if has_image else None,
             secrets=lambda: environment_file(checked_values(plan, self._secrets)),
         )
 

@@ -11,7 +11,7 @@ from modak.errors import InputError, OptionError
 from modak.evidence.protocol import Protocol
 from modak.evidence.report import report_of_measurements, report_of_results, write_report
 from modak.model.base import parse_duration
-from modak.performance.places import store_in_use
+from modak.performance.paths import store_in_use
 
 if TYPE_CHECKING:
     from modak.evidence.configurations import Wanted

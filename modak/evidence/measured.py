@@ -18,7 +18,7 @@ from modak.evidence.workloads import (
     workload_section,
 )
 from modak.model.measurement import Measurement, Ratio
-from modak.performance.places import model_folder
+from modak.performance.paths import model_folder
 from modak.performance.records import load_measurements
 from modak.performance.timemodel import read_description
 

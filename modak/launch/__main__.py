@@ -42,11 +42,11 @@ def main(arguments: List[str]) -> int:
 
 
 def _list() -> None:
-    for one in lever.all_levers():
-        kind = "live" if one.live else "start"
+    for item in lever.all_levers():
+        kind = "live" if item.live else "start"
         print(
             "{:28} {:12} {:8} {:6} {:14} {}".format(
-                one.name, one.framework, one.numerics, kind, one.changes, one.summary
+                item.name, item.framework, item.numerics, kind, item.changes, item.summary
             )
         )
 

@@ -90,7 +90,7 @@ class Search:
         self._difference: Optional[float] = None
         self._recheck_at = FIRST_RECHECK
         self._retry_at = 0
-        self._drift_known = False
+        self._drift_measured = False
         self._reason = "nothing tried is faster"
         self._settled_as: Optional[Tuple[str, str]] = None
         self.ledger = Ledger(trials.share, trials.units)
@@ -217,10 +217,10 @@ class Search:
             return False
         if not lever.expensive:
             return self.ledger.affordable(self._default * (BEATEN if self._checks else 0.5))
-        known = self._trials.expected.get(lever.name)
-        expected = known or Expected(BEATEN, self._seconds * hardware.load())
+        given = self._trials.expected.get(lever.name)
+        expected = given or Expected(BEATEN, self._seconds * hardware.load())
         saving = self.ledger.remaining * self._rival.median * (1 - 1 / max(1.0, expected.gain))
-        if known is not None and self._trials.units is not None and saving >= 2 * expected.seconds:
+        if given is not None and self._trials.units is not None and saving >= 2 * expected.seconds:
             return True
         return saving > expected.seconds and self.ledger.affordable(expected.seconds + self._default)
 
@@ -303,7 +303,7 @@ class Search:
 
     def _begin_final(self) -> None:
         units = enough(self._default) + 1
-        if self.best == DEFAULT or self._drift_known:
+        if self.best == DEFAULT or self._drift_measured:
             self._settle(self._reason)
         elif self.ledger.remaining < 2 * units:
             self._settle("the units left are few")
@@ -327,7 +327,7 @@ class Search:
         self._record.add("drift", of=self._name, drift=again.median / first, kept=kept, **drift, **times)
         self.ledger.default = again.median
         self._estimates[self.best.name] = rival
-        self._drift_known = True
+        self._drift_measured = True
         self._reason = "fastest of all that was tried"
         if not kept:
             self.best, self._rival = DEFAULT, again

@@ -46,10 +46,10 @@ def _adapter(current: session.Session, framework: str) -> Callable[[ModuleType],
 def _set_environment(current: session.Session) -> None:
     """Set the variables of chosen levers; what the user has set stays."""
     wanted = set(current.config.levers)
-    unknown = wanted - {one.name for one in lever.all_levers()} if wanted else set()
+    unknown = wanted - {item.name for item in lever.all_levers()} if wanted else set()
     for name in sorted(unknown):
         current.record.fallback(name, "no lever has this name")
-    for one in lever.all_levers() if wanted else []:
-        if one.name in wanted:
-            for variable, value in one.environment().items():
+    for item in lever.all_levers() if wanted else []:
+        if item.name in wanted:
+            for variable, value in item.environment().items():
                 os.environ.setdefault(variable, value)

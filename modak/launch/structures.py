@@ -41,14 +41,14 @@ def replace(value: Any, change: Callable[[Any], Any], is_leaf: Callable[[Any], b
 
 def leaves(value: Any, is_leaf: Callable[[Any], bool]) -> List[Any]:
     """Return all leaves, in order; Unsupported as for ``replace``."""
-    found: List[Any] = []
+    leaves: List[Any] = []
 
     def keep(leaf: Any) -> Any:
-        found.append(leaf)
+        leaves.append(leaf)
         return leaf
 
     replace(value, keep, is_leaf)
-    return found
+    return leaves
 
 
 def shape(value: Any, describe: Callable[[Any], Any], is_leaf: Callable[[Any], bool], depth: int = 0) -> Any:

@@ -22,7 +22,7 @@ def fit(
     """Fit the model to everything measured, what ships and what the store has, and keep it for the plans to come."""
     from modak.optimiser.evaluating import fit_now
     from modak.performance.modelling import report
-    from modak.performance.places import model_folder
+    from modak.performance.paths import model_folder
     from modak.performance.timemodel import write_model
 
     fitted = fit_now(judged=evaluation)
@@ -36,7 +36,7 @@ def fit(
 def show(folder: Folder = None) -> None:
     """Show the fitted model: what it was fitted with, and how well it tells what it was not fitted with."""
     from modak.performance.modelling import report
-    from modak.performance.places import model_folder
+    from modak.performance.paths import model_folder
     from modak.performance.timemodel import TimeModel
 
     typer.echo(report(TimeModel(folder or model_folder()).description), nl=False)

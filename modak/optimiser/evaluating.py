@@ -118,15 +118,15 @@ def _case(rows: Sequence[Row], units: int, others: Table, model: TimeModel | Non
     """Decide among what ``rows`` measured at ``units``; of several rows of one option the median counts."""
     ordered = sorted(rows, key=lambda row: not row.default)
     seconds: dict[Option, list[float]] = {}
-    places: dict[Option, Location] = {}
+    locations: dict[Option, Location] = {}
     for row in ordered:
         location = location_of_row(row, catalogue)
-        places.setdefault(location.option(()), location)
+        locations.setdefault(location.option(()), location)
         seconds.setdefault(location.option(tuple(row.case.configuration.levers)), []).append(row.at(units))
     options = list(seconds)
     work = work_of_row(ordered[0], units)
-    evidence = Evidence(others.of_workload(str(work.workload.model)), work, list(places.values()))
-    modelled = Modelled(model, work, places, catalogue) if model else None
+    evidence = Evidence(others.of_workload(str(work.workload.model)), work, list(locations.values()))
+    modelled = Modelled(model, work, locations, catalogue) if model else None
     choice = Choice(options[0], options[0], options)
     application = Application(name="held-out", executable="true", workload=work.workload)
     decision = decide(choice, Knowledge(evidence, modelled), Deployment(application=application))
@@ -188,7 +188,7 @@ def _judged(workload: str, units: int, cases: Sequence[_Case], model: TimeModel 
         workload=workload,
         units=units,
         records=sum(len(case.measured) for case in cases),
-        told=len(timed),
+        predicted=len(timed),
         error=_mean([abs((prediction.seconds or 0.0) / seconds - 1) for prediction, seconds in timed]),
         coverage=_mean([float((f.low or 0.0) <= seconds <= (f.high or 0.0)) for f, seconds in timed]),
         coverage_gain=_mean([float(f.gain.low <= ratio <= f.gain.high) for f, ratio in gains if f.gain is not None]),

@@ -85,8 +85,10 @@ def plan_on_instance(
                 reason = str(error)
         rejected.append(Rejected(name=f"instance type {entry.name}", reason=reason))
     if not offers:
-        told = "; ".join(f"{one.name}: {one.reason}" for one in rejected)
-        raise InfeasibleError(f"no instance type of {cloud.provider} in {cloud.region} can do what was asked: {told}")
+        reasons = "; ".join(f"{candidate.name}: {candidate.reason}" for candidate in rejected)
+        raise InfeasibleError(
+            f"no instance type of {cloud.provider} in {cloud.region} can do what was asked: {reasons}"
+        )
     offers.sort(key=lambda offer: _order(offer, deployment))
     return _chosen(deployment, cloud, offers, rejected)
 
@@ -112,22 +114,22 @@ def _offered(
             hint = did_you_mean(name, names) or "add it in a catalogue file instances*.yaml"
             text = f"the catalogue has no instance type '{name}'"
             raise InputError(text, key="target.cloud.instance_types", hint=hint)
-    found: list[tuple[InstanceEntry, InstancePrice]] = []
+    priced: list[tuple[InstanceEntry, InstancePrice]] = []
     for name in cloud.instance_types or names:
         price = catalogue.instances[name].price_in(cloud.region or "")
         if price is None:
             reason = f"the catalogue has no price of it in {cloud.region}"
             rejected.append(Rejected(name=f"instance type {name}", reason=reason))
         else:
-            found.append((catalogue.instances[name], price))
-    currencies = {price.currency for _, price in found}
+            priced.append((catalogue.instances[name], price))
+    currencies = {price.currency for _, price in priced}
     if len(currencies) > 1:
         raise InputError(
             f"the catalogue's prices are in {' and '.join(sorted(currencies))}, which cannot be compared",
             key="target.cloud",
             hint="name 'instance_types' with prices in one currency",
         )
-    return found
+    return priced
 
 
 def _excluded(name: str, limits: Limits) -> str | None:
@@ -204,10 +206,10 @@ def _why(deployment: Deployment, offers: Sequence[_Offer]) -> str:
         return f"no time is known on any instance type, and {best.entry.name} is the cheapest{many}"
     if len(offers) == 1:
         return f"{best.entry.name} is the only instance type that can do it"
-    word = "has the least predicted cost" if deployment.request.objective == "cost" else "is predicted the fastest"
+    reason = "has the least predicted cost" if deployment.request.objective == "cost" else "is predicted the fastest"
     deadline = deployment.request.deadline
     within = f" within the deadline of {deadline} s" if deadline is not None else ""
-    return f"{best.entry.name} {word}{within}{many}"
+    return f"{best.entry.name} {reason}{within}{many}"
 
 
 def _lease(deployment: Deployment, hourly: float) -> int:

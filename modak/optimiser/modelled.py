@@ -11,7 +11,7 @@ from modak.model.plan import Rejected
 from modak.optimiser.options import Location, Option
 from modak.performance.features import Case, Features, features
 from modak.performance.matching import Work
-from modak.performance.places import MODEL_FILE
+from modak.performance.paths import MODEL_FILE
 from modak.performance.records import Measurements
 from modak.performance.statistics import Interval
 

@@ -99,7 +99,7 @@ def make_plan(
         gain=decision.gain,
         reason="; ".join([decision.reason, *remarks]),
         restart=restart,
-        alternatives=[Ranked(candidate=one.candidate, prediction=possible(one, restart)) for one in others],
+        alternatives=[Ranked(candidate=ranking.candidate, prediction=possible(ranking, restart)) for ranking in others],
         rejected=sorted([*outcome.choice.rejected, *decision.rejected], key=_last_if_many),
         versions=Versions(
             modak=modak.__version__,
@@ -113,8 +113,8 @@ def make_plan(
 
 def _as_listed(others: Sequence[Ranking], choice: Choice) -> list[Ranking]:
     """Return the candidates in the order of the catalogue, in which they are enumerated."""
-    places = {option: number for number, option in enumerate(choice.feasible)}
-    return sorted(others, key=lambda ranking: places[ranking.option])
+    order = {option: number for number, option in enumerate(choice.feasible)}
+    return sorted(others, key=lambda ranking: order[ranking.option])
 
 
 @dataclass(frozen=True)
@@ -372,9 +372,9 @@ class _Builder:
         if application.script is None:
             return [application.executable or "", *application.arguments]
         starter = [f"launchers/{launcher}"] if launcher else []
-        return [location.python or "", *starter, self._placed(application.script), *application.arguments]
+        return [location.python or "", *starter, self._path_of(application.script), *application.arguments]
 
-    def _placed(self, script: str) -> str:
+    def _path_of(self, script: str) -> str:
         """Return where the script lies below the working directory."""
         paths = [source.path for source in self.sources]
         if script in paths:

@@ -134,8 +134,8 @@ def run_of(deployment: Deployment, chosen: Candidate) -> dict[str, Any]:
 def _before(chosen: Candidate, arguments: Sequence[str]) -> int:
     """Return where the application's arguments begin in the command line: the last place that has them."""
     argv, size = chosen.argv, len(arguments)
-    places = [at for at in range(1, len(argv) - size + 1) if list(argv[at : at + size]) == list(arguments)]
-    return (places[-1] if size else len(argv)) if places else len(argv) - size
+    positions = [at for at in range(1, len(argv) - size + 1) if list(argv[at : at + size]) == list(arguments)]
+    return (positions[-1] if size else len(argv)) if positions else len(argv) - size
 
 
 def units_of(deployment: Deployment, signal: Signal) -> int | None:

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from modak.model.plan import Candidate, Plan, Prediction
-from modak.optimiser.targettable import instance_words, target_lines
+from modak.optimiser.targettable import instance_text, target_lines
 from modak.util.text import plural
 
 WIDTH = 100
@@ -42,7 +42,7 @@ def _head(plan: Plan) -> list[str]:
         *_labelled("reserved", _reserved(plan)),
     ]
     if plan.instance is not None:
-        lines += _labelled("instance", instance_words(plan.instance))
+        lines += _labelled("instance", instance_text(plan.instance))
     if chosen.image is not None:
         lines += _labelled("image", f"{chosen.image.reference}, run by {chosen.runtime}")
     if chosen.environment:

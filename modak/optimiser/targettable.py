@@ -14,17 +14,17 @@ _MOST = 8
 _HEAD = ("target", "instance", "seconds", "interval", "cost", "interval")
 
 
-def instance_words(instance: InstancePlan) -> str:
+def instance_text(instance: InstancePlan) -> str:
     """Return what the instance is, what it costs and when it ends itself."""
     chosen, currency = instance.chosen, instance.currency
     text = f"{chosen.name} of {instance.provider} in {instance.region}, {chosen.hourly:g} {currency} an hour"
     text += f" ({instance.price_source}, {instance.price_date})"
     if chosen.cost is not None:
-        text += f"; expected {_words(chosen.cost)} {currency}"
+        text += f"; expected {_text_of(chosen.cost)} {currency}"
     return text + f"; it ends itself after {clock(instance.lease)}, at {instance.maximum_cost:.4g} {currency}"
 
 
-def _words(amount: Estimate) -> str:
+def _text_of(amount: Estimate) -> str:
     return f"{amount.value:.3g} ({amount.low:.2g} to {amount.high:.2g})"
 
 

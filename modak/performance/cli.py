@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from modak.performance.places import STORE_VARIABLE
+from modak.performance.paths import STORE_VARIABLE
 
 measurements = typer.Typer(no_args_is_help=True, help="What was measured.", rich_markup_mode=None)
 Store = Annotated[

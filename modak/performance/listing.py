@@ -8,7 +8,7 @@ from typing import Any
 
 from modak.errors import InputError
 from modak.model.measurement import Measurement, Ratio
-from modak.performance.places import store_address
+from modak.performance.paths import store_address
 from modak.performance.records import load_measurements, to_line
 from modak.performance.store import Filter, Store
 

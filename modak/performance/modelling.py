@@ -29,7 +29,7 @@ def report(description: Description) -> str:
 def held_table(held: Sequence[Held]) -> list[tuple[str, ...]]:
     """Return the evaluation, its head first and the means last."""
     regrets = ("regret of modak's decision", "of the model's word", "of the default")
-    head = ("held out", "units", "told", "MAPE", "coverage", "of gains", *regrets)
+    head = ("held out", "units", "predicted", "MAPE", "coverage", "of gains", *regrets)
     return [head, *(_cells(item) for item in [*held, mean_of(held)])]
 
 
@@ -43,7 +43,12 @@ def held_lines(held: Sequence[Held]) -> list[str]:
 def _cells(held: Held) -> tuple[str, ...]:
     shares = (held.error, held.coverage, held.coverage_gain, held.regret, held.regret_model, held.regret_default)
     units = str(held.units) if held.workload != MEAN else ""
-    return (held.workload, units, f"{held.told}/{held.records}", *("-" if s is None else f"{s:.0%}" for s in shares))
+    return (
+        held.workload,
+        units,
+        f"{held.predicted}/{held.records}",
+        *("-" if s is None else f"{s:.0%}" for s in shares),
+    )
 
 
 MEAN = "mean"
@@ -60,7 +65,7 @@ def mean_of(held: Sequence[Held]) -> Held:
         workload=MEAN,
         units=1,
         records=sum(h.records for h in held),
-        told=sum(h.told for h in held),
+        predicted=sum(h.predicted for h in held),
         error=mean([h.error for h in held]),
         coverage=mean([h.coverage for h in held]),
         coverage_gain=mean([h.coverage_gain for h in held]),

@@ -42,7 +42,7 @@ def add_results(
     """
     from modak.performance.store import Store
 
-    records = [one for folder in folders for one in records_of(folder, catalogue, first=first, later=later)]
+    records = [record for folder in folders for record in records_of(folder, catalogue, first=first, later=later)]
     opened = Store(store)
     try:
         return (*opened.add(records), opened.name)
@@ -81,8 +81,8 @@ def records_of(folder: Path, catalogue: Catalogue, *, first: str = FIRST, later:
         if only:
             return before
         # A job that went on with what it had tried is a run of no configuration.
-        found = _tried(whole, plan, job, catalogue, str(folder / JOB)) if job.tuning is not None else []
-        return before + (found or ([] if _went_on_with_others(job) else [whole]))
+        tried = _tried(whole, plan, job, catalogue, str(folder / JOB)) if job.tuning is not None else []
+        return before + (tried or ([] if _went_on_with_others(job) else [whole]))
     except ValidationError as error:
         raise InputError(diagnostics_of(error, Measurement, origin=str(folder / JOB))) from None
     except (OverflowError, OSError, ValueError):
@@ -195,9 +195,13 @@ def _run(
     Then neither the units nor the whole is to be believed: one of the two clocks was wrong.
     """
     first, later = keys
-    one, others = metrics.get(first), metrics.get(later)
-    phased = _is_seconds(one) and isinstance(others, list) and bool(others) and all(map(_is_seconds, others))
-    units = [float(one), *map(float, others)] if phased and one is not None and others is not None else []
+    first_seconds, others = metrics.get(first), metrics.get(later)
+    phased = _is_seconds(first_seconds) and isinstance(others, list) and bool(others) and all(map(_is_seconds, others))
+    units = (
+        [float(first_seconds), *map(float, others)]
+        if phased and first_seconds is not None and others is not None
+        else []
+    )
     if (spent := sum(units)) > total:
         raise InputError(
             f"{origin}: metrics.{first}: with {later} {spent:.1f} s, longer than the {total:.1f} s of the whole job; "
@@ -239,12 +243,12 @@ def _software(plan: Plan, catalogue: Catalogue) -> dict[str, str]:
     wanted = {"python"} | ({package_of(framework.name)} if framework else set())
     for name in plan.chosen.levers:
         wanted |= set(catalogue.levers[name].when.packages) if name in catalogue.levers else set()
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for package in sorted(wanted):
         for name in (package, *catalogue.packages.get(package, ())):
             if name in inside:
-                found.setdefault(package, inside[name])
-    return found
+                versions.setdefault(package, inside[name])
+    return versions
 
 
 def _hardware(plan: Plan, catalogue: Catalogue) -> Hardware:

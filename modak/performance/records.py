@@ -16,7 +16,7 @@ from modak.documents import read_text
 from modak.documents.validation import diagnostics_of
 from modak.errors import InputError
 from modak.model.measurement import Measurement, Ratio, Record
-from modak.performance.places import store_address
+from modak.performance.paths import store_address
 from modak.performance.series import Observation, key_of, parse
 
 _ADAPTER: TypeAdapter[Measurement | Ratio] = TypeAdapter(Record)
@@ -36,11 +36,11 @@ class Measurements(Protocol):
         """Return what is known of the workload named ``model``, in a stable order."""
         ...
 
-    def evidence_of(self, model: str, known: Collection[str] = ()) -> Sequence[tuple[str, Observation]]:
+    def evidence_of(self, model: str, excluded: Collection[str] = ()) -> Sequence[tuple[str, Observation]]:
         """Return what a decision needs to know of the workload named ``model``, each with its content, sorted by it.
 
         Many records of one configuration may come as one series. Of the records of jobs those whose digests are
-        ``known`` are left out.
+        ``excluded`` are left out.
         """
         ...
 
@@ -71,10 +71,10 @@ class Table:
         """Return what is known of the workload named ``model``, in a stable order."""
         return [record for _, record in self._by_model.get(model, [])]
 
-    def evidence_of(self, model: str, known: Collection[str] = ()) -> Sequence[tuple[str, Observation]]:
+    def evidence_of(self, model: str, excluded: Collection[str] = ()) -> Sequence[tuple[str, Observation]]:
         """See ``Measurements.evidence_of``; nothing is folded here."""
         pairs = self._by_model.get(model, [])
-        return [pair for pair in pairs if digest_of(pair[0]) not in known] if known else pairs
+        return [pair for pair in pairs if digest_of(pair[0]) not in excluded] if excluded else pairs
 
     def all_records(self) -> Sequence[Measurement | Ratio]:
         """Return everything, in a stable order."""
@@ -175,13 +175,15 @@ class Together:
         """Return what is known of the workload named ``model``, in a stable order."""
         return _once(record for part in self._parts for record in part.of_workload(model))
 
-    def evidence_of(self, model: str, known: Collection[str] = ()) -> Sequence[tuple[str, Observation]]:
+    def evidence_of(self, model: str, excluded: Collection[str] = ()) -> Sequence[tuple[str, Observation]]:
         """See ``Measurements.evidence_of``."""
-        found: dict[str, Observation] = {}
+        merged: dict[str, Observation] = {}
         for part in self._parts:
-            before = {digest_of(line) for line, one in found.items() if isinstance(one, Measurement) and key_of(one)}
-            found.update(part.evidence_of(model, {*known, *before}))
-        return sorted(found.items())
+            before = {
+                digest_of(line) for line, record in merged.items() if isinstance(record, Measurement) and key_of(record)
+            }
+            merged.update(part.evidence_of(model, {*excluded, *before}))
+        return sorted(merged.items())
 
     def all_records(self) -> Sequence[Measurement | Ratio]:
         """Return everything, in a stable order."""
@@ -194,8 +196,8 @@ def digest_of(document: str) -> str:
 
 
 def _once(records: Iterable[Measurement | Ratio]) -> list[Measurement | Ratio]:
-    found = {to_line(record): record for record in records}
-    return [found[line] for line in sorted(found)]
+    by_line = {to_line(record): record for record in records}
+    return [by_line[line] for line in sorted(by_line)]
 
 
 def available_measurements() -> Measurements:

@@ -35,12 +35,12 @@ def tried_before(whole: Measurement, plan: Plan, job: JobResult, catalogue: Cata
             update={
                 "kind": "trial",
                 "configuration": whole.configuration.model_copy(update={"levers": offered[name]}),
-                "runs": found,
+                "runs": timed,
                 "provenance": whole.provenance.model_copy(update={"method": METHOD}),
             }
         )
-        for name, found in runs.items()
-        if found
+        for name, timed in runs.items()
+        if timed
     ]
 
 
@@ -51,7 +51,7 @@ def _run(trial: RestartTrial, plan: Plan, job: JobResult, whole: Measurement) ->
     time = whole.runs[0].time if whole.runs else None
     if plan.restart.units is not None:
         outside = max((trial.start or 0.0) - trial.steady, 0.0)
-        for steady in [one for one in trial.times if one > 0] or [trial.steady]:
+        for steady in [seconds for seconds in trial.times if seconds > 0] or [trial.steady]:
             unit = steady * _scale(plan, job)
             total = outside + 2 * unit * (1 + 1e-12) + 1e-9
             yield Run(total=total, first=unit, later=[unit], load=trial.load, time=time)
@@ -61,7 +61,7 @@ def _run(trial: RestartTrial, plan: Plan, job: JobResult, whole: Measurement) ->
     # How much of a unit of the workload was timed is not known: it is as the steady times are to each other.
     trials = job.restart.trials if job.restart is not None else []
     chosen = job.restart.chosen if job.restart is not None else None
-    best = [one.steady for one in trials if one.name == chosen and one.steady is not None and one.steady > 0]
+    best = [trial.steady for trial in trials if trial.name == chosen and trial.steady is not None and trial.steady > 0]
     if best and whole.runs and whole.runs[0].total:
         total = whole.runs[0].total * trial.steady / min(best)
         yield Run(total=total, load=trial.load, time=time)

@@ -15,7 +15,7 @@ from modak.errors import InputError
 from modak.model.measurement import Measurement, Ratio
 from modak.performance import derived
 from modak.performance.matching import processor_of
-from modak.performance.places import default_path
+from modak.performance.paths import default_path
 from modak.performance.records import parse_rows, to_line, version_of_sum
 from modak.performance.series import Observation, read
 from modak.performance.sqlitefile import LAYOUT

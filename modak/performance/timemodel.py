@@ -8,12 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import AliasChoices, Field, ValidationError, model_validator
 
 from modak.errors import InputError
 from modak.model.base import Line, Model, Name, NonNegative, Positive, Sha256
 from modak.performance.features import VERSION, Features, change, unknown, vector
-from modak.performance.places import MODEL_FILE
+from modak.performance.paths import MODEL_FILE
 from modak.performance.statistics import Interval
 from modak.util.files import write_atomically
 
@@ -37,8 +37,8 @@ class Held(Model):
     units: Positive
     """Length of the runs: the measured one, or a longer one that its phases give."""
     records: Positive
-    told: NonNegative
-    """Records among them of which the model could tell at all."""
+    predicted: NonNegative = Field(validation_alias=AliasChoices("predicted", "told"))
+    """Records among them that the model could predict at all; earlier versions wrote it as ``told``."""
     error: Finite | None = None
     """Mean absolute relative error of the whole time."""
     coverage: float | None = Field(default=None, ge=0, le=1)

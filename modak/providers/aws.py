@@ -96,17 +96,17 @@ class Aws(Provider):
     def listing(self, raw: Mapping[str, Any], identity: Identity) -> Listing:
         """See Provider."""
         try:
-            instances = [_instance(one) for one in _rows(raw, "instances")]
+            instances = [_instance(row) for row in _rows(raw, "instances")]
             groups = [
-                ListedGroup.model_validate({"id": one.get("group_id"), "tags": _tags(one)})
-                for one in _rows(raw, "security_groups")
+                ListedGroup.model_validate({"id": row.get("group_id"), "tags": _tags(row)})
+                for row in _rows(raw, "security_groups")
             ]
         except ValidationError as error:
             fault = error.errors()[0]
             where = ".".join(str(part) for part in fault["loc"])
             raise TargetError(f"AWS lists a {where} that is not valid: {excerpt(str(fault['input']))}") from None
         return Listing(
-            instances=[one for one in instances if one.state != "gone" and carries(one.tags, identity)],
+            instances=[row for row in instances if row.state != "gone" and carries(row.tags, identity)],
             groups=[group for group in groups if carries(group.tags, identity)],
         )
 
@@ -139,8 +139,8 @@ def _instance(row: Mapping[str, Any]) -> Listed:
 
 def _host_key(row: Mapping[str, Any]) -> str | None:
     attributes = row.get("attributes")
-    found = attributes.get("user_data") if isinstance(attributes, dict) else None
-    value = found.get("value") if isinstance(found, dict) else None
+    attribute = attributes.get("user_data") if isinstance(attributes, dict) else None
+    value = attribute.get("value") if isinstance(attribute, dict) else None
     if not isinstance(value, str):
         return None
     try:

@@ -79,5 +79,5 @@ def host_key_in(text: str) -> str | None:
 
     Nothing but one regular expression looks at it: whoever may change user data could make a parser work for ever.
     """
-    found = _KEY.search(text.partition("ed25519_public:")[2][:400])
-    return found.group(0) if found else None
+    match = _KEY.search(text.partition("ed25519_public:")[2][:400])
+    return match.group(0) if match else None

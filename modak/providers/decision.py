@@ -27,12 +27,12 @@ def decide(listing: Listing, *, wanted: str, permitted: Collection[str], pending
     ``wanted`` is the Plan's instance type, ``permitted`` are its further candidates. ``pending`` says that a creation
     was begun a short time ago, which a listing may not show yet.
     """
-    ordered = sorted(listing.instances, key=lambda one: (one.launched, one.id))
-    live = [one for one in ordered if one.state in _LIVE]
+    ordered = sorted(listing.instances, key=lambda instance: (instance.launched, instance.id))
+    live = [instance for instance in ordered if instance.state in _LIVE]
     if not live:
-        ending = [one for one in ordered if one.state == "ending"]
+        ending = [instance for instance in ordered if instance.state == "ending"]
         return Decision(step="wait" if pending or ending else "create")
-    first, surplus = live[0], [one.id for one in live[1:]]
+    first, surplus = live[0], [instance.id for instance in live[1:]]
     if first.type != wanted:
         if first.type in permitted:
             return Decision(step="replan", instance=first, surplus=surplus)
@@ -52,5 +52,5 @@ def decide(listing: Listing, *, wanted: str, permitted: Collection[str], pending
 
 def to_release(listing: Listing) -> tuple[Sequence[str], Sequence[str]]:
     """Return the instances to terminate and then the security groups to delete."""
-    instances = [one.id for one in listing.instances if one.state not in ("ending", "gone")]
+    instances = [instance.id for instance in listing.instances if instance.state not in ("ending", "gone")]
     return instances, [group.id for group in listing.groups]

@@ -197,7 +197,7 @@ def _pod(workload: Workload, placement: Placement, name: str) -> dict[str, Any]:
                 "image": workload.image,
                 "command": ["sh", "-c", _START, "modak", *map(_literal, workload.argv)]
                 if workload.files
-                else [_literal(word) for word in workload.argv],
+                else [_literal(argument) for argument in workload.argv],
                 "workingDir": WORK,
                 "env": _environment(workload, placement),
                 "resources": _resources(workload, placement),

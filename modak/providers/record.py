@@ -149,14 +149,14 @@ def known_hosts(identity: Identity, instance: Listed) -> Path:
             f"the instance {instance.id} was created with another host key than the one recorded in {folder}: "
             "another controller created it; undeploy it first, or remove that folder if you trust the account"
         )
-    if (found := own or listed) is None:
+    if (host_key := own or listed) is None:
         raise TargetError(
             f"the host key of the instance {instance.id} is not known, and without it nothing is run there"
         )
     path = folder / _KNOWN_HOSTS
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_atomically(path, f"{instance.address} {found}\n", mode=PRIVATE)
+        write_atomically(path, f"{instance.address} {host_key}\n", mode=PRIVATE)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}") from None
     return path

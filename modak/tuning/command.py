@@ -16,7 +16,7 @@ from modak.jobs.control import Jobs
 from modak.jobs.settings import Reporter
 from modak.model.deployment import Deployment
 from modak.model.plan import Plan
-from modak.performance.places import data_folder, store_in_use
+from modak.performance.paths import data_folder, store_in_use
 from modak.planning import plan_deployment, with_image
 from modak.transport.base import Transport
 from modak.transport.connect import connect
@@ -60,7 +60,7 @@ def tune(
             results=results,
             say=say,
             options=options,
-            realise=_bringer(transport),
+            realise=_realiser(transport),
             store=store_in_use(),
             dry=dry,
         )
@@ -79,13 +79,13 @@ def _copied(folder: Path, plan: Plan, copy: Path) -> Path:
     return copy
 
 
-def _bringer(transport: Transport) -> Callable[[Plan, str], None]:
-    def bring(plan: Plan, directory: str) -> None:
+def _realiser(transport: Transport) -> Callable[[Plan, str], None]:
+    def realise_image(plan: Plan, directory: str) -> None:
         from modak.images.store import realise
 
         realise(transport, job_request(plan), directory)
 
-    return bring
+    return realise_image
 
 
 def write_tuning(

@@ -28,7 +28,7 @@ from modak.util.text import plural
 
 NOISE = 0.02
 """Least part by which something must be faster to count as such."""
-_PATIENCE = 2
+_IDLE_ROUNDS = 2
 """Rounds in a row without a gain above the noise that end a search."""
 _RULE = "each candidate is stopped once its steady rate is known or it is clearly beaten; nothing runs after that"
 
@@ -112,13 +112,13 @@ class Search:
         self._catalogue, self._jobs, self._sources = catalogue, jobs, sources
         self._results, self._say, self._options = results, say, options or Options()
         self._realise, self._store, self._dry = realise, store, dry
-        place = chosen_location(self._plan, catalogue)
-        launch = Launch(levers=[]) if launcher_counts(self._deployment, place) else None
+        location = chosen_location(self._plan, catalogue)
+        launch = Launch(levers=[]) if launcher_counts(self._deployment, location) else None
         if launch is not None and self._plan.chosen.launch is not None:
             launch = launch.model_copy(update={"levers": self._plan.chosen.launch.levers})
         self._plan = changes.with_launch(self._plan, launch)
         self._check()
-        self._space = space_of(self._deployment, self._plan, place, catalogue)
+        self._space = space_of(self._deployment, self._plan, location, catalogue)
         name = hashlib.sha256(repr(sorted(self._space.groups.items())).encode()).hexdigest()[:16]
         self._study = Study(folder / f"{key}.journal", name, self._space)
         self._recorded = 0
@@ -160,26 +160,26 @@ class Search:
         by_round: dict[int, float] = {}
         for ratio, number, _ in self._study.results():
             by_round[number] = min(ratio, by_round.get(number, math.inf))
-        for _, found in sorted(by_round.items()):
-            idle = 0 if found < best * (1 - NOISE) else idle + 1
-            best = min(best, found)
-        if idle >= _PATIENCE:
+        for _, measured in sorted(by_round.items()):
+            idle = 0 if measured < best * (1 - NOISE) else idle + 1
+            best = min(best, measured)
+        if idle >= _IDLE_ROUNDS:
             return f"{idle} rounds in a row brought no gain above {NOISE:.0%}"
         return f"{plural(rounds, 'round')} were made" if rounds >= self._options.rounds else None
 
     def _round(self, number: int, points: Sequence[Point]) -> None:
         candidates = [self._space.candidate(point) for point in points]
-        found = self._job(f"{number}", candidates, rounds=1)
-        default = _time(found, self._plan.chosen.name, self._units)
+        measured = self._job(f"{number}", candidates, rounds=1)
+        default = _time(measured, self._plan.chosen.name, self._units)
         if default is None:
-            raise JobError(f"round {number + 1} measured no default: {found.reason}")
+            raise JobError(f"round {number + 1} measured no default: {measured.reason}")
         for point, candidate in zip(points, candidates, strict=True):
-            times = [trial for trial in found.trials if trial.name == candidate.name]
+            times = [trial for trial in measured.trials if trial.name == candidate.name]
             if not times:
                 self._study.postpone(point)
                 self._say(f"round {number + 1}: {candidate.name}: postponed, the budget did not suffice")
                 continue
-            taken = _time(found, candidate.name, self._units)
+            taken = _time(measured, candidate.name, self._units)
             self._study.tell(point, None if taken is None else taken / default)
             gain = "" if taken is None else f", {default / taken:.2f} times as fast as {self._plan.chosen.name}"
             self._say(f"round {number + 1}: {candidate.name}: {times[-1].state}{gain}: {times[-1].reason}")
@@ -197,8 +197,8 @@ class Search:
         winner, levers, gain, low, high = default, list(self._plan.chosen.levers), 1.0, 1.0, 1.0
         if results and results[0][0] < 1 - NOISE:
             best = self._space.candidate(results[0][2])
-            found = self._job("confirm", [best], rounds=self._options.confirm)
-            slow, fast = _times(found, default, self._units), _times(found, best.name, self._units)
+            measured = self._job("confirm", [best], rounds=self._options.confirm)
+            slow, fast = _times(measured, default, self._units), _times(measured, best.name, self._units)
             if slow and fast:
                 ratio = statistics.geometric_mean(slow) / statistics.geometric_mean(fast)
                 smallest, largest = min(slow) / max(fast), max(slow) / min(fast)
@@ -236,8 +236,10 @@ class Search:
         """Return what a job measured of the candidates; one that was submitted before is followed, or read."""
         plan = self._round_plan(name, candidates, rounds)
         realise = self._realise
-        bring = None if realise is None or plan.chosen.image is None else lambda directory: realise(plan, directory)
-        item = JobInput(job_request(plan), self._sources, bring)
+        realise_image = (
+            None if realise is None or plan.chosen.image is None else lambda directory: realise(plan, directory)
+        )
+        item = JobInput(job_request(plan), self._sources, realise_image)
         if self._dry:
             job = self._jobs.find(item.request)
             if job is None or (seen := self._jobs.see(job)).state != "completed":
@@ -300,13 +302,13 @@ def _base(file: Path, plan: Plan) -> Plan:
     return plan
 
 
-def _times(found: RestartResult, name: str, units: int | None) -> list[float]:
+def _times(measured: RestartResult, name: str, units: int | None) -> list[float]:
     """Return the measured times of a candidate: of the whole run, or of a unit where its length is not known."""
-    return list(_measured(found, name, units))
+    return list(_measured(measured, name, units))
 
 
-def _measured(found: RestartResult, name: str, units: int | None) -> Iterator[float]:
-    trials = [trial for trial in found.trials if trial.name == name]
+def _measured(measured: RestartResult, name: str, units: int | None) -> Iterator[float]:
+    trials = [trial for trial in measured.trials if trial.name == name]
     if any(trial.state in ("failed", "different", "unusable") for trial in trials):
         return
     for trial in trials:
@@ -314,6 +316,6 @@ def _measured(found: RestartResult, name: str, units: int | None) -> Iterator[fl
             yield trial.steady if units is None else (trial.start or 0.0) + (units - 1) * trial.steady
 
 
-def _time(found: RestartResult, name: str, units: int | None) -> float | None:
-    times = _times(found, name, units)
+def _time(measured: RestartResult, name: str, units: int | None) -> float | None:
+    times = _times(measured, name, units)
     return statistics.geometric_mean(times) if times else None

@@ -104,14 +104,14 @@ class Study:
         for ratio, _, point in results:
             for choice in point.values():
                 quality[choice] = min(ratio, quality.get(choice, math.inf))
-        found = [
+        ranked = [
             (quality.get(choice, 1.0), {**best, group: choice})
             for group, choices in self._space.groups.items()
             for choice in choices
             if choice != best[group]
         ]
-        usable = [one for one in found if self._key(one[1]) not in seen and self._space.fault(one[1]) is None]
-        return [point for _, point in sorted(usable, key=lambda one: one[0])]
+        usable = [entry for entry in ranked if self._key(entry[1]) not in seen and self._space.fault(entry[1]) is None]
+        return [point for _, point in sorted(usable, key=lambda entry: entry[0])]
 
     def tell(self, point: Point, ratio: float | None) -> None:
         """Take the result of a running point in: its time over the default's; None for one that failed."""
@@ -134,8 +134,10 @@ class Study:
     def results(self) -> list[tuple[float, int, Point]]:
         """Return the measured points as time over the default's, round and point, the best first."""
         done = self._of(self._optuna.trial.TrialState.COMPLETE)
-        found = [(math.exp(trial.value or 0.0), int(trial.user_attrs.get(_ROUND, 0)), trial.params) for trial in done]
-        return sorted(found, key=lambda entry: entry[0])
+        finished = [
+            (math.exp(trial.value or 0.0), int(trial.user_attrs.get(_ROUND, 0)), trial.params) for trial in done
+        ]
+        return sorted(finished, key=lambda entry: entry[0])
 
     @property
     def failed(self) -> int:

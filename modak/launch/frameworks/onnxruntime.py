@@ -128,7 +128,7 @@ class Runs(TriedCalls):
         if chosen or not self._session.tries:
             return [], Variant(tuple(chosen))
         levers = []
-        for lever in cast(List[OrtLever], self._session.candidates("onnxruntime", version, lambda one: True)):
+        for lever in cast(List[OrtLever], self._session.candidates("onnxruntime", version, lambda _: True)):
             reason = lever.applies(self._module, self._options(), self._owner_providers)
             if reason is None:
                 levers.append(lever)
@@ -195,14 +195,14 @@ def _difference(numpy: Any, default: Any, result: Any, limit: float) -> Tuple[Op
     if not first or len(first) != len(second):
         return None, "the results cannot be compared"
     largest = 0.0
-    for one, other in zip(first, second):
-        if one.shape != other.shape or one.dtype != other.dtype:
+    for left, other in zip(first, second):
+        if left.shape != other.shape or left.dtype != other.dtype:
             return None, "a result has another shape or type"
-        if one.dtype.kind not in "fc":
-            largest = max(largest, float((one != other).mean()) if one.size else 0.0)
+        if left.dtype.kind not in "fc":
+            largest = max(largest, float((left != other).mean()) if left.size else 0.0)
             continue
-        norm = float(numpy.linalg.norm(one.astype(numpy.float64).ravel()))
-        distance = float(numpy.linalg.norm((one.astype(numpy.float64) - other).ravel()))
+        norm = float(numpy.linalg.norm(left.astype(numpy.float64).ravel()))
+        distance = float(numpy.linalg.norm((left.astype(numpy.float64) - other).ravel()))
         if not math.isfinite(norm) or not math.isfinite(distance):
             return None, "the result holds values that are not finite"
         largest = max(largest, distance / norm if norm else math.inf if distance else 0.0)
@@ -227,7 +227,7 @@ def install(session: Session, module: Any, version: str) -> None:
         given.update(kwargs)
         # More than options and the names of providers cannot be repeated faithfully for a second session.
         simple = set(given) <= {"sess_options", "providers"}
-        simple = simple and all(isinstance(one, str) for one in given.get("providers") or ())
+        simple = simple and all(isinstance(provider, str) for provider in given.get("providers") or ())
         init(self, path_or_bytes, *args, **kwargs)
         self._modak_made = (path_or_bytes, given) if simple else None
 

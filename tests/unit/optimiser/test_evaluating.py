@@ -31,7 +31,7 @@ def test_each_workload_is_judged_at_each_length(held):
 
 
 def test_what_follows_the_law_is_told_and_decided_well(held):
-    near = [h for h in held if h.workload != "far" and h.told == h.records]
+    near = [h for h in held if h.workload != "far" and h.predicted == h.records]
     assert near
     assert statistics.fmean(h.coverage for h in near) >= 0.75
     assert statistics.fmean(h.coverage_gain for h in near) >= 0.75
@@ -41,7 +41,7 @@ def test_what_follows_the_law_is_told_and_decided_well(held):
 
 def test_what_is_far_from_the_others_is_not_told_and_the_default_stays(held):
     far = [h for h in held if h.workload == "far"]
-    assert all((h.told, h.error, h.coverage) == (0, None, None) for h in far)
+    assert all((h.predicted, h.error, h.coverage) == (0, None, None) for h in far)
     assert all(h.regret == h.regret_default == h.regret_model for h in far)
 
 
@@ -57,7 +57,7 @@ def test_the_workload_itself_is_in_nothing_that_it_is_decided_by(monkeypatch):
 
 def test_with_too_few_others_nothing_is_told():
     held = evaluate(measured(3), load_catalogue())
-    assert all((h.told, h.coverage_gain) == (0, None) and h.regret == h.regret_default for h in held)
+    assert all((h.predicted, h.coverage_gain) == (0, None) and h.regret == h.regret_default for h in held)
 
 
 def test_the_optimiser_sees_each_record_as_the_model_learned_it():

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from modak.errors import InputError
-from modak.performance import places
+from modak.performance import paths
 from modak.performance.cli import measurements
 from modak.performance.records import SHIPPED, available_measurements, load_measurements
 from modak.performance.sqlitefile import SqliteFile, can_read
@@ -230,7 +230,7 @@ def test_a_data_folder_that_cannot_be_made(monkeypatch):
 
 
 def test_the_folder_comes_from_the_home_where_no_variable_says_otherwise(monkeypatch, tmp_path):
-    from modak.performance.places import default_path
+    from modak.performance.paths import default_path
 
     monkeypatch.delenv("XDG_DATA_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -244,4 +244,4 @@ def test_a_data_folder_that_may_not_be_entered_is_named(monkeypatch: pytest.Monk
     monkeypatch.delenv("MODAK_MEASUREMENTS", raising=False)
     monkeypatch.setattr(Path, "is_file", refused)
     with pytest.raises(InputError, match=r"measurements\.sqlite: the measurements cannot be read: Permission denied; "):
-        places.store_address()
+        paths.store_address()

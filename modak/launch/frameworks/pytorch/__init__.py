@@ -129,7 +129,7 @@ class Adapter:
 
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         # PyTorch gives the arguments of step() with the optimizer before them (torch/optim/optimizer.py, 2.0 to 2.13).
-        given = [one for one in (*args, *kwargs.values()) if one is not None and one is not optimizer]
+        given = [value for value in (*args, *kwargs.values()) if value is not None and value is not optimizer]
         if given:
             self._only_count("the optimizer calls a closure")
         elif self._training is not None and optimizer in self._trainings:

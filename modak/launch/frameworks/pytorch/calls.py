@@ -119,12 +119,12 @@ def _plain(impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 def features(torch: Any, root: Any) -> Any:
     """Return what a model of performance may want to know about a module."""
     weights = list(root.parameters())
-    total = sum(one.numel() for one in weights)
-    convolutions = sum(one.numel() for one in weights if one.dim() >= 4)
+    total = sum(weight.numel() for weight in weights)
+    convolutions = sum(weight.numel() for weight in weights if weight.dim() >= 4)
     return {
         "model": type(root).__name__,
         "parameters": total,
-        "weight_bytes": sum(one.numel() * one.element_size() for one in weights),
+        "weight_bytes": sum(weight.numel() * weight.element_size() for weight in weights),
         "convolution_share": convolutions / total if total else 0.0,
         "modules": sum(1 for _ in root.modules()),
         "device": weights[0].device.type if weights else "cpu",

@@ -39,7 +39,7 @@ class Inference(TriedCalls):
         self._weights: Optional[watch.Weights] = None
         self._changes = 0
         self._observed = 0
-        self._cuda = any(one.device.type == "cuda" for one in root.parameters())
+        self._cuda = any(tensor.device.type == "cuda" for tensor in root.parameters())
         self.over = False
         reason = replica.refusal(torch, root) or watch.hooked(root) or session.hands_off
         if reason is not None:
@@ -100,7 +100,7 @@ class Inference(TriedCalls):
         self._observed += 1
         if before != watch.State(torch, root):
             self.stop("a call changes the module's state or draws random numbers")
-        elif not all(_equal(torch, one, copy) for one, copy in zip(tensors, copies)):
+        elif not all(_equal(torch, tensor, copy) for tensor, copy in zip(tensors, copies)):
             self.stop("a call changes its arguments")
         else:
             try:
@@ -225,7 +225,7 @@ class Inference(TriedCalls):
         return True
 
     def _forget(self) -> None:
-        self._forms.update({name: one.form for name, one in self._runners.items() if one.form is not None})
+        self._forms.update({name: runner.form for name, runner in self._runners.items() if runner.form is not None})
         self._runners.clear()
         self._weights = None
 
@@ -240,20 +240,20 @@ class Inference(TriedCalls):
     def _limit(self, variant: Variant) -> float:
         stated = self._session.config.trials.tolerance
         formats = [lever.format for lever in torch_levers(variant)]
-        return max(outputs.TOLERANCE[one] for one in formats) if stated is None else stated
+        return max(outputs.TOLERANCE[name] for name in formats) if stated is None else stated
 
 
 def candidates(session: Session, subject: Subject) -> Tuple[List[TorchLever], Variant]:
     """Return the levers to try on a module in evaluation mode, and the variant that was chosen before the run."""
     version = str(subject.torch.__version__)
     chosen: List[TorchLever] = []
-    for lever in session.chosen("pytorch", version, lambda one: getattr(one, "use", "") != TRAINING):
+    for lever in session.chosen("pytorch", version, lambda lever: getattr(lever, "use", "") != TRAINING):
         if isinstance(lever, TorchLever) and lever.applies(subject) is None:
             chosen.append(lever)
     if chosen or not session.tries:
         return [], Variant(tuple(chosen))
     levers: List[TorchLever] = []
-    for lever in session.candidates("pytorch", version, lambda one: getattr(one, "use", "") != TRAINING):
+    for lever in session.candidates("pytorch", version, lambda lever: getattr(lever, "use", "") != TRAINING):
         if not isinstance(lever, TorchLever):
             continue
         reason = lever.applies(subject)
@@ -273,7 +273,7 @@ def _kind(signature: Any) -> Any:
     return signature
 
 
-def _equal(torch: Any, one: Any, other: Any) -> bool:
-    if one.shape != other.shape:
+def _equal(torch: Any, tensor: Any, other: Any) -> bool:
+    if tensor.shape != other.shape:
         return False
-    return bool(torch.equal(one, other)) or bool(((one == other) | ((one != one) & (other != other))).all())
+    return bool(torch.equal(tensor, other)) or bool(((tensor == other) | ((tensor != tensor) & (other != other))).all())

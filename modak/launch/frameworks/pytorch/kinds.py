@@ -23,7 +23,7 @@ class Subject:
     @property
     def float32(self) -> bool:
         """Tell whether all floating-point weights are single precision."""
-        floats = [one.dtype for one in self.parameters if one.is_floating_point()]
+        floats = [parameter.dtype for parameter in self.parameters if parameter.is_floating_point()]
         return bool(floats) and all(dtype == self.torch.float32 for dtype in floats)
 
 

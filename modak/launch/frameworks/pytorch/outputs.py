@@ -40,7 +40,8 @@ def restore(torch: Any, result: Any, wanted: Form) -> Any:
     if len(tensors) != len(wanted.leaves):
         raise structures.Unsupported("the result has {} tensors instead of {}".format(len(tensors), len(wanted.leaves)))
     if all(
-        one.dtype == dtype and (not dense or one.is_contiguous()) for one, (dtype, dense) in zip(tensors, wanted.leaves)
+        left.dtype == dtype and (not dense or left.is_contiguous())
+        for left, (dtype, dense) in zip(tensors, wanted.leaves)
     ):
         return result
     forms = iter(wanted.leaves)
@@ -65,26 +66,26 @@ def difference(torch: Any, default: Any, variant: Any) -> Tuple[Optional[float],
     if not first:
         return None, "the result holds no tensors to compare"
     largest = 0.0
-    for one, other in zip(first, second):
-        if one.shape != other.shape:
+    for left, other in zip(first, second):
+        if left.shape != other.shape:
             return None, "a tensor of the result has another shape"
-        value = _relative(torch, one, other)
+        value = _relative(torch, left, other)
         if not math.isfinite(value):
             return None, "the result holds values that are not finite"
         largest = max(largest, value)
     return largest, None
 
 
-def _relative(torch: Any, one: Any, other: Any) -> float:
-    if not one.numel():
+def _relative(torch: Any, left: Any, other: Any) -> float:
+    if not left.numel():
         return 0.0
     with torch.no_grad():
-        if not one.is_floating_point() and not one.is_complex():
-            return float((one != other).double().mean())
+        if not left.is_floating_point() and not left.is_complex():
+            return float((left != other).double().mean())
         # A mask of minus infinity is at the same elements in both, or the results differ.
-        both = torch.isinf(one) & (one == other)
-        zero = torch.zeros((), dtype=torch.float32, device=one.device)
-        a, b = (torch.where(both, zero, tensor.detach().float()) for tensor in (one, other))
+        both = torch.isinf(left) & (left == other)
+        zero = torch.zeros((), dtype=torch.float32, device=left.device)
+        a, b = (torch.where(both, zero, tensor.detach().float()) for tensor in (left, other))
         norm = float(torch.linalg.vector_norm(a))
         distance = float(torch.linalg.vector_norm(a - b))
     if not math.isfinite(norm) or not math.isfinite(distance):

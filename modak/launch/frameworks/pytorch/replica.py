@@ -49,11 +49,11 @@ def refusal(torch: Any, root: Any) -> Optional[str]:
     """Return why a module cannot be replicated; None when it can."""
     special = (torch.jit.ScriptModule, torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
     plain = (torch.Tensor, torch.nn.Parameter, getattr(torch.nn, "Buffer", torch.Tensor))
-    for one in root.modules():
-        name = type(one).__name__
-        if isinstance(one, special) or name in ("OptimizedModule", "FullyShardedDataParallel"):
+    for module in root.modules():
+        name = type(module).__name__
+        if isinstance(module, special) or name in ("OptimizedModule", "FullyShardedDataParallel"):
             return "it is or holds a {}".format(name)
-        for value in list(one._parameters.values()) + list(one._buffers.values()):
+        for value in list(module._parameters.values()) + list(module._buffers.values()):
             if value is None:
                 continue
             if type(value) not in plain or value.layout != torch.strided or value.is_quantized:

@@ -38,7 +38,7 @@ class Runner:
     def __init__(self, torch: Any, root: Any, variant: Variant) -> None:
         self._torch = torch
         self._levers = torch_levers(variant)
-        self._device = next((one.device.type for one in root.parameters()), "cpu")
+        self._device = next((parameter.device.type for parameter in root.parameters()), "cpu")
         self._function = self._make(root)
         self._converts = any(type(lever).argument is not TorchLever.argument for lever in self._levers)
         self._contexts = [lever for lever in self._levers if type(lever).context is not TorchLever.context]

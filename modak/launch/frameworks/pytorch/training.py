@@ -105,7 +105,7 @@ class Training:
         with contextlib.ExitStack() as stack:
             device = "cuda" if self._cuda else "cpu"
             contexts = [
-                context for context in (one.context(self._torch, device) for one in levers) if context is not None
+                context for context in (lever.context(self._torch, device) for lever in levers) if context is not None
             ]
             for context in contexts:
                 stack.enter_context(context)
@@ -206,10 +206,10 @@ class Training:
         try:
             self._settings.follow(variant)
             old, new = torch_levers(self._variant), torch_levers(variant)
-            for lever in [one for one in old if one not in new]:
+            for lever in [lever for lever in old if lever not in new]:
                 lever.switch_training(subject, False)
             self._variant = variant
-            for lever in [one for one in new if one not in old]:
+            for lever in [lever for lever in new if lever not in old]:
                 lever.switch_training(subject, True)
             compiling = [lever for lever in new if lever.expensive]
             self._compiled = _compile(self._torch, compiling[0], self._module) if compiling else None
@@ -243,10 +243,12 @@ def owner(torch: Any, optimizer: Any) -> Optional[Any]:
     The collector knows all objects. The class is asked by ``type``: a proxy would answer isinstance for another object.
     """
     wanted = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-    modules = [one for one in gc.get_objects() if issubclass(type(one), torch.nn.Module)]
-    inner = {id(child) for one in modules for child in one.__dict__.get("_modules", {}).values() if child is not None}
-    roots = [one for one in modules if id(one) not in inner and "_parameters" in one.__dict__]
-    holders = [one for one in roots if wanted <= {id(parameter) for parameter in one.parameters()}]
+    modules = [module for module in gc.get_objects() if issubclass(type(module), torch.nn.Module)]
+    inner = {
+        id(child) for module in modules for child in module.__dict__.get("_modules", {}).values() if child is not None
+    }
+    roots = [module for module in modules if id(module) not in inner and "_parameters" in module.__dict__]
+    holders = [module for module in roots if wanted <= {id(parameter) for parameter in module.parameters()}]
     return holders[0] if len(holders) == 1 else None
 
 

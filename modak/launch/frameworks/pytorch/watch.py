@@ -107,8 +107,8 @@ class Weights:
         self._modules = modules
         self._attributes = [dict(module.__dict__) for module in modules]
         self._objects = self._content()
-        tensors = [one for one in self._objects if isinstance(one, torch.Tensor)]
-        self._tensors = [one for one in tensors if not one.is_inference()]  # those count no versions
+        tensors = [tensor for tensor in self._objects if isinstance(tensor, torch.Tensor)]
+        self._tensors = [tensor for tensor in tensors if not tensor.is_inference()]  # those count no versions
         self._all = tensors
         self._versions = list(map(_VERSION, self._tensors))
         self._tensor_ids = frozenset(map(id, tensors))

@@ -13,12 +13,14 @@ class ChannelsLast(TorchLever):
     copies = True
 
     def applies(self, subject: Subject) -> Optional[str]:
-        weights = [one for one in subject.parameters if one.dim() == 4]
+        weights = [weight for weight in subject.parameters if weight.dim() == 4]
         if not weights:
             return "no weight has four dimensions"
-        if all(one.is_contiguous(memory_format=subject.torch.channels_last) for one in weights):
+        if all(weight.is_contiguous(memory_format=subject.torch.channels_last) for weight in weights):
             return "it is so already"
-        if subject.optimizer is not None and len({one.untyped_storage().data_ptr() for one in weights}) < len(weights):
+        if subject.optimizer is not None and len({weight.untyped_storage().data_ptr() for weight in weights}) < len(
+            weights
+        ):
             return "weights share memory"
         return None
 

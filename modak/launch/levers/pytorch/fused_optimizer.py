@@ -25,7 +25,7 @@ class FusedOptimizer(TorchLever):
         for group in optimizer.param_groups:
             if group.get("fused") or group.get("foreach") or group.get("differentiable") or group.get("capturable"):
                 return "the program has chosen how the optimizer steps"
-            if "fused" not in group or not all(one.is_floating_point() for one in group["params"]):
+            if "fused" not in group or not all(parameter.is_floating_point() for parameter in group["params"]):
                 return "the optimizer's weights do not allow a fused step"
         return None
 

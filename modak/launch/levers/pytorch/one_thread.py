@@ -20,7 +20,7 @@ class OneThread(TorchLever):
             return "the module is not on the processor"
         if subject.torch.get_num_threads() == 1:
             return "it is so already"
-        if sum(one.numel() for one in subject.parameters) > 10_000_000:
+        if sum(parameter.numel() for parameter in subject.parameters) > 10_000_000:
             return "the module is large"
         return None
 
