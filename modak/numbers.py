@@ -18,4 +18,4 @@ def size(value: object) -> int:
     """Return a size of a JSON document: a whole number from 0 on; ValueError for anything else."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST:
         return value
-    raise ValueError("a size is no whole number")
+    raise ValueError("a size is not a whole number")

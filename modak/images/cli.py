@@ -57,7 +57,7 @@ Microarchitecture = Annotated[
 def inspect(
     name: Name, catalogue: Catalogue = None, as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False
 ) -> None:
-    """Tell what the catalogue and the registry say of an image, its digest first of all."""
+    """Show what the catalogue and the registry say of an image, its digest first of all."""
     from modak.images import commands
 
     commands.show(name, catalogue or [], as_json=as_json)

@@ -108,7 +108,7 @@ def build(name: str, destination: Destination, wish: "Wish", *, follow: bool) ->
     """Build an image on the target, and print what it is there."""
     destination.images.follow = follow
     if not destination.images.is_built(name):
-        raise InputError(f"'{name}' is published by its project and not built here: modak image pull brings it")
+        raise InputError(f"'{name}' is published by its project and not built here: use modak image pull")
     image = destination.images.named(name, wish.microarchitecture)
     _print_image(image, destination.images.present(image, wish))
 

@@ -155,7 +155,7 @@ def _leaves(data: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def check_honoured(job: JobBody, features: dict[str, Any], used: set[str], *, described: bool = True) -> list[str]:
-    """Return notes of what nothing brings about where no site is ``described``; where one is, raise InputError."""
+    """Return notes of what nothing provides where no site is ``described``; where one is, raise InputError."""
     unheld: list[tuple[str, Any]] = []
     for name in HELD_BY_SITE:
         value = features.get(name)
@@ -174,7 +174,7 @@ def check_honoured(job: JobBody, features: dict[str, Any], used: set[str], *, de
 
 def _unheld(name: str, value: Any) -> InputError:
     return InputError(
-        f"nothing brings about {name} '{value}': only a script of the site with the condition feature.{name} can",
+        f"nothing provides {name} '{value}': only a script of the site with the condition feature.{name} can",
         key="optimisation",
         hint="name such a site or leave it out",
     )

@@ -211,7 +211,9 @@ class Watch:
             limit = f"{self._timeouts.outage:g}"
             self._reporter.notice(f"no word of the job, asking again for up to {limit} s: {why}")
         elif now - self._silent_since > self._timeouts.outage:
-            raise TargetError(f"no word of the job for {now - self._silent_since:.0f} s, and it may well go on: {why}")
+            raise TargetError(
+                f"no status of the job for {now - self._silent_since:.0f} s, and it may well go on: {why}"
+            )
 
     def _take(self, watched: _Watched, parts: Mapping[str, str], reply: _Reply) -> None:
         records = folder.parse(parts)

@@ -122,5 +122,5 @@ class Application(Model):
         if self.engines and self.framework is None:
             raise ValueError("'engines' need the 'framework' that they stand in for")
         if self.framework is not None and self.framework.name in self.engines:
-            raise ValueError(f"the framework '{self.framework.name}' is no engine of its own")
+            raise ValueError(f"the framework '{self.framework.name}' is not an engine")
         return self

@@ -27,7 +27,7 @@ class Deployment(Model):
     other_targets: list[Target] = []
     """Targets that would do as well; the Plan leaves ``target`` where the application is surely faster elsewhere."""
     request: Request = Request()
-    """What is wanted of the optimiser."""
+    """Objectives and limits for the decision."""
     job: JobOptions = JobOptions()
     """Options of the job itself."""
 

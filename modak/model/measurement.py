@@ -118,7 +118,7 @@ class Provenance(Model):
         try:
             date.fromisoformat(self.date + "-01-01"[len(self.date) - 4 :])
         except ValueError:
-            raise ValueError(f"the date '{self.date}' is no day of the calendar") from None
+            raise ValueError(f"the date '{self.date}' is not a calendar date") from None
         return self
 
 

@@ -18,7 +18,7 @@ def check_date(option: str, text: str) -> None:
     try:
         date.fromisoformat(text)
     except ValueError:
-        raise InputError(f"{option}: '{text}' is no date: write it as 2026-01-31") from None
+        raise InputError(f"{option}: '{text}' is not a date: write it as 2026-01-31") from None
 
 
 def export_lines(store: str | None, *, workload: str | None, shipped: bool) -> Iterator[str]:

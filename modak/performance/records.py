@@ -115,7 +115,7 @@ def _check_keys(line: str, position: Position) -> None:
     def check_pairs(pairs: list[tuple[str, Any]]) -> None:
         keys = [key for key, _ in pairs]
         if twice := next((key for key in keys if keys.count(key) > 1), None):
-            text = f"the key '{twice}' is given twice in one mapping"
+            text = f"the key '{twice}' appears twice in one mapping"
             raise InputError(text, source=position.source, line=position.line, code="duplicate-key")
 
     with suppress(json.JSONDecodeError, RecursionError):

@@ -49,7 +49,7 @@ def _asked(scheduler: Scheduler, parts: Parts) -> Recognised | None:
     except Exception as error:  # whatever the other distribution's code raises
         raise TargetError(
             f"the scheduler '{scheduler.name}' cannot read what its commands answered: {type(error).__name__}: "
-            f"{error}; {type(scheduler).__module__} is no part of modak: update it, or name another one in target.type"
+            f"{error}; {type(scheduler).__module__} is not part of modak: update it, or name another one in target.type"
         ) from error
 
 

@@ -61,7 +61,7 @@ def _integer(text: str) -> int:
 
 
 def _constant(text: str) -> float:
-    raise ValueError(f"'{text}' is no number of JSON")
+    raise ValueError(f"'{text}' is not a JSON number")
 
 
 def _check(data: Any, depth: int) -> None:

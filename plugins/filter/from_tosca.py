@@ -33,7 +33,7 @@ author: the modak authors (@modak)
 options:
   _input:
     description:
-      - What the operations of the node types C(modak.nodes.Job) and C(modak.nodes.ContainerImage) are told, with the
+      - The inputs of the operations of the node types C(modak.nodes.Job) and C(modak.nodes.ContainerImage), with the
         keys O(_input.tosca_application), O(_input.tosca_target), O(_input.tosca_request) and O(_input.tosca_job).
     type: dict
     required: true
@@ -46,7 +46,7 @@ options:
         type: dict
         required: true
       tosca_request:
-        description: What is wanted of the optimiser.
+        description: Objectives and limits for the decision.
         type: dict
       tosca_job:
         description: Options of the job.

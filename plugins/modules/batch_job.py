@@ -91,7 +91,7 @@ options:
     type: bool
   retry:
     description:
-      - Whether a job that ended in any other way than completed is run again. With V(false) its end is told once more.
+      - Whether a job that ended in any other way than completed is run again. With V(false) its status is returned.
       - The option C(retry) of the plan's job by default, which is V(true) where nothing is said.
     type: bool
   template:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: batch_job_info
-short_description: Tell what became of a job of modak.deploy.batch_job
+short_description: Get information about a batch job
 version_added: "0.1.0"
 description:
   - Asks the scheduler and the job's own records on the target of the play, once.

@@ -43,7 +43,7 @@ options:
     description: Where it is run.
     type: raw
   request:
-    description: What is wanted of the optimiser.
+    description: Objectives and limits for the decision.
     type: raw
   job:
     description: Options of the job.

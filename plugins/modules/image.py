@@ -23,7 +23,7 @@ author: the modak authors (@modak)
 options:
   plan:
     description:
-      - A plan, as M(modak.deploy.optimise) returns it, whose image is wanted for its runtime.
+      - A plan, as M(modak.deploy.optimise) returns it, whose image is needed for its runtime.
       - With a plan that runs natively the task does nothing.
     type: dict
   name:

@@ -23,7 +23,7 @@ options:
     description: Where it is run, the section C(target); this machine when absent.
     type: dict
   request:
-    description: What is wanted of the optimiser, the section C(request).
+    description: Objectives and limits for the decision, the section C(request).
     type: dict
   job:
     description: Options of the job, the section C(job).
@@ -60,7 +60,7 @@ options:
   part:
     description:
       - The task's host is one of several targets, so that a Plan for more of them stays in O(results).
-      - That it cannot run the application is no failure then, and is told as RV(unplanned) and RV(reason).
+      - That it cannot run the application is not a failure then, and is returned as RV(unplanned) and RV(reason).
     type: bool
     default: false
   search_paths:

@@ -46,7 +46,7 @@ given:
       description: Properties of the node of type C(modak.nodes.Target) that hosts it, or that may host it.
       type: dict
     tosca_request:
-      description: What is wanted of the optimiser.
+      description: Objectives and limits for the decision.
       type: dict
     tosca_job:
       description: Options of the job.

@@ -25,7 +25,7 @@ options:
     description: Where it is run, the section C(target); this machine when absent.
     type: dict
   request:
-    description: What is wanted of the optimiser, the section C(request).
+    description: Objectives and limits for the decision, the section C(request).
     type: dict
   job:
     description: Options of the job, the section C(job).

@@ -45,7 +45,7 @@ class Keras(Framework):
             else:
                 model = _read(task)
         if not isinstance(model, keras.Model):
-            raise InputError(f"{task.file or task.reference}: {type(model).__name__} is no keras.Model")
+            raise InputError(f"{task.file or task.reference}: {type(model).__name__} is not a keras.Model")
         return KerasModel(task, model, example)
 
 

@@ -40,7 +40,9 @@ class ScikitLearn(Framework):
         with user_code(task):
             estimator = build(task) if task.reference else _read(task)
         if not hasattr(estimator, "predict") and not hasattr(estimator, "transform"):
-            raise InputError(f"{task.file or task.reference}: {type(estimator).__name__} is no scikit-learn estimator")
+            raise InputError(
+                f"{task.file or task.reference}: {type(estimator).__name__} is not a scikit-learn estimator"
+            )
         return Estimator(task, estimator, example)
 
 
