@@ -12,6 +12,7 @@ import secrets
 import shutil
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,12 +105,13 @@ class SshTransport:
 
     def run(self, command: str, *, stdin: bytes | None = None, timeout: float | None = None) -> Completed:
         """See ``Transport.run``."""
-        shared = self._connected()
+
+        def session(shared: SharedConnection) -> tuple[int, bytes, bytes]:
+            line = shared.command(enclose(command))
+            return process.run(line, stdin=stdin, timeout=timeout, environment=shared.environment)
+
         try:
-            with self._sessions:
-                code, out, err = process.run(
-                    shared.command(enclose(command)), stdin=stdin, timeout=timeout, environment=shared.environment
-                )
+            shared, (code, out, err) = self._session(session)
         except process.TimedOut:
             raise TargetError(f"{self._destination} did not answer within {timeout:g} s") from None
         except OSError as error:
@@ -120,11 +122,14 @@ class SshTransport:
     def put(self, local: Path, remote: str) -> None:
         """See ``Transport.put``."""
         check_paths(local, remote)
-        shared = self._connected()
+        line = enclose(f"umask 077; cat >{quote(remote)}")
+
+        def session(shared: SharedConnection) -> tuple[int, bytes, bytes]:
+            with local.open("rb") as file:
+                return process.run(shared.command(line), stdin=file, environment=shared.environment)
+
         try:
-            with local.open("rb") as file, self._sessions:
-                line = enclose(f"umask 077; cat >{quote(remote)}")
-                code, _, err = process.run(shared.command(line), stdin=file, environment=shared.environment)
+            shared, (code, _, err) = self._session(session)
         except OSError as error:
             raise TargetError(f"{local} cannot be read: {error.strerror}") from None
         self._check(shared, code, err)
@@ -134,15 +139,16 @@ class SshTransport:
     def fetch(self, remote: str, local: Path) -> None:
         """See ``Transport.fetch``."""
         check_paths(remote, local)
-        shared = self._connected()
         boundary = f"--{secrets.token_hex(12)}"
         path = quote(remote)
         line = f"size=$(wc -c <{path}) && printf '\\n%s %d\\n' {boundary} \"$size\" && exec cat {path}"
         try:
-            with local.open("wb") as file, self._sessions:
+            with local.open("wb") as file:
                 part = _Announced(file, boundary)
-                code, _, err = process.run(
-                    shared.command(enclose(line)), sink=part.take, environment=shared.environment
+                shared, (code, _, err) = self._session(
+                    lambda shared: process.run(
+                        shared.command(enclose(line)), sink=part.take, environment=shared.environment
+                    )
                 )
         except OSError as error:
             raise TargetError(f"{local} cannot be written: {error.strerror}") from None
@@ -155,6 +161,26 @@ class SshTransport:
         """See ``modak.transport.rsync``: rsync takes a session of the shared connection."""
         shared = self._connected()
         return RemoteShell(shared.options, shared.host)
+
+    def _session(
+        self, session: Callable[["SharedConnection"], tuple[int, bytes, bytes]]
+    ) -> tuple["SharedConnection", tuple[int, bytes, bytes]]:
+        """Do ``session`` over the connection; once more over a new one where that one was gone before it began."""
+        with self._sessions:
+            shared = self._connected()
+            ended = session(shared)
+            if ended[0] == FAILED and shared.was_gone(decode(ended[2])):
+                self._drop(shared)
+                shared = self._connected()
+                ended = session(shared)
+        return shared, ended
+
+    def _drop(self, shared: "SharedConnection") -> None:
+        """End a connection that no longer works; the next session makes a new one."""
+        with self._lock:
+            if self._shared is shared:
+                self._shared = None
+        shared.close()
 
     def _connected(self) -> "SharedConnection":
         with self._lock:
@@ -195,10 +221,7 @@ class SshTransport:
         said = decode(err)
         if not shared.is_alive():
             said = f"{said}\n{shared.said()}"
-            with self._lock:
-                if self._shared is shared:
-                    self._shared = None
-            shared.close()
+            self._drop(shared)
             raise connection_error(shared.name, said, default="the connection was lost while the command ran")
         if re.search(r"^mux_client|Session open refused|ControlSocket .* already exists", said, re.MULTILINE):
             raise connection_error(shared.name, said)

@@ -91,6 +91,15 @@ class SharedConnection:
         except (process.TimedOut, OSError):
             return False
 
+    def was_gone(self, said: str) -> bool:
+        """Return whether a session, which wrote ``said``, found nobody to take it, so that its command has not run.
+
+        So it is where the process that keeps the connection was killed and left its socket: connect() is refused
+        (muxclient() in mux.c, OpenSSH 6.8 to 10); a later loss has other messages. The target cannot write this
+        line, since it does not know the socket's name.
+        """
+        return f"Control socket connect({self._socket}): Connection refused" in said and not self.is_alive()
+
     def said(self) -> str:
         """Return what the process that keeps the connection has written to its standard error."""
         with suppress(OSError), (self._folder / ERRORS).open("rb") as file:

@@ -18,6 +18,8 @@ from sites import ClusterSite, Ended
 Document = Callable[..., dict[str, Any]]
 PROGRAMS = ("sbatch", "squeue", "scontrol", "sacct")
 MANY = int(os.environ.get("MODAK_MANY_JOBS", "16"))
+SECONDS = int(os.environ.get("MODAK_MANY_SECONDS", "6"))
+"""How long each of many jobs takes; with 1 the times printed are modak's own rather than those of the jobs."""
 
 
 def test_one_job_from_its_description_to_its_results(
@@ -26,13 +28,16 @@ def test_one_job_from_its_description_to_its_results(
     document = on_cluster("sleep 5; echo done")
     del document["target"]["polling"]
     cluster_site.write(document)
-    before = len(cluster.sessions())
+    before, logins = len(cluster.sessions()), cluster.logins()
     began = time.monotonic()
     with cluster.counted("squeue") as squeues, cluster.counted("sbatch") as sbatches:
         ended = cluster_site.play("deploy")
         seconds = time.monotonic() - began
         sessions = len(cluster.sessions()) - before
-        print(f"a job of 5 s: {seconds:.1f} s, {sessions} ssh sessions, {squeues()} squeue, {sbatches()} sbatch")
+        print(
+            f"a job of 5 s: {seconds:.1f} s, {sessions} ssh sessions over {cluster.logins() - logins} connections, "
+            f"{squeues()} squeue, {sbatches()} sbatch"
+        )
         assert ended.code == 0, ended.text
         assert sessions < 12
         assert sbatches() == 1
@@ -49,7 +54,7 @@ def play(site: ClusterSite, *tasks: dict[str, Any]) -> Ended:
 def plans(name: str, count: int) -> list[dict[str, Any]]:
     def one(number: int) -> Plan:
         return plan(
-            ["sh", "-c", f"sleep 6; echo {name} >out"], Path("~/.modak"), name=f"many-{number}", scheduler="slurm",
+            ["sh", "-c", f"sleep {SECONDS}; echo {name} >out"], Path("~/.modak"), name=f"many-{number}", scheduler="slurm",
             polling=Polling(first=1.0, maximum=10.0), outputs=["out"], job={"memory": 64 << 20},
         )  # fmt: skip
 

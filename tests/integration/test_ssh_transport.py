@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -128,6 +129,38 @@ def test_connection_that_broke_is_an_error_and_is_made_anew(real_slurm: Rig) -> 
         with pytest.raises(TargetError, match="cannot be reached"):
             transport.run("sleep 20")
         assert transport.run("echo again").stdout == "again\n"
+
+
+def test_connection_killed_while_idle_is_made_anew(real_slurm: Rig, tmp_path: Path) -> None:
+    (tmp_path / "local").write_text("content")
+    with SshTransport(HOST, config=real_slurm.ssh_config) as transport:
+        for use in ("run", "put", "fetch"):
+            transport.run("echo as it was >modak-idle")
+            shared = transport._connected()
+            check = subprocess.run(
+                [*shared.options, "-O", "check", "--", shared.host], capture_output=True, text=True, check=True
+            )
+            os.kill(int(re.search(r"pid=(\d+)", check.stderr)[1]), signal.SIGKILL)
+            time.sleep(0.2)
+            assert shared.is_open()  # its socket is still there
+            if use == "run":
+                assert transport.run("echo x >>modak-idle; cat modak-idle").stdout == "as it was\nx\n"
+            elif use == "put":
+                transport.put(tmp_path / "local", "modak-idle")
+                assert transport.run("cat modak-idle").stdout == "content"
+            else:
+                transport.fetch("modak-idle", tmp_path / "back")
+                assert (tmp_path / "back").read_text() == "as it was\n"
+        transport.run("rm modak-idle")
+
+
+def test_words_of_the_target_do_not_repeat_a_command(real_slurm: Rig) -> None:
+    """What looks like ssh's own message comes from the command, which has run."""
+    said = "Control socket connect(/tmp/s): Connection refused"
+    with SshTransport(HOST, config=real_slurm.ssh_config) as transport:
+        line = f"echo x >>modak-words; echo {said!r} >&2; exit 255"
+        assert transport.run(line).returncode == 255
+        assert transport.run("cat modak-words; rm modak-words").stdout == "x\n"
 
 
 def test_login_node_that_is_away(real_slurm: Rig) -> None:
