@@ -38,7 +38,7 @@ def real_slurm() -> Iterator[rig.Rig]:
     was_up = subprocess.run([rig.SCRIPT, "status"], capture_output=True).returncode == 0
     yield rig.Rig(Path(rig.ask("up")))
     if not was_up:
-        subprocess.run([rig.SCRIPT, "down"], check=True, timeout=120)
+        subprocess.run([rig.SCRIPT, "down"], check=True, timeout=600)
 
 
 @pytest.fixture(scope="session")

@@ -32,7 +32,7 @@ def parts() -> Iterator[Containers]:
     was_up = subprocess.run([SCRIPT, "status"], capture_output=True).returncode == 0
     yield Containers.up()
     if not was_up:
-        subprocess.run([SCRIPT, "down"], check=True, timeout=120)
+        subprocess.run([SCRIPT, "down"], check=True, timeout=600)
 
 
 @pytest.fixture

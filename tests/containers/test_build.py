@@ -143,10 +143,10 @@ def kill_all(leader: int) -> None:
     doomed = {leader}
     while more := {pid for pid, parent in parents.items() if parent in doomed} - doomed:
         doomed |= more
-    for pid in doomed:
-        os.kill(pid, signal.SIGSTOP)
-    for pid in doomed:
-        os.kill(pid, signal.SIGKILL)
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in doomed:
+            with contextlib.suppress(ProcessLookupError):  # it ended by itself meanwhile
+                os.kill(pid, number)
 
 
 def test_a_build_whose_job_was_killed_as_a_whole_is_started_anew_by_itself(

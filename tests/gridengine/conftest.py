@@ -102,7 +102,7 @@ def folder() -> Iterator[Path]:
     was_up = subprocess.run([SCRIPT, "status"], capture_output=True).returncode == 0
     yield Path(ask("up", script=SCRIPT).splitlines()[-1])
     if not was_up:
-        subprocess.run([SCRIPT, "down"], check=True, timeout=120)
+        subprocess.run([SCRIPT, "down"], check=True, timeout=600)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ def daemons() -> Iterator[Daemons]:
     was_up = is_up()
     yield Daemons(Path(ask("up", script=SCRIPT).splitlines()[-1]))
     if not was_up:
-        subprocess.run([SCRIPT, "down"], check=True, timeout=120)
+        subprocess.run([SCRIPT, "down"], check=True, timeout=600)
 
 
 @pytest.fixture(params=list(SETTINGS))

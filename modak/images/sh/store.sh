@@ -94,7 +94,9 @@ store_line() { # prints standard input as one line that a terminal takes for not
 
 store_why() { # LOG: the sentence of a tool that failed
   if grep -qi 'no space left on device\|disk quota exceeded' "$1"; then
-    echo "there is no space left for it: $(grep -i 'no space left on device\|disk quota exceeded' "$1" | tail -n 1 | store_line)"
+    # Its end: who reads it shortens long messages in their middle, and paths of temporary files make this one long.
+    why=$(grep -i 'no space left on device\|disk quota exceeded' "$1" | tail -n 1 | store_line)
+    printf 'there is no space left for it: %s\n' "$(printf '%s\n' "$why" | awk '{ print substr($0, length($0) - 119) }')"
   elif grep -q 'WRONG_VERSION_NUMBER\|wrong version number\|RECORD_LAYER_FAILURE\|record layer failure' "$1"; then
     echo "ch-image speaks https only, and the registry speaks plain http: pull with apptainer or podman, or give the registry a certificate"
   else
