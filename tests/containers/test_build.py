@@ -164,7 +164,7 @@ def test_a_build_whose_job_was_killed_as_a_whole_is_started_anew_by_itself(
     definition = definition_for("slow", {**catalogue, "slow": slow}, recipes=Recipes([DATA, tmp_path]))
     build = make_build(definition, target, tmp_path / "context", compression="lz4")
     present = jobs.present(build.request, build.sources)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while not (workspace / "images" / ".cache" / mark).exists():
         assert time.monotonic() < deadline
         time.sleep(0.2)

@@ -54,8 +54,8 @@ def play(site: ClusterSite, *tasks: dict[str, Any]) -> Ended:
 def plans(name: str, count: int) -> list[dict[str, Any]]:
     def one(number: int) -> Plan:
         return plan(
-            ["sh", "-c", f"sleep {SECONDS}; echo {name} >out"], Path("~/.modak"), name=f"many-{number}", scheduler="slurm",
-            polling=Polling(first=1.0, maximum=10.0), outputs=["out"], job={"memory": 64 << 20},
+            ["sh", "-c", f"sleep {SECONDS}; echo {name} >out"], Path("~/.modak"), name=f"many-{number}",
+            scheduler="slurm", polling=Polling(first=1.0, maximum=10.0), outputs=["out"], job={"memory": 64 << 20},
         )  # fmt: skip
 
     return [one(number).model_dump(mode="json", by_alias=True) for number in range(count)]
