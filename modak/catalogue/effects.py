@@ -174,7 +174,7 @@ class Launcher(Effect[str]):
 
 
 class Launch(Effect[Literal["live", "start"]]):
-    """Switched on by ``modak/launch`` inside the application's Python interpreter, which has a lever of this name."""
+    """Switched on by ``modak/launch`` in an application's interpreter, which has a lever of this name."""
 
     name = "launch"
     form = Literal["live", "start"]

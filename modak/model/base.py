@@ -183,7 +183,7 @@ NonNegative = Annotated[int, Field(ge=0), AfterValidator(_check_size)]
 
 
 class Registered:
-    """Annotation of a text that names an extension: built in, or of another distribution; see modak.extensions."""
+    """Annotation of a text that names an extension, built in or of another distribution; see ``Registry``."""
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ LAYOUT = "1"
 
 
 class SqliteFile:
-    """What ``modak.performance.store.Store`` tells of the file at ``address``, without any other of its powers."""
+    """What ``performance.store.Store`` tells of the file at ``address``, without any other of its powers."""
 
     def __init__(self, address: str) -> None:
         """Take the ``address``, which ``can_read`` has said yes to."""

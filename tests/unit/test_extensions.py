@@ -66,7 +66,7 @@ def test_a_class_that_is_not_whole(
         ("import sys; sys.exit(3)", "SystemExit: 3"),
         ("raise ValueError('a; b')", "ValueError: a; b"),
         ("Other = 1", "AttributeError: module 'faulty_extension' has no attribute 'Faulty'"),
-        ("class Faulty: name = 'faulty'", "not a subclass of modak."),
+        ("class Faulty: name = 'faulty'", "not a subclass of modak"),
     ],
     ids=["import", "syntax", "exit", "raises", "absent", "other"],
 )

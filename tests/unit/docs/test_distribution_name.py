@@ -13,6 +13,7 @@ NAME = "modak-deploy"
 # What pip would be told to install, as a command, with extras, or as a requirement.
 FOREIGN = re.compile(
     r"(?:install|uninstall|download)\s+(?:-\S+\s+)*[\"'`]?modak(?![\w./*:-])|(?<![\w./-])modak\[[a-z]|^\s*-?\s*modak\s*[><=~]="
+    r"|dependencies = \[[^\]]*[\"']modak[\"' ><=~\[]"
 )
 EXCEPTED = {"plugins/plugin_utils/library.py", "scripts/setup.py", "tests/unit/docs/test_distribution_name.py"}
 
@@ -53,6 +54,8 @@ def test_nothing_installs_the_other_project() -> None:
         ("pip install 'modak[onnx]'", True),
         ("modak>=0.1.0", True),
         ("pip install --quiet modak", True),
+        ('dependencies = ["modak", "onnx"]', True),
+        ('dependencies = ["modak-deploy", "onnx"]', False),
         ("pip install 'modak-deploy[onnx]'", False),
         ("modak-deploy>=0.1.0", False),
         ("ansible-galaxy collection install modak.deploy", False),

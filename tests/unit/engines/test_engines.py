@@ -113,7 +113,8 @@ def test_a_framework_without_a_converter_is_refused(framework: str) -> None:
         ("import nothing_of_that_name", "ModuleNotFoundError: No module named 'nothing_of_that_name'"),
         ("class Faulty: name = 'faulty'", "not a subclass of modak.engines.base.Engine"),
         ("from modak.engines.base import Engine\nclass Faulty(Engine): name = 'other'", "its name is 'other'"),
-        ("from modak.engines.base import Engine\nclass Faulty(Engine):\n name = 'faulty'\n def __init__(self, x): pass",
+        ("from modak.engines.base import Engine\n"
+         "class Faulty(Engine):\n name = 'faulty'\n def __init__(self, x): pass",
          "TypeError: "),
     ],
 )  # fmt: skip
