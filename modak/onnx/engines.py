@@ -58,7 +58,9 @@ class Tvm(Engine):
     """What TVM's Relax makes of the graph for the shapes of the example, fused, and tuned where there are trials."""
 
     name = "tvm"
+    package = "apache-tvm"
     distribution = "apache-tvm"
+    module = "tvm"
     runs_onnx = True
 
     def load(self, path: Path, example: Mapping[str, Any], *, trials: int) -> Run:
