@@ -1,17 +1,29 @@
-"""Print what networks take in their framework and three engines: the HiT report's Table 3 for this machine.
+"""Print what networks take in their framework and other engines: the HiT report's Table 3 for this machine.
 
-    onnx_table.py [--models alexnet squeezenet resnet50 bert candle] [--batches 1 16 64] [--rounds 9] [--trials 0]
+    onnx_table.py [--models alexnet squeezenet resnet50 bert candle] [--batches 1 16 64] [--budget 7200]
+        [--tuning 300] [--olive VENV/bin/olive] [--results onnx_table.json]
 
 All engines take part in every round, one after the other, so that what the machine does meets all alike. A time is the
 median with an interval that holds it in about 95 % of cases; beside it is the largest difference from the framework.
-Weights are random: what a network takes does not depend on them. --json keeps every value.
+Weights are random: what a network takes does not depend on them.
+
+Each model and batch size is a cell, measured in a process of its own and kept in --results at once: the same command
+goes on where it was ended, or where the --budget was spent. TVM tunes each cell for --tuning seconds, and keeps what it
+measured in the folder beside the results, whatever ends it; with --tuning 0 its programs are those of its rules. Olive,
+where it is named, gets as long; what it writes is run by ONNX Runtime. --print shows what was measured.
 """
 
 import argparse
 import json
 import os
+import shutil
+import signal
+import statistics
+import subprocess
 import sys
-import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,14 +33,19 @@ import numpy as np
 TOP = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(TOP)]
 
+from modak.engines.registry import get, is_installed, running_onnx  # noqa: E402
 from modak.onnx.arrays import Arrays, generate  # noqa: E402
-from modak.onnx.engines import ENGINES  # noqa: E402
+from modak.onnx.engines import OnnxRuntime, Tvm  # noqa: E402
 from modak.onnx.frameworks import framework  # noqa: E402
 from modak.onnx.modelfile import normalise  # noqa: E402
 from modak.onnx.opset import highest  # noqa: E402
+from modak.onnx.packages import versions  # noqa: E402
 from modak.onnx.task import Data, Task  # noqa: E402
 from modak.onnx.timing import Times, interleaved  # noqa: E402
+from modak.util.files import write_atomically  # noqa: E402
 
+FRAMEWORK, TVM, OLIVE = "pytorch", Tvm.name, "olive"
+PACKAGES = ("torch", "onnxruntime", "openvino", "apache-tvm")
 IMAGE: dict[str, Any] = {"image": {"shape": [1, 3, 224, 224], "dtype": "float32"}}
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "alexnet": ("AlexNet", IMAGE),
@@ -50,51 +67,101 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
 }
+Row = dict[str, Any]
 
 
-def measure(name: str, batches: list[int], rounds: int, trials: int, engines: list[str]) -> list[dict[str, Any]]:
-    """Return a row for each batch size and engine."""
+def original_of(name: str) -> Any:
+    """Return the network in its framework."""
     reference, shapes = MODELS[name]
     task = Task(
         name=name,
-        framework="pytorch",
+        framework=FRAMEWORK,
         example=Data(),
         test=Data(),
         folder="",
         reference=f"onnx_networks:{reference}",
         code=str(TOP / "tests" / "support" / "onnx_networks.py"),
     )
-    example = generate(shapes, samples=2)
-    original = framework("pytorch").load(task, example)
-    rows: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory(prefix="modak-table-") as folder:
-        path = Path(folder) / "model.onnx"
+    return framework(FRAMEWORK).load(task, generate(shapes, samples=2))
+
+
+def converted(original: Any, name: str, folder: Path) -> Path:
+    """Return the network's ONNX file, which is written once."""
+    path = folder / name / "model.onnx"
+    if not path.exists():
+        example = generate(MODELS[name][1], samples=2)
         outputs = list(original.run(example))
-        original.convert(path, highest(None))
-        normalise(path, name, batch=True, inputs=list(example), outputs=outputs, limit=2**31 - 1)
-        for batch in batches:
-            inputs = generate(shapes, samples=batch, seed=batch)
-            expected = original.run(inputs)
-            calls: dict[str, Any] = {"pytorch": partial(original.run, inputs)}
-            differences = {"pytorch": 0.0}
-            for engine in engines:
-                try:
-                    options = {"trials": trials} if engine == "tvm" else {}
-                    run = ENGINES[engine](path, inputs, **options)
-                    differences[engine] = difference(expected, run(inputs))
-                    calls[engine] = partial(run, inputs)
-                except Exception as error:  # each engine raises types of its own
-                    reason = " ".join(str(error).split())[:100]
-                    rows.append({"model": name, "batch": batch, "engine": engine, "error": reason})
-            times = interleaved(calls, budget=1e9, rounds=rounds)
-            rows += [row(name, batch, engine, found, differences[engine]) for engine, found in times.items()]
-            show([each for each in rows if each["batch"] == batch])
-    return rows
+        made = folder / name / "making"
+        shutil.rmtree(made, ignore_errors=True)
+        made.mkdir(parents=True)
+        original.convert(made / path.name, highest(None))
+        normalise(made / path.name, name, batch=True, inputs=list(example), outputs=outputs, limit=2**31 - 1)
+        for file in sorted(made.iterdir(), key=lambda one: one.name == path.name):
+            file.replace(path.parent / file.name)
+        made.rmdir()
+    return path
 
 
-def row(name: str, batch: int, engine: str, times: Times, gap: float) -> dict[str, Any]:
-    """Return one engine's result."""
-    return {"model": name, "batch": batch, "engine": engine, "difference": gap, "seconds": list(times.seconds)}
+def inputs_of(name: str, batch: int) -> Arrays:
+    """Return the data of a cell, which are the same every time."""
+    return generate(MODELS[name][1], samples=batch, seed=batch)
+
+
+def database(folder: Path, name: str, batch: int) -> Path:
+    """Return where TVM keeps the programs that it measured for a cell."""
+    return folder / name / f"tvm-{batch}"
+
+
+def loaders(given: argparse.Namespace, path: Path, name: str, batch: int) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Yield what loads each engine."""
+    inputs = inputs_of(name, batch)
+    for engine in given.engines:
+        tuned = database(given.folder, name, batch)
+        if engine == TVM and tuned.exists():
+            yield engine, partial(Tvm().load_tuned, path, inputs, trials=0, database=tuned)
+        else:
+            yield engine, partial(get(engine).load, path, inputs, trials=0)
+    if given.olive:
+        yield OLIVE, lambda: OnnxRuntime().load(olives(path.parent / f"olive-{batch}"), inputs, trials=0)
+
+
+def olives(folder: Path) -> Path:
+    """Return the file that Olive wrote; FileNotFoundError with its last words where it wrote none."""
+    found = sorted(folder.glob("**/*.onnx"))
+    if not found:
+        log = folder.with_suffix(".log")
+        words = log.read_text(errors="replace").strip().splitlines()[-1:] if log.exists() else []
+        raise FileNotFoundError(f"Olive wrote no model in its time: {' '.join(words) or 'it said nothing'}")
+    return found[0]
+
+
+def measure(given: argparse.Namespace, name: str, batch: int) -> list[Row]:
+    """Return a row for each engine: measured in this process, all in every round."""
+    original = original_of(name)
+    path = converted(original, name, given.folder)
+    inputs = inputs_of(name, batch)
+    expected = original.run(inputs)
+    calls: dict[str, Any] = {FRAMEWORK: partial(original.run, inputs)}
+    facts: dict[str, Row] = {FRAMEWORK: {"difference": 0.0}}
+    rows: list[Row] = []
+    for engine, load in loaders(given, path, name, batch):
+        try:
+            began = time.perf_counter()
+            run = load()
+            facts[engine] = {"loading": time.perf_counter() - began, "difference": difference(expected, run(inputs))}
+            calls[engine] = partial(run, inputs)
+        except Exception as error:  # each engine raises types of its own
+            rows.append({"engine": engine, "error": " ".join(str(error).split())[:160]})
+    times = interleaved(calls, budget=given.cell, rounds=given.rounds)
+    if TVM in facts:
+        facts[TVM]["programs"] = programs(database(given.folder, name, batch))
+    return [*({"engine": e, "seconds": list(t.seconds), **facts[e]} for e, t in times.items()), *rows]
+
+
+def programs(folder: Path) -> int:
+    """Return how many programs TVM measured for a cell."""
+    file = folder / "database_tuning_record.json"
+    return sum(1 for _ in file.open()) if file.exists() else 0
 
 
 def difference(expected: Arrays, found: Arrays) -> float:
@@ -102,43 +169,170 @@ def difference(expected: Arrays, found: Arrays) -> float:
     return max(float(np.abs(array - found[name]).max()) for name, array in expected.items())
 
 
-def show(rows: list[dict[str, Any]]) -> None:
+def limited(words: list[str], seconds: float, log: Path) -> str | None:
+    """Run a command with all of its processes for so long at most; return what went wrong, if anything."""
+    environment = {**os.environ, "OLIVE_DISABLE_TELEMETRY": "1"}
+    with log.open("ab") as file:
+        process = subprocess.Popen(words, stdout=file, stderr=file, start_new_session=True, env=environment)
+        try:
+            code = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return f"stopped after {seconds:.0f} s"
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # also the builders and runners of TVM, which outlive it
+            process.wait()
+    return f"ended with {code}; see {log}" if code else None
+
+
+class Table:
+    """All cells, and the file that keeps them."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        self.given = given
+        self.setting = {
+            "versions": versions(PACKAGES),
+            "cores": len(os.sched_getaffinity(0)),
+            "tuning": given.tuning,
+            "olive": bool(given.olive),
+            "engines": given.engines,
+        }
+        self.cells: dict[str, Row] = {}
+        if given.results.exists():
+            kept = json.loads(given.results.read_text())
+            self.cells = kept["cells"]
+
+    def pending(self) -> list[tuple[str, int]]:
+        """Return the cells that were not measured with these settings."""
+        cells = [(name, batch) for name in self.given.models for batch in self.given.batches]
+        return [one for one in cells if self.cells.get(key(*one), {}).get("setting") != self.setting]
+
+    def keep(self, name: str, batch: int, rows: list[Row]) -> None:
+        """Write a cell down."""
+        load = round(os.getloadavg()[0], 1)
+        self.cells[key(name, batch)] = {"setting": self.setting, "load": load, "rows": rows}
+        write_atomically(self.given.results, json.dumps({"cells": self.cells}, indent=1).encode())
+
+    def cell(self, name: str, batch: int, left: float) -> list[Row]:
+        """Tune and measure a cell in processes of its own."""
+        given, words = self.given, [sys.executable, str(Path(__file__).resolve()), *sys.argv[1:]]
+        place = ["--only", name, str(batch)]
+        (given.folder / name).mkdir(parents=True, exist_ok=True)
+        log = given.folder / name / f"cell-{batch}.log"
+        first = limited([*words, *place, "convert"], left, log)
+        if first is None and given.tuning and TVM in given.engines:
+            progress(f"{name} {batch}: TVM tunes for up to {min(given.tuning, left):.0f} s")
+            limited([*words, *place, "tune"], min(given.tuning, left), log)
+        if first is None and given.olive:
+            out = given.folder / name / f"olive-{batch}"
+            shutil.rmtree(out, ignore_errors=True)
+            progress(f"{name} {batch}: Olive")
+            limited(olive_words(given.olive, given.folder / name / "model.onnx", out), max(given.tuning, 60),
+                    out.with_suffix(".log"))  # fmt: skip
+        answer = given.folder / name / f"cell-{batch}.json"
+        answer.unlink(missing_ok=True)
+        progress(f"{name} {batch}: measure")
+        problem = first or limited([*words, *place, "measure"], 20 * given.cell + 300, log)
+        if problem is not None or not answer.exists():
+            return [{"engine": "all", "error": problem or f"no result; see {log}"}]
+        rows: list[Row] = json.loads(answer.read_text())
+        return rows
+
+
+def olive_words(program: str, model: Path, out: Path) -> list[str]:
+    """Return the command by which Olive optimises a file for this processor without another precision."""
+    options = ["--device", "cpu", "--provider", "CPUExecutionProvider", "--precision", "fp32", "--disable_telemetry"]
+    return [program, "optimize", "-m", str(model), *options, "-o", str(out)]
+
+
+def key(name: str, batch: int) -> str:
+    """Return the name of a cell in the file."""
+    return f"{name} {batch}"
+
+
+def progress(text: str) -> None:
+    """Say what is done, apart from the table."""
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+def show(name: str, batch: int, rows: list[Row]) -> None:
     """Print the engines of one model and batch size, the fastest marked."""
-    times = {each["engine"]: Times(tuple(each["seconds"])) for each in rows if "seconds" in each}
-    best = min(times, key=lambda engine: times[engine].median)
-    for each in rows:
-        label = f"{each['model']:<11} {each['batch']:>4}  {each['engine']:<12}"
-        if "error" in each:
-            print(f"{label} {each['error']}", flush=True)
+    times = {row["engine"]: Times(tuple(row["seconds"])) for row in rows if "seconds" in row}
+    best = min(times, key=lambda engine: times[engine].median, default=None)
+    for row in rows:
+        label = f"| {name:<10} | {batch:>3} | {row['engine']:<11} |"
+        if "error" in row:
+            print(f"{label} {row['error']} |", flush=True)
             continue
-        found = times[each["engine"]]
+        found = times[row["engine"]]
         low, high = (1000 * end for end in found.interval)
-        mark = "  best" if each["engine"] == best else ""
-        print(
-            f"{label} {1000 * found.median:9.2f} ms  [{low:.2f}, {high:.2f}]  {each['difference']:.1e}{mark}",
-            flush=True,
-        )
+        mark = "best" if row["engine"] == best else ""
+        more = f"{row['programs']} programs" if row.get("programs") else ""
+        print(f"{label} {1000 * found.median:9.2f} ms | {low:.2f} to {high:.2f} | {row['difference']:.1e} | "
+              f"{len(found.seconds)} calls | {mark} {more} |", flush=True)  # fmt: skip
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+def part(given: argparse.Namespace) -> None:
+    """Do one part of a cell in this process."""
+    name, batch, what = given.only[0], int(given.only[1]), given.only[2]
+    if what == "convert":
+        converted(original_of(name), name, given.folder)
+    elif what == "tune":
+        folder = database(given.folder, name, batch)
+        folder.mkdir(exist_ok=True)
+        path = given.folder / name / "model.onnx"
+        Tvm().load_tuned(path, inputs_of(name, batch), trials=10**6, database=folder)
+    else:
+        rows = measure(given, name, batch)
+        write_atomically(given.folder / name / f"cell-{batch}.json", json.dumps(rows).encode())
+
+
+def arguments() -> argparse.Namespace:
+    """Return what was asked."""
+    installed = [name for name in running_onnx() if is_installed(get(name))]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 16, 64])
-    parser.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES))
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--trials", type=int, default=0, help="programs that TVM measures for each batch size")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every value there")
+    parser.add_argument("--engines", nargs="+", choices=running_onnx(), default=installed)
+    parser.add_argument("--rounds", type=int, default=15, help="calls of each engine at most")
+    parser.add_argument("--cell", type=float, default=60, help="seconds for the calls of a cell, after five rounds")
+    parser.add_argument("--tuning", type=float, default=300, help="seconds in which TVM tunes a cell; 0 for none")
+    parser.add_argument("--olive", help="the program olive, of an environment of its own")
+    parser.add_argument("--budget", type=float, default=7200, help="seconds after which no cell is begun")
+    parser.add_argument("--results", type=Path, default=Path("onnx_table.json"), help="what was measured")
+    parser.add_argument("--print", action="store_true", help="measure nothing, print what was measured")
+    parser.add_argument("--only", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}; milliseconds of one call")
-    rows = [
-        each
-        for name in given.models
-        for each in measure(name, given.batches, given.rounds, given.trials, given.engines)
-    ]
-    if given.json:
-        given.json.write_text(json.dumps(rows, indent=1))
+    given.results = given.results.resolve()
+    given.folder = given.results.with_suffix(".parts")
+    return given
+
+
+def main() -> int:
+    """Measure what is left, and print the table."""
+    given = arguments()
+    if given.only:
+        part(given)
+        return 0
+    table, end = Table(given), time.monotonic() + given.budget
+    pending = [] if given.print else table.pending()
+    durations: list[float] = []
+    while pending and time.monotonic() < end:
+        expected = statistics.fmean(durations) * len(pending) if durations else None
+        more = f", about {expected / 60:.0f} min" if expected else ""
+        progress(f"{len(pending)} cells left{more}; load {os.getloadavg()[0]:.1f}")
+        began = time.monotonic()
+        name, batch = pending.pop(0)
+        table.keep(name, batch, table.cell(name, batch, end - began))
+        durations.append(time.monotonic() - began)
+    for name in given.models:
+        for batch in given.batches:
+            if key(name, batch) in table.cells:
+                show(name, batch, table.cells[key(name, batch)]["rows"])
+    if pending:
+        progress(f"the budget is spent: {len(pending)} cells are left; the same command goes on with them")
+    return 3 if pending else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -46,7 +46,9 @@ class ScikitLearn(Engine):
     """scikit-learn: calls of its estimators are counted."""
 
     name = "sklearn"
+    package = "scikit-learn"
     distribution = "scikit-learn"
+    module = "sklearn"
     launcher_module = "sklearn"
     counts_units = True
     converter = "modak.onnx.frameworks.sklearn:ScikitLearn"

@@ -64,6 +64,8 @@ def files(request: JobRequest) -> dict[str, bytes]:
         texts["pattern"] = "".join(f"{piece}\n" for piece in pieces(request.restart.progress))
     for number, candidate in enumerate(request.restart.candidates):
         texts[f"{number}.sh"] = _exports(candidate) if number else ""
+        if number and (words := _words(candidate)):
+            texts[f"{number}.words"] = words
         if candidate.preload:
             texts[f"{number}.libraries"] = ":".join(candidate.preload)
         if request.launch is not None:
@@ -102,6 +104,21 @@ def _exports(candidate: RestartCandidate) -> str:
     if candidate.preload:
         value = _single(":".join(candidate.preload))
         lines.append(f'LD_PRELOAD={value}"${{LD_PRELOAD:+:$LD_PRELOAD}}"\nexport LD_PRELOAD')
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _words(candidate: RestartCandidate) -> str:
+    """Return the shell lines that make a candidate's command line of the chosen one's; none where they are alike."""
+    lines: list[str] = []
+    if candidate.replaced:
+        lines += [
+            f"modak_keep=$(($# - {candidate.replaced}))",
+            'for modak_word in "$@"; do',
+            '  shift; [ "$modak_keep" -le 0 ] || set -- "$@" "$modak_word"; modak_keep=$((modak_keep - 1))',
+            "done",
+        ]
+    if candidate.arguments:
+        lines.append(f'set -- "$@" {" ".join(map(_single, candidate.arguments))}')
     return "".join(f"{line}\n" for line in lines)
 
 

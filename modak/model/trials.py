@@ -87,6 +87,11 @@ class RestartCandidate(Model):
     preload: list[Line] = []
     launch_levers: list[Name] = []
     """Levers that are switched on inside the application's interpreter."""
+    engine: Name | None = None
+    """What does the application's work in place of its framework."""
+    arguments: list[Text] = []
+    """Words at the end of the command line, in place of the last ``replaced`` ones of the chosen candidate's."""
+    replaced: NonNegative = 0
 
 
 class RestartPlan(Model):

@@ -1,6 +1,8 @@
 """Arrays from files and from descriptions; nothing in a file is ever unpickled."""
 
 import csv
+import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,11 @@ from modak.onnx.packages import require
 
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
+_DAMAGED = (
+    OSError, ValueError, EOFError, KeyError, SyntaxError, MemoryError,
+    zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError,
+)  # fmt: skip
+"""What NumPy and zipfile raise for damaged, encrypted or unusually compressed files, and for shapes of any size."""
 DEFAULT = "input"
 """Name of the input where a file has one array without a name."""
 
@@ -38,17 +45,25 @@ def read_arrays(path: Path, *, drop: tuple[str, ...] = (), columns: bool = False
 
 def _read_npz(path: Path) -> Arrays:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with _loaded(path, np.lib.npyio.NpzFile) as file:
             return {str(name): file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, KeyError, SyntaxError) as error:
+    except _DAMAGED as error:
         raise InputError(f"{path}: cannot be read as .npz without unpickling: {error}") from None
 
 
 def _read_npy(path: Path) -> Arrays:
     try:
-        return {DEFAULT: np.load(path, allow_pickle=False)}
-    except (OSError, ValueError, EOFError, SyntaxError) as error:
+        return {DEFAULT: _loaded(path, np.ndarray)}
+    except _DAMAGED as error:
         raise InputError(f"{path}: cannot be read as .npy without unpickling: {error}") from None
+
+
+def _loaded(path: Path, kind: type) -> Any:
+    """Return what NumPy reads, which goes by the content and not by the name."""
+    loaded = np.load(path, allow_pickle=False)
+    if not isinstance(loaded, kind):
+        raise ValueError("the content is that of the other format")
+    return loaded
 
 
 def _read_csv(path: Path) -> dict[str, list[Any]]:

@@ -107,7 +107,7 @@ def timing(entry: dict[str, Any], model: Converted) -> Timing:
     software = model.outcome.software if engine == model.request.framework else versions((distribution_of(engine),))
     return Timing.model_validate(
         {
-            **{key: value for key, value in entry.items() if key != "seconds"},
+            **{key: value for key, value in entry.items() if key not in ("seconds", "loading")},
             "engine": engine,
             "provider": get(engine).provider,
             "threads": len(os.sched_getaffinity(0)),

@@ -58,11 +58,20 @@ class Tvm(Engine):
     """What TVM's Relax makes of the graph for the shapes of the example, fused, and tuned where there are trials."""
 
     name = "tvm"
+    package = "apache-tvm"
     distribution = "apache-tvm"
+    module = "tvm"
     runs_onnx = True
 
     def load(self, path: Path, example: Mapping[str, Any], *, trials: int) -> Run:
         """See ``Engine.load``."""
+        if not trials:
+            return self.load_tuned(path, example, trials=0, database=None)
+        with tempfile.TemporaryDirectory(prefix="modak-tuning-") as folder:
+            return self.load_tuned(path, example, trials=trials, database=Path(folder))
+
+    def load_tuned(self, path: Path, example: Mapping[str, Any], *, trials: int, database: Path | None) -> Run:
+        """Return the graph with the best programs in the folder ``database``, which ``trials`` are added to before."""
         import numpy as np
 
         compiler = require("tvm", "apache-tvm", purpose="the engine tvm", extra="tvm")
@@ -74,8 +83,11 @@ class Tvm(Engine):
         types = {name: str(array.dtype) for name, array in example.items()}
         module = frontend.from_onnx(model, shape_dict=shapes, dtype_dict=types, keep_params_in_input=False)
         target = compiler.target.Target({"kind": "llvm", "num-cores": len(os.sched_getaffinity(0)), **_processor()})
-        if trials:
-            pipeline = relax.get_pipeline("static_shape_tuning", total_trials=trials, target=target)
+        if database is not None:
+            # Without a folder, TVM 0.27 writes "tuning_logs" into the current one.
+            pipeline = relax.get_pipeline(
+                "static_shape_tuning", total_trials=trials, target=target, work_dir=str(database)
+            )
             module = pipeline(module)
         with target:
             built = compiler.compile(module, target=target)

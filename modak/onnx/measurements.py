@@ -8,13 +8,21 @@ from modak.model.application import Workload
 from modak.model.measurement import Configuration, Measurement, Provenance, Run
 from modak.onnx.assemble import Converted, timing
 
-METHOD = "Single calls, all engines in every round one after the other, after one call that was not counted."
+METHOD = (
+    "Single calls, all engines in every round one after the other, after one call that was not counted; the start is "
+    "the time to load the model."
+)
 
 
 def records(models: Sequence[Converted]) -> Iterator[Measurement]:
-    """Yield a measurement for each model, engine and batch size that was timed."""
+    """Yield a measurement for each model, engine and batch size that was timed.
+
+    All of a model have the versions of all its engines, so that they are one table, in which engines are compared.
+    """
     for model in models:
-        for entry in (*model.outcome.timings, *model.timings):
+        entries = (*model.outcome.timings, *model.timings)
+        software = {name: version for entry in entries for name, version in timing(entry, model).software.items()}
+        for entry in entries:
             timed = timing(entry, model)
             framework = model.request.framework
             yield Measurement(
@@ -23,23 +31,29 @@ def records(models: Sequence[Converted]) -> Iterator[Measurement]:
                 workload=Workload(
                     model=model.request.name, unit="call", units=1, samples=timed.batch, batch=timed.batch
                 ),
-                software=timed.software,
+                software=software,
                 hardware=timed.hardware,
                 configuration=Configuration(
                     framework=timed.engine if timed.engine != framework else None, threads=timed.threads
                 ),
-                runs=[Run(later=entry["seconds"])],
+                runs=[_run(seconds, float(entry.get("loading", 0.0))) for seconds in entry["seconds"]],
                 provenance=Provenance(
                     source=f"modak convert {__version__}", date=datetime.now(UTC).date().isoformat(), method=METHOD
                 ),
             )
 
 
+def _run(seconds: float, loading: float) -> Run:
+    """Return one call as a run by phases, which scales to any number of calls: nothing is slow in the first one."""
+    return Run(total=loading + 2 * seconds * (1 + 1e-12) + 1e-9, first=seconds, later=[seconds])
+
+
 def add_to_store(models: Sequence[Converted]) -> tuple[int, str]:
     """Add what was timed to the user's measurements; return how many were new, and the store's name."""
+    from modak.performance.places import store_in_use
     from modak.performance.store import Store
 
-    store = Store()
+    store = Store(store_in_use())
     try:
         return store.add(records(models))[0], store.name
     finally:

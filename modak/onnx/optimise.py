@@ -225,6 +225,7 @@ def engines(search: Search, path: Path) -> Iterator[tuple[dict[str, Any] | None,
     """Yield for each engine the optimisation's entry, and the timings of all engines that are right."""
     task = search.task
     runs: dict[str, dict[int, Run]] = {}
+    loading: dict[tuple[str, int], float] = {}
     reference = OnnxRuntime.name
     for name in [reference, *task.engines]:
         print(f"{PROGRESS}engine: {name}", flush=True)
@@ -233,7 +234,9 @@ def engines(search: Search, path: Path) -> Iterator[tuple[dict[str, Any] | None,
             runs[name] = {}
             for batch in task.batches:
                 example = _first(search.samples, batch)
+                began = time.perf_counter()
                 run = get(name).load(path, example, trials=task.trials)
+                loading[name, batch] = time.perf_counter() - began
                 if name != reference:
                     entry["validation"] = _single_batch(search, run, example)
                     if entry["validation"]["status"] == "failed":
@@ -249,7 +252,13 @@ def engines(search: Search, path: Path) -> Iterator[tuple[dict[str, Any] | None,
         example = _first(search.samples, batch)
         calls = {name: partial(each[batch], example) for name, each in runs.items() if batch in each}
         times = interleaved(calls, budget=max(2.0, min(10.0, search.end - time.monotonic())))
-        yield None, [measured.entry(engine=name, batch=batch) for name, measured in times.items()]
+        yield (
+            None,
+            [
+                measured.entry(engine=name, batch=batch, loading=loading[name, batch])
+                for name, measured in times.items()
+            ],
+        )
 
 
 def _single_batch(search: Search, run: Run, example: Arrays) -> dict[str, Any]:

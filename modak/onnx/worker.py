@@ -51,7 +51,9 @@ def convert(task: Task, outcome: Outcome) -> None:
         example = _arrays(task.example)
         test = _arrays(task.test, example)
         _check_inputs(example, test)
+        began = time.perf_counter()
         original = source.load(task, example)
+        loading = time.perf_counter() - began
         outputs = _first_run(original, example)
     path = Path(task.folder) / "model.onnx"
     with _step("convert", outcome):
@@ -65,7 +67,7 @@ def convert(task: Task, outcome: Outcome) -> None:
         outcome.validation["warnings"] = [*outcome.validation.get("warnings", []), *_warnings(outcome.notes)]
     if deterministic and task.batch and task.batches:
         with _step("time", outcome):
-            outcome.timings = _time(original, path, test, task.batches)
+            outcome.timings = _time(original, path, test, task.batches, loading)
 
 
 def convert_for_runtime(original: Original, path: Path, task: Task, inputs: list[str], outputs: list[str]) -> Exported:
@@ -99,7 +101,7 @@ def _keep(folder: Path, inputs: Arrays, outputs: Arrays | None) -> None:
             np.savez(folder / f"{name}.npz", allow_pickle=False, **text)
 
 
-def _time(original: Original, path: Path, test: Arrays, sizes: list[int]) -> list[dict[str, object]]:
+def _time(original: Original, path: Path, test: Arrays, sizes: list[int], loading: float) -> list[dict[str, object]]:
     """Return how long the framework takes, measured beside ONNX Runtime."""
     session = Session(path)
     timings: list[dict[str, object]] = []
@@ -107,7 +109,7 @@ def _time(original: Original, path: Path, test: Arrays, sizes: list[int]) -> lis
         given = {name: np.resize(array, (size, *array.shape[1:])) for name, array in test.items()}
         calls = {"framework": partial(original.run, given), "onnxruntime": partial(session.run, given)}
         times = interleaved(calls, budget=3.0)
-        timings.append(times["framework"].entry(batch=size))
+        timings.append(times["framework"].entry(batch=size, loading=loading))
     return timings
 
 

@@ -1,11 +1,12 @@
 """Restart trials: which candidates a job tries before its run, each in a new process, or why it cannot."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from modak.catalogue.catalogue import Catalogue
+from modak.catalogue.effects import applied
 from modak.engines.registry import of_framework
 from modak.model.deployment import Deployment
 from modak.model.plan import TIMED, Candidate, Launch, Prediction
@@ -78,26 +79,31 @@ def restart_of(
         return None, None
     signal = signal_of(deployment, launch)
     budget, short = _budget(deployment, chosen.prediction)
-    candidates = _candidates(chosen.candidate, others, catalogue)
+    process = _Process(deployment, chosen.candidate, catalogue)
+    alike = [ranking for ranking in _first_of_engines(chosen, others) if process.becomes(ranking.candidate)]
+    silent = _silent(alike, signal)
+    candidates = _candidates(process, [ranking for ranking in alike if ranking.candidate.engine not in silent])
     if (reason := obstacle(deployment)) is not None:
         return None, f"nothing is tried in new processes: {reason}"
     if signal is None:
         return None, f"nothing is tried in new processes: {NO_SIGNAL}"
     if budget is None or not candidates:
-        return None, f"nothing is tried in new processes: {short or 'no candidate is left that was not measured'}"
+        why = short or _untried(silent) or "no candidate is left that was not measured"
+        return None, f"nothing is tried in new processes: {why}"
     plan = RestartPlan(
         signal=signal,
-        **run_of(deployment, chosen.candidate),
+        **run_of(deployment, chosen.candidate, catalogue),
         budget=budget,
         share=asked.share,
         units=units_of(deployment, signal),
         expected=chosen.prediction.seconds if chosen.prediction.basis in TIMED else None,
         tolerance=TOLERANCE[deployment.request.numerics],
-        candidates=[_restart_candidate(chosen.candidate, chosen.candidate), *candidates],
+        candidates=[process.candidate(chosen.candidate), *candidates],
         rule=RULE,
     )
     what = plural(len(candidates), "configuration")
-    return plan, f"{what} will be tried before the run, each in a new process, for at most {budget} s in all"
+    text = f"{what} will be tried before the run, each in a new process, for at most {budget} s in all"
+    return plan, "; ".join(filter(None, [text, _untried(silent)]))
 
 
 def obstacle(deployment: Deployment) -> str | None:
@@ -119,23 +125,22 @@ def signal_of(deployment: Deployment, launch: Launch | None) -> Signal | None:
     return None
 
 
-def run_of(deployment: Deployment, chosen: Candidate) -> dict[str, Any]:
+def run_of(deployment: Deployment, chosen: Candidate, catalogue: Catalogue) -> dict[str, Any]:
     """Return what a job must know to start the program in trials, by the fields of RestartPlan."""
     application = deployment.application
-    tail = len(chosen.argv) - len(application.arguments) - _before(chosen, application.arguments)
-    added = list(chosen.argv[len(chosen.argv) - tail :]) if tail else []
+    tail = tail_of(deployment, chosen, catalogue)
     return {
         "progress": application.progress,
-        "arguments": [*(application.trial or []), *added],
+        "arguments": [*(application.trial or []), *chosen.argv[len(chosen.argv) - tail :]],
         "replaced": len(application.arguments) + tail,
     }
 
 
-def _before(chosen: Candidate, arguments: Sequence[str]) -> int:
-    """Return where the application's arguments begin in the command line: the last place that has them."""
-    argv, size = chosen.argv, len(arguments)
-    positions = [at for at in range(1, len(argv) - size + 1) if list(argv[at : at + size]) == list(arguments)]
-    return (positions[-1] if size else len(argv)) if positions else len(argv) - size
+def tail_of(deployment: Deployment, candidate: Candidate, catalogue: Catalogue) -> int:
+    """Return how many words its engine and its levers put behind the application's arguments."""
+    engine = deployment.application.engines.get(candidate.engine or "")
+    levers = applied(catalogue.levers[name].all_effects for name in candidate.levers)
+    return (len(engine.arguments) if engine is not None else 0) + len(levers.arguments)
 
 
 def units_of(deployment: Deployment, signal: Signal) -> int | None:
@@ -173,16 +178,43 @@ def _budget(deployment: Deployment, prediction: Prediction) -> tuple[int | None,
     return int(seconds), None
 
 
-def _candidates(chosen: Candidate, others: Sequence[Ranking], catalogue: Catalogue) -> list[RestartCandidate]:
+def _first_of_engines(chosen: Ranking, others: Sequence[Ranking]) -> Iterator[Ranking]:
+    """Yield the candidates with the chosen one's engine, and of each other engine the first, which has no extra levers.
+
+    What levers bring to an engine is looked at once it has turned out to be the fastest.
+    """
+    seen: set[str | None] = {chosen.candidate.engine}
+    for ranking in others:
+        engine = ranking.candidate.engine
+        if engine == chosen.candidate.engine or engine not in seen:
+            seen.add(engine)
+            yield ranking
+
+
+def _silent(others: Sequence[Ranking], signal: Signal | None) -> list[str]:
+    """Return the engines whose speed nothing tells, where the launcher counts, by their names."""
+    engines = {ranking.candidate.engine for ranking in others} - {None}
+    return sorted(name for name in engines if name and signal == "launcher" and not _counted(name))
+
+
+def _untried(silent: Sequence[str]) -> str | None:
+    """Return the clause on engines whose speed nothing tells."""
+    if not silent:
+        return None
+    return f"{', '.join(silent)} cannot be tried: {NO_SIGNAL}; the launcher counts no units in them"
+
+
+def _candidates(process: "_Process", others: Sequence[Ranking]) -> list[RestartCandidate]:
     """Return what a new process can change: best first by what the model or a rule expects, then by the catalogue.
 
-    Groups of levers take turns, so that a large one, such as that of threads, does not take all the places.
+    Engines come before levers: the user named them, and they differ by more. Groups of levers take turns, so that a
+    large one, such as that of threads, does not take all the places.
     """
+    chosen, catalogue = process.chosen, process.catalogue
     usable = [
         (number, ranking)
         for number, ranking in enumerate(others)
-        if _changes_process(chosen, ranking.candidate, catalogue)
-        and ranking.prediction.basis not in _MEASURED_HERE
+        if ranking.prediction.basis not in _MEASURED_HERE
         and not (ranking.prediction.gain is not None and ranking.prediction.gain.high < 1)
     ]
 
@@ -193,35 +225,62 @@ def _candidates(chosen: Candidate, others: Sequence[Ranking], catalogue: Catalog
         turns[number] = max((groups[group] for group in added), default=0)
         groups.update(set(added))
 
-    def order(entry: tuple[int, Ranking]) -> tuple[bool, float, int, int]:
+    def order(entry: tuple[int, Ranking]) -> tuple[bool, bool, float, int, int]:
         gain = entry[1].prediction.gain
-        return (gain is None, -gain.ratio if gain else 0.0, turns[entry[0]], entry[0])
+        same = entry[1].candidate.engine == chosen.engine
+        return (same, gain is None, -gain.ratio if gain else 0.0, turns[entry[0]], entry[0])
 
-    return [_restart_candidate(chosen, ranking.candidate) for _, ranking in sorted(usable, key=order)[:MOST]]
-
-
-def _changes_process(chosen: Candidate, candidate: Candidate, catalogue: Catalogue) -> bool:
-    """Whether the candidate is the chosen one but for what is set when a process starts."""
-    same = ("runtime", "image", "engine", "argv", "launcher")
-    if any(getattr(chosen, key) != getattr(candidate, key) for key in same):
-        return False
-    if chosen.preload and chosen.preload != candidate.preload:
-        return False
-    if (candidate.launch and candidate.launch.session) != (chosen.launch and chosen.launch.session):
-        return False
-    live = {name for name in candidate.levers if catalogue.levers[name].run.launch == "live"}
-    return live <= set(chosen.levers) and candidate.levers != chosen.levers
+    return [process.candidate(ranking.candidate) for _, ranking in sorted(usable, key=order)[:MOST]]
 
 
-def _restart_candidate(chosen: Candidate, candidate: Candidate) -> RestartCandidate:
-    return RestartCandidate(
-        name=candidate.name,
-        levers=candidate.levers,
-        environment=candidate.environment,
-        unset=sorted(set(chosen.environment) - set(candidate.environment)),
-        preload=[name for name in candidate.preload if name not in chosen.preload],
-        launch_levers=candidate.launch.levers if candidate.launch is not None else [],
-    )
+@dataclass(frozen=True)
+class _Process:
+    """The chosen candidate's process, and what another start of the program can change of it."""
+
+    deployment: Deployment
+    chosen: Candidate
+    catalogue: Catalogue
+
+    def becomes(self, candidate: Candidate) -> bool:
+        """Whether the candidate is the chosen one but for what is set when a process starts."""
+        chosen = self.chosen
+        same = ("runtime", "image", "launcher")
+        if any(getattr(chosen, key) != getattr(candidate, key) for key in same):
+            return False
+        if candidate.engine == chosen.engine:
+            if candidate.argv != chosen.argv or candidate.levers == chosen.levers:
+                return False
+        elif self._program(candidate) != self._program(chosen):
+            return False
+        if chosen.preload and chosen.preload != candidate.preload:
+            return False
+        sessions = [one.launch.session if one.launch is not None else None for one in (candidate, chosen)]
+        if (sessions[0] or None) != (sessions[1] or None):
+            return False
+        live = {name for name in candidate.levers if self.catalogue.levers[name].run.launch == "live"}
+        return live <= set(chosen.levers)
+
+    def _program(self, candidate: Candidate) -> list[str]:
+        """Return the command line without what its engine and its levers put at the end."""
+        return candidate.argv[: len(candidate.argv) - tail_of(self.deployment, candidate, self.catalogue)]
+
+    def candidate(self, candidate: Candidate) -> RestartCandidate:
+        """Return a candidate as a job starts it."""
+        chosen = self.chosen
+        changed = candidate.engine != chosen.engine
+        missing = set(chosen.environment) - set(candidate.environment)
+        own = {**self.deployment.application.environment, **self.deployment.job.environment}
+        return RestartCandidate(
+            name=candidate.name,
+            levers=candidate.levers,
+            environment={**{name: own[name] for name in missing & set(own)}, **candidate.environment},
+            unset=sorted(missing - set(own)),
+            preload=[name for name in candidate.preload if name not in chosen.preload],
+            launch_levers=candidate.launch.levers if candidate.launch is not None else [],
+            engine=candidate.engine,
+            arguments=candidate.argv[len(self._program(candidate)) :] if changed else [],
+            replaced=tail_of(self.deployment, chosen, self.catalogue) if changed else 0,
+        )
 
 
 def advice(deployment: Deployment, chosen: Ranking, others: Sequence[Ranking], launch: Launch | None) -> str | None:

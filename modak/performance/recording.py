@@ -20,6 +20,7 @@ from modak.model.measurement import Configuration, Hardware, Measurement, Proven
 from modak.model.nodes import node_of, partition_of
 from modak.model.plan import Plan
 from modak.model.target import SINGLE_NODE
+from modak.model.trials import RestartCandidate
 from modak.performance.restarts import tried_before
 from modak.performance.trials import tried
 
@@ -135,7 +136,7 @@ def _measurement(
         when=job.started or job.submitted or 0,
         source=f"job {job.id} of {plan.name} on {plan.target.name}",
         method="One run of a deployed job; the wall time of the application as its job script took it.",
-        levers=_levers(plan, job),
+        tried=_tried_and_chosen(plan, job),
     )
 
 
@@ -147,11 +148,11 @@ def measurement_of(
     when: float,
     source: str,
     method: str,
-    levers: list[str] | None = None,
+    tried: RestartCandidate | None = None,
 ) -> Measurement:
     """Return the measurement that runs of a Plan's candidate are; ``when`` is in seconds since the epoch.
 
-    ``levers`` are those that the runs had, where they are not the candidate's.
+    ``tried`` is what the program ran with, where trials before the run decided that.
     """
     chosen, resources = plan.chosen, plan.chosen.resources
     return Measurement(
@@ -163,9 +164,9 @@ def measurement_of(
         configuration=Configuration(
             runtime=chosen.runtime,
             image=chosen.image.entry if chosen.image else None,
-            framework=chosen.engine,
+            framework=chosen.engine if tried is None else tried.engine,
             compiler=chosen.compiler,
-            levers=plan.chosen.levers if levers is None else levers,
+            levers=plan.chosen.levers if tried is None else tried.levers,
             nodes=resources.nodes,
             ranks=resources.ranks,
             threads=resources.threads if plan.target.type not in SINGLE_NODE else plan.job.threads,
@@ -175,12 +176,12 @@ def measurement_of(
     )
 
 
-def _levers(plan: Plan, job: JobResult) -> list[str]:
-    """Return the levers that the program ran with: the Plan's, or those of the candidate that won before the run."""
+def _tried_and_chosen(plan: Plan, job: JobResult) -> RestartCandidate | None:
+    """Return the candidate that won before the run; None where nothing was tried, and it ran as planned."""
     if job.restart is None or plan.restart is None:
-        return plan.chosen.levers
-    offered = {candidate.name: candidate.levers for candidate in plan.restart.candidates}
-    return offered.get(job.restart.chosen or "", plan.chosen.levers)
+        return None
+    offered = {candidate.name: candidate for candidate in plan.restart.candidates}
+    return offered.get(job.restart.chosen or "")
 
 
 def _read(path: Path, model: type[T]) -> T:

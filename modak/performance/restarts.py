@@ -21,20 +21,22 @@ def tried_before(whole: Measurement, plan: Plan, job: JobResult, catalogue: Cata
     if job.restart is None or restart is None:
         return []
     # Of candidates alone that the Plan names: the record comes from the target.
-    offered = {candidate.name: candidate.levers for candidate in restart.candidates}
+    offered = {candidate.name: candidate for candidate in restart.candidates}
     wrong = {trial.name for trial in job.restart.trials if trial.state in ("failed", "different", "unusable")}
     runs: dict[str, list[Run]] = {}
     for trial in job.restart.trials:
         if trial.name in wrong or trial.state not in _TIMED or trial.name not in offered:
             continue
-        if not set(offered[trial.name]) <= catalogue.levers.keys():
+        if not set(offered[trial.name].levers) <= catalogue.levers.keys():
             continue
         runs.setdefault(trial.name, []).extend(_run(trial, plan, job, whole))
     return [
         whole.model_copy(
             update={
                 "kind": "trial",
-                "configuration": whole.configuration.model_copy(update={"levers": offered[name]}),
+                "configuration": whole.configuration.model_copy(
+                    update={"levers": offered[name].levers, "framework": offered[name].engine}
+                ),
                 "runs": timed,
                 "provenance": whole.provenance.model_copy(update={"method": METHOD}),
             }

@@ -264,10 +264,10 @@ class Search:
         plan, budget = self._plan, self._options.budget
         signal = signal_of(self._deployment, plan.chosen.launch)
         chosen = plan.chosen
-        default = RestartCandidate(name=chosen.name, levers=chosen.levers)
+        default = RestartCandidate(name=chosen.name, levers=chosen.levers, engine=chosen.engine)
         restart = RestartPlan(
             signal=signal or "output",
-            **run_of(self._deployment, chosen),
+            **run_of(self._deployment, chosen, self._catalogue),
             budget=budget,
             units=self._units,
             tolerance=TOLERANCE[plan.request.numerics],

@@ -30,6 +30,7 @@ class Space:
     order: Mapping[str, int]
     _enumerator: Enumerator
     _chosen: Candidate
+    _engine_environment: Mapping[str, str]
 
     @property
     def size(self) -> int:
@@ -52,7 +53,10 @@ class Space:
         catalogue = self._enumerator.catalogue
         levers = self.levers(point)
         chosen = [catalogue.levers[name] for name in levers]
-        environment = applied((lever.all_effects for lever in chosen), self._enumerator.cores).environment
+        environment = {
+            **self._engine_environment,
+            **applied((lever.all_effects for lever in chosen), self._enumerator.cores).environment,
+        }
         return RestartCandidate(
             name=self._enumerator.location.option(levers).name,
             levers=list(levers),
@@ -60,6 +64,7 @@ class Space:
             unset=sorted(set(self._chosen.environment) - set(environment)),
             preload=[name for lever in chosen for name in lever.run.preload if name not in self._chosen.preload],
             launch_levers=[lever.name for lever in chosen if lever.run.launch is not None],
+            engine=self._chosen.engine,
         )
 
 
@@ -90,7 +95,8 @@ def space_of(deployment: Deployment, plan: Plan, location: Location, catalogue: 
     order = {name: number for number, name in enumerate(catalogue.levers)}
     start = {group: chosen.get(group, NONE) for group in groups}
     seeds = list(_seeds(plan, catalogue, groups, start))
-    return Space(groups, start, seeds, order, enumerator, plan.chosen)
+    engine = deployment.application.engines.get(plan.chosen.engine or "")
+    return Space(groups, start, seeds, order, enumerator, plan.chosen, engine.environment if engine else {})
 
 
 def _seeds(plan: Plan, catalogue: Catalogue, groups: Mapping[str, Sequence[str]], start: Point) -> Iterator[Point]:

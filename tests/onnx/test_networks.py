@@ -3,8 +3,12 @@
 Each part needs the extra of its framework; ``make test-onnx`` says what was skipped.
 """
 
+import importlib
 import importlib.util
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +21,8 @@ from modak.onnx.convert import ConvertError, convert
 from modak.onnx.request import load_request
 from modak.onnx.runner import Runner
 
+WIDTH = 16384
+"""Of the model of more than 2 GB."""
 SUPPORT = Path(__file__).parents[1] / "support" / "onnx_networks.py"
 IMAGES = {"image": {"shape": [1, 3, 224, 224]}}
 TOKENS = {
@@ -89,11 +95,49 @@ def test_candle_ensemble_of_five(tmp_path: Path) -> None:
 def test_model_of_more_than_2_gb(tmp_path: Path) -> None:
     needs("torch", "onnxscript")
     if not os.environ.get("MODAK_ONNX_LARGE"):
-        pytest.skip("set MODAK_ONNX_LARGE=1: it takes 10 GB of disk and of memory")
-    model = network("wide", "Wide", {"x": {"shape": [2, 16384]}})
-    (entry,) = run(tmp_path, [model]).manifest.models
-    assert [file.path for file in entry.graph.data] == ["models/wide/model.onnx.data"]
-    assert entry.graph.data[0].size > 2**31
+        pytest.skip("set MODAK_ONNX_LARGE=1: it takes 10 GB of disk and of memory, and some minutes")
+    model = network("wide", "Wide", {"x": {"shape": [2, WIDTH]}})
+    try:
+        bundle = run(tmp_path, [model])
+        shutil.rmtree(tmp_path / ".bundle.convert", ignore_errors=True)
+        (entry,) = bundle.manifest.models
+        assert entry.validation.status == "passed"
+        assert [file.path for file in entry.graph.data] == ["models/wide/model.onnx.data"]
+        data = bundle.folder / entry.graph.data[0].path
+        assert entry.graph.data[0].size == data.stat().st_size > 2**31
+        assert (bundle.folder / "models/wide/model.onnx").stat().st_size < 2**20
+        assert infers_rows_of_the_weights(bundle, data)
+        with data.open("r+b") as file:  # one bit of 2.3 GB, beyond what 32 bits can address
+            file.seek(2**31 + 12345)
+            byte = file.read(1)[0]
+            file.seek(2**31 + 12345)
+            file.write(bytes([byte ^ 1]))
+        done = command("infer", str(bundle.folder), "--input", str(tmp_path / "x.npz"))
+        assert done.returncode == 2 and "model.onnx.data: the SHA-256 is" in done.stderr, done.stderr
+    finally:
+        shutil.rmtree(tmp_path, ignore_errors=True)
+
+
+def infers_rows_of_the_weights(bundle: Bundle, data: Path) -> bool:
+    """Return whether ``modak infer`` gives, for samples with a single one, columns of the weights as they lie there."""
+    columns = [0, 1, WIDTH - 1]
+    files = [data.parents[3] / name for name in ("x.npz", "y.npz")]
+    x = np.zeros((3, WIDTH), np.float32)
+    x[range(3), columns] = 1
+    np.savez(files[0], x=x)
+    done = command("infer", str(bundle.folder), "-i", str(files[0]), "-o", str(files[1]))
+    assert done.returncode == 0, done.stderr
+    (given,) = np.load(files[1]).values()
+    sys.path.insert(0, str(SUPPORT.parent))
+    expected = importlib.import_module("onnx_networks").Wide().table.detach().numpy()[:, columns].T
+    return bool(np.allclose(given, expected, atol=1e-6))
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run modak in a process of its own."""
+    words = [sys.executable, "-m", "modak", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(SUPPORT.parents[2]), "NO_COLOR": "1", "COLUMNS": "200"}
+    return subprocess.run(words, capture_output=True, text=True, env=environment, timeout=900)
 
 
 def test_stochastic_model(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@
 # word @modak-candidate@ is where restart_rank.sh, which starts the program on each rank, is given the candidate.
 #
 # DIR/restart holds: settings (see below), N.sh (what candidate N exports; 0 is the chosen one, the default of the
-# trials), names, trial.sh (arguments of the short run), *.awk and pattern. The record, in which each line is written
+# trials), N.words (what N's command line ends with), names, trial.sh (arguments of the short run), *.awk and pattern. The record, in which each line is written
 # when it happens, is read by modak/jobs/restarted.py. All times are centiseconds, of one unit microseconds.
 #
 # Whatever goes wrong here, the program runs as the Plan starts it.
@@ -58,6 +58,8 @@ modak_run() { # CANDIDATE WORD...: become the program with a candidate
   if [ -z "$modak_ranks" ] && [ "$modak_number" != 0 ]; then
     # shellcheck disable=SC1090
     . "$modak_dir/$modak_number.sh"
+    # shellcheck disable=SC1090
+    [ ! -e "$modak_dir/$modak_number.words" ] || . "$modak_dir/$modak_number.words"
     [ ! -e "$modak_dir/$modak_number.json" ] || export MODAK_LAUNCH_CONFIG="$modak_dir/$modak_number.json"
   fi
   modak_exec "${modak_ranks:+$modak_number}" "$@"

@@ -10,7 +10,9 @@ shift 2
 modak_dir=$modak_job/restart modak_number=${modak_candidate%%:*}
 case $modak_number in '' | 0 | *[!0-9]*) ;; *)
   # shellcheck disable=SC1090
-  . "$modak_dir/$modak_number.sh" ;;
+  . "$modak_dir/$modak_number.sh"
+  # shellcheck disable=SC1090
+  [ ! -e "$modak_dir/$modak_number.words" ] || . "$modak_dir/$modak_number.words" ;;
 esac
 case $modak_candidate in *:*:*) ;; *) exec "$@" ;; esac
 modak_left=${modak_candidate##*:} modak_trial=${modak_candidate#*:}

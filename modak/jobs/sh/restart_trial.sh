@@ -96,7 +96,10 @@ modak_try() { # CANDIDATE TIME WINDOW ROUND WORD...: sets state, reason, start, 
       done
       # shellcheck disable=SC1091
       . "$modak_dir/trial.sh"
-    elif [ "$modak_signal" = output ]; then
+    fi
+    # shellcheck disable=SC1090
+    [ -n "$modak_ranks" ] || [ ! -e "$modak_dir/$modak_this.words" ] || . "$modak_dir/$modak_this.words"
+    if [ "$modak_signal" = output ]; then
       PYTHONUNBUFFERED=1
       export PYTHONUNBUFFERED
       [ -n "$modak_ranks" ] || ! command -v stdbuf >/dev/null 2>&1 || set -- stdbuf -oL "$@"

@@ -71,7 +71,7 @@ def test_planning_loads_no_engine_and_no_numpy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "package"), [("PyTorch", "torch"), ("keras", "keras"), ("sklearn", "sklearn"), ("Chainer", "chainer")]
+    ("name", "package"), [("PyTorch", "torch"), ("keras", "keras"), ("sklearn", "scikit-learn"), ("Chainer", "chainer")]
 )
 def test_the_package_of_a_framework(name: str, package: str) -> None:
     assert registry.package_of(name) == package

@@ -86,3 +86,18 @@ def test_batches_and_joins() -> None:
     arrays = {"x": np.arange(10).reshape(5, 2)}
     assert [len(part["x"]) for part in batches(arrays, 2)] == [2, 2, 1]
     assert (join(list(batches(arrays, 2)))["x"] == arrays["x"]).all()
+
+
+@pytest.mark.parametrize(("written", "named"), [("npz", "npy"), ("npy", "npz")])
+def test_refuses_the_other_format(tmp_path: Path, written: str, named: str) -> None:
+    with (tmp_path / f"x.{named}").open("wb") as file:
+        (np.savez if written == "npz" else np.save)(file, np.ones((2, 3)))
+    with pytest.raises(InputError, match="the content is that of the other format"):
+        read_arrays(tmp_path / f"x.{named}")
+
+
+def test_a_header_that_promises_more_than_memory(tmp_path: Path) -> None:
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000000,), }".ljust(117) + b"\n"
+    (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + b"\0" * 64)
+    with pytest.raises(InputError, match="cannot be read"):
+        read_arrays(tmp_path / "x.npy")

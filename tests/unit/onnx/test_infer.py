@@ -59,12 +59,71 @@ def test_other_files(line, tmp_path, capsys):
     assert (tmp_path / "y.csv").read_text().splitlines()[:2] == ["y.0,y.1", "3.0,4.0"]
 
 
-def test_parquet(line, tmp_path, capsys):
-    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install pyarrow")
-    pytest.importorskip("pyarrow.parquet").write_table(
-        pyarrow.table({"a": X[:, 0], "b": X[:, 1]}), tmp_path / "x.parquet"
-    )
-    assert infer(capsys, line, "-i", tmp_path / "x.parquet", "-o", tmp_path / "y.parquet")[0] == 0
+FORMATS = (".npz", ".npy", ".csv", ".parquet")
+
+
+def arrow():
+    """Return pyarrow and its module for parquet; skip without them."""
+    return pytest.importorskip("pyarrow", reason="pip install pyarrow"), pytest.importorskip("pyarrow.parquet")
+
+
+def write(path, array):
+    """Write the samples as a user's program does."""
+    if path.suffix == ".parquet":
+        pyarrow, parquet = arrow()
+        parquet.write_table(pyarrow.table({f"c{at}": array[:, at] for at in range(array.shape[1])}), path)
+    elif path.suffix == ".csv":
+        header = ",".join(f"c{at}" for at in range(array.shape[1]))
+        np.savetxt(path, array, delimiter=",", header=header, comments="", fmt="%.9g")
+    else:
+        (np.savez if path.suffix == ".npz" else np.save)(path, array)
+
+
+def read(path):
+    """Read the output as a user's program does."""
+    if path.suffix == ".parquet":
+        table = arrow()[1].read_table(path)
+        assert table.column_names == ["y.0", "y.1"]
+        return np.column_stack([table[name].to_numpy() for name in table.column_names])
+    if path.suffix == ".csv":
+        assert path.read_text().startswith("y.0,y.1\n")
+        return np.loadtxt(path, delimiter=",", skiprows=1)
+    loaded = np.load(path)
+    return loaded["y"] if path.suffix == ".npz" else loaded
+
+
+@pytest.mark.parametrize("written", FORMATS)
+@pytest.mark.parametrize("given", FORMATS)
+def test_each_format_in_and_out(line, tmp_path, capsys, given, written):
+    if ".parquet" in (given, written):
+        arrow()
+    samples = np.random.default_rng(0).standard_normal((7, 2)).astype(np.float32)
+    write(tmp_path / f"x{given}", samples)
+    for _ in range(2):  # an output that is there is replaced
+        code, out, err = infer(capsys, line, "-i", tmp_path / f"x{given}", "-o", tmp_path / f"y{written}", "--batch", 3)
+        assert (code, out) == (0, ""), err
+    np.testing.assert_allclose(read(tmp_path / f"y{written}"), samples @ WEIGHTS, rtol=1e-5, atol=1e-6)
+    assert sorted(path.name for path in tmp_path.glob("[xy].*")) == sorted([f"x{given}", f"y{written}"])
+
+
+@pytest.mark.parametrize("given", FORMATS)
+@pytest.mark.parametrize("content", [b"", b"\x93NUMPY\x01", b"PK\x03\x04", b"PAR1PAR1", b"a,b\n1,x\n", b"a,b\n1\n"])
+def test_a_damaged_file_ends_with_a_message(line, tmp_path, capsys, given, content):
+    if given == ".parquet":
+        arrow()
+    (tmp_path / f"x{given}").write_bytes(content)
+    code, out, err = infer(capsys, line, "-i", tmp_path / f"x{given}", "-o", tmp_path / "y.npz")
+    assert (code, out) == (2, "") and f"x{given}" in err and "Traceback" not in err
+    assert not (tmp_path / "y.npz").exists()
+
+
+@pytest.mark.parametrize("written", FORMATS)
+def test_an_output_that_cannot_be_written_ends_with_a_message(line, tmp_path, capsys, written):
+    if written == ".parquet":
+        arrow()
+    np.save(tmp_path / "x.npy", X)
+    code, _, err = infer(capsys, line, "-i", tmp_path / "x.npy", "-o", tmp_path / "nowhere" / f"y{written}")
+    assert code == 2 and "cannot be written" in err
 
 
 @pytest.mark.parametrize(

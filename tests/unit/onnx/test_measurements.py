@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from modak.onnx.assemble import Converted
 from modak.onnx.measurements import records
 from modak.onnx.request import ModelRequest, TensorShape
@@ -17,10 +19,12 @@ def test_each_engine_is_a_measurement(tmp_path: Path) -> None:
     assert isinstance(request.example["x"], TensorShape)
     times = Times((0.2, 0.1, 0.3, 0.2, 0.2))
     outcome = Outcome(software={"torch": "2.13.0"}, timings=[times.entry(batch=16)])
-    model = Converted(request, tmp_path, outcome, timings=[times.entry(engine="onnxruntime", batch=16)])
+    model = Converted(request, tmp_path, outcome, timings=[times.entry(engine="onnxruntime", batch=16, loading=1.5)])
     native, runtime = records([model])
     assert native.workload.model == runtime.workload.model == "net"
     assert (native.framework, native.configuration.framework) == ("pytorch", None)
     assert runtime.configuration.framework == "onnxruntime"
     assert runtime.workload.batch == 16
-    assert list(runtime.runs[0].later) == [0.2, 0.1, 0.3, 0.2, 0.2]
+    assert [run.later for run in runtime.runs] == [[0.2], [0.1], [0.3], [0.2], [0.2]]
+    assert runtime.runs[0].start == pytest.approx(1.5) and native.runs[0].start == pytest.approx(0, abs=1e-6)
+    assert runtime.software == native.software

@@ -4,6 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from modak.model.application import Workload
+from modak.model.measurement import Configuration, Hardware, Measurement, Provenance, Run
 from modak.optimiser import keep, make_plan
 from modak.optimiser.table import render
 from modak.performance.records import Table
@@ -109,3 +111,82 @@ def test_a_kept_plan_of_others_brings_no_environment_of_its_own(make):
     tampered = new.model_copy(update={"restart": restart, "created": "before"})
     kept = keep(new, tampered, own=False)
     assert (kept.created, kept.restart) == ("before", new.restart)
+
+
+INFERENCE = {
+    "deployment.application.progress": r"call (\d+)",
+    "deployment.application.arguments": ["--calls", "50"],
+    "deployment.application.engines": {
+        "onnxruntime": {"arguments": ["--engine", "onnxruntime"], "environment": {"LOG": "3"}},
+        "openvino": {"arguments": ["--engine", "openvino"]},
+        "tvm": {"arguments": ["--engine", "tvm"]},
+    },
+    "deployment.application.workload": {"model": "own-net", "unit": "call", "units": 50, "batch": 1},
+    "deployment.request": {"trials": {"budget": 60, "live": False}, "numerics": "exact"},
+    "facts.packages": {"torch": "2.13.0", "onnxruntime": "1.22.0", "openvino": "2026.4.1", "apache-tvm": "0.27.0"},
+    "facts.libraries": [],
+}
+
+
+def inference(changed, change=None, records=()):
+    values = {**INFERENCE, **(change or {})}
+    base = changed("hit", {key: value for key, value in values.items() if value is not None})
+    return make_plan(*base, [], now=NOW, measurements=Table(list(records)))
+
+
+def test_engines_are_tried_first_each_with_its_own_arguments(changed):
+    plan = inference(changed)
+    assert plan.chosen.engine is None
+    tried = {candidate.engine: candidate for candidate in plan.restart.candidates}
+    assert [candidate.engine for candidate in plan.restart.candidates[1:4]] == ["onnxruntime", "openvino", "tvm"]
+    assert tried["onnxruntime"].arguments == ["--engine", "onnxruntime"] and tried["onnxruntime"].replaced == 0
+    assert tried["onnxruntime"].environment["LOG"] == "3"
+    evidence = {ranked.candidate.name: ranked.prediction.evidence for ranked in plan.alternatives}
+    assert evidence["openvino"].endswith("it will be tried before the run, in a new process")
+
+
+def test_from_an_engine_that_was_measured_others_replace_its_arguments(changed):
+    records = [timed("onnxruntime", 0.01), timed(None, 0.02)]
+    plan = inference(changed, records=records)
+    assert plan.chosen.engine == "onnxruntime" and plan.prediction.basis == "measurement"
+    tried = {candidate.engine: candidate for candidate in plan.restart.candidates}
+    assert tried["tvm"].arguments == ["--engine", "tvm"] and tried["tvm"].replaced == 2
+    assert tried["tvm"].unset == ["LOG"]
+    assert None not in tried  # measured, and slower
+
+
+def test_an_environment_of_the_application_comes_back_without_the_engine(changed):
+    change = {"deployment.application.environment": {"LOG": "1"}}
+    plan = inference(changed, change, [timed("onnxruntime", 0.01), timed(None, 0.02)])
+    tried = {candidate.engine: candidate for candidate in plan.restart.candidates}
+    assert tried["tvm"].environment["LOG"] == "1" and tried["tvm"].unset == []
+
+
+def test_engines_in_which_nothing_counts_are_named(changed):
+    plan = inference(changed, {"deployment.application.progress": None})
+    assert plan.restart is not None and plan.restart.signal == "launcher"
+    assert {candidate.engine for candidate in plan.restart.candidates} == {None, "onnxruntime"}
+    assert "openvino, tvm cannot be tried" in plan.reason and "application.progress" in plan.reason
+
+
+@pytest.mark.parametrize("best", ["onnxruntime", "openvino", "tvm", None])
+def test_the_measured_best_engine_is_chosen(changed, best):
+    engines = [None, "onnxruntime", "openvino", "tvm"]
+    records = [timed(engine, 0.01 if engine == best else 0.02 + 0.001 * i) for i, engine in enumerate(engines)]
+    plan = inference(changed, records=records)
+    assert plan.chosen.engine == best and plan.prediction.basis == "measurement"
+    assert plan.reason
+
+
+def timed(engine, seconds):
+    """Return what modak convert --record writes of an engine."""
+    return Measurement(
+        type="ai_inference",
+        framework="pytorch",
+        workload=Workload(model="own-net", unit="call", units=1, samples=1, batch=1),
+        software={"torch": "2.13.0"},
+        hardware=Hardware(microarchitecture="zen", cores=16),
+        configuration=Configuration(framework=engine),
+        runs=[Run(total=0.5 + 2 * s, first=s, later=[s]) for s in [seconds * (1 + 0.001 * i) for i in range(9)]],
+        provenance=Provenance(source="modak convert", date="2026-01-01", method="interleaved"),
+    )
