@@ -2,7 +2,7 @@
 
 A block ``yaml``, ``python`` or ``ini`` whose first line is a comment with a file name is that file. A block
 ``console`` has commands after ``$``, each with its output below, in which a line ``...`` stands for any lines; the
-commands share a shell, as far as its folder goes. A block ``sh`` installs modak, which only the newcomer's test does.
+commands share a shell, as far as its folder goes. A block ``sh`` is the installation, which only the newcomer's test carries out.
 
 ``python tests/support/tutorials.py PAGE...`` runs pages and corrects the outputs in them; numbers, times and folders
 differ from run to run and are not compared.
@@ -83,7 +83,7 @@ def login_home(ssh_config: Path | None) -> str:
 
 
 def session(text: str, ssh_config: Path) -> str:
-    """Return a page as one script for bash: its files, and all its commands, those that install modak too."""
+    """Return a page as one script for bash: its files, and all its commands, those of the installation too."""
     lines = ["set -eu -o pipefail"]
     for match in BLOCK.finditer(text):
         if match["kind"] in ("console", "sh"):
