@@ -2,7 +2,8 @@
 
 A block ``yaml``, ``python`` or ``ini`` whose first line is a comment with a file name is that file. A block
 ``console`` has commands after ``$``, each with its output below, in which a line ``...`` stands for any lines; the
-commands share a shell, as far as its folder goes. A block ``sh`` is the installation, which only the newcomer's test carries out.
+commands share a shell, as far as its folder goes. A block ``sh`` is the installation,
+which only the newcomer's test carries out.
 
 ``python tests/support/tutorials.py PAGE...`` runs pages and corrects the outputs in them; numbers, times and folders
 differ from run to run and are not compared.
