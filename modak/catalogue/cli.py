@@ -76,7 +76,7 @@ def validate(
         typer.echo("[]")
         return
     counts = ((len(catalogue.levers), "levers"), (len(catalogue.images), "images"))
-    typer.echo(f"no problems entries: with the shipped entries {' and '.join(f'{n} {what}' for n, what in counts)}")
+    typer.echo(f"no problems found: with the shipped entries {' and '.join(f'{n} {what}' for n, what in counts)}")
 
 
 @app.command()
