@@ -26,6 +26,7 @@ generate: setup ## make anew what is made from the models and the data: TOSCA ty
 	@PYTHONPATH=. $(BIN)/python -m modak.tosca.library tosca/blueprints/modak
 	@PYTHONPATH=. $(BIN)/python scripts/reference.py
 	@PYTHONPATH=. $(BIN)/python scripts/role_readmes.py
+	@PYTHONPATH=. $(BIN)/python scripts/manpage.py
 	@PYTHONPATH=. $(BIN)/python scripts/pictures.py
 	@PYTHONPATH=. $(BIN)/python scripts/evidence.py
 

@@ -354,7 +354,7 @@ def schema(
 
 @app.command()
 def man() -> None:
-    """Print the manual page, for ``modak man > ~/.local/share/man/man1/modak.1``."""
+    """Print the manual page, which ``man modak`` shows where the wheel is installed."""
     from modak.answers import answer
     from modak.deploy.manpage import manual_page
 
