@@ -2,7 +2,7 @@
 # make check    the quick suite
 # make test     everything, on real parts
 .DEFAULT_GOAL := help
-.PHONY: help deploy setup generate check test test-images test-pbs test-gridengine test-onnx soak soak-cluster fuzz up down clean test-browser test-trials test-cloud soak-cloud docs test-docs test-galaxy
+.PHONY: help deploy setup generate check test test-images test-pbs test-gridengine test-onnx soak soak-cluster fuzz up down clean test-browser test-trials test-cloud soak-cloud docs test-docs test-galaxy test-newcomer
 
 ARGS ?=
 PYTHON_OF_THE_SYSTEM = $$(scripts/find-python.sh)
@@ -26,6 +26,7 @@ generate: setup ## make anew what is made from the models and the data: TOSCA ty
 	@PYTHONPATH=. $(BIN)/python -m modak.tosca.library tosca/blueprints/modak
 	@PYTHONPATH=. $(BIN)/python scripts/reference.py
 	@PYTHONPATH=. $(BIN)/python scripts/role_readmes.py
+	@PYTHONPATH=. $(BIN)/python scripts/manpage.py
 	@PYTHONPATH=. $(BIN)/python scripts/pictures.py
 	@PYTHONPATH=. $(BIN)/python scripts/evidence.py
 
@@ -74,6 +75,9 @@ docs: setup ## the documentation as a site in .build/site; warnings and dead lin
 
 test-docs: docs ## its tutorials, run on a real Slurm, and its pages in headless Chromium at two widths, from MODAK_CHROMIUM
 	@$(BIN)/python scripts/suite.py real-slurm docs
+
+test-newcomer: setup ## from the wheel to a PyTorch script tuned on a real Slurm, by the tutorial's commands (five minutes)
+	@$(BIN)/python scripts/suite.py real-slurm newcomer
 
 test-galaxy: setup ## galaxy-importer, antsibull-docs, twine and ansible-builder from MODAK_GALAXY_TOOLS (three minutes)
 	@$(BIN)/python scripts/suite.py galaxy

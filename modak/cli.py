@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.main
 
 from modak import __version__
+from modak.answers import add_json_option, answering
 from modak.deploy.cli import register
 from modak.diagnostics import as_json
 from modak.errors import ModakError
@@ -59,14 +61,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with protected_output():
         try:
-            _mount(argv)
-            app(argv, prog_name="modak")
+            with answering():
+                command_line(argv)(argv, prog_name="modak")
         except ModakError as error:
             if "--json" in argv:
                 print(as_json(error.diagnostics))
             else:
                 print(error, file=sys.stderr)
             sys.exit(error.exit_code)
+
+
+def command_line(argv: Sequence[str] = ()) -> Any:
+    """Return the parser of a command line; of all commands where ``argv`` names none."""
+    _mount(argv)
+    command = typer.main.get_command(app)
+    add_json_option(command)
+    return command
 
 
 def _mount(argv: Sequence[str]) -> None:
@@ -344,11 +354,12 @@ def schema(
 
 @app.command()
 def man() -> None:
-    """Print the manual page, for ``modak man > ~/.local/share/man/man1/modak.1``."""
+    """Print the manual page, which ``man modak`` shows where the wheel is installed."""
+    from modak.answers import answer
     from modak.deploy.manpage import manual_page
 
-    _mount([])
-    print(manual_page(typer.main.get_command(app)), end="")
+    page = manual_page(command_line())
+    answer({"page": page}, page)
 
 
 if __name__ == "__main__":

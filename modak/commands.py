@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from modak.answers import answer
 from modak.diagnostics import Diagnostic
 from modak.errors import InputError, OptionError, TargetError
 from modak.util.files import PRIVATE, write_atomically
@@ -142,7 +143,11 @@ def write_target(host: str | None, *, name: str | None, facts: bool, config: Pat
         address = {"host": hostname, "user": user, "port": int(port) if port and port.isdecimal() else port}
     given = check(Target, {"name": name or "discovered", **address}, origin="modak discover")
     reported = _facts(given, None, config)
-    sys.stdout.write(reported.model_dump_json(indent=2) + "\n" if facts else describe(target_of(reported, given, name)))
+    if facts:
+        answer(reported, reported.model_dump_json(indent=2))
+    else:
+        target = target_of(reported, given, name)
+        answer(target.model_dump(mode="json", exclude_defaults=True), describe(target))
 
 
 def _facts(address: "Target", described: "Target | None", config: Path | None) -> "Facts":
@@ -170,6 +175,7 @@ def compare_targets(document: Path, *, config: Path | None) -> None:
         ]
     if diagnostics:
         raise TargetError(diagnostics)
+    answer([])
 
 
 def write_schema(kind: str) -> None:
@@ -181,7 +187,5 @@ def write_schema(kind: str) -> None:
         raise InputError(f"schema '{kind}' not found{nearest(kind, list(SCHEMAS)) or choices}")
     module, _, name = SCHEMAS[kind].partition(":")
     model = getattr(import_module(module), name)
-    text = json_text.dumps(
-        {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}, indent=2
-    )
-    sys.stdout.write(text + "\n")
+    value = {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
+    answer(value, json_text.dumps(value, indent=2))

@@ -1,12 +1,12 @@
 """A Plan with a container image as an indexed Job of Kubernetes, for ``kubectl apply``."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from modak.answers import answer
 from modak.documents import check, find_sources, read_document
 from modak.errors import InputError
 from modak.jobrequest import job_request
@@ -145,12 +145,13 @@ def write_manifest(
     folders = list(dict.fromkeys(folder.expanduser().absolute() for folder in folders))
     text = manifest(read_plan(path), placement, folders)
     if output is None:
-        sys.stdout.write(text)
+        answer(yaml.safe_load(text), text)
         return
     try:
         write_atomically(output, text, mode=PRIVATE)
     except OSError as error:
         raise InputError(f"the file cannot be written: {error.strerror}", source=output) from None
+    answer({"written": output})
 
 
 def _pair(text: str, key: str) -> tuple[str, str]:

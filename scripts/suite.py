@@ -85,6 +85,7 @@ def steps() -> list[Step]:
         Step("onnx", [*PYTEST, "tests/onnx"], tests=True, apart=True, real=True),
         Step("browser", [*PYTEST, "tests/browser"], tests=True, apart=True),
         Step("docs", [*PYTEST, "tests/docs"], tests=True, apart=True),
+        Step("newcomer", [*PYTEST, "tests/newcomer"], tests=True, apart=True),
         Step("galaxy", [*PYTEST, "tests/galaxy"], tests=True, apart=True),
         Step("real-cloud", [CLOUD, "up"], apart=True),
         Step("cloud", [*PYTEST, "tests/cloud"], tests=True, apart=True),

@@ -2,6 +2,7 @@
 
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,6 +46,24 @@ def real_slurm() -> Iterator[rig.Rig]:
 def keras_python(real_slurm: rig.Rig) -> str:
     """A Python with Keras and TensorFlow that jobs on the real Slurm can run."""
     return rig.ask("python").splitlines()[-1]
+
+
+@pytest.fixture(scope="session")
+def login_torch(real_slurm: rig.Rig) -> Path:
+    """A virtual environment in the home on the login node, which takes PyTorch from the tests' own."""
+    packages = next((path for path in sys.path if (Path(path) / "torch").is_dir()), None)
+    if packages is None:
+        pytest.skip("torch is not installed")
+    folder = real_slurm.home / "torch"
+    python = Path(sys.base_prefix) / "bin" / "python3"
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    shared = f"{folder}/lib/{version}/site-packages/shared.pth"
+    try:
+        real_slurm.ssh(f"{python} -m venv --without-pip {folder} && cat >{shared}", packages)
+        real_slurm.ssh(f"{folder}/bin/python -c 'import torch'")
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"the user of the login node cannot run {python} with torch: {error.stderr.strip()}")
+    return folder
 
 
 @pytest.fixture(scope="session")

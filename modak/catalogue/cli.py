@@ -1,11 +1,13 @@
 """The commands ``modak catalogue list|show|validate|add|import-prices|schema``."""
 
+import json as json_text
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from modak.answers import answer
 from modak.terminal import visible
 
 app = typer.Typer(
@@ -40,8 +42,9 @@ def list_entries(
     from modak.catalogue.listing import rows
     from modak.catalogue.site import catalogue_for
 
-    for row in rows(catalogue_for(catalogue or []), kind.value if kind else None, framework):
-        typer.echo("  ".join(row).rstrip())
+    entries = list(rows(catalogue_for(catalogue or []), kind.value if kind else None, framework))
+    value = [dict(zip(("kind", "name", "about"), map(str.strip, row), strict=True)) for row in entries]
+    answer(value, "".join("  ".join(row).rstrip() + "\n" for row in entries))
 
 
 @app.command()
@@ -50,10 +53,11 @@ def show(
     catalogue: Site = None,
 ) -> None:
     """Print an entry as YAML, as it would stand in a catalogue file."""
-    from modak.catalogue.listing import entry_text
+    from modak.catalogue.listing import as_text, entry
     from modak.catalogue.site import catalogue_for
 
-    typer.echo(entry_text(catalogue_for(catalogue or []), name), nl=False)
+    entries = entry(catalogue_for(catalogue or []), name)
+    answer(entries, as_text(entries))
 
 
 @app.command()
@@ -84,8 +88,8 @@ def add(
     """Put a checked file, and the launchers beside it that it names, into a site's catalogue folder."""
     from modak.catalogue.listing import add_file
 
-    for path in add_file(file, folder, replace=replace):
-        typer.echo(f"written: {path}")
+    paths = add_file(file, folder, replace=replace)
+    answer({"written": paths}, "".join(f"written: {path}\n" for path in paths))
 
 
 @app.command("import-prices")
@@ -94,10 +98,12 @@ def import_prices(
     region: Annotated[str, typer.Option(metavar="REGION", help="The provider's name of the region.")],
 ) -> None:
     """Print a catalogue file of instance types with the prices of a provider's price list."""
+    import yaml
+
     from modak.catalogue.awsprices import read_price_list
 
     text, left = read_price_list(file, region)
-    typer.echo(text, nl=False)
+    answer(yaml.safe_load(text), text)
     for line in left:
         typer.echo(f"left out: {visible(line)}", err=True)
 
@@ -107,6 +113,7 @@ def schema(
     kind: Annotated[Kind, typer.Argument(help="Which kind of file.")],
 ) -> None:
     """Print the JSON schema of a catalogue file."""
-    from modak.catalogue.listing import schema_text
+    from modak.catalogue.listing import schema_of
 
-    typer.echo(schema_text(kind.value), nl=False)
+    value = schema_of(kind.value)
+    answer(value, json_text.dumps(value, indent=2))

@@ -1,6 +1,5 @@
 """What the catalogue's commands print and write."""
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -57,20 +56,24 @@ def _about(value: Any) -> str:
     return str(getattr(value, "source", ""))
 
 
-def entry_text(catalogue: Catalogue, name: str) -> str:
-    """Return the entries of this name as YAML; InputError with the nearest name when there is none."""
+def entry(catalogue: Catalogue, name: str) -> dict[str, Any]:
+    """Return the entries of this name by their kinds; InputError with the nearest name when there is none."""
     matches = {kind: entries[name] for kind, entries in _kinds(catalogue).items() if name in entries}
     if not matches:
-        names = [entry for entries in _kinds(catalogue).values() for entry in entries]
+        names = [other for entries in _kinds(catalogue).values() for other in entries]
         raise InputError(f"the catalogue has no entry '{name}'", hint=did_you_mean(name, names))
-    data = {kind: [entry.model_dump(mode="json", exclude_defaults=True)] for kind, entry in matches.items()}
-    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120)
+    return {kind: [value.model_dump(mode="json", exclude_defaults=True)] for kind, value in matches.items()}
 
 
-def schema_text(kind: str) -> str:
+def as_text(data: Mapping[str, Any]) -> str:
+    """Return entries as YAML, as they would stand in a catalogue file."""
+    return yaml.safe_dump(dict(data), sort_keys=False, allow_unicode=True, width=120)
+
+
+def schema_of(kind: str) -> dict[str, Any]:
     """Return the JSON schema of a file of this kind."""
     model: type[BaseModel] = KINDS[kind if kind in KINDS else "hardware"]
-    return json.dumps(model.model_json_schema(), indent=2) + "\n"
+    return model.model_json_schema()
 
 
 def add_file(file: Path, folder: Path, *, replace: bool) -> list[Path]:

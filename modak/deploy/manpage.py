@@ -39,7 +39,7 @@ def manual_page(command: Any) -> str:
 
 def _leaves(command: Any, context: click.Context) -> Iterator[tuple[str, Any, click.Context]]:
     """Yield the commands that do something, in the order of the help, with the words that call them."""
-    if not hasattr(command, "list_commands"):
+    if not getattr(command, "commands", None):
         yield context.command_path, command, context
         return
     for name in command.list_commands(context):

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from modak.answers import answer
 from modak.documents import check
 from modak.errors import InputError, OptionError
 from modak.evidence.protocol import Protocol
@@ -32,7 +33,8 @@ def write(folder: Path | None, *, output: Path, store: str | None, workload: str
     else:
         report = report_of_measurements(store or store_in_use(), workload=workload, shipped=shipped)
     table = write_report(report, output)
-    sys.stdout.write(f"{report.title}: {report.summary}\nwritten: {output} and {table}\n")
+    value = {"title": report.title, "summary": report.summary, "page": output, "table": table}
+    answer(value, f"{report.title}: {report.summary}\nwritten: {output} and {table}")
 
 
 def benchmark(
@@ -71,12 +73,13 @@ def benchmark(
         names = ", ".join(plan.chosen.name for plan in prepared.configurations)
         sys.stdout.write(f"{len(prepared.configurations)} configurations: {names}\n")
         finished, _ = carry_out(prepared, transport, results.absolute(), reporter=Progress())
-    sys.stdout.write("\n".join(table_lines(finished)) + "\n")
+    lines = list(table_lines(finished))
     page = finished.folder / "report.html"
     write_report(report_of_results(finished.folder), page)
-    sys.stdout.write(f"written: {page}\n")
+    lines.append(f"written: {page}")
     if record:
-        sys.stdout.write(recorded(finished) + "\n")
+        lines.append(recorded(finished))
+    answer({"benchmark": finished, "page": page}, "\n".join(lines))
 
 
 def carry_out_study(study: "Study", results: Path, work: Path) -> None:
@@ -84,11 +87,13 @@ def carry_out_study(study: "Study", results: Path, work: Path) -> None:
     from modak.evidence.benchmarked import table_lines
     from modak.evidence.study import carry_out
 
+    studies = []
     for finished in carry_out(study, results, work, _say):
         sys.stdout.write("\n" + "\n".join(table_lines(finished)) + "\n")
+        studies.append(finished)
     page = results / "report.html"
     write_report(report_of_results(results), page)
-    sys.stdout.write(f"written: {page}\n")
+    answer({"benchmarks": studies, "page": page}, f"written: {page}")
 
 
 def _say(text: str) -> None:

@@ -54,13 +54,11 @@ Microarchitecture = Annotated[
 
 
 @app.command()
-def inspect(
-    name: Name, catalogue: Catalogue = None, as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False
-) -> None:
+def inspect(name: Name, catalogue: Catalogue = None) -> None:
     """Show what the catalogue and the registry say of an image, its digest first of all."""
     from modak.images import commands
 
-    commands.show(name, catalogue or [], as_json=as_json)
+    commands.show(name, catalogue or [])
 
 
 @app.command()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from modak.answers import answer
 from modak.errors import InputError, TargetError
 from modak.model.base import RuntimeName
 from modak.model.image import ImageEntry
@@ -62,7 +63,7 @@ def destination_of(
         yield Destination(target, _there(store, jobs, target, job, catalogue))
 
 
-def show(name: str, catalogue: Sequence[Path], *, as_json: bool) -> None:
+def show(name: str, catalogue: Sequence[Path]) -> None:
     """Print what is known of an image, and what its registry says of it."""
     from modak.images.ensure import check_name
     from modak.images.registry import resolve
@@ -81,14 +82,15 @@ def show(name: str, catalogue: Sequence[Path], *, as_json: bool) -> None:
         result = resolve(reference, entry.architecture if entry else "amd64")
         values |= {"reference": str(result.reference), "digest": result.digest, "size": result.size}
         values["labels"] = {**values.get("labels", {}), **result.labels}
-    _print(values, as_json)
+    answer(values, _text(values))
 
 
 def define(name: str, catalogue: Sequence[Path], target: str | None, output: Path | None, form: str) -> None:
     """Print an image's definition, or write it with its files to the folder ``output``."""
     definition = _definition(name, catalogue, target, resolved=False)
     if output is None:
-        sys.stdout.write(definition.texts["containerfile" if form == "containerfile" else "apptainer"])
+        text = definition.texts["containerfile" if form == "containerfile" else "apptainer"]
+        answer({"digest": definition.digest, "form": form, "text": text}, text)
         return
     texts = {
         "image.def": definition.texts["apptainer"],
@@ -101,7 +103,8 @@ def define(name: str, catalogue: Sequence[Path], target: str | None, output: Pat
             (output / file).write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"{error.filename or output} cannot be written: {error.strerror}") from None
-    print(f"{definition.digest} in {output}: {', '.join(sorted(texts))}")
+    value = {"digest": definition.digest, "folder": output, "files": sorted(texts)}
+    answer(value, f"{definition.digest} in {output}: {', '.join(sorted(texts))}")
 
 
 def build(name: str, destination: Destination, wish: "Wish", *, follow: bool) -> None:
@@ -141,17 +144,21 @@ def push(source: str, reference: str, destination: Destination, runtime: Runtime
     """Send an image of the target to a registry, and print the reference that names its content."""
     from modak.model.reference import parse
 
-    print(destination.store.push(source, parse(reference), runtime).reference)
+    pushed = str(destination.store.push(source, parse(reference), runtime).reference)
+    answer({"reference": pushed}, pushed)
 
 
 def collect(destination: Destination, days: int, *, dry: bool) -> None:
     """Remove what nobody needs, and print what became of each image."""
     rows = destination.store.collect(days, dry=dry)
+    lines = []
     for row in rows:
         what = ("would remove" if dry else "removed") if row.removed else "kept"
-        print(f"{what} {row.file} ({row.size / 2**20:.0f} MB): {row.reason}")
+        lines.append(f"{what} {row.file} ({row.size / 2**20:.0f} MB): {row.reason}")
     freed = sum(row.size for row in rows if row.removed)
-    print(f"{freed / 2**20:.0f} MB {'would be freed' if dry else 'freed'} in {destination.store.images}")
+    lines.append(f"{freed / 2**20:.0f} MB {'would be freed' if dry else 'freed'} in {destination.store.images}")
+    value = {"images": rows, "freed": freed, "folder": destination.store.images, "check": dry}
+    answer(value, "\n".join(lines))
 
 
 class Printing:
@@ -238,16 +245,15 @@ def _print_image(image: Image, result: "Listing") -> None:
         "signed": result.signed,
         "labels": result.labels,
     }
-    _print({key: value for key, value in values.items() if value not in (None, {}, "")}, as_json=False)
+    there = {key: value for key, value in values.items() if value not in (None, {}, "")}
+    answer(there, _text(there))
 
 
-def _print(values: Mapping[str, Any], as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(values, indent=2, sort_keys=True))
-        return
+def _text(values: Mapping[str, Any]) -> str:
+    lines = []
     for key, value in values.items():
         if isinstance(value, dict):
-            for name, inner in sorted(value.items()):
-                print(f"{key}.{name}: {inner}")
+            lines += [f"{key}.{name}: {inner}" for name, inner in sorted(value.items())]
         else:
-            print(f"{key}: {', '.join(map(str, value)) if isinstance(value, list) else value}")
+            lines.append(f"{key}: {', '.join(map(str, value)) if isinstance(value, list) else value}")
+    return "\n".join(lines)

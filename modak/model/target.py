@@ -116,7 +116,7 @@ class Target(Model):
     known_hosts: Line | None = None
     """File of known host keys on the controller, in place of the user's own; host keys are always checked."""
     python: Line | None = None
-    """The application's Python on the target, as an absolute path; found when absent."""
+    """The application's Python on the target, an absolute path or one in the home (``~/``); found when absent."""
     workspace: Line = "~/.modak"
     """Folder on the target, shared by its nodes, under which every job gets its own."""
     runtimes: list[RuntimeName] | None = None

@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+from modak.answers import answer
 from modak.onnx.convert import convert
 from modak.onnx.request import load_request
 from modak.terminal import visible
@@ -20,4 +21,4 @@ def convert_command(
             print(visible(line), file=sys.stderr, flush=True)
 
     bundle = convert(request, folder, base=document.parent, replace=replace, jobs=jobs, record=record, report=report)
-    print(bundle.folder)
+    answer({"bundle": bundle.folder, "manifest": bundle.manifest}, str(bundle.folder))

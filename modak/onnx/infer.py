@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from modak.answers import answer
 from modak.errors import InputError
 from modak.onnx.arrays import DEFAULT, read_arrays
 from modak.onnx.bundle import Bundle, read_bundle
@@ -44,7 +45,7 @@ def infer_command(
     bundle = read_bundle(folder)
     if input_ is None:
         bundle.verify()
-        print(describe(bundle.manifest))
+        answer(bundle.manifest, describe(bundle.manifest))
         return
     if provider == "measure":
         inputs = load_inputs(input_, Runner(bundle, provider="cpu").inputs, convert=convert)
@@ -58,8 +59,10 @@ def infer_command(
     _tell(f"{runner.providers[0]}: {runner.choice.reason}")
     if output is not None:
         save(output, outputs)
+        answer({"written": output, "provider": runner.providers[0], "outputs": list(outputs)})
     else:
-        print(as_json(outputs))
+        text = as_json(outputs)
+        answer(json.loads(text), text)
 
 
 def load_inputs(path: Path, specs: Sequence[TensorSpec], *, convert: bool = False) -> Arrays:

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from modak.answers import answer
+
 model = typer.Typer(no_args_is_help=True, help="The time model.", rich_markup_mode=None)
 Folder = Annotated[
     Path | None,
@@ -28,8 +30,7 @@ def fit(
     fitted = fit_now(judged=evaluation)
     where = folder or model_folder()
     write_model(where, fitted.description, fitted.contents)
-    typer.echo(report(fitted.description), nl=False)
-    typer.echo(f"written to {where}")
+    answer({"model": fitted.description, "folder": where}, f"{report(fitted.description)}written to {where}")
 
 
 @model.command()
@@ -39,7 +40,8 @@ def show(folder: Folder = None) -> None:
     from modak.performance.paths import model_folder
     from modak.performance.timemodel import TimeModel
 
-    typer.echo(report(TimeModel(folder or model_folder()).description), nl=False)
+    description = TimeModel(folder or model_folder()).description
+    answer(description, report(description))
 
 
 @model.command()
@@ -48,14 +50,15 @@ def evaluate() -> None:
     from modak.optimiser.evaluating import fit_now
     from modak.performance.modelling import report
 
-    typer.echo(report(fit_now().description), nl=False)
+    description = fit_now().description
+    answer(description, report(description))
 
 
 @model.command()
 def scale(name: Annotated[str, typer.Argument(metavar="NAME", help="Of the workload.")]) -> None:
     """Show how a workload scales: the laws, what was measured, and a table over ranks; seconds are of one unit."""
     from modak.performance.records import available_measurements
-    from modak.performance.scaletable import scale_lines
+    from modak.performance.scaletable import scale_lines, scale_values
 
-    for line in scale_lines(name, available_measurements()):
-        typer.echo(line)
+    measurements = available_measurements()
+    answer(scale_values(name, measurements), "\n".join(scale_lines(name, measurements)))

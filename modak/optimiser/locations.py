@@ -258,12 +258,22 @@ class _Finder:
             name = "+".join(location_parts("native", None, engine)) or "native"
             locations.rejected.append(Rejected(name=name, reason=reason))
 
+    @property
+    def _python(self) -> str | None:
+        """The application's Python; the shell of a job expands no ``~`` that is quoted, the discovery has done it."""
+        described = self.deployment.target.python
+        if described is None or (described.startswith("~/") and self.facts.python is not None):
+            return self.facts.python
+        return described
+
     def _native_fault(self, framework: Framework | None) -> str | None:
         if self.application.script is None:
             return None
-        python, name = self.deployment.target.python or self.facts.python, self.deployment.target.name
+        python, name = self._python, self.deployment.target.name
         if python is None:
             return f"no Python was found on {name} for {self.application.script}: set target.python"
+        if python.startswith("~/"):
+            return f"{name} does not tell which Python {python} is: give target.python as an absolute path"
         if framework is None:
             return None
         if self.facts.hostname is not None and self.facts.python is None:
@@ -318,7 +328,7 @@ class _Finder:
             libraries=software.libraries,
             packages=software.packages,
             gpus=self.deployment.job.gpus,
-            python=(self.deployment.target.python or self.facts.python) if entry is None else "python3",
+            python=self._python if entry is None else "python3",
             aliases=self.catalogue.packages,
             runtime=runtime,
             image=entry,

@@ -1,10 +1,12 @@
 """The commands ``modak measurements import|record|export|list|show|forget``."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from modak.answers import answer
 from modak.performance.paths import STORE_VARIABLE
 
 measurements = typer.Typer(no_args_is_help=True, help="What was measured.", rich_markup_mode=None)
@@ -33,7 +35,7 @@ def import_files(
     records = [record for path in files for record in read_records(path)]
     opened = Opened(store)
     new, present = opened.add(records)
-    typer.echo(f"{new} new, {present} known already, in {opened.name}")
+    _added(new, present, opened.name)
 
 
 @measurements.command()
@@ -53,8 +55,12 @@ def record(
     from modak.catalogue.catalogue import load_catalogue
     from modak.performance.recording import add_results
 
-    new, present, name = add_results(folders, load_catalogue(), store, first=first, later=later)
-    typer.echo(f"{new} new, {present} known already, in {name}")
+    _added(*add_results(folders, load_catalogue(), store, first=first, later=later))
+
+
+def _added(new: int, present: int, store: str) -> None:
+    value = {"new": new, "known_already": present, "store": store}
+    answer(value, f"{new} new, {present} known already, in {store}")
 
 
 @measurements.command()
@@ -68,14 +74,16 @@ def export(
     from modak.errors import InputError
     from modak.performance.listing import export_lines
 
-    text = "".join(export_lines(store, workload=workload, shipped=shipped))
+    lines = list(export_lines(store, workload=workload, shipped=shipped))
+    text = "".join(lines)
     if output is None or str(output) == "-":
-        typer.echo(text, nl=False)
+        answer([json.loads(line) for line in lines], text)
         return
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"{output} cannot be written: {error.strerror}") from None
+    answer({"written": output, "records": len(lines)})
 
 
 @measurements.command("list")
@@ -86,8 +94,6 @@ def list_records(
     as_json: Annotated[bool, typer.Option("--json", help="Write a JSON list.")] = False,
 ) -> None:
     """List records, one on each line, with the median seconds of their runs."""
-    import json
-
     from modak.performance.listing import list_lines, listed
 
     if as_json:
@@ -133,4 +139,5 @@ def forget(
     if bool(which.clauses()) == everything:
         raise InputError("say which ones by ID, --workload, --source or --before, or give --all alone")
     opened = Opened(store, make=False)
-    typer.echo(f"{opened.forget(which)} forgotten, in {opened.name}")
+    number = opened.forget(which)
+    answer({"forgotten": number, "store": opened.name}, f"{number} forgotten, in {opened.name}")

@@ -4,6 +4,7 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from modak.errors import InputError
 from modak.model.measurement import Measurement, Ratio
@@ -87,13 +88,47 @@ def _title(record: Measurement) -> str:
 
 def scale_lines(model: str, measurements: Measurements) -> Iterator[str]:
     """Yield what is known of how the workload named ``model`` scales; InputError where nothing was measured of it."""
-    records = measurements.of_workload(model)
-    if not records:
-        raise InputError(f"nothing was measured for the workload '{model}'; 'modak measurements list' shows what was")
-    for number, series in enumerate(series_of(records)):
+    for number, series in enumerate(_series(model, measurements)):
         yield from [""] if number else []
         yield series.title
         yield from _series_lines(series)
+
+
+def scale_values(model: str, measurements: Measurements) -> list[dict[str, Any]]:
+    """Return what ``scale_lines`` shows as values: the laws and the layouts of each series."""
+    return [_series_value(series) for series in _series(model, measurements)]
+
+
+def _series(model: str, measurements: Measurements) -> Sequence[Series]:
+    records = measurements.of_workload(model)
+    if not records:
+        raise InputError(f"nothing was measured for the workload '{model}'; 'modak measurements list' shows what was")
+    return list(series_of(records))
+
+
+def _series_value(series: Series) -> dict[str, Any]:
+    model = fit_scale(series.points)
+    laws = [] if model is None else [{"law": one.law, "weight": one.weight, "error": one.error} for one in model.laws]
+    return {
+        "series": series.title,
+        "error": None if model is None else model.error,
+        "laws": laws,
+        "layouts": [_layout(*layout, model) for layout in _layouts(series, model).items()],
+    }
+
+
+def _layout(key: "_Layout", values: Sequence[float], model: ScaleModel | None) -> dict[str, Any]:
+    nodes, ranks, threads, size = key
+    point = Point(nodes, ranks, threads, size=size)
+    interval = None if model is None else model.interval(point)
+    return {
+        "nodes": nodes, "ranks": ranks, "threads": threads, "size": size,
+        "measured": statistics.median(values) if values else None,
+        "predicted": None if interval is None else interval.value,
+        "low": None if interval is None else interval.low,
+        "high": None if interval is None else interval.high,
+        "efficiency": None if model is None else model.efficiency(point),
+    }  # fmt: skip
 
 
 def _series_lines(series: Series) -> Iterator[str]:
@@ -112,13 +147,22 @@ def _series_lines(series: Series) -> Iterator[str]:
     yield from _rows(series, model)
 
 
-def _rows(series: Series, model: ScaleModel | None) -> Iterator[str]:
-    measured: dict[tuple[int, int, int, float], list[float]] = {}
+_Layout = tuple[int, int, int, float]
+"""Nodes, ranks, threads, size."""
+
+
+def _layouts(series: Series, model: ScaleModel | None) -> dict[_Layout, list[float]]:
+    """Return the layouts of the table in their order, each with the seconds that were measured."""
+    measured: dict[_Layout, list[float]] = {}
     for p in series.points:
         measured.setdefault((p.nodes, p.ranks, p.threads, p.size), []).append(p.seconds)
     wanted = {(p.nodes, p.ranks, p.threads, p.size) for p in series.layouts()} if model else set()
-    for nodes, ranks, threads, size in sorted({*measured, *wanted}, key=lambda key: (key[3], key[1], key[2], key[0])):
-        values = measured.get((nodes, ranks, threads, size))
+    order = sorted({*measured, *wanted}, key=lambda key: (key[3], key[1], key[2], key[0]))
+    return {key: measured.get(key, []) for key in order}
+
+
+def _rows(series: Series, model: ScaleModel | None) -> Iterator[str]:
+    for (nodes, ranks, threads, size), values in _layouts(series, model).items():
         row = f"  {nodes:>5}  {ranks:>5}  {threads:>7}  {size:>8.6g}  "
         row += f"{statistics.median(values):>9.4g} s" if values else f"{'-':>11}"
         if model is not None:

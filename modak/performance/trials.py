@@ -38,7 +38,8 @@ def tried(whole: Measurement, plan: Plan, job: JobResult, catalogue: Catalogue) 
         return []
     if job.seconds is not None and _measured(tuning) > job.seconds + CLOCKS:
         raise InputError(f"tuning: its trials took longer than the job, {job.seconds:.0f} s; nothing of it is recorded")
-    outside = max((job.seconds or 0.0) - main.seconds, 0.0)
+    before = job.restart.seconds if job.restart is not None else 0.0
+    outside = max((job.seconds or 0.0) - before - main.seconds, 0.0)
     scale = main.units / asked
     base = whole.configuration.levers
     # The record comes from the target: it may name nothing but what was offered.

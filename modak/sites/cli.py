@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from modak.answers import answer
+
 app = typer.Typer(
     no_args_is_help=True,
     help="Describe machines and clusters once, and use them by name.",
@@ -50,10 +52,11 @@ def add(
     if description is not None:
         settings = {"description": description, **settings}
     if print_:
-        typer.echo("sites:\n" + entry(address.name, settings), nl=False)
+        answer({"sites": {address.name: settings}}, "sites:\n" + entry(address.name, settings))
         return
     write_site(path, address.name, settings, replace=replace)
-    typer.echo(f"{path}: added the site '{address.name}'; use it with 'target: {address.name}' in a document")
+    sentence = f"{path}: added the site '{address.name}'; use it with 'target: {address.name}' in a document"
+    answer({"file": path, "site": address.name, "settings": settings}, sentence)
 
 
 @app.command("list")
@@ -78,12 +81,10 @@ def show(name: Annotated[str, typer.Argument(help="Name of the site.")], json: J
 @app.command()
 def check(
     names: Annotated[list[str] | None, typer.Argument(help="Ask these sites, too, and compare.")] = None,
-    json: Json = False,
     config: Config = None,
 ) -> None:
     """Check all files of sites; with names, also ask those sites whether they are as described."""
     from modak.sites.showing import check_files, check_targets
 
-    del json  # it is for modak.cli, which prints an error's diagnostics
     text = check_files()
-    typer.echo(check_targets(names, config) if names else text, nl=False)
+    answer([], check_targets(names, config) if names else text)  # as JSON, what is wrong, as of an error

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from modak.answers import answer
 from modak.tosca.profiles import Profile
 
 app = typer.Typer(help="Check, pack and draw TOSCA blueprints.", no_args_is_help=True, rich_markup_mode=None)
@@ -65,7 +66,7 @@ def package(
 
     target = output or Path(f"{file.stem}.csar")
     names = write_csar(file, target)
-    print(f"{target}: {len(names)} files")
+    answer({"package": target, "files": names}, f"{target}: {len(names)} files")
 
 
 @app.command()
@@ -83,7 +84,12 @@ def draw(
 
     service, values = _checked(file, inputs)
     make: Callable[[Any], str] = pictures.svg if svg or (output and output.suffix == ".svg") else pictures.mermaid
-    _write(output, make(pictures.picture(service, values)))
+    text = make(pictures.picture(service, values))
+    if output is None:
+        answer({"format": "svg" if make is pictures.svg else "mermaid", "text": text}, text)
+    else:
+        _write(output, text)
+        answer({"written": output})
 
 
 @app.command(name="list")
@@ -92,9 +98,11 @@ def list_shipped() -> None:
     from modak.documents import read_document
     from modak.tosca.package import shipped
 
-    for name, path in shipped().items():
-        about = " ".join(str(read_document(path).data.get("description", "")).split())
-        print(f"{name:<20} {about}")
+    about = {
+        name: " ".join(str(read_document(path).data.get("description", "")).split()) for name, path in shipped().items()
+    }
+    value = [{"name": name, "description": text} for name, text in about.items()]
+    answer(value, "".join(f"{name:<20} {text}\n" for name, text in about.items()))
 
 
 @app.command()
@@ -107,7 +115,8 @@ def init(
     """Copy a blueprint, its files and the type library into a folder of your own."""
     from modak.tosca.package import start_from
 
-    print(start_from(template, folder))
+    path = start_from(template, folder)
+    answer({"blueprint": path}, str(path))
 
 
 @app.command()
@@ -118,7 +127,8 @@ def create(
     """Write a blueprint for a deployment document into a folder, with its files and the type library."""
     from modak.tosca.compose import write_blueprint
 
-    print(write_blueprint(document, folder))
+    path = write_blueprint(document, folder)
+    answer({"blueprint": path}, str(path))
 
 
 def _checked(file: Path, inputs: Path | None) -> tuple[Any, dict[str, Any]]:
@@ -134,12 +144,9 @@ def _checked(file: Path, inputs: Path | None) -> tuple[Any, dict[str, Any]]:
     return load(file), values or {}
 
 
-def _write(output: Path | None, text: str) -> None:
+def _write(output: Path, text: str) -> None:
     from modak.errors import InputError
 
-    if output is None:
-        sys.stdout.write(text)
-        return
     try:
         output.write_text(text)
     except OSError as error:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from modak.answers import answer
 from modak.catalogue.site import catalogue_for
 from modak.documents import find_sources, read_description
 from modak.errors import InputError, OptionError
@@ -109,8 +110,8 @@ def write_tuning(
             )
         except OptionError as error:
             raise error.located(description.locate) from None
-    for line in lines(plan, outcome) if outcome is not None else ():
-        _print(line)
+    text = "\n".join(lines(plan, outcome)) if outcome is not None else ""
+    answer({"name": plan.name, "target": plan.target.name, "outcome": outcome}, text)
 
 
 def _print(text: str) -> None:

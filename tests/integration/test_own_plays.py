@@ -94,6 +94,15 @@ def test_a_limit_with_the_name_of_the_targets_host(user: User) -> None:
     assert len(user.jobs) == 1
 
 
+def test_a_limit_in_an_own_play_of_a_group(user: User) -> None:
+    code, text = user.play(user.role(), arguments=("--limit", "near"))
+    assert code == 0, text
+    assert "gone" not in text
+    assert len(user.jobs) == 1
+    code, text = user.play(user.role(), arguments=("--limit", "near"))
+    assert (code, "changed=0" in text) == (0, True), text
+
+
 @pytest.mark.parametrize(
     ("kind", "apply"), [("include_role", {"tags": ["train"]}), ("import_role", None)], ids=["include", "import"]
 )

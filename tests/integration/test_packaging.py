@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -103,6 +104,7 @@ def test_the_wheel_holds_all_that_git_knows_and_nothing_else(wheel: Path) -> Non
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     wanted = {name if name.startswith("modak/") else COLLECTION + name for name in tracked(*IN_THE_WHEEL)}
     wanted |= {COLLECTION + name for name in ("LICENSE", "README.md", "galaxy.yml")}
+    wanted.add(f"modak_deploy-{modak.__version__}.data/data/share/man/man1/modak.1")
     assert names == wanted
 
 
@@ -110,6 +112,13 @@ def test_the_installed_command_tells_its_version_and_schema(installed: Installed
     assert modak.__version__ in installed.run("modak", "--version")
     schema = json.loads(installed.run("modak", "schema", "plan"))
     assert schema["properties"]["schema"]["const"] == "modak.plan/2"
+
+
+def test_the_installed_manual_page_is_that_of_the_command(installed: Installed) -> None:
+    page = installed.bin.parent / "share" / "man" / "man1" / "modak.1"
+    assert page.read_text().startswith('.TH MODAK 1 "" "modak ')
+    if shutil.which("man"):
+        assert installed.run("/usr/bin/env", "man", "--where", "modak").strip() == str(page)
 
 
 def test_extensions_are_found_once_they_are_installed_beside_it(installed: Installed) -> None:

@@ -186,7 +186,7 @@ if [ "$2" != - ]; then
       if [ -r "$prefix/pyvenv.cfg" ]; then
         folders "$prefix" '3.*'
         home='' system=''
-        while IFS= read -r line; do
+        while IFS= read -r line || [ -n "$line" ]; do
           value=${line#*=}
           value=${value# }
           case $line in
@@ -206,7 +206,7 @@ if [ "$2" != - ]; then
       if [ -d "$folder" ]; then
         printf '%s\n' "$folder"
         for file in "$folder"/*.pth; do
-          if [ -r "$file" ]; then cat "$file"; fi
+          if [ -r "$file" ]; then cat "$file" && echo; fi # the last line may lack its end
         done | while IFS= read -r line; do
           case $line in /*) printf '%s\n' "$line" ;; esac
         done

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer.main
 
 from modak import cli
 from modak.deploy.manpage import manual_page
@@ -16,12 +15,12 @@ from modak.deploy.manpage import manual_page
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    cli._mount([])
-    return manual_page(typer.main.get_command(cli.app))
+    return manual_page(cli.command_line())
 
 
 def test_the_page_has_all_commands_and_options(page: str) -> None:
-    for text in (".SS modak deploy\n", ".SS modak measurements show\n", ".SS modak image ", "\\-\\-no\\-wait"):
+    sections = [f".SS modak {name}" for name in ("deploy\n", "measurements show\n", "image ", "serve\n")]
+    for text in (*sections, "\\-\\-no\\-wait", "\\-\\-json"):
         assert text in page
     assert "\x1b" not in page
 

@@ -228,6 +228,14 @@ def test_path_files_add_folders(tmp_path: Path) -> None:
     assert packages(python) == {"keras": "3.1", "extra": "1.2"}
 
 
+def test_path_files_may_lack_the_end_of_their_last_line(tmp_path: Path) -> None:
+    python = venv(tmp_path / "venv", system(tmp_path / "usr"))
+    for name in ("one", "two"):
+        package(tmp_path / name, f"{name}-1.0.dist-info")
+        (tmp_path / "venv" / "lib" / "python3.11" / "site-packages" / f"{name}.pth").write_text(f"{tmp_path}/{name}")
+    assert packages(python) == {"keras": "3.1", "one": "1.0", "two": "1.0"}
+
+
 def test_a_shim_is_asked_itself(tmp_path: Path) -> None:
     package(tmp_path / "far", "far-1.0.dist-info")
     assert packages(program(tmp_path / "shims" / "python", f"echo; echo {tmp_path}/far")) == {"far": "1.0"}

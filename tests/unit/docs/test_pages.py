@@ -27,6 +27,11 @@ def test_the_reference_is_current() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_manual_page_is_current() -> None:
+    done = subprocess.run([sys.executable, TOP / "scripts" / "manpage.py", "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_pictures_and_the_page_of_types_are_current() -> None:
     done = subprocess.run([sys.executable, TOP / "scripts" / "pictures.py", "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from modak.catalogue import load_catalogue
+from modak.errors import InfeasibleError
 from modak.jobrequest import job_request
 from modak.jobs.files import source_uploads
 from modak.model.plan import Image, Plan, Source
@@ -177,3 +178,12 @@ def test_a_lever_of_the_launcher_is_on_from_the_start(digits, measured):
     plan = make_plan(*digits(), [], now=NOW, measurements=measured)
     assert (plan.chosen.launcher, plan.chosen.argv[1]) == (None, "train.py")
     assert (plan.chosen.launch.levers, plan.chosen.launch.trials) == (["keras-mixed-bfloat16"], "none")
+
+
+def test_a_python_in_the_home_is_the_one_that_was_found(digits, measured):
+    places = {"deployment__target__python": "~/keras/bin/python", "facts__python": "/home/alice/keras/bin/python"}
+    deployment, facts = digits(**places)
+    plan = make_plan(deployment, facts, [], now=NOW, measurements=measured)
+    assert plan.chosen.argv[0] == "/home/alice/keras/bin/python"
+    with pytest.raises(InfeasibleError, match=r"give target\.python as an absolute path"):
+        make_plan(deployment, facts.model_copy(update={"python": None}), [], now=NOW, measurements=measured)

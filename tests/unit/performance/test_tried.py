@@ -93,6 +93,13 @@ def test_each_configuration_becomes_a_measurement(records):
     assert [Measurement.model_validate_json(to_line(record)) for record in found] == found
 
 
+def test_trials_before_the_run_are_no_part_of_the_start(records):
+    alone, after = records([LAST]), records([LAST], number=2, seconds=75.0, restart={"seconds": 15.0})
+    assert [run.start for record in after for run in record.runs] == pytest.approx(
+        [run.start for record in alone for run in record.runs]
+    )
+
+
 def test_what_was_wrong_is_never_recorded(records):
     assert levers(records([LAST, WRONG])) == [["pytorch-channels-last"], []]
     late = ["pytorch-channels-last: the result differs by 0.5, more than 0.0001"]

@@ -1,0 +1,52 @@
+"""The collection with the newest releases of ansible-core: ``nox``, or ``nox -s 'collection(ansible-core 2.21)'``.
+
+Each session has modak and an ansible-core of its own, which may be newer than the one that pyproject.toml permits: here
+it is seen whether that may be raised. A release whose Python is not installed is skipped.
+"""
+
+import shutil
+from pathlib import Path
+
+import nox
+
+RELEASES = {"2.20": "3.12", "2.21": "3.13"}
+"""The two newest releases of ansible-core, and a Python that they run on."""
+TESTS = ("tests/integration/test_own_plays.py", "tests/integration/test_several_hosts.py")
+nox.options.default_venv_backend = "venv"
+nox.options.error_on_missing_interpreters = False
+
+
+def install(session: nox.Session, release: str) -> None:
+    """Install modak, with ``release`` in place of the ansible-core that it asks for."""
+    project = nox.project.load_toml("pyproject.toml")["project"]
+    others = [text for text in project["dependencies"] if not text.startswith("ansible-core")]
+    session.install(f"ansible-core~={release}.0", *others)
+    session.install("--no-deps", ".")
+
+
+@nox.session
+@nox.parametrize(
+    ("python", "release"),
+    [nox.param(python, release, id=f"ansible-core {release}") for release, python in RELEASES.items()],
+)
+def collection(session: nox.Session, release: str) -> None:
+    """Run plays, roles and modules of the installed collection, and read its documentation."""
+    install(session, release)
+    session.install("pytest>=8.4,<9.2", "pytest-xdist>=3.6", "hypothesis>=6.120")
+    session.run("ansible-doc", "--type", "module", "modak.deploy.batch_job", silent=True)
+    for playbook in sorted(Path("playbooks").glob("*.yml")):
+        session.run("ansible-playbook", f"modak.deploy.{playbook.stem}", "--syntax-check", silent=True)
+    session.run("pytest", *(session.posargs or TESTS))
+
+
+@nox.session
+@nox.parametrize(
+    ("python", "release"),
+    [nox.param(python, release, id=f"ansible-core {release}") for release, python in RELEASES.items()],
+)
+def sanity(session: nox.Session, release: str) -> None:
+    """Run ansible-test sanity."""
+    if shutil.which("git") is None:
+        session.skip("ansible-test needs git")
+    install(session, release)
+    session.run("scripts/ansible_test_sanity.sh", external=True)
