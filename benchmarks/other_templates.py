@@ -9,6 +9,7 @@ Puccini into .build/tosca. The exit code is 1 where xOpera accepts what modak re
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -48,9 +49,14 @@ def fetch(folder: Path) -> None:
             [*pip, source],
             cwd=work, check=False, stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(work)},
         )  # fmt: skip
-        for archive in work.glob("*.tar.gz"):
+        archives = list(work.glob("*.tar.gz"))
+        for remains in work.glob("pip-*") if archives else ():
+            shutil.rmtree(remains)  # the same once more
+        for archive in archives:
             with tarfile.open(archive) as packed:
-                packed.extractall(work, filter="data")
+                if hasattr(tarfile, "data_filter"):  # since Python 3.11.4 and 3.10.12
+                    packed.extraction_filter = tarfile.data_filter
+                packed.extractall(work)  # noqa: S202 - what the package index has of these four
         work.rename(unpacked)
 
 

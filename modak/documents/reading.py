@@ -23,6 +23,11 @@ _MOST_BYTES = 64 * 1024**2
 _MOST_DIGITS = 40
 """Characters of a number. Python refuses to convert more than 4300 digits (CVE-2020-10735)."""
 
+_SURROGATES = re.compile(
+    r"(?<!\\)(?P<before>(?:\\\\)*)\\u(?P<high>[dD][89abAB][\da-fA-F]{2})\\u(?P<low>[dD][c-fC-F][\da-fA-F]{2})"
+)
+"""A character beyond U+FFFF as JSON escapes it (RFC 8259, section 7), which YAML does not know."""
+
 
 @dataclass(frozen=True)
 class Outline:
@@ -120,7 +125,7 @@ def read_outline(path: Path) -> Outline | None:
 def _open(path: Path) -> Iterator[Any]:
     text = read_text(path)
     if path.suffix == ".json":  # where YAML has no place for a tab, JSON has
-        text = text.replace("\t", " ")
+        text = _SURROGATES.sub(_character, text.replace("\t", " "))
     try:
         _check_depth(path, text)
         loader = _Loader(text)
@@ -132,6 +137,12 @@ def _open(path: Path) -> Iterator[Any]:
         raise InputError(_syntax(path, text, error)) from None
     except ValueError as error:  # a date such as 2026-02-30
         raise InputError(f"not valid YAML: {error}", source=path, code="yaml-syntax") from None
+
+
+def _character(match: re.Match[str]) -> str:
+    """Return the character that a pair of surrogates stands for."""
+    units = bytes.fromhex(match["high"] + match["low"])
+    return match["before"] + units.decode("utf-16-be")
 
 
 def _plain(path: Path, data: Any) -> Any:

@@ -79,7 +79,7 @@ def translate(job: JobBody, sites: Sites, catalogue: Catalogue, *, origin: str, 
     data = {
         "application": application,
         "target": site.target.model_dump(mode="json", exclude_none=True),
-        "request": _request(job, narrowed, contained, travels=travels),
+        "request": _request(job, narrowed, contained, application.get("image"), travels=travels),
         "job": {**site.job, **{k: v for k, v in options.items() if v is not None and (v or k not in site.job)}},
     }
     deployment = check(Deployment, data, origin=origin)
@@ -277,15 +277,20 @@ def _workload(job: JobBody, features: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in result.items() if value is not None}
 
 
-def _request(job: JobBody, catalogue: Catalogue, contained: bool, *, travels: bool) -> dict[str, Any]:
+def _request(
+    job: JobBody, catalogue: Catalogue, contained: bool, image: str | None, *, travels: bool
+) -> dict[str, Any]:
     """Return the request: containers where an image is meant, and the levers that the document switches.
 
     Levers of the launcher, and trials, need the launcher beside the job: a script that stands alone has none.
     """
     inside = [] if travels else [lever.name for lever in catalogue.levers.values() if lever.launch is not None]
     tuned = travels and job.optimisation is not None and job.optimisation.enable_autotuning
+    runtimes = list(RUNTIMES) if contained else ["native"]
+    if travels and contained and image is None:
+        runtimes.insert(0, "native")  # the target is asked which packages it has
     request: dict[str, Any] = {
-        "runtimes": list(RUNTIMES) if contained else ["native"],
+        "runtimes": runtimes,
         "trials": "live" if tuned else "none",
         "forbid_levers": inside,
     }

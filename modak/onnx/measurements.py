@@ -50,7 +50,7 @@ def _run(seconds: float, loading: float) -> Run:
 
 def add_to_store(models: Sequence[Converted]) -> tuple[int, str]:
     """Add what was timed to the user's measurements; return how many were new, and the store's name."""
-    from modak.performance.places import store_in_use
+    from modak.performance.paths import store_in_use
     from modak.performance.store import Store
 
     store = Store(store_in_use())

@@ -182,14 +182,9 @@ def job_attributes() -> dict[str, Any]:
 def manager_inputs() -> dict[str, Any]:
     """Return what an operation is told of the workload manager that hosts its node."""
     own = {name: {"get_property": ["HOST", name]} for name in sodalite.MANAGER}
+    attributes = {key: {"get_attribute": ["HOST", name]} for name, key in sodalite.MANAGER_ATTRIBUTES.items()}
     general = {k: v for k, v in target_inputs().items() if k != "type"}
-    return {"public_address": {"get_attribute": ["HOST", "public_address"]}} | own | general
-
-
-def older_manager_inputs() -> dict[str, Any]:
-    """Return the same for the older types, whose managers have user and key as attributes."""
-    attributes = {name: {"get_attribute": ["HOST", name]} for name in ("username", "ssh-key")}
-    return manager_inputs() | attributes
+    return {"public_address": {"get_attribute": ["HOST", "public_address"]}} | own | attributes | general
 
 
 PARTS: dict[str, Callable[[], Mapping[str, Any]]] = {
@@ -209,7 +204,6 @@ PARTS: dict[str, Callable[[], Mapping[str, Any]]] = {
     "inputs from a SODALITE runtime": lambda: sodalite.inputs(*sodalite.RUNTIME),
     "inputs from a SODALITE execution": lambda: sodalite.inputs(*sodalite.EXECUTION),
     "inputs from a SODALITE workload manager": manager_inputs,
-    "inputs from an older SODALITE workload manager": older_manager_inputs,
 }
 
 

@@ -21,7 +21,8 @@ from modak.model.base import Model
 from modak.model.deployment import Deployment
 from modak.model.target import TargetType
 from modak.shell import quote
-from modak.tosca.sodalite_types import APPLICATION, EXECUTION, MANAGER
+from modak.tosca.sodalite_modak import in_job_model_spelling, without_nulls
+from modak.tosca.sodalite_types import APPLICATION, EXECUTION, MANAGER, MANAGER_ATTRIBUTES
 from modak.tosca.translate import target_section
 
 T = TypeVar("T")
@@ -69,6 +70,9 @@ def _sections(given: Mapping[str, Any], manager: Mapping[str, Any], scheduler: s
     if "build" in described:
         described["build"] = _build(described["build"], described.get("container_runtime"))
     if content:
+        if "optimisation" in described:
+            hint = "describe the program by 'executable'"
+            raise InputError("is not supported for a ready script in 'content'", key="optimisation", hint=hint)
         described.pop("container_runtime", None)  # the script starts its container itself
         described["executable"], described["arguments"] = f"./{SCRIPT}", ""
         described["app_type"] = "mpi"  # what it reserves is for the ranks that it starts
@@ -77,8 +81,11 @@ def _sections(given: Mapping[str, Any], manager: Mapping[str, Any], scheduler: s
     if image := described.get("container_runtime"):
         described["container_runtime"] = _image(image, given.get("private_registry"))
     model = {"job_options": options, "application": described, "target": {"queue_type": scheduler}}
+    optimisation = in_job_model_spelling(without_nulls(described.pop("optimisation", {})))
     if described.pop("enable_autotuning", False):
-        model["optimisation"] = {"enable_autotuning": True}
+        optimisation["enable_autotuning"] = True
+    if optimisation:
+        model["optimisation"] = optimisation
     job, deployment = _translated(model)
     section = {key: value.model_dump(mode="json", exclude_unset=True) for key, value in _parts(deployment).items()}
     section["target"] = _target(manager, kind)
@@ -86,6 +93,9 @@ def _sections(given: Mapping[str, Any], manager: Mapping[str, Any], scheduler: s
         **section["application"].get("environment", {}),
         **(given.get("env") or {}),
     }
+    if given.get("node_list"):
+        # The name of a machine; what 'request_specific_nodes' holds may be a property of nodes to Torque.
+        section["job"]["node_list"] = given["node_list"]
     section["files"] = {}
     if content:
         section["application"] |= _ready(given)
@@ -166,11 +176,12 @@ def _of_property(diagnostic: Diagnostic) -> Diagnostic:
 
 
 def _target(manager: Mapping[str, Any], kind: TargetType) -> dict[str, Any]:
-    given = {k: v for k, v in manager.items() if k not in (*MANAGER, "public_address")}
+    own = (*MANAGER, *MANAGER_ATTRIBUTES.values(), "public_address")
+    given = {k: v for k, v in manager.items() if k not in own}
     given["type"] = kind
     given["host"] = given.get("host") or manager.get("public_address")
-    given["user"] = given.get("user") or manager.get("username")
-    given["private_key"] = given.get("private_key") or manager.get("ssh-key")
+    for key, name in (("user", "username"), ("private_key", "ssh-key")):
+        given[key] = given.get(key) or manager.get(MANAGER_ATTRIBUTES[name]) or manager.get(name)
     return target_section(given)
 
 

@@ -16,7 +16,17 @@ from modak.tosca.locations import SourceLocation
 from modak.tosca.references import host_of, requirements_of, target_of
 from modak.tosca.service import Service
 from modak.tosca.sodalite import sections
-from modak.tosca.sodalite_types import APPLICATION, EXECUTION, JOB, MANAGER, RUNTIME
+from modak.tosca.sodalite_types import (
+    APPLICATION,
+    CLIENT,
+    EXECUTION,
+    JOB,
+    MANAGER,
+    MANAGER_ATTRIBUTES,
+    MANAGER_TYPE,
+    RUNTIME,
+    TRANSFER,
+)
 
 _PROPERTIES = {"host": "public_address", "user": "username", "private_key": "ssh-key"}
 """Properties of the workload manager, by the keys of a target that they become."""
@@ -26,15 +36,50 @@ _FIELDS = {shown: field for field, shown in RENAMED.items()}
 def check_jobs(service: Service, inputs: Mapping[str, Any]) -> Iterator[Diagnostic]:
     """Check every job with SODALITE's node types against the models; each fault is told at the property's line."""
     for name, template in service.templates().items():
-        described = service.type_of(template)
-        if described is None or not service.types.derives("node_types", described.name, JOB):
+        if _is(service, template, TRANSFER):
+            yield from _client(service, template)
+        if not _is(service, template, JOB):
             continue
         execution = _other(service, template, "execution")
         parts = [_other(service, execution, "application"), _other(service, execution, "runtime")]
         manager = host_of(service, template)
-        if execution is not None and manager is not None:
+        if manager is not None and not _is(service, manager, MANAGER_TYPE):
+            yield _no_login(service, template, "host")
+        elif execution is not None and manager is not None:
             present = [part for part in (execution, *parts, manager) if part is not None]
             yield from _check(service, inputs, name, present, manager)
+
+
+def _is(service: Service, template: SourceLocation | None, kind: str) -> bool:
+    described = service.type_of(template) if template is not None else None
+    return described is not None and service.types.derives("node_types", described.name, kind)
+
+
+def _no_login(service: Service, template: SourceLocation, requirement: str) -> Diagnostic:
+    """Return the error of a host whose type has no properties for logging in."""
+    element = next(element for element in requirements_of(template) if element.name == requirement)
+    described = service.type_of(service.templates()[target_of(element) or ""])
+    return element.diagnostic(
+        f"'{target_of(element)}' is of type {described.name if described else ''}, which does not say how to log in",
+        hint="write type: sodalite.nodes.remote, with the attributes public_address, username and ssh-key",
+        code="wrong-type",
+    )
+
+
+def _client(service: Service, template: SourceLocation) -> Iterator[Diagnostic]:
+    """Check what starts a transfer: a machine, or a client beside the machine that has it."""
+    client = _other(service, template, "client")
+    if client is None or _is(service, client, MANAGER_TYPE):
+        return
+    if not _is(service, client, CLIENT):
+        yield _no_login(service, template, "client")
+    elif host_of(service, template) is None:
+        host = host_of(service, client)
+        yield (template.get("requirements") or template).diagnostic(
+            f"the requirement 'host' is required beside the client '{client.name}'",
+            hint=f"write - host: {host.name}" if host else "",
+            code="missing-key",
+        )
 
 
 def _other(service: Service, template: SourceLocation | None, requirement: str) -> SourceLocation | None:
@@ -53,6 +98,8 @@ def _check(
     wanted = {*target_properties(), *MANAGER}
     where = {_FIELDS.get(k, k): v for k, v in resolver.properties(manager).items() if k in wanted}
     where["public_address"] = _attribute(resolver, manager, "public_address")
+    for attribute, key in MANAGER_ATTRIBUTES.items():
+        where[key] = _attribute(resolver, manager, attribute)
     try:
         described = sections(collected, where)
         described.pop("files", None)

@@ -21,7 +21,7 @@ def saved(given: Mapping[str, Any], *, write: bool) -> dict[str, Any]:
     path = Path(str(given.get("job_script") or "")).expanduser()
     if not given.get("job_script") or not path.is_absolute():
         raise InputError("must be an absolute path, or one below '~/'", key="job_script")
-    document = {"job": {key: _renamed(without_nulls(given[key])) for key in _MAPS if given.get(key)}}
+    document = {"job": {key: in_job_model_spelling(without_nulls(given[key])) for key in _MAPS if given.get(key)}}
     sites = load_sites([Path(given["site"]).expanduser()] if given.get("site") else [])
     done = answer(document, sites=sites, now=datetime.now(UTC), origin="the blueprint")
     texts = {path: done.job_script}
@@ -54,7 +54,7 @@ def without_nulls(value: Any) -> Any:
     return value
 
 
-def _renamed(section: dict[str, Any]) -> dict[str, Any]:
+def in_job_model_spelling(section: dict[str, Any]) -> dict[str, Any]:
     """Return a section as the job model has it: ``config_type`` is ``type`` there."""
     training = section.get("app_type-ai_training")
     if isinstance(training, dict) and isinstance(config := training.get("config"), dict) and "config_type" in config:

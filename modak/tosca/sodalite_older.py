@@ -82,7 +82,7 @@ def execution(given: Mapping[str, Any], folders: Sequence[Path], kept: Mapping[s
             "request_event_notification": "abe" if given.get("email") else "",
         }
     if node := given.get("job_node_name"):
-        made |= {"request_specific_nodes": node, "node_count": 1}
+        made |= {"node_list": node, "node_count": 1}
     environment = {key: str(value) for key, value in (given.get("env") or {}).items()}
     if given.get("scratch"):
         environment.setdefault("SCRATCH", str(given["scratch"]))

@@ -4,12 +4,16 @@ from typing import Any
 
 JOB = "sodalite.nodes.workflow.Job"
 MANAGER_TYPE = "sodalite.nodes.hpc.WM"
+TRANSFER, CLIENT = "sodalite.data.mover.gridftp", "sodalite.data.mover.gridftp-client"
 MANAGER = ("scheduler", "username", "ssh-key")
 """Properties of a workload manager that say how to use it, besides those of every target."""
+MANAGER_ATTRIBUTES = {"username": "attribute-username", "ssh-key": "attribute-ssh-key"}
+"""Those that are attributes of other types of hosts, and the names by which operations are told of these."""
 RUNTIME = ("runtime", "images_location", "private_registry")
 APPLICATION = (
     "app_tag", "app_type", "container_runtime", "executable", "arguments", "mpi_ranks", "threads", "minimal_efficiency",
     "storage_class_pref", "pre-execution", "post-execution", "build", "enable_autotuning",
+    "optimisation",
 )  # fmt: skip
 EXECUTION = (
     "content", "workspace", "job_name", "account", "partition", "queue", "wall_time_limit", "node_count", "core_count",
@@ -18,10 +22,20 @@ EXECUTION = (
     "combine_stdout_stderr", "architecture_constraint", "copy_environment", "copy_environment_variable",
     "request_event_notification", "email_address", "defer_job", "node_exclusive",
 )  # fmt: skip
+_CERTIFICATES = ("cert_path", "cert", "key", "certdir", "initial_data_path", "hostnames", "env")
 UNUSED = {
     MANAGER_TYPE: ("hpc_label", "scrape_interval"),
     "sodalite.nodes.batch.Container.Runtime": ("certs_location", "puller_image", "puller_image_remote"),
     "sodalite.nodes.workflow.Result": ("monitor_period", "monitor_retries_headroom"),
+    "sodalite.image_puller.singularity": ("certs_location", "puller_image", "puller_image_remote"),
+    "sodalite.nodes.modak": ("endpoint",),
+    "sodalite.data.mover.gridftp-client": _CERTIFICATES,
+    "sodalite.data.mover.GridFTP.Client": (
+        *_CERTIFICATES,
+        "usercert",
+        "userkey",
+        "globus_certificates_tarball_url",
+    ),
     **{
         f"sodalite.nodes.hpc.job.{kind}.{part}": ("enable_audit",)
         for kind in ("torque", "slurm")

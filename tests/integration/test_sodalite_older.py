@@ -1,6 +1,9 @@
-"""xOpera on one blueprint of each of SODALITE's kinds before 2021, on a real Slurm and through Torque's commands."""
+"""xOpera on one blueprint of each of SODALITE's kinds, on a real Slurm and through Torque's commands."""
 
+import importlib.util
+import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +35,21 @@ def given_to(real_slurm: Rig, script: Path) -> dict[str, Any]:
     }
 
 
-def deployed(tmp_path: Path, environment: dict[str, str], real_slurm: Rig, kind: str, name: str, **inputs: str) -> str:
+def deployed(
+    tmp_path: Path,
+    environment: dict[str, str],
+    real_slurm: Rig,
+    kind: str,
+    name: str,
+    scheduler: str = "batch",
+    **inputs: str,
+) -> str:
     """Deploy and undeploy a blueprint, and check its outputs and the last job's name; return the job's log."""
     shutil.copytree(BLUEPRINTS / "modak", tmp_path / "b" / "modak")
-    text = (KINDS / f"{kind}.yaml").read_text().replace("~/older", f"~/{tmp_path.name}")
+    text = (KINDS / f"{kind}.yaml").read_text().replace("/older", f"/{tmp_path.name}")
     if "default: NODE" in text:
         text = text.replace("default: NODE", f"default: {real_slurm.ssh('sinfo -h -N -o %N').split()[0]}")
+    text = text.replace("SCHEDULER", scheduler).replace("PYTHON", sys.executable)
     text = text.replace("STUBS", str(real_slurm.home / tmp_path.name / "bin"))
     (tmp_path / "b" / "s.yaml").write_text(text)
     (tmp_path / "job.sh").write_text(SCRIPT)
@@ -50,7 +62,7 @@ def deployed(tmp_path: Path, environment: dict[str, str], real_slurm: Rig, kind:
         assert real_slurm.jobs()[outputs["job_id"]] == (name, "COMPLETED")
         undeployed = opera.run("undeploy", timeout=300)
         assert undeployed.code == 0, undeployed.text
-    assert (outputs["state"], outputs["audit"]) == ("completed", "")
+    assert (outputs["state"], outputs.get("audit", "")) == ("completed", "")
     return next(Path(outputs["results_path"]).glob("*.out")).read_text()
 
 
@@ -62,11 +74,15 @@ def test_kinds_on_slurm(kind: str, name: str, tmp_path: Path, environment: dict[
     assert "neutral in" in log if kind == "neutral" else "{{ 6 * 7 }} of ${#A[@]}" in log
 
 
-@pytest.mark.parametrize(("kind", "name"), [("torque-configured", "second"), ("torque-alone", "alone")])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("torque-configured", "second"), ("torque-alone", "alone"), ("torque-node", "placed"), ("neutral", "neutral")],
+)
 def test_kinds_through_the_commands_of_torque(
     kind: str, name: str, tmp_path: Path, environment: dict[str, str], torque: Rig
 ) -> None:
-    assert "{{ 6 * 7 }} of ${#A[@]}" in deployed(tmp_path, environment, torque, kind, name)
+    log = deployed(tmp_path, environment, torque, kind, name)
+    assert "neutral in" in log if kind == "neutral" else "{{ 6 * 7 }} of ${#A[@]}" in log
     if kind == "torque-configured":
         lines = (torque.home / tmp_path.name / "ran").read_text().splitlines()
         assert [line.split()[0] for line in lines] == ["7", "none"]
@@ -76,6 +92,36 @@ def test_kinds_through_the_commands_of_torque(
 def manager(request: pytest.FixtureRequest) -> tuple[str, Rig]:
     """A manager's kind, and its cluster."""
     return request.param, request.getfixturevalue("real_slurm" if request.param == "slurm" else "torque")
+
+
+def test_workflow_on_a_manager_and_a_machine(
+    tmp_path: Path, environment: dict[str, str], manager: tuple[str, Rig]
+) -> None:
+    """The second job's host is a Compute whose type has user and key as attributes."""
+    kind, cluster = manager
+    log = deployed(tmp_path, environment, cluster, "workflow", "second", kind)
+    assert log == "7 of {{ 6 * 7 }}\n"
+
+
+def test_transfers_with_a_client_of_their_own(
+    tmp_path: Path, environment: dict[str, str], manager: tuple[str, Rig]
+) -> None:
+    """Only globus-url-copy is a stand-in: nothing outside this machine can be reached."""
+    _, cluster = manager
+    home = f"~/{tmp_path.name}"
+    cluster.ssh(f"mkdir -p {home}/bin && cat >{home}/bin/globus-url-copy", '#!/bin/sh\necho "$@"\n')
+    cluster.ssh(f"chmod +x {home}/bin/globus-url-copy")
+    log = deployed(tmp_path, environment, cluster, "transfer", "second")
+    assert "-r -cd -p 2 file:///tmp/a gsiftp://ftp.example.org:2811/data/" in log
+
+
+def test_autotuning_tries_levers_in_the_job(tmp_path: Path, environment: dict[str, str], real_slurm: Rig) -> None:
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("torch is not installed")
+    deployed(tmp_path, environment, real_slurm, "autotuned", "tuned", "slurm")
+    (folder,) = (tmp_path / "results").glob("*")
+    tuning = json.loads((folder / "job.json").read_text())["tuning"]
+    assert ["pytorch-channels-last"] in [trial["levers"] for trial in tuning["trials"]]
 
 
 def test_the_script_of_the_optimiser(tmp_path: Path, environment: dict[str, str], manager: tuple[str, Rig]) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from jobmodel_parts import DATA, NOW, answered, document
 from modak import cli
+from modak.catalogue.catalogue import load_catalogue
 from modak.documents import read_document
 from modak.errors import InputError
 from modak.jobmodel.answer import answer
@@ -192,6 +193,42 @@ def test_all_faults_are_reported_at_their_lines(folder: Path, capsys: pytest.Cap
             "job.json:11 job.application.build.src",
         ]
     )
+
+
+@pytest.mark.parametrize(
+    ("escaped", "text"),
+    [(r"\ud83d\ude00", "😀"), (r"\\\uD83D\uDE00", "\\😀"), (r"\\ud83d", "\\ud83d"), (r"\u00ef", "ï")],
+)
+def test_characters_that_json_escapes_as_pairs(
+    escaped: str, text: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "job.json").write_text(
+        f'{{"job": {{"application": {{"executable": "echo", "arguments": "\'{escaped}\'"}}}}}}'
+    )
+    code, out, err = run(capsys, "plan", "job.json")
+    assert code == 0, err
+    assert json.loads(out)["job"]["application"]["arguments"] == f"'{text}'"
+
+
+def test_half_a_pair_is_an_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "job.json").write_text(r'{"job": {"application": {"executable": "echo", "arguments": "\ud83d"}}}')
+    code, out, err = run(capsys, "plan", "job.json")
+    assert (code, out) == (2, "")
+    assert "job.json:1: " in err
+
+
+def test_versions_in_messages_are_those_of_the_catalogue(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(DATA / "training.json", folder / "job.json")
+    text = (folder / "job.json").read_text().replace('"version": "2.1"', '"version": "9.9"')
+    (folder / "job.json").write_text(text)
+    code, _, err = run(capsys, "plan", "job.json")
+    assert code != 0
+    entries = load_catalogue().images.values()
+    there = {str(version) for entry in entries for version in (entry.version, *entry.packages.values())}
+    named = set(re.findall(r"the image has (\d[\w.]*\w)", err))
+    assert "tensorflow 9.9 was asked for" in err
+    assert named
+    assert named <= there
 
 
 def test_a_version_written_as_a_number_keeps_its_zero(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

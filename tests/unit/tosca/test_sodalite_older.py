@@ -12,9 +12,9 @@ from modak.tosca.sodalite_older import execution, header
 MANAGER = {"scheduler": "slurm", "public_address": "login", "username": "", "ssh-key": ""}
 
 
-def _sections(**told: Any) -> dict[str, Any]:
+def _sections(scheduler: str = "slurm", **told: Any) -> dict[str, Any]:
     made = execution({"name": "job", "script": "#!/bin/sh\necho hi\n", **told}, [], {})
-    return sections({**made, "tosca_name": "node"}, MANAGER)
+    return sections({**made, "tosca_name": "node"}, {**MANAGER, "scheduler": scheduler})
 
 
 def test_a_configuration_is_what_the_job_asks_for() -> None:
@@ -26,8 +26,10 @@ def test_a_configuration_is_what_the_job_asks_for() -> None:
     assert made["files"]["job-script.sh"] == "#!/bin/sh\necho hi\n"
 
 
-def test_a_machine_is_named() -> None:
-    assert _sections(job_node_name="node-1", nb_nodes=3)["job"]["node_list"] == "node-1"
+@pytest.mark.parametrize("scheduler", ["slurm", "torque"])
+def test_a_machine_is_named(scheduler: str) -> None:
+    job = _sections(scheduler, job_node_name="node-1", nb_nodes=3)["job"]
+    assert (job["node_list"], job["nodes"], job.get("constraint")) == ("node-1", 1, None)
 
 
 def test_variables_may_be_numbers() -> None:
