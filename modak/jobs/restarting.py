@@ -64,8 +64,8 @@ def files(request: JobRequest) -> dict[str, bytes]:
         texts["pattern"] = "".join(f"{piece}\n" for piece in pieces(request.restart.progress))
     for number, candidate in enumerate(request.restart.candidates):
         texts[f"{number}.sh"] = _exports(candidate) if number else ""
-        if number and (words := _words(candidate)):
-            texts[f"{number}.words"] = words
+        if number and (arguments := _arguments(candidate)):
+            texts[f"{number}.words"] = arguments
         if candidate.preload:
             texts[f"{number}.libraries"] = ":".join(candidate.preload)
         if request.launch is not None:
@@ -107,7 +107,7 @@ def _exports(candidate: RestartCandidate) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _words(candidate: RestartCandidate) -> str:
+def _arguments(candidate: RestartCandidate) -> str:
     """Return the shell lines that make a candidate's command line of the chosen one's; none where they are alike."""
     lines: list[str] = []
     if candidate.replaced:

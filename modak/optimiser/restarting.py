@@ -254,7 +254,7 @@ class _Process:
             return False
         if chosen.preload and chosen.preload != candidate.preload:
             return False
-        sessions = [one.launch.session if one.launch is not None else None for one in (candidate, chosen)]
+        sessions = [option.launch.session if option.launch is not None else None for option in (candidate, chosen)]
         if (sessions[0] or None) != (sessions[1] or None):
             return False
         live = {name for name in candidate.levers if self.catalogue.levers[name].run.launch == "live"}

@@ -108,7 +108,7 @@ def _series(model: str, measurements: Measurements) -> Sequence[Series]:
 
 def _series_value(series: Series) -> dict[str, Any]:
     model = fit_scale(series.points)
-    laws = [] if model is None else [{"law": one.law, "weight": one.weight, "error": one.error} for one in model.laws]
+    laws = [] if model is None else [{"law": law.law, "weight": law.weight, "error": law.error} for law in model.laws]
     return {
         "series": series.title,
         "error": None if model is None else model.error,
