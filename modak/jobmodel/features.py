@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from modak.engines.registry import of_framework
 from modak.errors import InputError, all_of
 from modak.jobmodel.model import Hpc, JobBody, Optimisation, Training
 
@@ -13,6 +14,7 @@ HELD_BY_SITE = (
     "compiler",
 )
 """What only a site's script can bring about: without one that asks for it, it is refused."""
+NOTHING_TRIED = "nothing is tried: levers can be tried while programs of PyTorch and ONNX Runtime run"
 _KINDS = {
     "ai_training": ("training", "app_type-ai_training"),
     "ai_inference": ("inference", "app_type-ai_inference"),
@@ -91,6 +93,12 @@ def _check_accelerator(job: JobBody, optimisation: Optimisation) -> None:
         )
 
 
+def tries_live(framework: str | None) -> bool:
+    """Tell whether levers can be tried while a program of the framework runs."""
+    engine = of_framework(framework)
+    return engine is not None and engine.tries_live
+
+
 def preferences_of(job: JobBody, *, travels: bool = False) -> list[str]:
     """Return what the optimisation section prefers and the job does without, in sentences.
 
@@ -116,6 +124,8 @@ def preferences_of(job: JobBody, *, travels: bool = False) -> list[str]:
         tuner = optimisation.autotuning.tuner
         named = f"the tuner '{tuner}' is not started" if tuner else "no tuner is started"
         tried = "levers are tried while the job runs" if travels else "a script that stands alone tries no levers"
+        if travels and not tries_live(optimisation.training.config.ai_framework if optimisation.training else None):
+            tried = NOTHING_TRIED
         names.append(f"optimisation.enable_autotuning: {named}; {tried}")
     for key in ("app_name", "arch_build", "app_build"):
         if getattr(optimisation, key) is not None:

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from modak.diagnostics import Diagnostic
 from modak.documents.sites import load_site_settings
 from modak.errors import InputError
+from modak.jobmodel.features import NOTHING_TRIED, tries_live
 from modak.tosca.deployments import TARGET
 from modak.tosca.locations import SourceLocation
 from modak.tosca.service import Service
-from modak.tosca.sodalite_types import JOB, UNUSED, UNUSED_INPUTS
+from modak.tosca.sodalite_types import APPLICATION_TYPE, JOB, UNUSED, UNUSED_INPUTS
 
 _NOT_USED = "it is accepted and not used"
 
@@ -21,6 +22,8 @@ def notices(service: Service) -> Iterator[Diagnostic]:
         if node_type is not None and service.types.derives("node_types", node_type.name, TARGET):
             yield from _unknown_site(template)
         is_of_sodalite |= node_type is not None and node_type.name == JOB
+        if node_type is not None and service.types.derives("node_types", node_type.name, APPLICATION_TYPE):
+            yield from _nothing_tried(template)
         for element in template.below("properties"):
             if node_type is not None and element.name in UNUSED.get(node_type.name, ()):
                 yield element.diagnostic(_NOT_USED, code="not-used").as_warning()
@@ -37,3 +40,25 @@ def _unknown_site(template: SourceLocation) -> Iterator[Diagnostic]:
                 load_site_settings().get(element.value)
             except InputError as error:
                 yield from (element.adopted(diagnostic).as_warning() for diagnostic in error.diagnostics)
+
+
+def _nothing_tried(template: SourceLocation) -> Iterator[Diagnostic]:
+    """Warn of autotuning where no framework is named whose programs levers can be tried in."""
+    properties = _value(template, "properties")
+    section = _value(template, "properties", "optimisation")
+    named = _value(template, "properties", "optimisation", "app_type-ai_training", "config", "ai_framework")
+    framework = named.value if named is not None else None
+    if isinstance(framework, dict) or (isinstance(framework, str) and tries_live(framework)):
+        return  # a function, or one that tries
+    for part in (properties, section):
+        given = part.get("enable_autotuning") if part is not None else None
+        if given is not None and given.value is True:
+            yield given.diagnostic(NOTHING_TRIED, code="not-used").as_warning()
+            return
+
+
+def _value(element: SourceLocation, *keys: str) -> SourceLocation | None:
+    found: SourceLocation | None = element
+    for key in keys:
+        found = found.get(key) if found is not None else None
+    return found

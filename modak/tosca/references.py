@@ -180,8 +180,9 @@ class Scope:
     ) -> Iterator[Diagnostic]:
         """Check what is taken from the node that meets a requirement; in a type nobody knows which that will be."""
         _, requirement, name, *_ = call.value
+        who = "Puccini does not" if self.own is None else "Puccini and Unfurl do not"
         yield call.diagnostic(
-            f"'{requirement}' is a requirement, which Puccini does not follow",
+            f"'{requirement}' is a requirement, which {who} follow",
             hint="name the node template in its place",
             tools=PUCCINI if self.own is None else PUCCINI + UNFURL,
             code="not-portable",

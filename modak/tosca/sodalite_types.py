@@ -4,6 +4,7 @@ from typing import Any
 
 JOB = "sodalite.nodes.workflow.Job"
 MANAGER_TYPE = "sodalite.nodes.hpc.WM"
+APPLICATION_TYPE = "sodalite.nodes.batch.Container.Application"
 TRANSFER, CLIENT = "sodalite.data.mover.gridftp", "sodalite.data.mover.gridftp-client"
 MANAGER = ("scheduler", "username", "ssh-key")
 """Properties of a workload manager that say how to use it, besides those of every target."""

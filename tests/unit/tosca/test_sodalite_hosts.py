@@ -57,6 +57,17 @@ def test_what_a_client_has_and_is_not_used(project: Path) -> None:
     assert found == ["cert_path", "hostnames", "usercert"]
 
 
+@pytest.mark.parametrize(
+    ("framework", "said"), [("pytorch", []), ("tensorflow", ["nothing is tried: levers can be tried while"])]
+)
+def test_autotuning_of_what_cannot_be_tuned(project: Path, framework: str, said: list[str]) -> None:
+    faults(project, "autotuned", "ai_framework: pytorch", f"ai_framework: {framework}")
+    found = [notice for notice in notices(load(project / "b.yaml")) if notice.path[-1] == "enable_autotuning"]
+    assert [notice.message.partition(" programs")[0] for notice in found] == said
+    faults(project, "workflow", "app_tag: second\n", "app_tag: second\n        enable_autotuning: true\n")
+    assert [notice.path[-1] for notice in notices(load(project / "b.yaml"))][-1] == "enable_autotuning"
+
+
 def given(manager: dict[str, Any], **properties: Any) -> dict[str, Any]:
     return sections({"tosca_name": "job", "executable": "python3 a.py", **properties}, manager)
 

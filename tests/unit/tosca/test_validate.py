@@ -205,6 +205,17 @@ def test_the_blueprint_of_the_documentation_has_no_fault(project: Path) -> None:
     assert told(project / "example.yaml") == []
 
 
+def test_a_relationship_type_without_a_parent(tmp_path: Path) -> None:
+    """TOSCA 1.3 asks for none, and xOpera does (opera-tosca-parser 0.2.2, TypeEntity.validate)."""
+    head = "tosca_definitions_version: tosca_simple_yaml_1_3\n"
+    (tmp_path / "b.yaml").write_text(
+        f"{head}relationship_types:\n  a.Type: {{description: one}}\ntopology_template: {{}}\n"
+    )
+    problems = {tool: [str(fault) for fault in validate(tmp_path / "b.yaml", None, tool)] for tool in TOOLS}
+    fault = f"{tmp_path}/b.yaml:3: relationship_types.a.Type: the key 'derived_from' is required"
+    assert problems == {"opera": [fault], "puccini": [fault], "tosca-parser": [], "unfurl": []}
+
+
 JUNK: list[Any] = [
     None, 5, -1, 2.5, True, "x", "", [], {}, [1], ["x"], [None], {"a": 1}, {"type": 5}, {"type": ["x"]}, {"file": None},
     {"get_input": "host"}, {"get_input": None}, {"get_input": []}, {"get_property": []}, {"get_property": ["SELF"]},
