@@ -169,11 +169,11 @@ def difference(expected: Arrays, found: Arrays) -> float:
     return max(float(np.abs(array - found[name]).max()) for name, array in expected.items())
 
 
-def limited(words: list[str], seconds: float, log: Path) -> str | None:
+def limited(words: list[str], seconds: float, log: Path, *, folder: Path | None = None) -> str | None:
     """Run a command with all of its processes for so long at most; return what went wrong, if anything."""
     environment = {**os.environ, "OLIVE_DISABLE_TELEMETRY": "1"}
     with log.open("ab") as file:
-        process = subprocess.Popen(words, stdout=file, stderr=file, start_new_session=True, env=environment)
+        process = subprocess.Popen(words, stdout=file, stderr=file, start_new_session=True, env=environment, cwd=folder)
         try:
             code = process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -228,7 +228,7 @@ class Table:
             shutil.rmtree(out, ignore_errors=True)
             progress(f"{name} {batch}: Olive")
             limited(olive_words(given.olive, given.folder / name / "model.onnx", out), max(given.tuning, 60),
-                    out.with_suffix(".log"))  # fmt: skip
+                    out.with_suffix(".log"), folder=out.parent)  # fmt: skip
         answer = given.folder / name / f"cell-{batch}.json"
         answer.unlink(missing_ok=True)
         progress(f"{name} {batch}: measure")
