@@ -59,7 +59,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--units", type=int, help="units of the program, where trials are to know them")
-    parser.add_argument("--share", type=float, default=0.05)
+    parser.add_argument("--share", type=float, default=0.03)
     parser.add_argument("--log", type=Path, help="file to which the runs are appended as JSON lines")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()

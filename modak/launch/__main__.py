@@ -26,7 +26,7 @@ def main(arguments: List[str]) -> int:
         "--candidate", action="append", metavar="NAME", help="lever to try; all that are permitted if absent"
     )
     parser.add_argument("--units", type=int, help="units of work in the whole run")
-    parser.add_argument("--share", type=float, default=0.05, help="largest part of the time that trials may lose")
+    parser.add_argument("--share", type=float, default=0.03, help="largest part of the time that trials may lose")
     parser.add_argument("--tolerance", type=float, help="largest relative difference of outputs")
     parser.add_argument("--record", metavar="FOLDER", help="folder for the record")
     parser.add_argument("--cache", metavar="FOLDER", help="folder that keeps compiled code")

@@ -41,8 +41,8 @@ class Trials:
     """Levers in the order of trial; all that the numerics permit when None."""
     units: Optional[int] = None
     """Units of work in the whole program, where they are known."""
-    share: float = 0.05
-    """Largest part of the time run so far that trials may lose against the default."""
+    share: float = 0.03
+    """Largest part of the time that trials may lose against the default."""
     tolerance: Optional[float] = None
     """Largest relative difference of outputs; by number format when None."""
     expected: Dict[str, Expected] = field(default_factory=dict)
@@ -128,7 +128,7 @@ def _trials(data: Any) -> Trials:
         numerics=_choice(data, "numerics", NUMERICS, "exact"),
         candidates=_names(data, "candidates"),
         units=units,
-        share=_number(data, "share", 0.05, 1.0),
+        share=_number(data, "share", 0.03, 1.0),
         tolerance=None if data.get("tolerance") is None else _number(data, "tolerance", 0.0, 1.0),
         expected={name: _expected(name, value) for name, value in expected.items()},
         claim=_text(data, "claim"),

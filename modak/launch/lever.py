@@ -32,6 +32,8 @@ class Lever:
     """Whether it can be switched while the program runs; if not, it is on from the start or not at all."""
     expensive = False
     """Whether making it ready takes long, as compilation does."""
+    risk = 4.0
+    """Times the default's time that a unit with it may plausibly take: what must be affordable before it is tried."""
     order = 50
     """Place in the order of trials: what promises most for least comes first."""
     group = ""

@@ -45,6 +45,7 @@ class Action(NamedTuple):
 
 
 DEFAULT = Variant()
+HOPELESS = "a unit of {:g} times the default's time would cost more than trials may lose in this job"
 MOST_MEMORY = 1 << 30
 """Bytes by which the process may grow in a trial, however small it was; a larger one may double."""
 FIRST_RECHECK = 64
@@ -197,17 +198,27 @@ class Search:
     # the choice of the next variant
 
     def _choose(self) -> None:
+        waiting: List[Lever] = []
         for lever in list(self._pending):
             variant = self.best.plus(lever)
             if variant.name in self._tried or lever in self.best.levers:
                 self._pending.remove(lever)
                 continue
-            if self._worth(lever):
+            if not (waiting and lever.expensive) and self._worth(lever):
                 self._pending.remove(lever)
                 self._begin(variant, lever)
                 return
-            if not lever.expensive:
-                return
+            if lever.expensive:
+                continue
+            waiting.append(lever)
+        if waiting and not self._hopeless:
+            return
+        for lever in waiting:
+            self._pending.remove(lever)
+            self._record.add("not_offered", lever=lever.name, reason=HOPELESS.format(self._risk(lever)))
+        if waiting:
+            self._choose()
+            return
         # What is expensive and does not pay now may pay later.
         self._begin_final()
 
@@ -216,13 +227,24 @@ class Search:
         if self.ledger.remaining < enough(self._default) + 1:
             return False
         if not lever.expensive:
-            return self.ledger.affordable(self._default * (BEATEN if self._checks else 0.5))
+            # A unit cannot be stopped: the longest plausible one must fit; a check does it beside the default's.
+            return self.ledger.affordable(self._default * (self._risk(lever) - (0 if self._checks else 1)))
         given = self._trials.expected.get(lever.name)
         expected = given or Expected(BEATEN, self._seconds * hardware.load())
         saving = self.ledger.remaining * self._rival.median * (1 - 1 / max(1.0, expected.gain))
         if given is not None and self._trials.units is not None and saving >= 2 * expected.seconds:
             return True
         return saving > expected.seconds and self.ledger.affordable(expected.seconds + self._default)
+
+    def _risk(self, lever: Lever) -> float:
+        """Return the times the default's time that the longest plausible unit with a lever takes."""
+        known = self._trials.expected.get(lever.name)
+        return min(lever.risk, BEATEN) if known is not None and known.gain > 1 else lever.risk
+
+    @property
+    def _hopeless(self) -> bool:
+        """Tell whether no more time to lose will come: the span is that of the job, and nothing faster is in use."""
+        return self.best == DEFAULT and self._trials.units is not None
 
     def _begin(self, variant: Variant, lever: Lever) -> None:
         self._tried.add(variant.name)
@@ -277,8 +299,8 @@ class Search:
         return now - self._memory if now - self._memory > max(MOST_MEMORY, self._memory) else None
 
     def _first_unit(self, seconds: float, default: float) -> None:
-        """Give a variant up at once where it is much slower and a second unit would lose too much."""
-        if seconds > BEATEN * default and not self.ledger.affordable(seconds - default):
+        """Give a variant up at once where it is slower and a second unit would lose too much."""
+        if seconds > default and not self.ledger.affordable(seconds - default):
             self._finish("slower in its first unit: {:.3g} s against {:.3g} s".format(seconds, default))
 
     def _finish(self, result: str, failed: bool = False) -> None:

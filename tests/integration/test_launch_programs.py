@@ -202,15 +202,16 @@ print(keras.config.dtype_policy().name, model.steps_per_execution, model.jit_com
 """
 
 
-def test_keras_batches_are_counted_and_its_levers_set(script, tmp_path):
+@pytest.mark.parametrize("steps", [4, 3, 16])
+def test_keras_batches_are_counted_and_its_levers_set(steps, script, tmp_path):
     needs("keras")
     needs("tensorflow")
     names = ["keras-mixed-bfloat16", "keras-jit-compile", "keras-steps-per-execution"]
-    settings = {"keras-jit-compile": {"value": False}, "keras-steps-per-execution": {"steps": 4}}
+    settings = {"keras-jit-compile": {"value": False}, "keras-steps-per-execution": {"steps": steps}}
     environment = {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_HOME": str(tmp_path)}
     config = {"levers": names, "settings": settings}
     done = launch(script(KERAS), tmp_path, config, environment=environment)
-    assert done.stdout.splitlines()[-1:] == ["mixed_bfloat16 4 False"], done.stderr
+    assert done.stdout.splitlines()[-1:] == [f"mixed_bfloat16 {steps} False"], done.stderr
     counted = states(done)
     assert counted["keras: train"]["units"] == 16
     assert counted["keras: predict"]["units"] == 4

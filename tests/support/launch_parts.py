@@ -42,7 +42,7 @@ class Memory:
 
 def lever(name: str, **attributes: Any) -> Lever:
     one = Lever()
-    one.name, one.live = name, True
+    one.name, one.live, one.risk = name, True, 1.5
     for key, value in attributes.items():
         setattr(one, key, value)
     return one

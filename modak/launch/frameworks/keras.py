@@ -36,8 +36,7 @@ def _follow(session: Session, callbacks: Any, kind: str, counters: Dict[str, Pro
             counter = counters.get(kind)
             if counter is None:
                 counter = counters[kind] = session.counters.counter("keras: " + kind, "batch")
-            # With steps_per_execution, several batches lie between the begin and the end.
-            counter.add(now, now - started[0], max(1, int(batch) - int(started[1]) + 1))
+            counter.add(now, now - started[0], _batches(self, int(started[1]), int(batch)))
             loss = _loss(logs)
             counter.loss = counter.loss if loss is None else loss
             session.counters.tick(now)
@@ -45,6 +44,19 @@ def _follow(session: Session, callbacks: Any, kind: str, counters: Dict[str, Pro
 
     setattr(callbacks, "on_{}_batch_begin".format(kind), begun)
     setattr(callbacks, "on_{}_batch_end".format(kind), ended)
+
+
+def _batches(callbacks: Any, first: int, last: int) -> int:
+    """Return the batches between a begin and its end: several with steps_per_execution.
+
+    Keras 3 names ``first + steps_per_execution - 1`` as the last one, also where the epoch ends before it
+    (EpochIterator._enumerate_iterator in keras/src/trainers/epoch_iterator.py).
+    """
+    parameters = getattr(callbacks, "params", None)
+    steps = parameters.get("steps") if isinstance(parameters, dict) else None
+    if isinstance(steps, int) and steps > first:
+        last = min(last, steps - 1)
+    return max(1, last - first + 1)
 
 
 def _loss(logs: Any) -> Optional[float]:

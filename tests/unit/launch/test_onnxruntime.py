@@ -6,6 +6,7 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not ins
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 numpy = pytest.importorskip("numpy")
 
+from modak.launch import hardware  # noqa: E402
 from modak.launch.frameworks import onnxruntime as adapter  # noqa: E402
 from modak.launch.lever import levers  # noqa: E402
 
@@ -153,3 +154,19 @@ def test_options_that_a_release_has_not_are_reported_and_none_is_set(follow, mod
     assert reason in fallback["reason"]
     run(onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]), 2)
     assert all(given.enable_mem_reuse for given in seen)
+
+
+def test_threads_for_half_of_the_cores_are_tried_where_that_is_more_than_one(follow, model, monkeypatch):
+    monkeypatch.setattr(hardware, "cores", lambda: 4)
+    session, _ = follow(
+        lambda given: 0.6 if given.intra_op_num_threads == 2 else 1.0, candidates=["onnxruntime-threads-half"]
+    )
+    run(onnxruntime.InferenceSession(model), 60)
+    assert session.record.of("settled")[-1]["variant"] == "onnxruntime-threads-half"
+
+
+def test_half_of_two_cores_is_not_offered(follow, model, monkeypatch):
+    monkeypatch.setattr(hardware, "cores", lambda: 2)
+    session, _ = follow(lambda given: 1.0, candidates=["onnxruntime-threads-half"])
+    run(onnxruntime.InferenceSession(model), 5)
+    assert session.record.of("not_offered")[0]["reason"] == "half of the cores is one thread"

@@ -119,7 +119,7 @@ def test_a_load_that_comes_and_goes_meets_both():
     def times(name, unit):
         return (3.0 if 4 <= unit < 40 else 1.0) * (0.6 if "b" in name else 1.0)
 
-    assert Program([lever("a"), lever("b")], times, units=300).run(300).search.best.name == "b"
+    assert Program([lever("a"), lever("b")], times, units=300, share=0.05).run(300).search.best.name == "b"
 
 
 def test_a_default_that_got_faster_is_gone_back_to():
@@ -177,3 +177,48 @@ def test_a_lever_that_leaks_memory_is_given_up(monkeypatch):
     assert program.search.best.name == "b"
     (fallback,) = program.record.of("fallback")
     assert fallback["what"] == "leaks" and "grown by" in fallback["reason"]
+
+
+@pytest.mark.parametrize("checks", [True, False], ids=["calls", "training"])
+@pytest.mark.parametrize("seconds", [0.002, 0.3, 3.0])
+@pytest.mark.parametrize("units", [20, 60, 100, 150, 400, 2000])
+@pytest.mark.parametrize("factor", [0.25, 0.5, 0.8, 0.97, 1.03, 1.3, 2.0, 4.0])
+def test_trials_never_lose_more_than_their_share(factor, units, seconds, checks):
+    """Times scatter by 3 %; the lever's longest plausible unit takes four times the default's."""
+    scatter = random.Random(f"{factor} {units} {seconds}")
+
+    def times(name, unit):
+        return seconds * (1 if name == "default" else factor) * scatter.uniform(0.97, 1.03)
+
+    program = Program([lever("a", risk=4.0)], times, checks=checks, units=units).run(units)
+    default = units * seconds
+    assert program.seconds <= (1.03 + 0.03 / units**0.5) * default
+    if factor <= 0.8 and units >= 400:
+        assert program.search.best.name == "a"
+        assert 1 - program.seconds / default >= 0.6 * (1 - factor)
+    if factor > 1:
+        assert program.search.best.name == "default"
+
+
+def test_a_lever_whose_longest_unit_would_lose_too_much_is_not_offered():
+    program = Program([lever("a", risk=4.0)], {"default": 1.0, "a": 0.2}, checks=False, units=60).run(60)
+    assert set(program.used) == {"default"}
+    (entry,) = program.record.of("not_offered")
+    assert entry["lever"] == "a" and "would cost more than trials may lose" in entry["reason"]
+    assert program.search.settled
+
+
+def test_a_known_gain_lets_a_lever_be_tried_in_a_shorter_job():
+    from modak.launch.config import Expected
+
+    options = {"checks": False, "units": 60, "expected": {"a": Expected(gain=2.0)}}
+    program = Program([lever("a", risk=4.0)], {"default": 1.0, "a": 0.5}, **options).run(60)
+    assert program.search.best.name == "a"
+
+
+def test_what_a_safe_lever_gains_pays_for_a_risky_one():
+    levers = [lever("risky", risk=4.0, group="x"), lever("safe", risk=1.5, group="x")]
+    times = {"default": 1.0, "safe": 0.7, "risky": 0.4}
+    program = Program(levers, times, checks=False, units=80).run(80)
+    assert program.search.best.name == "risky"
+    assert program.used.index("safe") < program.used.index("risky")

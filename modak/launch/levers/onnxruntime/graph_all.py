@@ -9,6 +9,7 @@ class GraphAll(OrtLever):
     name = "onnxruntime-graph-all"
     summary = "all optimisations of the graph"
     changes = "kernels"
+    risk = 1.5
     order = 10
 
     def applies(self, module: Any, options: Any, providers: List[Any]) -> Optional[str]:

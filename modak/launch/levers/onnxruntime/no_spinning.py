@@ -9,6 +9,7 @@ class NoSpinning(OrtLever):
     name = "onnxruntime-no-spinning"
     summary = "threads sleep between operations: other threads of the program get the cores"
     changes = "threads"
+    risk = 2.0
     order = 40
 
     def applies(self, module: Any, options: Any, providers: List[Any]) -> Optional[str]:

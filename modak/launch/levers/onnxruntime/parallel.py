@@ -9,6 +9,7 @@ class Parallel(OrtLever):
     name = "onnxruntime-parallel"
     summary = "branches of the graph at the same time"
     changes = "threads"
+    risk = 2.0
     order = 50
 
     def applies(self, module: Any, options: Any, providers: List[Any]) -> Optional[str]:

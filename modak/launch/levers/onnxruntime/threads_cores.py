@@ -11,6 +11,7 @@ class ThreadsCores(OrtLever):
     name = "onnxruntime-threads-cores"
     summary = "as many threads within an operation as the process may use cores"
     changes = "threads"
+    risk = 2.0
     order = 20
     group = "threads"
 

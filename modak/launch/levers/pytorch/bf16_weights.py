@@ -2,6 +2,7 @@
 
 from typing import Any, Optional
 
+from ...frameworks.pytorch import bf16
 from ...frameworks.pytorch.kinds import INFERENCE, Subject, TorchLever
 
 
@@ -9,6 +10,7 @@ class Bf16Weights(TorchLever):
     name = "pytorch-bf16-weights"
     summary = "inference with a copy of the module in bf16; results are given back in single precision"
     changes = "number format"
+    risk = 2.0  # never less than 0.9 times as fast where the processor has bf16
     numerics = "relaxed"
     order = 10
     group = "precision"
@@ -21,7 +23,7 @@ class Bf16Weights(TorchLever):
             return "the weights are not all in single precision"
         if subject.device == "cuda" and not subject.torch.cuda.is_bf16_supported():
             return "the GPU has no bf16 arithmetic"
-        return None
+        return bf16.refusal(subject.torch, subject.device)
 
     def weight(self, torch: Any, tensor: Any) -> Any:
         return tensor.to(torch.bfloat16) if tensor.dtype == torch.float32 else tensor

@@ -9,6 +9,7 @@ class ChannelsLast(TorchLever):
     name = "pytorch-channels-last"
     summary = "weights and images of convolutions in the memory order channels last"
     changes = "memory layout"
+    risk = 1.5
     order = 20
     copies = True
 

@@ -9,6 +9,7 @@ class ForeachOptimizer(TorchLever):
     name = "pytorch-foreach-optimizer"
     summary = "the optimizer's step with one call for each operation over all weights"
     changes = "kernels"
+    risk = 1.5
     order = 16
     group = "optimizer"
     use = TRAINING

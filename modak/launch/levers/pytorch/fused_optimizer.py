@@ -12,6 +12,7 @@ class FusedOptimizer(TorchLever):
     versions = ">=2.4"  # fused steps on processors came with 2.4
     summary = "the optimizer's step as one kernel for all weights"
     changes = "kernels"
+    risk = 1.5
     order = 15
     group = "optimizer"
     use = TRAINING

@@ -10,6 +10,7 @@ class Tf32(Setting):
     versions = ">=1.12"
     summary = "matrix products and convolutions in single precision computed in TF32, on NVIDIA GPUs from Ampere"
     changes = "number format"
+    risk = 1.5
     numerics = "relaxed"
     order = 12
     format = "tf32"
