@@ -46,7 +46,7 @@ def parse_log(log: bytes) -> Returned:
     start = (
         start
         if start >= 0
-        else max(log.rfind(b"\nmodak-results-" + word) for word in (b"refused ", b"failed", b"none"))
+        else max(log.rfind(b"\nmodak-results-" + ending) for ending in (b"refused ", b"failed", b"none"))
     )
     match = _FRAME.match(log, start) if start >= 0 else None
     if match is None:

@@ -238,8 +238,8 @@ class Search:
 
     def _risk(self, lever: Lever) -> float:
         """Return the times the default's time that the longest plausible unit with a lever takes."""
-        known = self._trials.expected.get(lever.name)
-        return min(lever.risk, BEATEN) if known is not None and known.gain > 1 else lever.risk
+        expected = self._trials.expected.get(lever.name)
+        return min(lever.risk, BEATEN) if expected is not None and expected.gain > 1 else lever.risk
 
     @property
     def _hopeless(self) -> bool:

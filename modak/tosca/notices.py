@@ -58,7 +58,7 @@ def _nothing_tried(template: SourceLocation) -> Iterator[Diagnostic]:
 
 
 def _value(element: SourceLocation, *keys: str) -> SourceLocation | None:
-    found: SourceLocation | None = element
+    position: SourceLocation | None = element
     for key in keys:
-        found = found.get(key) if found is not None else None
-    return found
+        position = position.get(key) if position is not None else None
+    return position
