@@ -29,7 +29,6 @@ SECTIONS = {
     "blueprint": "modak.tosca.cli:app",
     "serve": "modak.serve.cli:app",
     "site": "modak.sites.cli:app",
-    "kubernetes": "modak.kubernetes.cli:app",
 }
 """Commands with commands of their own, by the module and the name of their Typer application."""
 Config = Annotated[

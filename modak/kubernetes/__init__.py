@@ -1,1 +1,0 @@
-"""Plans as Jobs of a Kubernetes cluster: created once, waited for, their results fetched, removed."""
