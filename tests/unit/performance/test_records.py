@@ -51,8 +51,8 @@ BAD = [
     ({"hardwear": {}}, "unknown key 'hardwear'; did you mean 'hardware'?"),
     ({"software": {"keras": 3.1}}, "software.keras: write the version in quotes"),
     ({"provenance": {"source": "x", "date": "last week", "method": "y"}}, "provenance.date"),
-    ({"provenance": {"source": "x", "date": "2026-02-30", "method": "y"}}, "the date '2026-02-30' is no day"),
-    ({"provenance": {"source": "x", "date": "2026-13", "method": "y"}}, "the date '2026-13' is no day"),
+    ({"provenance": {"source": "x", "date": "2026-02-30", "method": "y"}}, "the date '2026-02-30' is not a calendar"),
+    ({"provenance": {"source": "x", "date": "2026-13", "method": "y"}}, "the date '2026-13' is not a calendar"),
     ({"configuration": {"levers": ["one-thread", "one-thread"]}}, "the lever 'one-thread' is named twice"),
     ({"schema": "modak.measurement/9"}, "schema: must be 'modak.measurement/1' or 'modak.ratio/1'"),
 ]
@@ -75,7 +75,7 @@ def test_a_bad_record_is_refused_with_its_line(tmp_path, change, words):
         ("", "holds no measurement"),
         ("\n", "holds no"),
         ('{"type": "hpc"}', ":1: schema: must be 'modak"),
-        ('{"runs": [{"total": 1.0, "total": 2.0}]}', ":1: the key 'total' is given twice"),
+        ('{"runs": [{"total": 1.0, "total": 2.0}]}', ":1: the key 'total' appears twice"),
     ],
 )
 def test_what_is_no_record_is_refused(tmp_path, text, words):

@@ -161,7 +161,7 @@ def test_what_ships_is_listed_without_a_store(tmp_path):
         (("--all", "--workload", "x"), "say which ones"),
         (("--source", ""), "--source is blank"),
         (("--workload", ""), "--workload is blank"),
-        (("--before", "2026-02-30"), "--before: '2026-02-30' is no date"),
+        (("--before", "2026-02-30"), "--before: '2026-02-30' is not a date"),
         (("1", "99"), "has no measurement 99"),
         (("1", "--workload", "x"), "has no measurement 1 of that kind"),
     ],
