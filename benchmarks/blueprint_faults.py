@@ -15,9 +15,9 @@ import yaml
 TOP = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(TOP), str(TOP / "tests" / "support")]
 
-from modak.errors import InputError  # noqa: E402
-from modak.tosca.library import folder as library  # noqa: E402
-from modak.tosca.validate import validate as check  # noqa: E402
+from modak_deploy.errors import InputError  # noqa: E402
+from modak_deploy.tosca.library import folder as library  # noqa: E402
+from modak_deploy.tosca.validate import validate as check  # noqa: E402
 from tosca_tools import HANGS, NEEDS, make, validate  # noqa: E402
 
 DATA = TOP / "tests" / "data" / "blueprints"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import yaml
 
-from modak.tosca.package import start_from
-from modak.tosca.profiles import Profile
-from modak.tosca.validate import validate
+from modak_deploy.tosca.package import start_from
+from modak_deploy.tosca.profiles import Profile
+from modak_deploy.tosca.validate import validate
 
 
 def chain(folder: Path, count: int) -> Path:

@@ -16,15 +16,15 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from modak.catalogue.catalogue import Catalogue, load_catalogue
-from modak.model.deployment import Deployment
-from modak.model.image import ImageEntry
-from modak.model.measurement import Measurement
-from modak.model.target import Facts
-from modak.optimiser import make_plan
-from modak.performance.records import Measurements, Table, Together, load_measurements, to_line
-from modak.performance.sqlitefile import SqliteFile
-from modak.performance.store import Store
+from modak_deploy.catalogue.catalogue import Catalogue, load_catalogue
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.model.image import ImageEntry
+from modak_deploy.model.measurement import Measurement
+from modak_deploy.model.target import Facts
+from modak_deploy.optimiser import make_plan
+from modak_deploy.performance.records import Measurements, Table, Together, load_measurements, to_line
+from modak_deploy.performance.sqlitefile import SqliteFile
+from modak_deploy.performance.store import Store
 
 TOP = Path(__file__).resolve().parent.parent
 MOST_IN_MEMORY = 1_000
@@ -187,7 +187,7 @@ def whole_processes(rounds: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "XDG_DATA_HOME": folder, "MODAK_MEASUREMENTS": ""}
         modak = partial(subprocess.run, check=True, capture_output=True, cwd=TOP, env=environment)
-        words = [sys.executable, "-m", "modak.cli"]
+        words = [sys.executable, "-m", "modak_deploy.cli"]
         plan = partial(modak, [*words, "plan", str(TOP / "examples" / "digits" / "deploy.yml"), "--json"])
         report("modak plan, a whole process", median(plan, rounds))
         (Path(folder) / "own.jsonl").write_text("".join(to_line(record) for record in measurements_of(100)))

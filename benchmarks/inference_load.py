@@ -33,9 +33,9 @@ from onnx import TensorProto, helper, numpy_helper
 TOP = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TOP))
 
-from modak import __version__  # noqa: E402
-from modak.onnx.bundle import describe_graph, write_bundle  # noqa: E402
-from modak.onnx.manifest import Combination, Manifest, ModelEntry, Origin, Validation  # noqa: E402
+from modak_deploy import __version__  # noqa: E402
+from modak_deploy.onnx.bundle import describe_graph, write_bundle  # noqa: E402
+from modak_deploy.onnx.manifest import Combination, Manifest, ModelEntry, Origin, Validation  # noqa: E402
 
 CLIENTS = (1, 8, 32)
 WIDTHS = (64, 512, 512, 10)
@@ -219,7 +219,7 @@ def main() -> int:
         requests = Requests(path, args.samples)
         kinds: dict[str, Callable] = {"onnxruntime in a loop": in_a_loop(requests)}
         ports = [str(free_port()) for _ in range(5)]
-        command = [args.serve_python, "-m", "modak.cli", "serve-model", str(folder / "bundle")]
+        command = [args.serve_python, "-m", "modak_deploy.cli", "serve-model", str(folder / "bundle")]
         command += ["--http-port", ports[0], "--grpc-port", ports[1], "--metrics-port", ports[2]]
         port = stack.enter_context(server(command, int(ports[0]), folder / "modak.log"))
         kinds["modak serve-model"] = by_http(port, requests)

@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 
-from modak.launch.config import Config, Trials
-from modak.launch.frameworks.pytorch.calls import Calls
-from modak.launch.frameworks.pytorch.training import Training
-from modak.launch.session import Session
+from modak_deploy.launch.config import Config, Trials
+from modak_deploy.launch.frameworks.pytorch.calls import Calls
+from modak_deploy.launch.frameworks.pytorch.training import Training
+from modak_deploy.launch.session import Session
 
 MODULES, CALLS, LIMIT = 90, 500, 100.0
 

@@ -24,7 +24,15 @@ NAMES = {"none": "as it is", "exact": "live trials, exact", "relaxed": "live tri
 def once(mode: str, options: argparse.Namespace) -> dict[str, Any]:
     """Run the program once; return its time and what its record says."""
     with tempfile.TemporaryDirectory(prefix="modak-trials-") as folder:
-        launcher = [sys.executable, "-m", "modak.launch", "--record", f"{folder}/record", "--share", str(options.share)]
+        launcher = [
+            sys.executable,
+            "-m",
+            "modak_deploy.launch",
+            "--record",
+            f"{folder}/record",
+            "--share",
+            str(options.share),
+        ]
         launcher += ["--trials", "none"] if mode == "none" else ["--numerics", mode]
         launcher += ["--units", str(options.units)] if options.units else []
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent.parent)}

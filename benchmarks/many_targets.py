@@ -21,9 +21,9 @@ LIBRARY = """
 import sys, time
 from datetime import UTC, datetime
 from pathlib import Path
-from modak.model.deployment import Deployment
-from modak.planning import plan_deployment
-from modak.transport.base import Completed
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.planning import plan_deployment
+from modak_deploy.transport.base import Completed
 
 class Given:
     concurrent = True
@@ -90,7 +90,9 @@ def timed(command: list[str], environment: dict[str, str], folder: Path) -> tupl
 
 def prepare(folder: Path, targets: int) -> None:
     """Write the plays, the inventory, and the answer of this machine to the discovery."""
-    script = "import sys; from modak.discovery import probe_script; from modak.model.target import Target; "
+    script = (
+        "import sys; from modak_deploy.discovery import probe_script; from modak_deploy.model.target import Target; "
+    )
     script += "print(probe_script(Target(name='t'), default_python=sys.executable))"
     probe = subprocess.run(
         [sys.executable, "-c", script], env=environment_of(TOP, folder), capture_output=True, text=True

@@ -25,10 +25,10 @@ from typing import Any
 import yaml
 from archspec.cpu import host
 
-from modak.catalogue.catalogue import Catalogue, load_catalogue
-from modak.model.application import Workload
-from modak.model.measurement import Configuration, Hardware, Measurement, Provenance, Run
-from modak.performance.records import to_line
+from modak_deploy.catalogue.catalogue import Catalogue, load_catalogue
+from modak_deploy.model.application import Workload
+from modak_deploy.model.measurement import Configuration, Hardware, Measurement, Provenance, Run
+from modak_deploy.performance.records import to_line
 
 TOP = Path(__file__).resolve().parent.parent
 PACKAGES = {

@@ -33,16 +33,16 @@ import numpy as np
 TOP = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(TOP)]
 
-from modak.engines.registry import get, is_installed, running_onnx  # noqa: E402
-from modak.onnx.arrays import Arrays, generate  # noqa: E402
-from modak.onnx.engines import OnnxRuntime, Tvm  # noqa: E402
-from modak.onnx.frameworks import framework  # noqa: E402
-from modak.onnx.modelfile import normalise  # noqa: E402
-from modak.onnx.opset import highest  # noqa: E402
-from modak.onnx.packages import versions  # noqa: E402
-from modak.onnx.task import Data, Task  # noqa: E402
-from modak.onnx.timing import Times, interleaved  # noqa: E402
-from modak.util.files import write_atomically  # noqa: E402
+from modak_deploy.engines.registry import get, is_installed, running_onnx  # noqa: E402
+from modak_deploy.onnx.arrays import Arrays, generate  # noqa: E402
+from modak_deploy.onnx.engines import OnnxRuntime, Tvm  # noqa: E402
+from modak_deploy.onnx.frameworks import framework  # noqa: E402
+from modak_deploy.onnx.modelfile import normalise  # noqa: E402
+from modak_deploy.onnx.opset import highest  # noqa: E402
+from modak_deploy.onnx.packages import versions  # noqa: E402
+from modak_deploy.onnx.task import Data, Task  # noqa: E402
+from modak_deploy.onnx.timing import Times, interleaved  # noqa: E402
+from modak_deploy.util.files import write_atomically  # noqa: E402
 
 FRAMEWORK, TVM, OLIVE = "pytorch", Tvm.name, "olive"
 PACKAGES = ("torch", "onnxruntime", "openvino", "apache-tvm")

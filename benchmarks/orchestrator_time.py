@@ -21,7 +21,7 @@ import yaml
 TOP = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(TOP), str(TOP / "tests" / "support")]
 
-from modak.tosca.library import folder as library  # noqa: E402
+from modak_deploy.tosca.library import folder as library  # noqa: E402
 from sites import user_environment  # noqa: E402
 
 TINY = TOP / "tests" / "data" / "applications" / "tiny.py"

@@ -21,9 +21,9 @@ from typing import get_args
 TOP = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(TOP), str(TOP / "tests" / "support")]
 
-from modak.errors import InputError  # noqa: E402
-from modak.tosca.profiles import Tool  # noqa: E402
-from modak.tosca.validate import validate as check  # noqa: E402
+from modak_deploy.errors import InputError  # noqa: E402
+from modak_deploy.tosca.profiles import Tool  # noqa: E402
+from modak_deploy.tosca.validate import validate as check  # noqa: E402
 from tosca_tools import NEEDS, make, validate  # noqa: E402
 
 SOURCES = ("tosca-parser==2.15.0", "opera==0.7.0", "unfurl==1.2.0", "puccini==0.21.0")

@@ -176,7 +176,7 @@ def candidates(place: Workplace, row: Row, units: int) -> list[dict[str, Any]]:
     document["request"] = {"objective": "time", "runtimes": ["native"], "numerics": "relaxed", "trials": "none"}
     path = place.program(row) / "candidates.yml"
     path.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
-    command = [sys.executable, "-m", "modak.cli", "plan", str(path), "--json"]
+    command = [sys.executable, "-m", "modak_deploy.cli", "plan", str(path), "--json"]
     done = subprocess.run(
         command, env=place.environment("none"), cwd=place.folder, capture_output=True, text=True, timeout=60, check=True
     )

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import yaml
 
-from modak.performance.laws import POWER, Point, fit, value
-from modak.performance.records import available_measurements
-from modak.performance.scaletable import series_of
-from modak.performance.scaling import ScaleModel, fit_scale
+from modak_deploy.performance.laws import POWER, Point, fit, value
+from modak_deploy.performance.records import available_measurements
+from modak_deploy.performance.scaletable import series_of
+from modak_deploy.performance.scaling import ScaleModel, fit_scale
 
 SERIES = Path(__file__).parent / "scaling_series.yaml"
 RIVALS = ("Amdahl", "USL", POWER)

@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
-from modak.jobmodel.answer import answer
-from modak.jobmodel.site import load_sites
+from modak_deploy.jobmodel.answer import answer
+from modak_deploy.jobmodel.site import load_sites
 
 DATA = Path(__file__).parents[1] / "tests" / "data" / "jobmodel"
 PORT = 18977
@@ -61,7 +61,18 @@ def main() -> None:
     wall, processor = bare(document, seconds)
     print(f"bare decision: {wall:.0f} per second, {processor:.0f} per second of processor time")
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "modak.cli", "serve", "--port", str(PORT), "--rate", "0", "--folder", folder]
+        command = [
+            sys.executable,
+            "-m",
+            "modak_deploy.cli",
+            "serve",
+            "--port",
+            str(PORT),
+            "--rate",
+            "0",
+            "--folder",
+            folder,
+        ]
         environment = {**os.environ, "PYTHONPATH": str(DATA.parents[2])}
         with subprocess.Popen([*command, "--site", str(DATA / "sites.yaml")], env=environment, stderr=-3) as service:
             try:

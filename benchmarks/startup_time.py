@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--against", type=Path, help="another checkout of modak")
     args = parser.parse_args()
-    plan = [sys.executable, "-m", "modak.cli", "plan", "examples/digits/deploy.yml", "--json"]
+    plan = [sys.executable, "-m", "modak_deploy.cli", "plan", "examples/digits/deploy.yml", "--json"]
     commands = {"modak plan": (plan, TOP)}
     if args.against:
         commands["modak plan, the other checkout"] = (plan, args.against.resolve())

@@ -20,11 +20,11 @@ def is_comment(line: str) -> bool:
 def main() -> int:
     """Print the rate of each package."""
     counts: dict[str, list[int]] = {}
-    for file in sorted((TOP / "modak").rglob("*")):
+    for file in sorted((TOP / "modak_deploy").rglob("*")):
         if file.suffix in (".py", ".sh", ".awk"):
             parts = file.relative_to(TOP).parts
             lines = file.read_text(encoding="utf-8").splitlines()
-            entry = counts.setdefault("/".join(parts[:2]) if len(parts) > 2 else "modak", [0, 0])
+            entry = counts.setdefault("/".join(parts[:2]) if len(parts) > 2 else "modak_deploy", [0, 0])
             entry[0] += sum(map(is_comment, lines))
             entry[1] += len(lines)
     for package, (comments, lines_in) in {

@@ -8,12 +8,12 @@ import statistics
 import sys
 from pathlib import Path
 
-from modak.catalogue import load_catalogue
-from modak.catalogue.catalogue import DATA
-from modak.model.measurement import Measurement, Run
-from modak.optimiser.evaluating import evaluate
-from modak.performance.modelling import held_table
-from modak.performance.records import load_measurements, read_records
+from modak_deploy.catalogue import load_catalogue
+from modak_deploy.catalogue.catalogue import DATA
+from modak_deploy.model.measurement import Measurement, Run
+from modak_deploy.optimiser.evaluating import evaluate
+from modak_deploy.performance.modelling import held_table
+from modak_deploy.performance.records import load_measurements, read_records
 
 TOP = Path(__file__).resolve().parent.parent
 PAGES = {"measurements": TOP / "README.md", "evaluation": TOP / "docs" / "decisions.md"}

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Resolves the Python packages of the images: modak/catalogue/data/recipes/locks/NAME.in -> NAME.txt, with the hash of
+# Resolves the Python packages of the images: modak_deploy/catalogue/data/recipes/locks/NAME.in -> NAME.txt, with the hash of
 # every file that the package index offers, so that a build takes nothing that was not seen here. NAME.more holds what
 # the index does not have, and is appended as it is. Needs uv; without arguments all are made anew.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/../modak/catalogue/data/recipes/locks"
+cd "$(dirname "${BASH_SOURCE[0]}")/../modak_deploy/catalogue/data/recipes/locks"
 [ $# -gt 0 ] || set -- *.in
 for input in "$@"; do
   input=${input##*/}

@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-from modak.cli import command_line
-from modak.deploy.manpage import manual_page
+from modak_deploy.cli import command_line
+from modak_deploy.deploy.manpage import manual_page
 
 PAGE = Path(__file__).resolve().parents[1] / "man" / "modak.1"
 

@@ -21,8 +21,8 @@ OTHERS = frozenset({"docs", "fuzz", "plugins", "scripts"})
 def modules() -> dict[Path, Path]:
     """Return for every module the path of its tests below tests/unit, whether that is there or not."""
     wanted = {}
-    for path in sorted((TOP / "modak").rglob("*.py")):
-        below = path.relative_to(TOP / "modak")
+    for path in sorted((TOP / "modak_deploy").rglob("*.py")):
+        below = path.relative_to(TOP / "modak_deploy")
         if "data" in below.parts or path.stem == "__main__":
             continue
         if path.stem == "__init__":  # a package whose class stands in its __init__.py, as a scheduler's

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from modak.model.deployment import Deployment
+from modak_deploy.model.deployment import Deployment
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference.md"
 HEAD = """# The keys of a deployment document

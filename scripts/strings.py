@@ -42,7 +42,7 @@ OLD = frozenset(
 """The vocabulary that CONTRIBUTING.md replaces."""
 PERMITTED = frozenset({"known_hosts", "known_hosts_command", "one_time", "one_thread", "onethread"})
 """Options of OpenSSH; one-time costs; the levers 'one-thread'."""
-KEYS = frozenset({("modak/model/measurement.py", "place")})
+KEYS = frozenset({("modak_deploy/model/measurement.py", "place")})
 """Keys of published formats: where in a publication a measurement of modak.measurement/1 stands."""
 
 
@@ -64,7 +64,7 @@ def python_files(*folders: str) -> Iterator[Path]:
 
 def texts() -> Iterator[Text]:
     """Yield every string that users read."""
-    for file in python_files("modak", "plugins"):
+    for file in python_files("modak_deploy", "plugins"):
         if "data" not in file.relative_to(TOP).parts:
             yield from _of_python(file)
     for file in sorted([*TOP.glob("roles/**/*.yml"), *TOP.glob("playbooks/**/*.yml")]):
@@ -146,7 +146,7 @@ def main() -> int:
     """Print what was asked for."""
     if "--old" in sys.argv:
         totals: Counter[str] = Counter()
-        for file in python_files("modak", "plugins"):
+        for file in python_files("modak_deploy", "plugins"):
             parts = file.relative_to(TOP).parts
             totals["/".join(parts[:2])] += sum(old_names(file).values())
         for package, count in sorted(totals.items()):

@@ -24,7 +24,7 @@ def load(engine: str, inputs: dict[str, np.ndarray]) -> Any:
                 return net(torch.from_numpy(given["x"])).numpy()
 
         return run
-    from modak.engines.registry import get
+    from modak_deploy.engines.registry import get
 
     loaded = get(engine).load(Path("model.onnx"), inputs, trials=0)
     return lambda given: next(iter(loaded(given).values()))

@@ -16,13 +16,13 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_
 from ansible_collections.modak.deploy.plugins.plugin_utils.several import MOST, check_names, wait_and_fetch
 
 try:
-    from modak.deploy.running import Deployer, Outcome, Previewed, RunSettings
-    from modak.errors import InputError, ModakError
-    from modak.jobrequest import job_request
-    from modak.jobs.control import Present
-    from modak.model.job import JobResult
-    from modak.model.plan import Plan
-    from modak.terminal import visible
+    from modak_deploy.deploy.running import Deployer, Outcome, Previewed, RunSettings
+    from modak_deploy.errors import InputError, ModakError
+    from modak_deploy.jobrequest import job_request
+    from modak_deploy.jobs.control import Present
+    from modak_deploy.model.job import JobResult
+    from modak_deploy.model.plan import Plan
+    from modak_deploy.terminal import visible
 except ImportError:
     pass  # ModakAction says so before anything here is used
 

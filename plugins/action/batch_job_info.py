@@ -11,10 +11,10 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.arguments import argu
 from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction, plan_of
 
 try:
-    from modak.documents.jsontext import parse_json
-    from modak.errors import InputError
-    from modak.jobrequest import job_request
-    from modak.jobs.remote import read
+    from modak_deploy.documents.jsontext import parse_json
+    from modak_deploy.errors import InputError
+    from modak_deploy.jobrequest import job_request
+    from modak_deploy.jobs.remote import read
 except ImportError:
     pass  # ModakAction says so before anything here is used
 

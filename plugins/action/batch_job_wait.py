@@ -13,10 +13,10 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.results import result
 from ansible_collections.modak.deploy.plugins.plugin_utils.several import check_names, wait_and_fetch
 
 try:
-    from modak.errors import InputError
-    from modak.jobrequest import job_request
-    from modak.jobs.control import Jobs, Present
-    from modak.model.jobrequest import JobRequest
+    from modak_deploy.errors import InputError
+    from modak_deploy.jobrequest import job_request
+    from modak_deploy.jobs.control import Jobs, Present
+    from modak_deploy.model.jobrequest import JobRequest
 except ImportError:
     pass  # ModakAction says so before anything here is used
 

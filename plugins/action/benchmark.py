@@ -14,14 +14,14 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.results import result
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
 
 try:
-    from modak.documents import parse_deployment, plain
-    from modak.evidence.benchmark import carry_out, prepare
-    from modak.evidence.benchmarked import answer, table_lines
-    from modak.evidence.command import protocol_of, recorded
-    from modak.evidence.configurations import Wanted
-    from modak.evidence.report import JOB_REPORT, report_of_results, write_report
-    from modak.jobrequest import job_request
-    from modak.performance.recording import check_recordable
+    from modak_deploy.documents import parse_deployment, plain
+    from modak_deploy.evidence.benchmark import carry_out, prepare
+    from modak_deploy.evidence.benchmarked import answer, table_lines
+    from modak_deploy.evidence.command import protocol_of, recorded
+    from modak_deploy.evidence.configurations import Wanted
+    from modak_deploy.evidence.report import JOB_REPORT, report_of_results, write_report
+    from modak_deploy.jobrequest import job_request
+    from modak_deploy.performance.recording import check_recordable
 except ImportError:
     pass  # ModakAction says so before anything here is used
 

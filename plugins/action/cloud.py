@@ -15,14 +15,14 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.progress import show
 from ansible_collections.modak.deploy.plugins.plugin_utils.transport import AnsibleTransport
 
 try:
-    from modak.documents import check, plain
-    from modak.errors import InputError, TargetError
-    from modak.model.plan import Plan
-    from modak.providers import record, registry
-    from modak.providers.cloudinit import READY, user_data
-    from modak.providers.decision import decide, to_release
-    from modak.shell import quote
-    from modak.terminal import excerpt, visible
+    from modak_deploy.documents import check, plain
+    from modak_deploy.errors import InputError, TargetError
+    from modak_deploy.model.plan import Plan
+    from modak_deploy.providers import record, registry
+    from modak_deploy.providers.cloudinit import READY, user_data
+    from modak_deploy.providers.decision import decide, to_release
+    from modak_deploy.shell import quote
+    from modak_deploy.terminal import excerpt, visible
 except ImportError:
     pass  # ModakAction says so before anything here is used
 

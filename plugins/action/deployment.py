@@ -20,10 +20,17 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.variables import (
 )
 
 try:
-    from modak.documents import expand, parse_deployment, parse_destination, parse_options, plain, read_description
-    from modak.errors import InputError
-    from modak.model.deployment import Deployment, Destination
-    from modak.util.text import close_match
+    from modak_deploy.documents import (
+        expand,
+        parse_deployment,
+        parse_destination,
+        parse_options,
+        plain,
+        read_description,
+    )
+    from modak_deploy.errors import InputError
+    from modak_deploy.model.deployment import Deployment, Destination
+    from modak_deploy.util.text import close_match
 except ImportError:
     pass  # ModakAction says so before anything here is used
 
@@ -32,7 +39,7 @@ DESTINATION = ("target", "job")
 DEFAULTS = {"target": {"name": "localhost"}}
 """What the role sets where its user says nothing."""
 OPTIONS = ("force", "record", "wait", "timeout_seconds", "results", "search_paths", "secret_commands")
-"""What steers the playbooks; see modak.documents.RunOptions."""
+"""What steers the playbooks; see modak_deploy.documents.RunOptions."""
 
 
 class ActionModule(ModakAction):

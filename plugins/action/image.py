@@ -14,16 +14,16 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.results import result
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
 
 try:
-    from modak.deploy.image import image_of, open_images
-    from modak.documents import check, plain
-    from modak.errors import InputError
-    from modak.images.ensure import Images, Wish
-    from modak.images.pin import microarchitecture_of
-    from modak.images.store import read_keys
-    from modak.model.plan import Image, Plan
-    from modak.model.request import JobOptions
-    from modak.model.target import Target
-    from modak.terminal import visible
+    from modak_deploy.deploy.image import image_of, open_images
+    from modak_deploy.documents import check, plain
+    from modak_deploy.errors import InputError
+    from modak_deploy.images.ensure import Images, Wish
+    from modak_deploy.images.pin import microarchitecture_of
+    from modak_deploy.images.store import read_keys
+    from modak_deploy.model.plan import Image, Plan
+    from modak_deploy.model.request import JobOptions
+    from modak_deploy.model.target import Target
+    from modak_deploy.terminal import visible
 except ImportError:
     pass  # ModakAction says so before anything here is used
 

@@ -14,10 +14,10 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.progress import show
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
 
 try:
-    from modak.documents import plain
-    from modak.errors import InputError
-    from modak.onnx.bundle import Bundle
-    from modak.onnx.ensure import ensure_bundle, remove_bundle, request_of
+    from modak_deploy.documents import plain
+    from modak_deploy.errors import InputError
+    from modak_deploy.onnx.bundle import Bundle
+    from modak_deploy.onnx.ensure import ensure_bundle, remove_bundle, request_of
 except ImportError:
     pass  # ModakAction says so before anything here is used
 

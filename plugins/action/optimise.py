@@ -21,17 +21,17 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.transport import Ansi
 from ansible_collections.modak.deploy.plugins.plugin_utils.variables import document_files
 
 try:
-    from modak.discovery.asking import ask, script_for
-    from modak.documents import check, parse_deployment, plain, read_description
-    from modak.errors import InfeasibleError, InputError, OptionError
-    from modak.kept import Kept, OutdatedPlanError, keep_plan, kept_plan
-    from modak.model.deployment import Deployment
-    from modak.model.plan import Plan, Unplanned
-    from modak.model.target import Target
-    from modak.optimiser.changes import with_secrets
-    from modak.optimiser.instances import Limits
-    from modak.optimiser.table import render
-    from modak.planning import (
+    from modak_deploy.discovery.asking import ask, script_for
+    from modak_deploy.documents import check, parse_deployment, plain, read_description
+    from modak_deploy.errors import InfeasibleError, InputError, OptionError
+    from modak_deploy.kept import Kept, OutdatedPlanError, keep_plan, kept_plan
+    from modak_deploy.model.deployment import Deployment
+    from modak_deploy.model.plan import Plan, Unplanned
+    from modak_deploy.model.target import Target
+    from modak_deploy.optimiser.changes import with_secrets
+    from modak_deploy.optimiser.instances import Limits
+    from modak_deploy.optimiser.table import render
+    from modak_deploy.planning import (
         check_deployed,
         lacks_digest,
         plan_deployment,
@@ -41,8 +41,8 @@ try:
         unplanned,
         with_image,
     )
-    from modak.secret_values import hashes_of
-    from modak.terminal import visible
+    from modak_deploy.secret_values import hashes_of
+    from modak_deploy.terminal import visible
 
     # Ansible imports this file once and forks a process for each host: what is read here is in all of them, and what is
     # read there is read for each host, 50 of the 125 ms of processor time that a host took.

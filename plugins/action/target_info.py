@@ -12,10 +12,10 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.arguments import argu
 from ansible_collections.modak.deploy.plugins.plugin_utils.transport import AnsibleTransport
 
 try:
-    from modak.discovery import differences, parse_probe, probe_script, section, target_of
-    from modak.discovery.asking import ask
-    from modak.documents import check, plain
-    from modak.model.target import Target
+    from modak_deploy.discovery import differences, parse_probe, probe_script, section, target_of
+    from modak_deploy.discovery.asking import ask
+    from modak_deploy.documents import check, plain
+    from modak_deploy.model.target import Target
 except ImportError:
     pass  # ModakAction says so before anything here is used
 

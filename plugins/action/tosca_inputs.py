@@ -12,11 +12,11 @@ from typing import Any
 from ansible_collections.modak.deploy.plugins.plugin_utils.action import ModakAction
 
 try:
-    from modak.documents import plain
-    from modak.errors import InputError
-    from modak.tosca.sodalite_modak import saved
-    from modak.tosca.sodalite_older import execution
-    from modak.tosca.sodalite_tasks import script_of
+    from modak_deploy.documents import plain
+    from modak_deploy.errors import InputError
+    from modak_deploy.tosca.sodalite_modak import saved
+    from modak_deploy.tosca.sodalite_older import execution
+    from modak_deploy.tosca.sodalite_tasks import script_of
 except ImportError:
     pass  # ModakAction says so before anything here is used
 

@@ -13,10 +13,10 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.progress import Displ
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
 
 try:
-    from modak.documents import parse_deployment, plain
-    from modak.errors import InputError
-    from modak.tuning.command import lines, tune
-    from modak.tuning.search import Options
+    from modak_deploy.documents import parse_deployment, plain
+    from modak_deploy.errors import InputError
+    from modak_deploy.tuning.command import lines, tune
+    from modak_deploy.tuning.search import Options
 except ImportError:
     pass  # ModakAction says so before anything here is used
 

@@ -12,11 +12,11 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.modak.deploy.plugins.plugin_utils.library import missing
 
 try:
-    from modak.documents import plain
-    from modak.errors import ModakError
-    from modak.terminal import visible
-    from modak.tosca.sodalite import sections
-    from modak.tosca.translate import documents, image_documents
+    from modak_deploy.documents import plain
+    from modak_deploy.errors import ModakError
+    from modak_deploy.terminal import visible
+    from modak_deploy.tosca.sodalite import sections
+    from modak_deploy.tosca.translate import documents, image_documents
 
     HAS_MODAK = True
 except ImportError:

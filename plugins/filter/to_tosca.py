@@ -12,8 +12,8 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.modak.deploy.plugins.plugin_utils.library import missing
 
 try:
-    from modak.documents import plain
-    from modak.tosca.translate import attributes, attributes_without_plan
+    from modak_deploy.documents import plain
+    from modak_deploy.tosca.translate import attributes, attributes_without_plan
 
     HAS_MODAK = True
 except ImportError:

@@ -55,11 +55,11 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.hosts import LOCAL, R
 from ansible_collections.modak.deploy.plugins.plugin_utils.library import missing
 
 try:
-    from modak.documents import plain
-    from modak.errors import ModakError
-    from modak.inventory import load_targets
-    from modak.model.target import Target
-    from modak.terminal import visible
+    from modak_deploy.documents import plain
+    from modak_deploy.errors import ModakError
+    from modak_deploy.inventory import load_targets
+    from modak_deploy.model.target import Target
+    from modak_deploy.terminal import visible
 
     HAS_MODAK = True
 except ImportError:

@@ -15,9 +15,9 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.modak.deploy.plugins.plugin_utils.library import missing
 
 try:
-    from modak.errors import ModakError, TargetError
-    from modak.secret_values import Reader
-    from modak.terminal import visible
+    from modak_deploy.errors import ModakError, TargetError
+    from modak_deploy.secret_values import Reader
+    from modak_deploy.terminal import visible
 
     HAS_MODAK = True
 except ImportError:
@@ -28,7 +28,7 @@ except ImportError:
 
 
 class ModakAction(ActionBase):
-    """An action that runs on the controller, on the Python package modak."""
+    """An action that runs on the controller, on the Python package modak_deploy."""
 
     TRANSFERS_FILES = False
     _supports_check_mode = True

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 try:
-    from modak.model.target import Target
-    from modak.shell import join
+    from modak_deploy.model.target import Target
+    from modak_deploy.shell import join
 except ImportError:
     pass  # what uses this says so before
 

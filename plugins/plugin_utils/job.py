@@ -13,12 +13,12 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.progress import Displ
 from ansible_collections.modak.deploy.plugins.plugin_utils.transport import AnsibleTransport
 
 try:
-    from modak.documents import plain
-    from modak.documents.validation import check
-    from modak.errors import InputError
-    from modak.jobs.control import Jobs
-    from modak.jobs.settings import Timeouts
-    from modak.model.plan import Plan
+    from modak_deploy.documents import plain
+    from modak_deploy.documents.validation import check
+    from modak_deploy.errors import InputError
+    from modak_deploy.jobs.control import Jobs
+    from modak_deploy.jobs.settings import Timeouts
+    from modak_deploy.model.plan import Plan
 except ImportError:
     pass  # ModakAction says so before anything here is used
 

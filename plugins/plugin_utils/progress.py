@@ -12,11 +12,11 @@ from ansible import constants
 from ansible.utils.display import Display
 
 if TYPE_CHECKING:
-    from modak.model.job import JobResult
+    from modak_deploy.model.job import JobResult
 
 try:
-    from modak.deploy.progress import LineReporter, not_fetched
-    from modak.terminal import visible
+    from modak_deploy.deploy.progress import LineReporter, not_fetched
+    from modak_deploy.terminal import visible
 except ImportError:  # ModakAction says so before anything here is used
     LineReporter = object  # type: ignore[assignment, misc]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 with suppress(ImportError):  # the actions say so before anything here is used
-    from modak.errors import InputError
+    from modak_deploy.errors import InputError
 
 if TYPE_CHECKING:
     from ansible.playbook.task import Task

@@ -12,9 +12,9 @@ from typing import Any
 from ansible import context
 
 try:
-    from modak.diagnostics import Locate, Position
-    from modak.documents import read_outline
-    from modak.errors import InputError
+    from modak_deploy.diagnostics import Locate, Position
+    from modak_deploy.documents import read_outline
+    from modak_deploy.errors import InputError
 except ImportError:
     pass  # the actions say so before anything here is used
 

@@ -13,16 +13,16 @@ from typing import Any
 from ansible_collections.modak.deploy.plugins.plugin_utils.progress import warnings
 
 try:
-    from modak.deploy.running import write_reports
-    from modak.errors import InputError
-    from modak.jobs.control import Jobs, Present
-    from modak.jobs.logs import explanation
-    from modak.jobs.results import Ended
-    from modak.jobs.status import sentence
-    from modak.model.job import JobResult
-    from modak.model.jobrequest import JobRequest
-    from modak.model.plan import Plan
-    from modak.terminal import visible
+    from modak_deploy.deploy.running import write_reports
+    from modak_deploy.errors import InputError
+    from modak_deploy.jobs.control import Jobs, Present
+    from modak_deploy.jobs.logs import explanation
+    from modak_deploy.jobs.results import Ended
+    from modak_deploy.jobs.status import sentence
+    from modak_deploy.model.job import JobResult
+    from modak_deploy.model.jobrequest import JobRequest
+    from modak_deploy.model.plan import Plan
+    from modak_deploy.terminal import visible
 except ImportError:
     pass  # ModakAction says so before anything here is used
 

@@ -19,12 +19,12 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 
 try:
-    from modak.errors import InputError, TargetError
-    from modak.reported import absolute_path
-    from modak.shell import enclose, quote
-    from modak.terminal import excerpt
-    from modak.transport.base import Completed, check_paths
-    from modak.transport.rsync import RemoteShell
+    from modak_deploy.errors import InputError, TargetError
+    from modak_deploy.reported import absolute_path
+    from modak_deploy.shell import enclose, quote
+    from modak_deploy.terminal import excerpt
+    from modak_deploy.transport.base import Completed, check_paths
+    from modak_deploy.transport.rsync import RemoteShell
 except ImportError:
     pass  # the actions say so before anything here is used
 
@@ -54,7 +54,7 @@ class AnsibleTransport:
         return name in ("ssh", "local")
 
     def run(self, command: str, *, stdin: bytes | None = None, timeout: float | None = None) -> Completed:
-        """See modak.transport.base.Transport."""
+        """See modak_deploy.transport.base.Transport."""
         line = enclose(self._prefix + command)
         if not stdin:
             # Without data Ansible gives ssh a terminal to read from, which never comes to an end.
@@ -64,17 +64,17 @@ class AnsibleTransport:
         return self._guarded(lambda: self._execute_with_file(line, stdin), timeout)
 
     def put(self, local: Path, remote: str) -> None:
-        """See modak.transport.base.Transport."""
+        """See modak_deploy.transport.base.Transport."""
         check_paths(local.absolute(), remote)
         self._guarded(lambda: self._action._connection.put_file(str(local.absolute()), remote))
 
     def fetch(self, remote: str, local: Path) -> None:
-        """See modak.transport.base.Transport."""
+        """See modak_deploy.transport.base.Transport."""
         check_paths(remote, local.absolute())
         self._guarded(lambda: self._action._connection.fetch_file(remote, str(local.absolute())))
 
     def remote_shell(self) -> RemoteShell | None:
-        """Return the ssh command of this connection, as modak.transport.rsync wants it.
+        """Return the ssh command of this connection, as modak_deploy.transport.rsync wants it.
 
         None for a connection that is not ssh, or logs in with a password. Nothing here loosens the check of host keys:
         where the connection leaves it out, ssh's own configuration decides, and an unknown host is refused.

@@ -13,9 +13,9 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.utils.vars import load_extra_vars
 
 try:
-    from modak.documents import RunOptions, plain
-    from modak.errors import InputError
-    from modak.util.text import close_match
+    from modak_deploy.documents import RunOptions, plain
+    from modak_deploy.errors import InputError
+    from modak_deploy.util.text import close_match
 except ImportError:
     pass  # the actions say so before anything here is used
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from evidence_parts import digits_plan, job_values, write_results
-from modak.evidence.page import render
-from modak.evidence.report import read_job, report_of_jobs, report_of_measurements
+from modak_deploy.evidence.page import render
+from modak_deploy.evidence.report import read_job, report_of_jobs, report_of_measurements
 
 playwright = pytest.importorskip("playwright.sync_api", reason="install Playwright: pip install playwright")
 CHROMIUM = os.environ.get("MODAK_CHROMIUM") or next(

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from containers import FAST, SCRIPT, Containers, UserTransport
-from modak.catalogue.catalogue import load_catalogue
-from modak.images.ensure import Images, Wish
-from modak.images.registry import resolve
-from modak.images.store import ImageStore
-from modak.jobs.control import Jobs
-from modak.jobs.settings import Timeouts
-from modak.model.image import ImageEntry
-from modak.model.plan import Image
-from modak.model.reference import parse
-from modak.model.target import Polling, Target
+from modak_deploy.catalogue.catalogue import load_catalogue
+from modak_deploy.images.ensure import Images, Wish
+from modak_deploy.images.registry import resolve
+from modak_deploy.images.store import ImageStore
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.model.image import ImageEntry
+from modak_deploy.model.plan import Image
+from modak_deploy.model.reference import parse
+from modak_deploy.model.target import Polling, Target
 from rig import Rig
 
 

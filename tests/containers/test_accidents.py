@@ -12,12 +12,12 @@ import pytest
 
 from containers import FAST, Containers, UserTransport
 from imagelocks import held, process_of
-from modak.errors import InputError, TargetError
-from modak.images.registry import resolve
-from modak.images.store import ImageStore, read_keys
-from modak.model.base import RuntimeName
-from modak.model.plan import Image
-from modak.model.reference import parse
+from modak_deploy.errors import InputError, TargetError
+from modak_deploy.images.registry import resolve
+from modak_deploy.images.store import ImageStore, read_keys
+from modak_deploy.model.base import RuntimeName
+from modak_deploy.model.plan import Image
+from modak_deploy.model.reference import parse
 
 ELSEWHERE = "0123-4567:4026531836:1000:77.1234:none"
 """The owner of a lock who is a process on another machine."""

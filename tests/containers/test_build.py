@@ -14,16 +14,16 @@ import pytest
 
 from containers import Containers, UserTransport
 from imagelocks import held, process_of
-from modak.catalogue.recipe import DATA, Recipes
-from modak.errors import JobError, TargetError
-from modak.images.build import Build, make_build, run_build
-from modak.images.ensure import Images, Wish
-from modak.images.pin import definition_for
-from modak.images.store import ImageStore
-from modak.jobs.control import Jobs
-from modak.jobs.settings import Silent, Timeouts
-from modak.model.image import ImageEntry
-from modak.model.target import Polling, Target
+from modak_deploy.catalogue.recipe import DATA, Recipes
+from modak_deploy.errors import JobError, TargetError
+from modak_deploy.images.build import Build, make_build, run_build
+from modak_deploy.images.ensure import Images, Wish
+from modak_deploy.images.pin import definition_for
+from modak_deploy.images.store import ImageStore
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.settings import Silent, Timeouts
+from modak_deploy.model.image import ImageEntry
+from modak_deploy.model.target import Polling, Target
 
 PIP, SRC = "numexpr-2.14-pip-cpu", "numexpr-2.14-src-cpu"
 WORK = """
@@ -218,7 +218,7 @@ def _rehashed(build: Build, path: Path) -> Build:
     """Return the build with a file that was changed after it was made: only the image's own pip can notice."""
     import hashlib
 
-    from modak.documents import LocalSource
+    from modak_deploy.documents import LocalSource
 
     def again(item: LocalSource) -> LocalSource:
         if item.local != path:

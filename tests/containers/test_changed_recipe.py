@@ -4,18 +4,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from containers import Containers, UserTransport
-from modak.catalogue.recipe import recipes_of
-from modak.catalogue.site import catalogue_for
-from modak.documents import find_sources, parse_deployment
-from modak.images.ensure import Images, Wish
-from modak.images.store import ImageStore, realise
-from modak.jobrequest import job_request
-from modak.jobs.control import Jobs
-from modak.jobs.settings import Timeouts
-from modak.kept import keep_plan, kept_plan
-from modak.model.job import JobResult
-from modak.model.plan import Plan
-from modak.planning import plan_deployment, still_holds, with_image
+from modak_deploy.catalogue.recipe import recipes_of
+from modak_deploy.catalogue.site import catalogue_for
+from modak_deploy.documents import find_sources, parse_deployment
+from modak_deploy.images.ensure import Images, Wish
+from modak_deploy.images.store import ImageStore, realise
+from modak_deploy.jobrequest import job_request
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.kept import keep_plan, kept_plan
+from modak_deploy.model.job import JobResult
+from modak_deploy.model.plan import Plan
+from modak_deploy.planning import plan_deployment, still_holds, with_image
 
 RECIPE = "version: 1\nrecipes: [{{entry: mine, packages: [python3-minimal], environment: {{GREETING: {}}}}}]\n"
 ENTRY = (

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from containers import FAST, Containers, UserTransport
-from modak.errors import TargetError
-from modak.images.store import ImageStore
-from modak.model.plan import Image
+from modak_deploy.errors import TargetError
+from modak_deploy.images.store import ImageStore
+from modak_deploy.model.plan import Image
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from containers import Containers, UserTransport
-from modak.documents import parse_deployment
-from modak.errors import InfeasibleError
-from modak.model.plan import Image, Plan
-from modak.planning import plan_deployment, with_image
+from modak_deploy.documents import parse_deployment
+from modak_deploy.errors import InfeasibleError
+from modak_deploy.model.plan import Image, Plan
+from modak_deploy.planning import plan_deployment, with_image
 
 
 @pytest.mark.parametrize("runtime", ["podman", "charliecloud"])

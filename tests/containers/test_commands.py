@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from containers import Containers
-from modak.model.reference import parse
+from modak_deploy.model.reference import parse
 from rig import TOP
 
 MODAK = TOP / ".venv" / "bin" / "modak"

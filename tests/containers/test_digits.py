@@ -10,16 +10,16 @@ import pytest
 
 from containers import Containers, UserTransport
 from endings import assert_unchanged
-from modak.containers.location import locate
-from modak.documents import find_sources, parse_deployment
-from modak.images.ensure import Images, Wish
-from modak.images.store import ImageStore, realise
-from modak.jobrequest import job_request
-from modak.jobs.control import Jobs
-from modak.jobs.settings import Timeouts
-from modak.model.job import JobResult
-from modak.model.plan import Plan
-from modak.planning import catalogue_for, plan_deployment, with_image
+from modak_deploy.containers.location import locate
+from modak_deploy.documents import find_sources, parse_deployment
+from modak_deploy.images.ensure import Images, Wish
+from modak_deploy.images.store import ImageStore, realise
+from modak_deploy.jobrequest import job_request
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.model.job import JobResult
+from modak_deploy.model.plan import Plan
+from modak_deploy.planning import catalogue_for, plan_deployment, with_image
 from rig import TOP, Rig
 from sites import Site
 

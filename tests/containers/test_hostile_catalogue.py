@@ -8,12 +8,12 @@ import pytest
 
 from containers import Containers, UserTransport
 from injections import ATTACKS, LITERAL, Attack, documents, unchecked
-from modak.errors import InputError, JobError
-from modak.images.build import make_build, run_build
-from modak.images.define import Definition, define
-from modak.images.store import ImageStore
-from modak.jobs.control import Jobs
-from modak.model.target import Target
+from modak_deploy.errors import InputError, JobError
+from modak_deploy.images.build import make_build, run_build
+from modak_deploy.images.define import Definition, define
+from modak_deploy.images.store import ImageStore
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.model.target import Target
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import time
 from pathlib import Path
 
 from containers import Containers, UserTransport
-from modak.images.store import ImageStore
-from modak.model.plan import Image
-from modak.shell import join
-from modak.transport.base import Completed
-from modak.transport.local import LocalTransport
+from modak_deploy.images.store import ImageStore
+from modak_deploy.model.plan import Image
+from modak_deploy.shell import join
+from modak_deploy.transport.base import Completed
+from modak_deploy.transport.local import LocalTransport
 
 
 def test_an_image_in_a_read_only_folder_is_used(store: ImageStore, artefact: Image, there: Path) -> None:

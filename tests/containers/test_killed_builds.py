@@ -10,16 +10,16 @@ import pytest
 
 from containers import Containers
 from imagelocks import held
-from modak.catalogue.recipe import DATA, Recipes
-from modak.errors import JobError
-from modak.images.build import Build, make_build, run_build
-from modak.images.pin import definition_for
-from modak.images.store import ImageStore
-from modak.jobs.control import Jobs
-from modak.model.image import ImageEntry
-from modak.model.request import JobOptions
-from modak.model.target import Polling, Target
-from modak.transport.ssh import SshTransport
+from modak_deploy.catalogue.recipe import DATA, Recipes
+from modak_deploy.errors import JobError
+from modak_deploy.images.build import Build, make_build, run_build
+from modak_deploy.images.pin import definition_for
+from modak_deploy.images.store import ImageStore
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.model.image import ImageEntry
+from modak_deploy.model.request import JobOptions
+from modak_deploy.model.target import Polling, Target
+from modak_deploy.transport.ssh import SshTransport
 from rig import Rig
 
 RECIPES = """

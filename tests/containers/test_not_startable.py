@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from containers import FAST, Containers, UserTransport
-from modak.documents import find_sources, parse_deployment
-from modak.images.store import ImageStore
-from modak.jobrequest import job_request
-from modak.jobs.control import Jobs
-from modak.jobs.settings import Timeouts
-from modak.model.plan import Image
-from modak.planning import plan_deployment, with_image
+from modak_deploy.documents import find_sources, parse_deployment
+from modak_deploy.images.store import ImageStore
+from modak_deploy.jobrequest import job_request
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.model.plan import Image
+from modak_deploy.planning import plan_deployment, with_image
 
 CASES = [
     ("apptainer", {"script": "job.py"}, {}, "", 120, "the image has no program python3"),
@@ -95,7 +95,7 @@ def test_a_program_of_an_image_without_a_shell_runs_without_the_launcher(
     source.write_text("#include <stdio.h>\nint main(int n, char **v) { while (*++v) puts(*v); return 0; }\n")
     subprocess.run(["gcc", "-static", "-o", str(image / "show"), str(source)], check=True)
     parts.own(image)
-    script = files("modak.containers").joinpath("data/enter.sh").read_text()
+    script = files("modak_deploy.containers").joinpath("data/enter.sh").read_text()
     starter = ["sh", "-c", 'exec "$@"', "modak-launch"]
     shown = parts.run(
         "sh", "-c", script, "modak-enter", how, "^A$", "3", "4", "",

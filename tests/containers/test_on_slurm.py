@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from containers import Containers
-from modak.documents import find_sources, parse_deployment
-from modak.errors import TargetError
-from modak.images.store import realise
-from modak.jobrequest import job_request
-from modak.jobs.control import Jobs, Present
-from modak.model.plan import Plan
-from modak.planning import plan_deployment, with_image
-from modak.transport.ssh import SshTransport
+from modak_deploy.documents import find_sources, parse_deployment
+from modak_deploy.errors import TargetError
+from modak_deploy.images.store import realise
+from modak_deploy.jobrequest import job_request
+from modak_deploy.jobs.control import Jobs, Present
+from modak_deploy.model.plan import Plan
+from modak_deploy.planning import plan_deployment, with_image
+from modak_deploy.transport.ssh import SshTransport
 from rig import Rig
 
 SCRIPT = """

@@ -13,11 +13,11 @@ import pytest
 
 from containers import FAST, Containers, UserTransport, ask
 from imagelocks import held
-from modak.errors import InputError, TargetError
-from modak.images.registry import resolve
-from modak.images.store import ImageStore
-from modak.model.plan import Image
-from modak.model.reference import parse
+from modak_deploy.errors import InputError, TargetError
+from modak_deploy.images.registry import resolve
+from modak_deploy.images.store import ImageStore
+from modak_deploy.model.plan import Image
+from modak_deploy.model.reference import parse
 
 
 def test_an_image_of_layers_is_pulled_by_its_digest_and_runs(

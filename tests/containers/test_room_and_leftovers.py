@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 
 from containers import Containers, UserTransport
-from modak.catalogue.recipe import DATA, Recipes
-from modak.errors import JobError
-from modak.images import build as building
-from modak.images.build import make_build, run_build
-from modak.images.pin import definition_for
-from modak.images.store import ImageStore
-from modak.jobs.control import Jobs
-from modak.jobs.settings import Timeouts
-from modak.model.image import ImageEntry
-from modak.model.target import Polling, Target
-from modak.shell import quote
+from modak_deploy.catalogue.recipe import DATA, Recipes
+from modak_deploy.errors import JobError
+from modak_deploy.images import build as building
+from modak_deploy.images.build import make_build, run_build
+from modak_deploy.images.pin import definition_for
+from modak_deploy.images.store import ImageStore
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.model.image import ImageEntry
+from modak_deploy.model.target import Polling, Target
+from modak_deploy.shell import quote
 
-STEPS = Path("modak/images/sh"), Path("modak/jobs/sh")
+STEPS = Path("modak_deploy/images/sh"), Path("modak_deploy/jobs/sh")
 
 
 @pytest.fixture

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from containers import Containers, UserTransport
-from modak.documents import parse_deployment
-from modak.images.store import realise
-from modak.jobrequest import job_request
-from modak.jobs.control import Jobs
-from modak.jobs.settings import Timeouts
-from modak.model.base import RuntimeName
-from modak.optimiser.changes import with_secrets
-from modak.planning import plan_deployment, with_image
-from modak.secret_values import Reader, checked_values, environment_file, hashes_of
+from modak_deploy.documents import parse_deployment
+from modak_deploy.images.store import realise
+from modak_deploy.jobrequest import job_request
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.model.base import RuntimeName
+from modak_deploy.optimiser.changes import with_secrets
+from modak_deploy.planning import plan_deployment, with_image
+from modak_deploy.secret_values import Reader, checked_values, environment_file, hashes_of
 
 VALUE = "hunter2 'quoted' \"twice\" $(touch proof) `touch proof` \\ é\nsecond line"
 LINE = 'printf %s "$TOKEN" >value; ls ../state >listing; tr "\\0" "\\n" </proc/1/cmdline >command; test ! -e proof'

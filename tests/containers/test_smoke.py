@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from containers import Containers, UserTransport
-from modak.containers.location import argument, locate
-from modak.documents import find_sources, parse_deployment
-from modak.errors import TargetError
-from modak.images.store import realise
-from modak.jobrequest import job_request
-from modak.jobs.control import Jobs
-from modak.jobs.settings import Timeouts
-from modak.model.plan import Plan
-from modak.planning import plan_deployment, with_image
+from modak_deploy.containers.location import argument, locate
+from modak_deploy.documents import find_sources, parse_deployment
+from modak_deploy.errors import TargetError
+from modak_deploy.images.store import realise
+from modak_deploy.jobrequest import job_request
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.model.plan import Plan
+from modak_deploy.planning import plan_deployment, with_image
 
 pytestmark = pytest.mark.smoke
 LINE = 'cat /etc/os-release >where.txt && test -d /.singularity.d && test "$(id -u)" != 0 && touch "$ASKED_FOR"'

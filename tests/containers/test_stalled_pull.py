@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from containers import Containers, UserTransport
-from modak.errors import TargetError
-from modak.images import store as storing
-from modak.images.registry import resolve
-from modak.images.store import ImageStore
-from modak.model.plan import Image
-from modak.model.reference import parse
+from modak_deploy.errors import TargetError
+from modak_deploy.images import store as storing
+from modak_deploy.images.registry import resolve
+from modak_deploy.images.store import ImageStore
+from modak_deploy.model.plan import Image
+from modak_deploy.model.reference import parse
 
 
 @pytest.fixture

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from containers import Containers, UserTransport
-from modak.documents import find_sources, parse_deployment
-from modak.images.store import realise
-from modak.jobrequest import job_request
-from modak.jobs.control import Jobs, Present
-from modak.jobs.settings import Timeouts
-from modak.model.job import JobResult
-from modak.model.plan import Plan
-from modak.planning import plan_deployment, with_image
+from modak_deploy.documents import find_sources, parse_deployment
+from modak_deploy.images.store import realise
+from modak_deploy.jobrequest import job_request
+from modak_deploy.jobs.control import Jobs, Present
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.model.job import JobResult
+from modak_deploy.model.plan import Plan
+from modak_deploy.planning import plan_deployment, with_image
 from trial_parts import leaves_nothing, states
 
 RUNTIMES = ["apptainer", "podman"]

@@ -27,21 +27,21 @@ from typing import Any
 
 import yaml
 
-from modak.catalogue.catalogue import DATA, load_catalogue
-from modak.catalogue.checking import check_images
-from modak.documents import load_deployment, read_document
-from modak.errors import InputError, ModakError
-from modak.jobmodel.answer import answer
-from modak.jobmodel.recognise import is_job_document
-from modak.jobmodel.site import load_sites
-from modak.kept import kept_plan
-from modak.model.deployment import Deployment
-from modak.model.plan import Plan
-from modak.model.target import Facts
-from modak.optimiser import keep, make_plan
-from modak.performance.recording import records_of
-from modak.performance.records import SHIPPED, Table, read_records, to_line
-from modak.tosca.validate import validate
+from modak_deploy.catalogue.catalogue import DATA, load_catalogue
+from modak_deploy.catalogue.checking import check_images
+from modak_deploy.documents import load_deployment, read_document
+from modak_deploy.errors import InputError, ModakError
+from modak_deploy.jobmodel.answer import answer
+from modak_deploy.jobmodel.recognise import is_job_document
+from modak_deploy.jobmodel.site import load_sites
+from modak_deploy.kept import kept_plan
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.model.plan import Plan
+from modak_deploy.model.target import Facts
+from modak_deploy.optimiser import keep, make_plan
+from modak_deploy.performance.recording import records_of
+from modak_deploy.performance.records import SHIPPED, Table, read_records, to_line
+from modak_deploy.tosca.validate import validate
 
 TOP = Path(__file__).resolve().parents[2]
 TESTS = TOP / "tests" / "data"

@@ -12,14 +12,14 @@ from random import Random
 from generate import mutated, name, text, tree
 from scripted import Parts, Scripted
 
-from modak.errors import ModakError
-from modak.jobs.results import MAX_BYTES
-from modak.jobs.results.metrics import parse_metrics
-from modak.model.job import JobResult
-from modak.performance.recording import FIRST, LATER, _run
-from modak.terminal import visible
-from modak.transport.base import Transport
-from modak.transport.local import LocalTransport
+from modak_deploy.errors import ModakError
+from modak_deploy.jobs.results import MAX_BYTES
+from modak_deploy.jobs.results.metrics import parse_metrics
+from modak_deploy.model.job import JobResult
+from modak_deploy.performance.recording import FIRST, LATER, _run
+from modak_deploy.terminal import visible
+from modak_deploy.transport.base import Transport
+from modak_deploy.transport.local import LocalTransport
 from targets import EndedJob
 from targets import tree as entries
 

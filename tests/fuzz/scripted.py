@@ -5,9 +5,9 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from modak.errors import TargetError
-from modak.transport.base import Completed, check_paths
-from modak.transport.local import decode
+from modak_deploy.errors import TargetError
+from modak_deploy.transport.base import Completed, check_paths
+from modak_deploy.transport.local import decode
 
 Parts = list[tuple[str, str]]
 

@@ -10,16 +10,16 @@ from generate import DATA, mutated, text
 from scripted import Parts, Scripted
 
 from jobplans import requested
-from modak import reported
-from modak.discovery import parse_probe
-from modak.errors import ModakError
-from modak.jobs import staging
-from modak.jobs.job import Job, folder_name, specification
-from modak.jobs.status import of_job, result
-from modak.model.target import Target
-from modak.schedulers import registry
-from modak.terminal import excerpt, lines, visible
-from modak.transport.base import Completed
+from modak_deploy import reported
+from modak_deploy.discovery import parse_probe
+from modak_deploy.errors import ModakError
+from modak_deploy.jobs import staging
+from modak_deploy.jobs.job import Job, folder_name, specification
+from modak_deploy.jobs.status import of_job, result
+from modak_deploy.model.target import Target
+from modak_deploy.schedulers import registry
+from modak_deploy.terminal import excerpt, lines, visible
+from modak_deploy.transport.base import Completed
 
 STATES = yaml.safe_load((DATA / "schedulers" / "states.yaml").read_text())
 PROBES = sorted((DATA / "discovery" / "parts").rglob("*"))

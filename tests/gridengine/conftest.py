@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from jobplans import plan
-from modak.jobrequest import job_request
-from modak.jobs.control import Jobs, Present
-from modak.jobs.settings import Timeouts
-from modak.model.job import JobResult
-from modak.model.jobrequest import JobRequest
-from modak.model.plan import Plan
-from modak.model.target import Polling
-from modak.transport.ssh import SshTransport
+from modak_deploy.jobrequest import job_request
+from modak_deploy.jobs.control import Jobs, Present
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.model.job import JobResult
+from modak_deploy.model.jobrequest import JobRequest
+from modak_deploy.model.plan import Plan
+from modak_deploy.model.target import Polling
+from modak_deploy.transport.ssh import SshTransport
 from rig import TOP, ask
 from transports import Notes
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from conftest import Cluster
 
-from modak.errors import JobError
+from modak_deploy.errors import JobError
 
 PARALLEL: dict[str, Any] = {"target": {"parallel_environment": "mpi"}, "job": {"nodes": 2}}
 

@@ -49,9 +49,9 @@ def test_controller_killed(cluster: Cluster, tmp_path: Path) -> None:
     assert request.document is not None
     file.write_bytes(request.document.text)
     code = (
-        "import sys; from pathlib import Path; from modak.jobs.control import Jobs;"
-        "from modak.model.plan import Plan; from modak.jobrequest import job_request;"
-        "from modak.transport.ssh import SshTransport; t = SshTransport('gridengine', config=Path(sys.argv[2]));"
+        "import sys; from pathlib import Path; from modak_deploy.jobs.control import Jobs;"
+        "from modak_deploy.model.plan import Plan; from modak_deploy.jobrequest import job_request;"
+        "from modak_deploy.transport.ssh import SshTransport; t = SshTransport('gridengine', config=Path(sys.argv[2]));"
         "Jobs(t).present(job_request(Plan.model_validate_json(Path(sys.argv[1]).read_text())))"
     )
     for seconds in (0.8, 1.2, 1.6, 2.0):

@@ -14,10 +14,10 @@ import pytest
 import yaml
 
 from jobplans import plan, source
-from modak.jobs.files import LARGE
-from modak.model.plan import Plan
-from modak.model.target import Polling
-from modak.performance.store import Store
+from modak_deploy.jobs.files import LARGE
+from modak_deploy.model.plan import Plan
+from modak_deploy.model.target import Polling
+from modak_deploy.performance.store import Store
 from outages import drop_sessions, without_login
 from rig import Rig
 

@@ -5,8 +5,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from modak.cli import _mount, app
-from modak.performance.store import Store
+from modak_deploy.cli import _mount, app
+from modak_deploy.performance.store import Store
 
 PROGRAM = """
 import json, os, time

@@ -11,8 +11,8 @@ import yaml
 
 from cluster import Cluster
 from jobplans import plan
-from modak.model.plan import Plan
-from modak.model.target import Polling
+from modak_deploy.model.plan import Plan
+from modak_deploy.model.target import Polling
 from sites import ClusterSite, Ended
 
 Document = Callable[..., dict[str, Any]]

@@ -17,7 +17,7 @@ Document = Callable[..., dict[str, Any]]
 
 
 def words(rig: Rig, command: str, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", "modak", command, *arguments, "--ssh-config", str(rig.ssh_config)]
+    return [sys.executable, "-m", "modak_deploy", command, *arguments, "--ssh-config", str(rig.ssh_config)]
 
 
 def modak(site: Site, rig: Rig, command: str, *arguments: str, timeout: float = 120) -> Ended:

@@ -54,7 +54,7 @@ def address(real_slurm: Rig) -> dict[str, Any]:
 
 
 def modak(folder: Path, environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "modak.cli", *arguments]
+    command = [sys.executable, "-m", "modak_deploy.cli", *arguments]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from disks import BETWEEN, filled_between
 from jobplans import requested
-from modak.errors import ModakError
-from modak.jobs.control import Jobs
-from modak.jobs.settings import Timeouts
-from modak.model.jobrequest import JobRequest
-from modak.transport.base import Completed
-from modak.transport.local import LocalTransport
+from modak_deploy.errors import ModakError
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.model.jobrequest import JobRequest
+from modak_deploy.transport.base import Completed
+from modak_deploy.transport.local import LocalTransport
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a small disk takes root")
 HASTY = Timeouts(outage=1.0, submission=2.0, settle=0.0, lost=2.0, pause=0.05, linger=0.0)

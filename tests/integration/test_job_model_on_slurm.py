@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from modak import cli
-from modak.jobmodel.answer import answer
-from modak.jobmodel.site import Sites, load_sites
+from modak_deploy import cli
+from modak_deploy.jobmodel.answer import answer
+from modak_deploy.jobmodel.site import Sites, load_sites
 from rig import Rig
 
 DATA = Path(__file__).parents[1] / "data" / "jobmodel"

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from jobplans import requested, source
-from modak.errors import JobError, TargetError
-from modak.jobs.control import Jobs, Present
-from modak.jobs.settings import Timeouts
-from modak.model.job import JobResult
-from modak.model.jobrequest import JobRequest
-from modak.model.target import Polling
-from modak.transport.base import Completed
-from modak.transport.ssh import SshTransport
+from modak_deploy.errors import JobError, TargetError
+from modak_deploy.jobs.control import Jobs, Present
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.model.job import JobResult
+from modak_deploy.model.jobrequest import JobRequest
+from modak_deploy.model.target import Polling
+from modak_deploy.transport.base import Completed
+from modak_deploy.transport.ssh import SshTransport
 from outages import without_login, without_scheduler
 from rig import Rig
 from transports import Notes

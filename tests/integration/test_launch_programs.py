@@ -242,6 +242,6 @@ def test_the_command_line_runs_a_program_under_the_launcher(script, tmp_path):
     program = script(
         "import sys; import modak_launch.session as s; print(s.current().config.trials.numerics); sys.exit(4)"
     )
-    command = [sys.executable, "-m", "modak.launch", "--numerics", "relaxed", "--", sys.executable, str(program)]
+    command = [sys.executable, "-m", "modak_deploy.launch", "--numerics", "relaxed", "--", sys.executable, str(program)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.stdout, done.returncode) == ("relaxed\n", 4)

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from jobplans import requested, with_launch
-from modak.jobs.control import Jobs
-from modak.jobs.settings import Timeouts
-from modak.model.jobrequest import JobRequest
-from modak.model.plan import Launch
-from modak.model.target import Polling
-from modak.transport.ssh import SshTransport
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.model.jobrequest import JobRequest
+from modak_deploy.model.plan import Launch
+from modak_deploy.model.target import Polling
+from modak_deploy.transport.ssh import SshTransport
 from rig import Rig
 
 TRIES = """import sys

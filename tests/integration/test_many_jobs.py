@@ -8,8 +8,8 @@ import pytest
 from test_batch_job import User
 
 from jobplans import plan
-from modak.model.plan import Plan
-from modak.model.target import Polling
+from modak_deploy.model.plan import Plan
+from modak_deploy.model.target import Polling
 from rig import Rig
 
 MANY = int(os.environ.get("MODAK_MANY_JOBS", "20"))

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from modak.catalogue.catalogue import load_catalogue
-from modak.errors import InfeasibleError, InputError
-from modak.jobrequest import job_request
-from modak.jobs.control import Jobs
-from modak.jobs.settings import Timeouts
-from modak.model.deployment import Deployment
-from modak.model.job import JobResult
-from modak.model.plan import Plan
-from modak.performance.recording import records_of
-from modak.planning import plan_deployment
-from modak.transport.ssh import SshTransport
+from modak_deploy.catalogue.catalogue import load_catalogue
+from modak_deploy.errors import InfeasibleError, InputError
+from modak_deploy.jobrequest import job_request
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.model.job import JobResult
+from modak_deploy.model.plan import Plan
+from modak_deploy.performance.recording import records_of
+from modak_deploy.planning import plan_deployment
+from modak_deploy.transport.ssh import SshTransport
 from rig import Rig
 from transports import Notes
 
@@ -74,7 +74,7 @@ def run(transport: SshTransport, tmp_path: Path) -> Callable[[Plan], tuple[JobRe
     """Return the function that runs a Plan and gives how it ended and what it printed."""
 
     def carry_out(plan: Plan) -> tuple[JobResult, str]:
-        from modak.documents import find_sources
+        from modak_deploy.documents import find_sources
 
         jobs = Jobs(transport, timeouts=HASTY, reporter=Notes())
         present = jobs.present(job_request(plan), find_sources(plan.application, [tmp_path]))

@@ -83,13 +83,13 @@ def test_one_plan(name: str, tmp_path: Path, environment: dict[str, str]) -> Non
     (tmp_path / "play.yml").write_text(yaml.safe_dump(PLAY, sort_keys=False))
     run(["ansible-playbook", "play.yml", "-e", "@deploy.yml"], tmp_path, environment)
     (tmp_path / "deploy.yml").write_text(text)
-    by_command = run([sys.executable, "-m", "modak.cli", "plan", "deploy.yml", "--json"], tmp_path, environment)
+    by_command = run([sys.executable, "-m", "modak_deploy.cli", "plan", "deploy.yml", "--json"], tmp_path, environment)
     assert undated((tmp_path / "plan.json").read_text()) == undated(by_command)
 
 
 def test_two_plans_of_one_description_are_one(tmp_path: Path, environment: dict[str, str]) -> None:
     shutil.copytree(DIGITS, tmp_path / "digits")
-    command = [sys.executable, "-m", "modak.cli", "plan", "digits/deploy.yml", "--json"]
+    command = [sys.executable, "-m", "modak_deploy.cli", "plan", "digits/deploy.yml", "--json"]
     dated = {**environment, "SOURCE_DATE_EPOCH": "1767225600"}
     assert run(command, tmp_path, dated) == run(command, tmp_path, dated)
 
@@ -176,7 +176,9 @@ def test_one_job_by_every_way_in(order: tuple[str, ...], tmp_path: Path, environ
             play = ["ansible-playbook", "modak.deploy.deploy", "-e", "deployment=deploy.yml", "-e", f"results={folder}"]
             run(play, tmp_path, environment)
         else:
-            run([sys.executable, "-m", "modak", "deploy", "deploy.yml", "-r", str(folder)], tmp_path, environment)
+            run(
+                [sys.executable, "-m", "modak_deploy", "deploy", "deploy.yml", "-r", str(folder)], tmp_path, environment
+            )
         (found,) = folder.rglob("plan.json")
         files = {path.name: path.read_bytes() for path in found.parent.iterdir()}
         job = json.loads(files["job.json"])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from modak.tosca.package import write_csar
+from modak_deploy.tosca.package import write_csar
 from orchestrator import Orchestrator, connection, folders
 from rig import Rig
 

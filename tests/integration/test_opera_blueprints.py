@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from modak.discovery import parse_probe, probe_script
-from modak.performance.records import read_records
-from modak.performance.store import Store
-from modak.transport.local import LocalTransport
+from modak_deploy.discovery import parse_probe, probe_script
+from modak_deploy.performance.records import read_records
+from modak_deploy.performance.store import Store
+from modak_deploy.transport.local import LocalTransport
 from orchestrator import BLUEPRINTS, Orchestrator, connection, folders, nothing_left
 from rig import Rig
 

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-import modak
+import modak_deploy
 import plugins
 from rig import TOP
 from sites import TINY
 
 COLLECTION = "ansible_collections/modak/deploy/"
-IN_THE_WHEEL = ["modak", "meta", "playbooks", "plugins", "roles", "tosca"]
+IN_THE_WHEEL = ["modak_deploy", "meta", "playbooks", "plugins", "roles", "tosca"]
 IN_THE_COLLECTION = {
     "CHANGELOG.md", "CONTRIBUTING.md", "FILES.json", "LICENSE", "MANIFEST.json", "README.md", "SECURITY.md",
     "changelogs", "docs", "examples", "meta", "playbooks", "plugins", "requirements.txt", "roles", "tosca",
@@ -102,14 +102,14 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installe
 
 def test_the_wheel_holds_all_that_git_knows_and_nothing_else(wheel: Path) -> None:
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    wanted = {name if name.startswith("modak/") else COLLECTION + name for name in tracked(*IN_THE_WHEEL)}
+    wanted = {name if name.startswith("modak_deploy/") else COLLECTION + name for name in tracked(*IN_THE_WHEEL)}
     wanted |= {COLLECTION + name for name in ("LICENSE", "README.md", "galaxy.yml")}
-    wanted.add(f"modak_deploy-{modak.__version__}.data/data/share/man/man1/modak.1")
+    wanted.add(f"modak_deploy-{modak_deploy.__version__}.data/data/share/man/man1/modak.1")
     assert names == wanted
 
 
 def test_the_installed_command_tells_its_version_and_schema(installed: Installed) -> None:
-    assert modak.__version__ in installed.run("modak", "--version")
+    assert modak_deploy.__version__ in installed.run("modak", "--version")
     schema = json.loads(installed.run("modak", "schema", "plan"))
     assert schema["properties"]["schema"]["const"] == "modak.plan/2"
 
@@ -174,9 +174,9 @@ def test_the_archive_installs_offline_and_deploys(installed: Installed, collecti
 
 def test_all_tell_the_same_version() -> None:
     galaxy = yaml.safe_load((TOP / "galaxy.yml").read_text())
-    assert galaxy["version"] == modak.__version__
+    assert galaxy["version"] == modak_deploy.__version__
     changes = (TOP / "CHANGELOG.md").read_text()
-    assert re.search(rf"^## v{re.escape(modak.__version__)}$", changes.replace("\\", ""), re.MULTILINE)
+    assert re.search(rf"^## v{re.escape(modak_deploy.__version__)}$", changes.replace("\\", ""), re.MULTILINE)
 
 
 def test_an_execution_environment_gets_the_library() -> None:

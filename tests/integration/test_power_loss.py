@@ -14,11 +14,11 @@ import pytest
 
 from fakequeue import FakeQueue
 from jobplans import requested
-from modak.errors import ModakError
-from modak.jobs.control import Jobs
-from modak.jobs.settings import Timeouts
-from modak.model.jobrequest import JobRequest
-from modak.transport.local import LocalTransport
+from modak_deploy.errors import ModakError
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.model.jobrequest import JobRequest
+from modak_deploy.transport.local import LocalTransport
 from powerloss import Disk, Recording, Tree, put
 
 pytestmark = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")

@@ -22,7 +22,11 @@ HELLO = {
 
 def modak(environment: dict[str, str], *arguments: str, code: int = 0) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "modak.cli", *arguments], env=environment, capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", "modak_deploy.cli", *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout if code == 0 else done.stderr

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from modak import shell
-from modak.jobs.record import parse_exit
-from modak.model.job import ENDS
-from modak.schedulers.detect import recognise
-from modak.transport.base import Completed
+from modak_deploy import shell
+from modak_deploy.jobs.record import parse_exit
+from modak_deploy.model.job import ENDS
+from modak_deploy.schedulers.detect import recognise
+from modak_deploy.transport.base import Completed
 from rig import Rig
 from scheduler_parts import Part, make, table
 

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from modak.errors import InputError, TargetError
-from modak.jobs.remote import ask
-from modak.transport import process, ssh_connection
-from modak.transport.base import Completed
-from modak.transport.paramiko_ssh import ParamikoTransport
-from modak.transport.ssh import SshTransport, transport_to
+from modak_deploy.errors import InputError, TargetError
+from modak_deploy.jobs.remote import ask
+from modak_deploy.transport import process, ssh_connection
+from modak_deploy.transport.base import Completed
+from modak_deploy.transport.paramiko_ssh import ParamikoTransport
+from modak_deploy.transport.ssh import SshTransport, transport_to
 from outages import drop_sessions, without_login
 from rig import TOP, Rig
 
@@ -103,7 +103,7 @@ def test_all_commands_take_one_connection_which_ends_with_the_transport(real_slu
 
 def test_connection_of_a_killed_process_ends_by_itself(real_slurm: Rig, tmp_path: Path) -> None:
     code = (
-        "import sys, os; from pathlib import Path; from modak.transport import ssh, ssh_connection;"
+        "import sys, os; from pathlib import Path; from modak_deploy.transport import ssh, ssh_connection;"
         "ssh_connection.PERSIST = 1;"
         "t = ssh.SshTransport(sys.argv[1], config=Path(sys.argv[2])); print(t.run('echo up').stdout, flush=True);"
         "os.kill(os.getpid(), 9)"
@@ -314,7 +314,7 @@ def test_passphrase_is_asked_for_on_the_terminal(real_slurm: Rig, tmp_path: Path
         "".join(f"{line}\n" for line in text.splitlines() if "IdentityFile" not in line) + f"    IdentityFile {key}\n"
     )
     code = (
-        "import json, sys; from pathlib import Path; from modak.transport.ssh import SshTransport;"
+        "import json, sys; from pathlib import Path; from modak_deploy.transport.ssh import SshTransport;"
         "t = SshTransport(sys.argv[1], config=Path(sys.argv[2]));"
         "o = [t.run('echo hello').stdout for _ in range(2)]; t.close(); Path(sys.argv[3]).write_text(json.dumps(o))"
     )

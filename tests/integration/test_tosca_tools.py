@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from modak.tosca.package import write_csar
+from modak_deploy.tosca.package import write_csar
 from orchestrator import BLUEPRINTS, TINY_BLUEPRINT, connection
 from rig import Rig
 from sites import TINY

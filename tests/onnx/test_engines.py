@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from modak.onnx.bundle import read_bundle
+from modak_deploy.onnx.bundle import read_bundle
 from rig import TOP
 from sites import Site
 
@@ -24,7 +24,7 @@ for package in ("torch", "onnxscript", *ENGINES):
 def modak(site: Site, *arguments: str) -> str:
     """Run a command of modak in the user's folder; return what it printed."""
     done = subprocess.run(
-        [sys.executable, "-m", "modak", *arguments],
+        [sys.executable, "-m", "modak_deploy", *arguments],
         cwd=site.folder, env=site.environment, capture_output=True, text=True, timeout=500,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

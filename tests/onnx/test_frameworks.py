@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import yaml
 
-from modak.onnx.bundle import Bundle, read_bundle
-from modak.onnx.convert import ConvertError, convert
-from modak.onnx.request import load_request
-from modak.onnx.runner import Runner
+from modak_deploy.onnx.bundle import Bundle, read_bundle
+from modak_deploy.onnx.convert import ConvertError, convert
+from modak_deploy.onnx.request import load_request
+from modak_deploy.onnx.runner import Runner
 
 MAKE_KERAS = """
 import sys, keras

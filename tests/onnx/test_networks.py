@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 import yaml
 
-from modak.onnx.bundle import Bundle
-from modak.onnx.convert import ConvertError, convert
-from modak.onnx.request import load_request
-from modak.onnx.runner import Runner
+from modak_deploy.onnx.bundle import Bundle
+from modak_deploy.onnx.convert import ConvertError, convert
+from modak_deploy.onnx.request import load_request
+from modak_deploy.onnx.runner import Runner
 
 WIDTH = 16384
 """Of the model of more than 2 GB."""
@@ -135,7 +135,7 @@ def infers_rows_of_the_weights(bundle: Bundle, data: Path) -> bool:
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run modak in a process of its own."""
-    words = [sys.executable, "-m", "modak", *arguments]
+    words = [sys.executable, "-m", "modak_deploy", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(SUPPORT.parents[2]), "NO_COLOR": "1", "COLUMNS": "200"}
     return subprocess.run(words, capture_output=True, text=True, env=environment, timeout=900)
 

@@ -7,10 +7,10 @@ import numpy as np
 import onnx
 import pytest
 
-from modak.onnx.frameworks import framework
-from modak.onnx.modelfile import normalise
-from modak.onnx.task import Data, Task
-from modak.onnx.validate import validate
+from modak_deploy.onnx.frameworks import framework
+from modak_deploy.onnx.modelfile import normalise
+from modak_deploy.onnx.task import Data, Task
+from modak_deploy.onnx.validate import validate
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("onnxscript")

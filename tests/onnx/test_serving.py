@@ -207,7 +207,10 @@ def test_a_bundle_that_was_changed_is_not_served(tmp_path, python):
 def test_a_port_that_is_taken_is_named(served, tmp_path, python, server):
     options = ["--http-port", str(server.http), "--grpc-port", str(server.grpc), "--metrics-port", str(server.metrics)]
     done = subprocess.run(
-        [python, "-m", "modak.cli", "serve-model", str(served), *options], capture_output=True, text=True, timeout=60
+        [python, "-m", "modak_deploy.cli", "serve-model", str(served), *options],
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert done.returncode == 2
     assert "cannot be used" in done.stderr

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from modak.onnx.bundle import read_bundle
+from modak_deploy.onnx.bundle import read_bundle
 from orchestrator import BLUEPRINTS, Orchestrator, connection
 from rig import TOP, Rig
 

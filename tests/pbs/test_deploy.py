@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 import sites
-from modak.discovery.facts import parse_probe
-from modak.discovery.probe import probe_script
+from modak_deploy.discovery.facts import parse_probe
+from modak_deploy.discovery.probe import probe_script
 from pbs import Daemons, Site
 
 

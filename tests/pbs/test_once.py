@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from modak.errors import JobError, ModakError
-from modak.model.job import JobResult
+from modak_deploy.errors import JobError, ModakError
+from modak_deploy.model.job import JobResult
 from pbs import Site
 
 # The program counts its executions itself, outside of the job's folder.

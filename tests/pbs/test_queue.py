@@ -5,7 +5,7 @@ import secrets
 
 import pytest
 
-from modak.errors import JobError
+from modak_deploy.errors import JobError
 from pbs import Site
 
 
@@ -115,6 +115,6 @@ def test_array_is_found_by_its_tag(site: Site) -> None:
 
 
 def _done(text: str) -> object:
-    from modak.transport.base import Completed
+    from modak_deploy.transport.base import Completed
 
     return Completed(0, text, "")

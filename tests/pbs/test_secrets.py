@@ -3,7 +3,7 @@
 import subprocess
 from dataclasses import replace
 
-from modak.secret_values import environment_file
+from modak_deploy.secret_values import environment_file
 from pbs import Site
 
 VALUE = "secret-4711 $(id) 'quoted'\nline two"

@@ -15,12 +15,12 @@ from pathlib import Path
 
 from sites_of_soak import Site
 
-from modak.errors import ModakError
-from modak.jobs.control import Jobs
-from modak.jobs.settings import Timeouts
-from modak.model.jobrequest import JobRequest
-from modak.schedulers.base import Scheduler
-from modak.transport.base import Transport
+from modak_deploy.errors import ModakError
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.model.jobrequest import JobRequest
+from modak_deploy.schedulers.base import Scheduler
+from modak_deploy.transport.base import Transport
 
 _NEW_NAMESPACES = 0x00020000 | 0x20000000
 """CLONE_NEWNS and CLONE_NEWPID of <sched.h>; Python has os.unshare from 3.12 on."""

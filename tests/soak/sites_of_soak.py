@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jobplans import requested
-from modak.jobs.settings import Timeouts
-from modak.model.jobrequest import JobRequest
-from modak.model.target import Polling
-from modak.schedulers import registry
-from modak.schedulers.base import Scheduler
-from modak.transport.base import Completed, Transport
-from modak.transport.local import LocalTransport
-from modak.transport.ssh import SshTransport
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.model.jobrequest import JobRequest
+from modak_deploy.model.target import Polling
+from modak_deploy.schedulers import registry
+from modak_deploy.schedulers.base import Scheduler
+from modak_deploy.transport.base import Completed, Transport
+from modak_deploy.transport.local import LocalTransport
+from modak_deploy.transport.ssh import SshTransport
 from rig import Rig
 
 POLLING = Polling(first=0.3, maximum=1.0)

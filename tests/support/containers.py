@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from modak.images.credentials import Login
-from modak.shell import join
-from modak.transport.base import Completed
-from modak.transport.local import LocalTransport
+from modak_deploy.images.credentials import Login
+from modak_deploy.shell import join
+from modak_deploy.transport.base import Completed
+from modak_deploy.transport.local import LocalTransport
 from rig import CANNOT, TOP
 
 SCRIPT = TOP / "tests" / "real" / "containers.sh"

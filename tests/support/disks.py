@@ -3,7 +3,7 @@
 from pathlib import Path
 
 BETWEEN = "\n) || exit\nexec </dev/null\n"
-"""What stands between two steps; see modak.jobs.remote.carry_out."""
+"""What stands between two steps; see modak_deploy.jobs.remote.carry_out."""
 
 
 def filled_between(command: str, disk: Path, pages: int) -> str:

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from modak.model.deployment import Deployment
-from modak.model.job import JobResult
-from modak.model.plan import Plan
-from modak.model.target import Facts
-from modak.optimiser import make_plan
-from modak.performance.records import load_measurements
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.model.job import JobResult
+from modak_deploy.model.plan import Plan
+from modak_deploy.model.target import Facts
+from modak_deploy.optimiser import make_plan
+from modak_deploy.performance.records import load_measurements
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DIGITS = {

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from modak.errors import JobError, TargetError
-from modak.model.base import SchedulerName
-from modak.model.job import JobState
-from modak.schedulers.base import JobSpec, QueueState, Scheduler
-from modak.shell import join, quote
-from modak.transport.base import Completed
+from modak_deploy.errors import JobError, TargetError
+from modak_deploy.model.base import SchedulerName
+from modak_deploy.model.job import JobState
+from modak_deploy.schedulers.base import JobSpec, QueueState, Scheduler
+from modak_deploy.shell import join, quote
+from modak_deploy.transport.base import Completed
 
 _SUBMIT = """cd {spool} || exit 9
 [ ! -e down ] || {{ echo 'no answer' >&2; exit 7; }}

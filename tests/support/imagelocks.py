@@ -1,4 +1,4 @@
-"""Who has the locks of an image folder; see modak/jobs/sh/lock.sh."""
+"""Who has the locks of an image folder; see modak_deploy/jobs/sh/lock.sh."""
 
 from pathlib import Path
 

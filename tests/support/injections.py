@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from modak.catalogue.recipe import DATA, Recipe, Recipes
-from modak.model.image import ImageEntry
+from modak_deploy.catalogue.recipe import DATA, Recipe, Recipes
+from modak_deploy.model.image import ImageEntry
 
 TABLE = yaml.safe_load(Path("tests/data/images/injections.yaml").read_text(encoding="utf-8"))
 

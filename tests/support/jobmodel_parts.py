@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from modak.jobmodel.answer import Answer, answer
-from modak.jobmodel.site import load_sites
+from modak_deploy.jobmodel.answer import Answer, answer
+from modak_deploy.jobmodel.site import load_sites
 
 DATA = Path(__file__).parents[1] / "data" / "jobmodel"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

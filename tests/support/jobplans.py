@@ -5,12 +5,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from modak.jobrequest import job_request
-from modak.model.application import Application
-from modak.model.jobrequest import JobRequest
-from modak.model.plan import Candidate, Launch, Plan, Prediction, Resources, Source, Versions
-from modak.model.request import JobOptions, Request
-from modak.model.target import Facts, Polling, Target
+from modak_deploy.jobrequest import job_request
+from modak_deploy.model.application import Application
+from modak_deploy.model.jobrequest import JobRequest
+from modak_deploy.model.plan import Candidate, Launch, Plan, Prediction, Resources, Source, Versions
+from modak_deploy.model.request import JobOptions, Request
+from modak_deploy.model.target import Facts, Polling, Target
 
 ZERO = "0" * 64
 FAST = Polling(first=0.05, maximum=0.2)

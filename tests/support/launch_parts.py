@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from modak.launch import bundle
-from modak.launch.config import Trials
-from modak.launch.lever import Lever
-from modak.launch.search import CHECK, Search
+from modak_deploy.launch import bundle
+from modak_deploy.launch.config import Trials
+from modak_deploy.launch.lever import Lever
+from modak_deploy.launch.search import CHECK, Search
 
 
 class Memory:

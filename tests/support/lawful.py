@@ -3,9 +3,9 @@
 import math
 import random
 
-from modak.model.application import Workload
-from modak.model.measurement import Configuration, Hardware, Measurement, Provenance, Run
-from modak.performance.records import Table
+from modak_deploy.model.application import Workload
+from modak_deploy.model.measurement import Configuration, Hardware, Measurement, Provenance, Run
+from modak_deploy.performance.records import Table
 
 SETS = (
     ["keras-tensorflow"],

@@ -6,8 +6,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from modak.onnx.bundle import describe_graph, write_bundle
-from modak.onnx.manifest import Combination, Manifest, ModelEntry, Origin, Validation
+from modak_deploy.onnx.bundle import describe_graph, write_bundle
+from modak_deploy.onnx.manifest import Combination, Manifest, ModelEntry, Origin, Validation
 
 PASSED = Validation(status="passed", method="elementwise", samples=4)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from modak.extensions import ENGINES, LEVER_EFFECTS, PROVIDERS, RUNTIMES, SCHEDULERS
+from modak_deploy.extensions import ENGINES, LEVER_EFFECTS, PROVIDERS, RUNTIMES, SCHEDULERS
 
 DATA = Path(__file__).parents[1] / "data" / "plugins"
 

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from modak.transport.base import Completed
-from modak.transport.local import LocalTransport, decode
+from modak_deploy.transport.base import Completed
+from modak_deploy.transport.local import LocalTransport, decode
 
 _CALLS = (
     "openat,open,creat,write,pwrite64,rename,renameat,renameat2,link,linkat,symlink,symlinkat,unlink,unlinkat,mkdir,"

@@ -52,7 +52,7 @@ def running(folder: Path, *options: str, token: str | None = TOKEN) -> Iterator[
     log = folder / "log"
     environment = {k: v for k, v in os.environ.items() if k != "MODAK_SERVE_TOKEN"}
     environment |= {"PYTHONPATH": str(TOP)} | ({"MODAK_SERVE_TOKEN": token} if token else {})
-    words = [sys.executable, "-m", "modak.cli", "serve", "--folder", str(folder / "kept"), "--port", str(port)]
+    words = [sys.executable, "-m", "modak_deploy.cli", "serve", "--folder", str(folder / "kept"), "--port", str(port)]
     with (
         log.open("w") as stream,
         subprocess.Popen([*words, *options], stderr=stream, env=environment, text=True) as process,

@@ -8,15 +8,15 @@ from typing import Any
 
 import yaml
 
-from modak.jobrequest import job_request
-from modak.jobs.script import render
-from modak.model.application import Application
-from modak.model.jobrequest import JobRequest
-from modak.model.plan import Candidate, Plan, Prediction, Resources, Versions
-from modak.model.request import JobOptions, Request
-from modak.model.target import Facts, Target
-from modak.schedulers import registry
-from modak.schedulers.base import JobSpec, Scheduler
+from modak_deploy.jobrequest import job_request
+from modak_deploy.jobs.script import render
+from modak_deploy.model.application import Application
+from modak_deploy.model.jobrequest import JobRequest
+from modak_deploy.model.plan import Candidate, Plan, Prediction, Resources, Versions
+from modak_deploy.model.request import JobOptions, Request
+from modak_deploy.model.target import Facts, Target
+from modak_deploy.schedulers import registry
+from modak_deploy.schedulers.base import JobSpec, Scheduler
 
 DATA = Path(__file__).parents[1] / "data"
 TAG = "modak-0123456789abcdef"

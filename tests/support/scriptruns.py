@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from modak.jobs.record import parse_exit
+from modak_deploy.jobs.record import parse_exit
 from scheduler_parts import TAG
 
 

@@ -39,7 +39,7 @@ class Server:
         self.http, self.grpc, self.metrics = free_ports(3)
         self.name = name
         self.log = log
-        command = [python, "-m", "modak.cli", "serve-model", str(bundle), *options]
+        command = [python, "-m", "modak_deploy.cli", "serve-model", str(bundle), *options]
         for option, port in (("--http-port", self.http), ("--grpc-port", self.grpc), ("--metrics-port", self.metrics)):
             command += [option, str(port)]
         with log.open("wb") as output:

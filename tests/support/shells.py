@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from modak.transport.local import LocalTransport
-from modak.transport.rsync import RemoteShell
+from modak_deploy.transport.local import LocalTransport
+from modak_deploy.transport.rsync import RemoteShell
 
 _LOGIN = """#!/bin/sh
 # login HOST COMMAND...: as ssh does it, the words become one line for a shell.

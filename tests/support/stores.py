@@ -4,13 +4,13 @@ import threading
 
 import pytest
 
-from modak.errors import InputError
-from modak.performance import derived
-from modak.performance.matching import own_phases
-from modak.performance.records import Table, Together, digest_of, load_measurements, to_line
-from modak.performance.series import FEW, NEWEST, Folded, entry_of
-from modak.performance.statistics import Moments
-from modak.performance.store import Filter, Store
+from modak_deploy.errors import InputError
+from modak_deploy.performance import derived
+from modak_deploy.performance.matching import own_phases
+from modak_deploy.performance.records import Table, Together, digest_of, load_measurements, to_line
+from modak_deploy.performance.series import FEW, NEWEST, Folded, entry_of
+from modak_deploy.performance.statistics import Moments
+from modak_deploy.performance.store import Filter, Store
 
 
 def jobs(count, *, first=0, source="job {} of digits on here", levers=("keras-jax",)):
@@ -89,7 +89,7 @@ class StoreContract:
     def test_every_single_value_is_a_row(self, address):
         import sqlalchemy as sa
 
-        from modak.performance.store import _value
+        from modak_deploy.performance.store import _value
 
         store = Store(address)
         store.add([r for r in load_measurements().records if r.workload.dataset == "uci-digits"])
@@ -126,7 +126,7 @@ class StoreContract:
     def test_a_record_that_somebody_changed_is_refused_by_its_number(self, address):
         import sqlalchemy as sa
 
-        from modak.performance.store import _measurement
+        from modak_deploy.performance.store import _measurement
 
         store = Store(address)
         store.add([r for r in load_measurements().records if r.workload.dataset == "uci-digits"][:1])
@@ -139,7 +139,7 @@ class StoreContract:
     def test_another_layout_is_refused(self, address):
         import sqlalchemy as sa
 
-        from modak.performance.store import _state
+        from modak_deploy.performance.store import _state
 
         with Store(address)._begin() as connection:
             connection.execute(sa.update(_state).where(_state.c.key == "layout").values(value="9"))

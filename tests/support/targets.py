@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from jobplans import requested
-from modak.jobs.job import Job, specification
-from modak.jobs.results import FetchedResults, fetch_results
-from modak.model.job import JobResult, JobState
-from modak.schedulers import registry
-from modak.shell import join
-from modak.transport.base import Completed, Transport
-from modak.transport.local import LocalTransport
+from modak_deploy.jobs.job import Job, specification
+from modak_deploy.jobs.results import FetchedResults, fetch_results
+from modak_deploy.model.job import JobResult, JobState
+from modak_deploy.schedulers import registry
+from modak_deploy.shell import join
+from modak_deploy.transport.base import Completed, Transport
+from modak_deploy.transport.local import LocalTransport
 
 TOOLS = ("base64", "cat", "cksum", "date", "dd", "df", "find", "head", "id", "ls", "od", "printf", "sed", "sh", "stat",
          "tail", "tar", "wc", "sha256sum", "openssl", "shasum", "tr", "readlink")  # fmt: skip

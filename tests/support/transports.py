@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from modak.errors import TargetError
-from modak.transport.base import Completed
-from modak.transport.local import LocalTransport
+from modak_deploy.errors import TargetError
+from modak_deploy.transport.base import Completed
+from modak_deploy.transport.local import LocalTransport
 
 
 class Killed(BaseException):

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from jobplans import Local, requested, source
-from modak.jobs import restarting
-from modak.model.execution import Resources
-from modak.model.job import JobResult
-from modak.model.jobrequest import JobRequest
-from modak.model.trials import RestartCandidate, RestartPlan
+from modak_deploy.jobs import restarting
+from modak_deploy.model.execution import Resources
+from modak_deploy.model.job import JobResult
+from modak_deploy.model.jobrequest import JobRequest
+from modak_deploy.model.trials import RestartCandidate, RestartPlan
 
 LOOP = """echo start >>"$TRACE"
 trap 'echo term >>"$TRACE"; exit 143' TERM

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from modak.jobs import restarting
-from modak.jobs.control import Jobs
-from modak.jobs.files import paths_of
-from modak.jobs.restarted import parse_restart
-from modak.jobs.settings import Timeouts
-from modak.model.job import JobResult
-from modak.model.jobrequest import JobRequest
-from modak.model.trials import RestartPlan
-from modak.transport.local import LocalTransport
+from modak_deploy.jobs import restarting
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.files import paths_of
+from modak_deploy.jobs.restarted import parse_restart
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.model.job import JobResult
+from modak_deploy.model.jobrequest import JobRequest
+from modak_deploy.model.trials import RestartPlan
+from modak_deploy.transport.local import LocalTransport
 from trial_parts import FAST, LOOP, SLOW, candidate, leaves_nothing, restart, staged, states, with_trials
 
 Run = Callable[..., tuple[JobRequest, JobResult, str]]

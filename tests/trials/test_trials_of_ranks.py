@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from modak.documents import find_sources, parse_deployment
-from modak.jobrequest import job_request
-from modak.jobs.control import Jobs
-from modak.jobs.settings import Timeouts
-from modak.model.job import JobResult
-from modak.planning import plan_deployment
-from modak.transport.base import Transport
-from modak.transport.local import LocalTransport
-from modak.transport.ssh import SshTransport
+from modak_deploy.documents import find_sources, parse_deployment
+from modak_deploy.jobrequest import job_request
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.model.job import JobResult
+from modak_deploy.planning import plan_deployment
+from modak_deploy.transport.base import Transport
+from modak_deploy.transport.local import LocalTransport
+from modak_deploy.transport.ssh import SshTransport
 from rig import Rig
 from trial_parts import states
 
@@ -71,7 +71,7 @@ def deploy(tmp_path: Path) -> Callable[..., Ended]:
 
 
 def _allocators() -> list[str]:
-    from modak.catalogue.catalogue import load_catalogue
+    from modak_deploy.catalogue.catalogue import load_catalogue
 
     return [lever.name for lever in load_catalogue().by_group["allocator"]]
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from modak.documents import find_sources, parse_deployment
-from modak.jobrequest import job_request
-from modak.jobs.control import Jobs
-from modak.jobs.settings import Timeouts
-from modak.planning import plan_deployment
-from modak.transport.local import LocalTransport
+from modak_deploy.documents import find_sources, parse_deployment
+from modak_deploy.jobrequest import job_request
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.planning import plan_deployment
+from modak_deploy.transport.local import LocalTransport
 from trial_parts import leaves_nothing, states
 
 SOURCE = Path(__file__).parents[1] / "data" / "applications" / "crowd.c"

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from jobplans import Local, requested, source
-from modak.jobs.control import Jobs, Present
-from modak.jobs.settings import Timeouts
-from modak.model.job import JobResult
-from modak.model.jobrequest import JobRequest
-from modak.model.target import Polling
-from modak.model.trials import RestartPlan
-from modak.transport.local import LocalTransport
-from modak.transport.ssh import SshTransport
+from modak_deploy.jobs.control import Jobs, Present
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.model.job import JobResult
+from modak_deploy.model.jobrequest import JobRequest
+from modak_deploy.model.target import Polling
+from modak_deploy.model.trials import RestartPlan
+from modak_deploy.transport.local import LocalTransport
+from modak_deploy.transport.ssh import SshTransport
 from rig import TOP, Rig
 from trial_parts import FAST, LOOP, SLOW, leaves_nothing, restart, states, with_trials
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from modak import __version__, cli
-from modak.commands import SCHEMAS
-from modak.documents import load_deployment
-from modak.model.plan import Plan
+from modak_deploy import __version__, cli
+from modak_deploy.commands import SCHEMAS
+from modak_deploy.documents import load_deployment
+from modak_deploy.model.plan import Plan
 
 TOP = Path(__file__).parents[2]
 CASES = yaml.safe_load((TOP / "tests" / "data" / "cli" / "errors.yaml").read_text())
@@ -177,7 +177,7 @@ HEAVY = [
 def test_a_plan_for_this_machine_needs_no_heavy_import(folder: Path) -> None:
     code = f"""
 import sys
-from modak.cli import main
+from modak_deploy.cli import main
 try:
     main(["plan", "deploy.yml", "--json"])
 finally:

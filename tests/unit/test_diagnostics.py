@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from modak import cli
-from modak.diagnostics import Diagnostic, Key, Position, dotted, location_of
-from modak.errors import InputError, OptionError, all_of
+from modak_deploy import cli
+from modak_deploy.diagnostics import Diagnostic, Key, Position, dotted, location_of
+from modak_deploy.errors import InputError, OptionError, all_of
 
 FIELDS = {"source", "line", "path", "code", "severity", "message", "hint", "rejected_by"}
 

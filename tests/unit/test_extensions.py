@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 import plugins
-from modak.catalogue.effects import Effect
-from modak.containers.base import Runtime
-from modak.engines.base import Engine
-from modak.errors import InputError
-from modak.extensions import ENGINES, LEVER_EFFECTS, PROVIDERS, RUNTIMES, SCHEDULERS, Registry
-from modak.providers.base import Provider
-from modak.schedulers.base import Scheduler
+from modak_deploy.catalogue.effects import Effect
+from modak_deploy.containers.base import Runtime
+from modak_deploy.engines.base import Engine
+from modak_deploy.errors import InputError
+from modak_deploy.extensions import ENGINES, LEVER_EFFECTS, PROVIDERS, RUNTIMES, SCHEDULERS, Registry
+from modak_deploy.providers.base import Provider
+from modak_deploy.schedulers.base import Scheduler
 
 GROUPS: list[tuple[Registry, type]] = [
     (SCHEDULERS, Scheduler),
@@ -78,7 +78,7 @@ def test_a_module_that_cannot_be_used(
 
 def test_a_class_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     body = (
-        "from modak.engines.base import Engine\n"
+        "from modak_deploy.engines.base import Engine\n"
         "class Faulty(Engine):\n    name = 'faulty'\n    def __init__(self): raise OSError('no licence')"
     )
     assert faulty(tmp_path, monkeypatch, ENGINES, body).startswith("OSError: no licence")

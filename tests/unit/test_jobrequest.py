@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from jobplans import plan
-from modak.catalogue.catalogue import load_catalogue
-from modak.errors import InputError
-from modak.images.build import make_build
-from modak.images.pin import definition_for
-from modak.jobrequest import job_request
-from modak.jobs.files import document_uploads, paths_of
-from modak.model.plan import Plan
-from modak.model.request import JobOptions
-from modak.model.target import Target
+from modak_deploy.catalogue.catalogue import load_catalogue
+from modak_deploy.errors import InputError
+from modak_deploy.images.build import make_build
+from modak_deploy.images.pin import definition_for
+from modak_deploy.jobrequest import job_request
+from modak_deploy.jobs.files import document_uploads, paths_of
+from modak_deploy.model.plan import Plan
+from modak_deploy.model.request import JobOptions
+from modak_deploy.model.target import Target
 
 
 def with_chosen(made: Plan, **changes: Any) -> Plan:

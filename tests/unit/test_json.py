@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from modak import cli
-from modak.answers import answer
+from modak_deploy import cli
+from modak_deploy.answers import answer
 
 CASES = yaml.safe_load((Path(__file__).parents[1] / "data" / "commands" / "json.yaml").read_text())
 LEVER = "version: 1\nlevers: [{name: mine, group: allocator, summary: A lever., environment: {A: b}}]\n"
@@ -90,7 +90,7 @@ def test_without_the_option_the_answer_is_text(call: Any) -> None:
 
 def test_progress_goes_to_standard_error_and_numbers_are_json(capsys: pytest.CaptureFixture[str]) -> None:
     program = (
-        "from modak import cli; from modak.answers import answer\n"
+        "from modak_deploy import cli; from modak_deploy.answers import answer\n"
         "@cli.app.command()\ndef odd():\n  print('progress'); answer({'a': float('nan'), 'b': {1}, 'c': '\\x1b[2J'})\n"
         "cli.main(['odd', '--json'])"
     )

@@ -2,8 +2,8 @@
 
 import pytest
 
-from modak import reported
-from modak.errors import TargetError
+from modak_deploy import reported
+from modak_deploy.errors import TargetError
 
 CONTROL = ["\n", "\r", "\0", "\x1b", "\x7f", "\x85", "\u2028", "\u202e", "\t", "\udcff"]
 

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from jobplans import plan, requested
-from modak.containers.run import wrap
-from modak.errors import InputError
-from modak.jobrequest import job_request
-from modak.jobs.control import Jobs
-from modak.jobs.settings import Timeouts
-from modak.model.application import Application
-from modak.model.plan import Image, Plan
-from modak.optimiser.changes import with_secrets
-from modak.secret_values import Reader, checked_values, environment_file, hashes_of
-from modak.transport.local import LocalTransport
+from modak_deploy.containers.run import wrap
+from modak_deploy.errors import InputError
+from modak_deploy.jobrequest import job_request
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.model.application import Application
+from modak_deploy.model.plan import Image, Plan
+from modak_deploy.optimiser.changes import with_secrets
+from modak_deploy.secret_values import Reader, checked_values, environment_file, hashes_of
+from modak_deploy.transport.local import LocalTransport
 
 FILES = {
     "vault": b"$ANSIBLE_VAULT;1.1;AES256\n12",

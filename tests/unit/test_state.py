@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from modak.errors import InputError
-from modak.kept import kept_plan
-from modak.state import is_own, keyed_hash, remember, state_folder
+from modak_deploy.errors import InputError
+from modak_deploy.kept import kept_plan
+from modak_deploy.state import is_own, keyed_hash, remember, state_folder
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from modak.cli import main
-from modak.terminal import ends, excerpt, lines, protected_output, visible
+from modak_deploy.cli import main
+from modak_deploy.terminal import ends, excerpt, lines, protected_output, visible
 
 STRINGS = json.loads((Path(__file__).parents[1] / "data" / "fuzz" / "strings.json").read_text())
 

@@ -11,9 +11,9 @@ from sites_of_soak import Prefixed, Site
 
 from kinds.kills import expect, strike
 from kinds.slow import slowed
-from modak.schedulers.process import Process
-from modak.schedulers.slurm import Slurm
-from modak.transport.base import Transport
+from modak_deploy.schedulers.process import Process
+from modak_deploy.schedulers.slurm import Slurm
+from modak_deploy.transport.base import Transport
 
 ROUNDS = {"machine": 80, "slurm": 20}
 # Each call sees another jump of the list.

@@ -11,7 +11,7 @@ from sites_of_soak import Site
 
 from disks import BETWEEN, filled_between
 from kinds.kills import expect
-from modak.transport.base import Completed, Transport
+from modak_deploy.transport.base import Completed, Transport
 
 ROUNDS = {"machine": 120, "slurm": 30}
 _PAGE = 4096

@@ -9,9 +9,9 @@ from controllers import Controller, on_login
 from sites_of_soak import Site
 
 from kinds.kills import expect, strike
-from modak.schedulers.base import JobSpec
-from modak.schedulers.process import Process
-from modak.schedulers.slurm import Slurm
+from modak_deploy.schedulers.base import JobSpec
+from modak_deploy.schedulers.process import Process
+from modak_deploy.schedulers.slurm import Slurm
 
 ROUNDS = {"machine": 90, "slurm": 40}
 REAL = (1, 12, 35, 70, 130)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from modak.catalogue.awsprices import read_price_list
-from modak.catalogue.catalogue import load_catalogue
-from modak.catalogue.checking import check_instances
-from modak.errors import InputError
+from modak_deploy.catalogue.awsprices import read_price_list
+from modak_deploy.catalogue.catalogue import load_catalogue
+from modak_deploy.catalogue.checking import check_instances
+from modak_deploy.errors import InputError
 
 LIST = Path(__file__).parents[2] / "data" / "catalogue" / "aws-prices.json"
 

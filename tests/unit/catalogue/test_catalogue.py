@@ -4,8 +4,8 @@ import textwrap
 
 import pytest
 
-from modak.catalogue import load_catalogue
-from modak.errors import InputError
+from modak_deploy.catalogue import load_catalogue
+from modak_deploy.errors import InputError
 
 SITE = """\
 version: 1

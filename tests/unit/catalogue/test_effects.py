@@ -12,27 +12,27 @@ import pytest
 import yaml
 
 import plugins
-from modak.catalogue import effects
-from modak.catalogue.catalogue import load_catalogue
-from modak.catalogue.effects import Use
-from modak.catalogue.lever import Lever
-from modak.containers.location import argument
-from modak.documents import parse_deployment
-from modak.errors import InfeasibleError, InputError
-from modak.extensions import LEVER_EFFECTS
-from modak.images.ensure import Wish
-from modak.jobrequest import job_request
-from modak.jobs import launching
-from modak.jobs.control import Jobs
-from modak.jobs.settings import Timeouts
-from modak.launch.config import parse
-from modak.model.plan import Plan
-from modak.model.target import Facts
-from modak.optimiser import make_plan
-from modak.optimiser.changes import with_launch
-from modak.performance.records import Table
-from modak.planning import plan_deployment
-from modak.transport.local import LocalTransport
+from modak_deploy.catalogue import effects
+from modak_deploy.catalogue.catalogue import load_catalogue
+from modak_deploy.catalogue.effects import Use
+from modak_deploy.catalogue.lever import Lever
+from modak_deploy.containers.location import argument
+from modak_deploy.documents import parse_deployment
+from modak_deploy.errors import InfeasibleError, InputError
+from modak_deploy.extensions import LEVER_EFFECTS
+from modak_deploy.images.ensure import Wish
+from modak_deploy.jobrequest import job_request
+from modak_deploy.jobs import launching
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.launch.config import parse
+from modak_deploy.model.plan import Plan
+from modak_deploy.model.target import Facts
+from modak_deploy.optimiser import make_plan
+from modak_deploy.optimiser.changes import with_launch
+from modak_deploy.performance.records import Table
+from modak_deploy.planning import plan_deployment
+from modak_deploy.transport.local import LocalTransport
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PLUGIN = plugins.DATA / "priority"

@@ -3,11 +3,11 @@
 import pytest
 from archspec.cpu import TARGETS
 
-from modak.catalogue import load_catalogue
-from modak.catalogue.imagefile import Alike, ImageIndex
-from modak.catalogue.names import accelerator_name
-from modak.model.image import ImageEntry
-from modak.model.reference import parse
+from modak_deploy.catalogue import load_catalogue
+from modak_deploy.catalogue.imagefile import Alike, ImageIndex
+from modak_deploy.catalogue.names import accelerator_name
+from modak_deploy.model.image import ImageEntry
+from modak_deploy.model.reference import parse
 
 TABLE_I = [
     ("tensorflow", "1.14", ["hub", "pip"], None),

@@ -8,9 +8,9 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from modak.catalogue.cli import app
-from modak.catalogue.site import catalogue_for, fetch
-from modak.errors import InputError
+from modak_deploy.catalogue.cli import app
+from modak_deploy.catalogue.site import catalogue_for, fetch
+from modak_deploy.errors import InputError
 
 IMAGES = """\
 version: 1

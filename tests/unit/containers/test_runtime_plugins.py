@@ -13,20 +13,20 @@ import pytest
 import yaml
 
 import plugins
-from modak.containers import registry
-from modak.discovery import parse_probe, probe_script
-from modak.documents import parse_deployment
-from modak.errors import InfeasibleError, InputError
-from modak.extensions import RUNTIMES
-from modak.images.ensure import Wish
-from modak.images.store import realise
-from modak.jobrequest import job_request
-from modak.jobs.control import Jobs
-from modak.jobs.settings import Timeouts
-from modak.model.plan import Plan
-from modak.model.request import Request
-from modak.planning import plan_deployment
-from modak.transport.local import LocalTransport
+from modak_deploy.containers import registry
+from modak_deploy.discovery import parse_probe, probe_script
+from modak_deploy.documents import parse_deployment
+from modak_deploy.errors import InfeasibleError, InputError
+from modak_deploy.extensions import RUNTIMES
+from modak_deploy.images.ensure import Wish
+from modak_deploy.images.store import realise
+from modak_deploy.jobrequest import job_request
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.model.plan import Plan
+from modak_deploy.model.request import Request
+from modak_deploy.planning import plan_deployment
+from modak_deploy.transport.local import LocalTransport
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from modak import cli
-from modak.jobs.control import Jobs
+from modak_deploy import cli
+from modak_deploy.jobs.control import Jobs
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -200,5 +200,5 @@ def test_no_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> N
 def test_module_can_be_run(run: Run) -> None:
     import subprocess
 
-    done = subprocess.run([sys.executable, "-m", "modak", "-h"], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-m", "modak_deploy", "-h"], capture_output=True, text=True, check=True)
     assert "undeploy" in done.stdout

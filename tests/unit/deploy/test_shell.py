@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from modak import cli
-from modak.deploy.manpage import manual_page
+from modak_deploy import cli
+from modak_deploy.deploy.manpage import manual_page
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def test_roff_has_nothing_to_warn_of(page: str) -> None:
 @pytest.mark.parametrize("columns", [60, 140])
 def test_help_is_as_wide_as_the_terminal(columns: int) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "modak", "deploy", "-h"],
+        [sys.executable, "-m", "modak_deploy", "deploy", "-h"],
         env={**os.environ, "COLUMNS": str(columns)}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     widest = max(map(len, done.stdout.splitlines()))

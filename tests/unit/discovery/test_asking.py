@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from modak.discovery.asking import Inquiry, ask, script_for
-from modak.errors import TargetError
-from modak.model.application import Application
-from modak.model.deployment import Deployment
-from modak.model.target import Target
-from modak.transport.base import Completed
-from modak.transport.local import LocalTransport
+from modak_deploy.discovery.asking import Inquiry, ask, script_for
+from modak_deploy.errors import TargetError
+from modak_deploy.model.application import Application
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.model.target import Target
+from modak_deploy.transport.base import Completed
+from modak_deploy.transport.local import LocalTransport
 
 DEPLOYMENT = Deployment(application=Application(name="a", script="a.py"), target=Target(name="here"))
 

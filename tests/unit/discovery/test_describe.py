@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import yaml
 
-from modak.discovery import describe, differences, target_of
-from modak.documents import check, load_deployment
-from modak.errors import InputError
-from modak.inventory import load_targets
-from modak.model.target import Facts, Target
+from modak_deploy.discovery import describe, differences, target_of
+from modak_deploy.documents import check, load_deployment
+from modak_deploy.errors import InputError
+from modak_deploy.inventory import load_targets
+from modak_deploy.model.target import Facts, Target
 
 TOP = Path(__file__).parents[3]
 CASES = yaml.safe_load((TOP / "tests" / "data" / "discovery" / "differences.yaml").read_text())

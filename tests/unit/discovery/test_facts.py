@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
-from modak.discovery import parse_probe
-from modak.discovery.software import parse_packages
-from modak.errors import TargetError
-from modak.model.target import Facts, Target
+from modak_deploy.discovery import parse_probe
+from modak_deploy.discovery.software import parse_packages
+from modak_deploy.errors import TargetError
+from modak_deploy.model.target import Facts, Target
 
 DATA = Path(__file__).parents[2] / "data" / "discovery"
 

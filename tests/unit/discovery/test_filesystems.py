@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from modak.discovery import parse_probe, probe_script
-from modak.discovery.filesystems import parse_df, parse_mounts
-from modak.discovery.software import parse_mpi_types
-from modak.model.application import Application
-from modak.model.deployment import Deployment
-from modak.model.target import Facts, FileSystem, Target
-from modak.optimiser import make_plan
-from modak.transport.local import LocalTransport
+from modak_deploy.discovery import parse_probe, probe_script
+from modak_deploy.discovery.filesystems import parse_df, parse_mounts
+from modak_deploy.discovery.software import parse_mpi_types
+from modak_deploy.model.application import Application
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.model.target import Facts, FileSystem, Target
+from modak_deploy.optimiser import make_plan
+from modak_deploy.transport.local import LocalTransport
 
 PARTS = Path(__file__).parents[2] / "data" / "discovery" / "parts"
 MOUNTS = r"""proc /proc proc rw,relatime 0 0

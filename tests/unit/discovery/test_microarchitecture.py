@@ -6,8 +6,8 @@ import archspec
 import pytest
 from archspec.cpu import TARGETS
 
-from modak.discovery.hardware import parse_colons
-from modak.discovery.microarchitecture import microarchitecture
+from modak_deploy.discovery.hardware import parse_colons
+from modak_deploy.discovery.microarchitecture import microarchitecture
 
 SAMPLES = sorted((Path(archspec.__file__).parent / "json" / "tests" / "targets").glob("linux-*"))
 

@@ -5,9 +5,9 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modak.discovery import parse_probe, probe_script
-from modak.errors import TargetError
-from modak.model.target import Facts, Target
+from modak_deploy.discovery import parse_probe, probe_script
+from modak_deploy.errors import TargetError
+from modak_deploy.model.target import Facts, Target
 
 PARTS = sorted(set(re.findall(r"^ *(?:part|ask|ask_aside|show|query) ([a-z-]+)", probe_script(None), re.MULTILINE)))
 FRAGMENTS = [

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from modak.discovery import parse_probe
-from modak.errors import ModakError
-from modak.model.target import Facts, Target
+from modak_deploy.discovery import parse_probe
+from modak_deploy.errors import ModakError
+from modak_deploy.model.target import Facts, Target
 from odd_answers import discovery_answers
 
 

@@ -12,11 +12,11 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from modak.discovery import parse_probe, probe_script
-from modak.discovery.probe import split
-from modak.errors import TargetError
-from modak.model.application import Application
-from modak.model.target import Facts, Target
+from modak_deploy.discovery import parse_probe, probe_script
+from modak_deploy.discovery.probe import split
+from modak_deploy.errors import TargetError
+from modak_deploy.model.application import Application
+from modak_deploy.model.target import Facts, Target
 
 SHELLS = [name for name in ("sh", "dash", "bash", "busybox", "ksh", "mksh", "yash", "posh") if shutil.which(name)]
 

@@ -7,12 +7,12 @@ from typing import Annotated
 import pytest
 from pydantic import Field
 
-from modak.catalogue.effects import Effect, Run, applied
-from modak.containers.base import Runtime
-from modak.engines.base import Engine
-from modak.extensions import ENGINES, LEVER_EFFECTS, PROVIDERS, RUNTIMES, SCHEDULERS
-from modak.providers.base import Provider
-from modak.schedulers.base import Scheduler
+from modak_deploy.catalogue.effects import Effect, Run, applied
+from modak_deploy.containers.base import Runtime
+from modak_deploy.engines.base import Engine
+from modak_deploy.extensions import ENGINES, LEVER_EFFECTS, PROVIDERS, RUNTIMES, SCHEDULERS
+from modak_deploy.providers.base import Provider
+from modak_deploy.schedulers.base import Scheduler
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "extending.md").read_text()
 SECTIONS = {

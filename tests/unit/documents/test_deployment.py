@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from modak.documents import find_sources, load_deployment, parse_deployment, plain, read_outline
-from modak.errors import InputError
-from modak.model.application import Application
+from modak_deploy.documents import find_sources, load_deployment, parse_deployment, plain, read_outline
+from modak_deploy.errors import InputError
+from modak_deploy.model.application import Application
 
 
 class TaggedText(str):

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import yaml
 
-from modak.diagnostics import Position
-from modak.documents import load_deployment, parse_deployment
-from modak.documents.validation import PATTERNS
-from modak.errors import InputError
-from modak.model.deployment import Deployment
+from modak_deploy.diagnostics import Position
+from modak_deploy.documents import load_deployment, parse_deployment
+from modak_deploy.documents.validation import PATTERNS
+from modak_deploy.errors import InputError
+from modak_deploy.model.deployment import Deployment
 
 CASES = yaml.safe_load((Path(__file__).parents[2] / "data" / "documents" / "faults.yaml").read_text())
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from modak.documents import check
-from modak.errors import InputError
-from modak.model.target import Target
+from modak_deploy.documents import check
+from modak_deploy.errors import InputError
+from modak_deploy.model.target import Target
 
 HOSTS = [
     "-oProxyCommand=x",

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from modak.documents import PlaybookOptions, parse_options, read_description
-from modak.errors import InputError
-from modak.util.text import close_match
+from modak_deploy.documents import PlaybookOptions, parse_options, read_description
+from modak_deploy.errors import InputError
+from modak_deploy.util.text import close_match
 
 NAMES = ["application", "target", "other_targets", "request", "job", "deployment", "secret_commands"]
 NAMES += list(PlaybookOptions.model_fields)

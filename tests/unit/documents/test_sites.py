@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from modak.documents import sitefiles
-from modak.documents.deployment import parse_deployment, read_description
-from modak.documents.sites import expand, load_site_settings
-from modak.errors import InfeasibleError, InputError
-from modak.inventory import load_targets
-from modak.model.target import Target
+from modak_deploy.documents import sitefiles
+from modak_deploy.documents.deployment import parse_deployment, read_description
+from modak_deploy.documents.sites import expand, load_site_settings
+from modak_deploy.errors import InfeasibleError, InputError
+from modak_deploy.inventory import load_targets
+from modak_deploy.model.target import Target
 
 LUMI = """\
 version: 1

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import plugins
-from modak.engines import registry
-from modak.errors import InputError
-from modak.extensions import ENGINES
-from modak.launch import frameworks
-from modak.launch.lever import levers
-from modak.onnx.request import ConversionRequest
+from modak_deploy.engines import registry
+from modak_deploy.errors import InputError
+from modak_deploy.extensions import ENGINES
+from modak_deploy.launch import frameworks
+from modak_deploy.launch.lever import levers
+from modak_deploy.onnx.request import ConversionRequest
 
 GRAPH = '<ir_version: 8, opset_import: ["": 18]> g (float[2] x) => (float[2] y) {y = Neg(x)}'
 ROOT = Path(__file__).parents[3]
@@ -62,7 +62,7 @@ def test_the_launcher_has_an_adapter_and_levers_for_the_modules_that_engines_nam
 def test_planning_loads_no_engine_and_no_numpy() -> None:
     names = ", ".join(map(repr, ENGINES.builtin))
     code = (
-        "import sys; from modak.engines import registry\n"
+        "import sys; from modak_deploy.engines import registry\n"
         f"for name in ({names}): registry.get(name)\n"
         "print(sorted({'numpy', 'onnx', 'onnxruntime', 'torch', 'openvino', 'tvm'} & set(sys.modules)))"
     )
@@ -111,9 +111,9 @@ def test_a_framework_without_a_converter_is_refused(framework: str) -> None:
     ("body", "message"),
     [
         ("import nothing_of_that_name", "ModuleNotFoundError: No module named 'nothing_of_that_name'"),
-        ("class Faulty: name = 'faulty'", "not a subclass of modak.engines.base.Engine"),
-        ("from modak.engines.base import Engine\nclass Faulty(Engine): name = 'other'", "its name is 'other'"),
-        ("from modak.engines.base import Engine\n"
+        ("class Faulty: name = 'faulty'", "not a subclass of modak_deploy.engines.base.Engine"),
+        ("from modak_deploy.engines.base import Engine\nclass Faulty(Engine): name = 'other'", "its name is 'other'"),
+        ("from modak_deploy.engines.base import Engine\n"
          "class Faulty(Engine):\n name = 'faulty'\n def __init__(self, x): pass",
          "TypeError: "),
     ],

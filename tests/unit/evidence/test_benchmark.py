@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from modak.cli import _mount, app
-from modak.errors import InputError
-from modak.evidence import driver
-from modak.evidence.bundle import archive
-from modak.evidence.command import protocol_of
-from modak.evidence.driver.results import Reference, contents, difference
-from modak.evidence.finished import Description, read_finished, write_description
-from modak.evidence.page import render, render_csv
-from modak.evidence.protocol import Protocol, Repeat, gain, outcomes, read_repeats, settings
-from modak.evidence.report import report_of_results
+from modak_deploy.cli import _mount, app
+from modak_deploy.errors import InputError
+from modak_deploy.evidence import driver
+from modak_deploy.evidence.bundle import archive
+from modak_deploy.evidence.command import protocol_of
+from modak_deploy.evidence.driver.results import Reference, contents, difference
+from modak_deploy.evidence.finished import Description, read_finished, write_description
+from modak_deploy.evidence.page import render, render_csv
+from modak_deploy.evidence.protocol import Protocol, Repeat, gain, outcomes, read_repeats, settings
+from modak_deploy.evidence.report import report_of_results
 
 
 def repeat(name, block, wall, **more):

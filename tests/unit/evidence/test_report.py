@@ -12,17 +12,17 @@ import pytest
 from typer.testing import CliRunner
 
 from evidence_parts import TUNING, digits_plan, job_values, write_results
-from modak.cli import app
-from modak.errors import InputError
-from modak.evidence.page import render, render_csv
-from modak.evidence.report import (
+from modak_deploy.cli import app
+from modak_deploy.errors import InputError
+from modak_deploy.evidence.page import render, render_csv
+from modak_deploy.evidence.report import (
     job_folders,
     read_job,
     report_of_jobs,
     report_of_measurements,
     write_job_reports,
 )
-from modak.model.plan import Plan
+from modak_deploy.model.plan import Plan
 
 ATTACKS = json.loads((Path(__file__).parents[2] / "data" / "evidence" / "attacks.json").read_text())
 _TAGS = """
@@ -199,5 +199,7 @@ def test_the_command_writes_both_files(results, tmp_path):
 
 
 def test_reports_cost_other_commands_nothing():
-    code = "import sys, modak.cli; sys.exit(any(name.startswith('modak.evidence') for name in sys.modules))"
+    code = (
+        "import sys, modak_deploy.cli; sys.exit(any(name.startswith('modak_deploy.evidence') for name in sys.modules))"
+    )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

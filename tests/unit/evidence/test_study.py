@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from modak.errors import InputError, JobError
-from modak.evidence import packing, study
-from modak.evidence.driver.runs import HERE
-from modak.evidence.page import render
-from modak.evidence.report import report_of_results
-from modak.evidence.study import Study, carry_out, check_study
+from modak_deploy.errors import InputError, JobError
+from modak_deploy.evidence import packing, study
+from modak_deploy.evidence.driver.runs import HERE
+from modak_deploy.evidence.page import render
+from modak_deploy.evidence.report import report_of_results
+from modak_deploy.evidence.study import Study, carry_out, check_study
 
 PROGRAM = """
 import json, sys

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from modak.model.plan import Plan
+from modak_deploy.model.plan import Plan
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from modak.errors import TargetError
-from modak.images import answers
-from modak.jobs.remote import Answer
-from modak.model.plan import Image, Plan
-from modak.terminal import visible
+from modak_deploy.errors import TargetError
+from modak_deploy.images import answers
+from modak_deploy.jobs.remote import Answer
+from modak_deploy.model.plan import Image, Plan
+from modak_deploy.terminal import visible
 
 CASES = yaml.safe_load((Path(__file__).parents[2] / "data" / "images" / "odd_store.yaml").read_text())
 WORDS = {"SUM": "a" * 64, "DIGITS": "9" * 5000, "DEEP": "[" * 100_000}

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from modak.images.build import _reason, reserved
-from modak.model.job import JobResult
-from modak.model.request import JobOptions
+from modak_deploy.images.build import _reason, reserved
+from modak_deploy.model.job import JobResult
+from modak_deploy.model.request import JobOptions
 
 
 @pytest.mark.parametrize(

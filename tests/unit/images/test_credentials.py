@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from modak.errors import InputError
-from modak.images.credentials import Login, login_for
+from modak_deploy.errors import InputError
+from modak_deploy.images.credentials import Login, login_for
 
 
 def encoded(user: str, password: str) -> dict[str, str]:

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from spython.main.parse.parsers import get_parser
 
-from modak.catalogue.catalogue import load_catalogue
-from modak.catalogue.recipe import Compiler, Recipes, load_recipes
-from modak.errors import InputError
-from modak.images.define import Definition, compiler_of, define, for_microarchitecture
-from modak.images.flags import flags_for, nearest_supported
-from modak.model.image import ImageEntry
+from modak_deploy.catalogue.catalogue import load_catalogue
+from modak_deploy.catalogue.recipe import Compiler, Recipes, load_recipes
+from modak_deploy.errors import InputError
+from modak_deploy.images.define import Definition, compiler_of, define, for_microarchitecture
+from modak_deploy.images.flags import flags_for, nearest_supported
+from modak_deploy.model.image import ImageEntry
 
 IMAGES = load_catalogue().images
 GOLDEN = Path("tests/data/images/definitions")

@@ -8,11 +8,11 @@ import yaml
 from typer.testing import CliRunner
 
 from injections import ATTACKS, LITERAL, Attack, documents, unchecked
-from modak.catalogue.cli import app
-from modak.catalogue.recipe import Recipe
-from modak.errors import InputError
-from modak.images.define import define
-from modak.images.languages import LANGUAGES, Form
+from modak_deploy.catalogue.cli import app
+from modak_deploy.catalogue.recipe import Recipe
+from modak_deploy.errors import InputError
+from modak_deploy.images.define import define
+from modak_deploy.images.languages import LANGUAGES, Form
 
 ORIGIN = "docker://docker.io/library/debian:12"
 

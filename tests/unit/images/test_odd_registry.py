@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from modak.errors import InputError, TargetError
-from modak.images.credentials import Login
-from modak.images.registry import Resolved, resolve
-from modak.model.reference import parse
+from modak_deploy.errors import InputError, TargetError
+from modak_deploy.images.credentials import Login
+from modak_deploy.images.registry import Resolved, resolve
+from modak_deploy.model.reference import parse
 
 CASES = yaml.safe_load((Path(__file__).parents[2] / "data" / "images" / "odd_registry.yaml").read_text())
 

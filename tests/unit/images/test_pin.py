@@ -3,12 +3,12 @@ from types import SimpleNamespace
 
 import pytest
 
-import modak.images.pin
-from modak.catalogue.catalogue import load_catalogue
-from modak.errors import InputError, TargetError
-from modak.images.pin import Unavailable, definition_for, registry_of, resolved
-from modak.model.plan import Plan
-from modak.model.reference import Reference
+import modak_deploy.images.pin
+from modak_deploy.catalogue.catalogue import load_catalogue
+from modak_deploy.errors import InputError, TargetError
+from modak_deploy.images.pin import Unavailable, definition_for, registry_of, resolved
+from modak_deploy.model.plan import Plan
+from modak_deploy.model.reference import Reference
 
 IMAGES = load_catalogue().images
 DIGEST = "sha256:" + "0123456789abcdef" * 4
@@ -27,7 +27,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             raise TargetError(f"the registry {reference.registry} cannot be reached: no answer in time")
         return SimpleNamespace(digest=DIGEST, reference=reference.pinned(DIGEST))
 
-    monkeypatch.setattr(modak.images.pin, "resolve", resolve)
+    monkeypatch.setattr(modak_deploy.images.pin, "resolve", resolve)
     return seen
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from modak.catalogue.catalogue import load_catalogue
+from modak_deploy.catalogue.catalogue import load_catalogue
 
 IMAGE = "version: 1\nimages: [{name: mine, source: base, origin: 'docker://docker.io/library/debian:12'}]\n"
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from modak.errors import InputError, TargetError
-from modak.images.credentials import Login
-from modak.images.registry import is_loopback, resolve
-from modak.model.reference import parse
+from modak_deploy.errors import InputError, TargetError
+from modak_deploy.images.credentials import Login
+from modak_deploy.images.registry import is_loopback, resolve
+from modak_deploy.model.reference import parse
 
 Answer = Callable[[str, dict[str, str]], tuple[int, dict[str, str], bytes]]
 INDEX = "application/vnd.oci.image.index.v1+json"

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from modak.containers.run import environment_pattern, wrap
-from modak.errors import InputError
-from modak.jobrequest import job_request
-from modak.jobs import launching
-from modak.model.plan import Launch, Plan
+from modak_deploy.containers.run import environment_pattern, wrap
+from modak_deploy.errors import InputError
+from modak_deploy.jobrequest import job_request
+from modak_deploy.jobs import launching
+from modak_deploy.model.plan import Launch, Plan
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 SIF = "/images/tensorflow_tensorflow_2.1.0-0123456789abcdef.sif"
@@ -157,7 +157,7 @@ def test_a_container_without_image_or_digest_is_refused(make_plan: Callable[...,
 
 
 def enter(how: str, names: set[str], environment: dict[str, str], *command: str) -> str:
-    script = files("modak.containers").joinpath("data/enter.sh").read_text()
+    script = files("modak_deploy.containers").joinpath("data/enter.sh").read_text()
     return subprocess.run(
         ["/bin/sh", "-c", script, "modak-enter", how, environment_pattern(names), "0", "0", "", *command],
         env={"PATH": os.environ["PATH"], **environment},
@@ -220,7 +220,7 @@ def test_entering_charliecloud_removes_the_rest() -> None:
 
 def test_what_a_node_lacks_is_one_sentence_before_anything_starts(tmp_path: Path) -> None:
     def entered(gpus: str, *command: str) -> tuple[int, str]:
-        script = files("modak.containers").joinpath("data/enter.sh").read_text()
+        script = files("modak_deploy.containers").joinpath("data/enter.sh").read_text()
         done = subprocess.run(
             ["/bin/sh", "-c", script, "modak-enter", "APPTAINERENV_", "^A$", "2", "0", gpus, *command],
             env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=False,
@@ -280,7 +280,7 @@ def test_an_image_without_a_shell_runs_its_program_without_the_launcher(
         """
     )
     runtime.chmod(0o755)
-    script = files("modak.containers").joinpath("data/enter.sh").read_text()
+    script = files("modak_deploy.containers").joinpath("data/enter.sh").read_text()
     starter = ["sh", "-c", 'exec "$@"', "modak-launch"]
     done = subprocess.run(
         ["/bin/sh", "-c", script, "modak-enter", "APPTAINERENV_", "^A$", "3", "4", "", str(runtime), "image",

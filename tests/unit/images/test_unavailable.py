@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 import yaml
 
-import modak.planning
-from modak.catalogue.site import catalogue_for
-from modak.errors import TargetError
-from modak.model.deployment import Deployment
-from modak.model.measurement import Measurement
-from modak.model.plan import Plan
-from modak.model.target import Facts
-from modak.optimiser import make_plan
-from modak.performance.records import Table
-from modak.planning import with_image
-from modak.transport.local import LocalTransport
+import modak_deploy.planning
+from modak_deploy.catalogue.site import catalogue_for
+from modak_deploy.errors import TargetError
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.model.measurement import Measurement
+from modak_deploy.model.plan import Plan
+from modak_deploy.model.target import Facts
+from modak_deploy.optimiser import make_plan
+from modak_deploy.performance.records import Table
+from modak_deploy.planning import with_image
+from modak_deploy.transport.local import LocalTransport
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 FACTS = {
@@ -86,7 +86,7 @@ def plan(catalogue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ca
     """Return the function that gives the Plan before its image is resolved, and after."""
 
     def both(table: Table, application: dict[str, Any] | None = None, request: dict[str, Any] | None = None) -> Any:
-        monkeypatch.setattr(modak.planning, "available_measurements", lambda: table)
+        monkeypatch.setattr(modak_deploy.planning, "available_measurements", lambda: table)
         document = {
             "application": {
                 "name": "table",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from modak.jobmodel.arguments import argv_of
+from modak_deploy.jobmodel.arguments import argv_of
 
 LINES = [
     "printf '%s\\n' a 'b  c' \"d $NAME\" >out",

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 import pytest
 import yaml
 
-from modak.documents import sitefiles
-from modak.errors import InputError
-from modak.jobmodel.answer import answer
-from modak.jobmodel.site import load_sites
+from modak_deploy.documents import sitefiles
+from modak_deploy.errors import InputError
+from modak_deploy.jobmodel.answer import answer
+from modak_deploy.jobmodel.site import load_sites
 
 SITE = {
     "target": {

@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 
 from jobmodel_parts import DATA, NOW, answered, document
-from modak import cli
-from modak.catalogue.catalogue import load_catalogue
-from modak.documents import read_document
-from modak.errors import InputError
-from modak.jobmodel.answer import answer
-from modak.jobmodel.recognise import is_job_document
-from modak.jobmodel.site import Sites, load_sites
-from modak.model.measurement import Measurement
-from modak.performance.records import Table
+from modak_deploy import cli
+from modak_deploy.catalogue.catalogue import load_catalogue
+from modak_deploy.documents import read_document
+from modak_deploy.errors import InputError
+from modak_deploy.jobmodel.answer import answer
+from modak_deploy.jobmodel.recognise import is_job_document
+from modak_deploy.jobmodel.site import Sites, load_sites
+from modak_deploy.model.measurement import Measurement
+from modak_deploy.performance.records import Table
 
 SITES = str(DATA / "sites.yaml")
 DOCUMENTS = ("training", "solver")
@@ -68,7 +68,7 @@ def test_an_efficiency_that_was_measured_needs_no_stated_one(monkeypatch: pytest
         )
         for ranks in (1, 2, 4, 8)
     ]
-    monkeypatch.setattr("modak.jobmodel.answer.available_measurements", lambda: Table(records))
+    monkeypatch.setattr("modak_deploy.jobmodel.answer.available_measurements", lambda: Table(records))
     done = answered(document("hpc", {"application/minimal_efficiency": 0.8}))
     assert done.document["job"]["application"]["mpi_ranks"] == 3
     assert "#SBATCH --ntasks=3" in done.job_script

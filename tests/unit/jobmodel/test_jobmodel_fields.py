@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from jobmodel_parts import DATA, answered, document
-from modak.errors import ModakError
-from modak.jobmodel.model import JobDocument
+from modak_deploy.errors import ModakError
+from modak_deploy.jobmodel.model import JobDocument
 
 ROWS: list[dict[str, Any]] = json.loads((DATA / "fields.json").read_text())
 CASES = [

@@ -8,10 +8,10 @@ import pytest
 
 from fakequeue import FakeQueue
 from jobplans import requested
-from modak.jobs.control import Jobs
-from modak.jobs.settings import Timeouts
-from modak.model.jobrequest import JobRequest
-from modak.transport.local import LocalTransport
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.model.jobrequest import JobRequest
+from modak_deploy.transport.local import LocalTransport
 
 TRACE = 'echo run >>"$TRACE"; '
 

@@ -16,13 +16,13 @@ import yaml
 
 from fakequeue import FakeQueue
 from jobplans import requested, source
-from modak.errors import InputError, JobError
-from modak.jobs.control import Jobs, Present
-from modak.jobs.settings import Timeouts
-from modak.model.job import ENDS, JobResult
-from modak.model.jobrequest import JobRequest
-from modak.transport.base import Completed
-from modak.transport.local import LocalTransport
+from modak_deploy.errors import InputError, JobError
+from modak_deploy.jobs.control import Jobs, Present
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.model.job import ENDS, JobResult
+from modak_deploy.model.jobrequest import JobRequest
+from modak_deploy.transport.base import Completed
+from modak_deploy.transport.local import LocalTransport
 from transports import CutShort, Failing, Killed, Notes
 
 CUTS = yaml.safe_load((Path(__file__).parents[2] / "data" / "jobs" / "attempt_cuts.yaml").read_text())

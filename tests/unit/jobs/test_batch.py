@@ -9,13 +9,13 @@ import pytest
 
 from fakequeue import FakeQueue
 from jobplans import requested
-from modak.errors import JobError, ModakError, TargetError
-from modak.jobs.control import JobInput, Jobs, Present
-from modak.jobs.results import Ended
-from modak.jobs.settings import Timeouts
-from modak.model.jobrequest import JobRequest
-from modak.transport.base import Completed
-from modak.transport.local import LocalTransport
+from modak_deploy.errors import JobError, ModakError, TargetError
+from modak_deploy.jobs.control import JobInput, Jobs, Present
+from modak_deploy.jobs.results import Ended
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.model.jobrequest import JobRequest
+from modak_deploy.transport.base import Completed
+from modak_deploy.transport.local import LocalTransport
 from transports import Counting, Failing, Killed, Noisy, Notes
 
 COUNT = 5

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from jobplans import Local, requested, source
-from modak.errors import TargetError
-from modak.jobs import files
-from modak.jobs.control import Jobs
-from modak.jobs.results import transfer
-from modak.jobs.settings import Timeouts
-from modak.transport.rsync import Rsync
+from modak_deploy.errors import TargetError
+from modak_deploy.jobs import files
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.results import transfer
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.transport.rsync import Rsync
 from shells import Reached, needs_rsync
 
 pytestmark = needs_rsync

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from jobplans import Local, requested, source, with_launch
-from modak.errors import InputError
-from modak.jobs import launching
-from modak.jobs.control import Jobs
-from modak.jobs.files import paths_of
-from modak.model.job import JobResult
-from modak.model.jobrequest import JobRequest
-from modak.model.plan import Launch
+from modak_deploy.errors import InputError
+from modak_deploy.jobs import launching
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.files import paths_of
+from modak_deploy.model.job import JobResult
+from modak_deploy.model.jobrequest import JobRequest
+from modak_deploy.model.plan import Launch
 
 SEEN = """import json, os, sys
 session = getattr(sys.modules.get("modak_launch.session"), "current", lambda: None)()

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from jobplans import requested, source
-from modak.errors import InputError, JobError, TargetError
-from modak.jobs.control import Jobs, Present
-from modak.jobs.remote import StepError
-from modak.jobs.settings import Timeouts
-from modak.jobs.status import sentence
-from modak.model.job import JobResult
-from modak.model.jobrequest import JobRequest
-from modak.transport.local import LocalTransport
+from modak_deploy.errors import InputError, JobError, TargetError
+from modak_deploy.jobs.control import Jobs, Present
+from modak_deploy.jobs.remote import StepError
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.jobs.status import sentence
+from modak_deploy.model.job import JobResult
+from modak_deploy.model.jobrequest import JobRequest
+from modak_deploy.transport.local import LocalTransport
 from transports import Counting, Noisy, Notes
 
 

@@ -14,7 +14,7 @@ import pytest
 from scheduler_parts import shells
 from scriptruns import wait_for
 
-STEPS = Path(__file__).parents[3] / "modak" / "jobs" / "sh"
+STEPS = Path(__file__).parents[3] / "modak_deploy" / "jobs" / "sh"
 TOOLS = "cat id ln ls mkdir readlink rm sleep tr uname wc unshare mount"
 HEAD = "boundary=--test\n" + "".join((STEPS / f"{name}.sh").read_text() for name in ("common", "lock"))
 TRY = 'lock_open "$1"; if lock_try; then echo taken; lock_drop; else echo busy; fi'

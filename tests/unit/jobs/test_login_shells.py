@@ -10,13 +10,13 @@ import pytest
 
 from fakequeue import FakeQueue
 from jobplans import requested
-from modak.jobs.control import Jobs
-from modak.jobs.remote import call
-from modak.jobs.settings import Timeouts
-from modak.model.target import Polling
-from modak.shell import join
-from modak.transport.base import Completed
-from modak.transport.local import LocalTransport
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.remote import call
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.model.target import Polling
+from modak_deploy.shell import join
+from modak_deploy.transport.base import Completed
+from modak_deploy.transport.local import LocalTransport
 from scheduler_parts import shells
 
 ALL = shells() + [["ksh93"] for _ in filter(None, [shutil.which("ksh93")])]

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from modak.jobs.control import Jobs
-from modak.jobs.logs import explanation, last_lines
-from modak.model.jobrequest import JobRequest
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.logs import explanation, last_lines
+from modak_deploy.model.jobrequest import JobRequest
 
 Shell = Callable[..., JobRequest]
 LOGS: dict[str, dict[str, Any]] = yaml.safe_load(

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from jobplans import source
-from modak.jobrequest import PlanDocument
-from modak.jobs import files
-from modak.jobs.control import Jobs
-from modak.jobs.results import transfer
-from modak.jobs.settings import Timeouts
-from modak.model.jobrequest import JobRequest
+from modak_deploy.jobrequest import PlanDocument
+from modak_deploy.jobs import files
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.results import transfer
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.model.jobrequest import JobRequest
 from transports import Counting
 
 

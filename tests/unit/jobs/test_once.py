@@ -13,14 +13,14 @@ import yaml
 
 from fakequeue import FakeQueue
 from jobplans import requested, source
-from modak.errors import JobError, TargetError
-from modak.jobs.control import Jobs
-from modak.jobs.record import parse_start
-from modak.jobs.settings import Timeouts
-from modak.model.jobrequest import JobRequest
-from modak.schedulers.base import JobSpec
-from modak.transport.base import Completed
-from modak.transport.local import LocalTransport
+from modak_deploy.errors import JobError, TargetError
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.record import parse_start
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.model.jobrequest import JobRequest
+from modak_deploy.schedulers.base import JobSpec
+from modak_deploy.transport.base import Completed
+from modak_deploy.transport.local import LocalTransport
 from scheduler_parts import make
 from scriptruns import wait_for
 from transports import CutShort, Failing, Killed, Notes

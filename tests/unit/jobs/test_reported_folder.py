@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from jobplans import requested
-from modak.errors import TargetError
-from modak.jobs import folder as records
-from modak.jobs import staging
-from modak.jobs.job import Job, folder_name, specification
-from modak.schedulers import registry
+from modak_deploy.errors import TargetError
+from modak_deploy.jobs import folder as records
+from modak_deploy.jobs import staging
+from modak_deploy.jobs.job import Job, folder_name, specification
+from modak_deploy.schedulers import registry
 from targets import Edited
 
 PLAN = requested(["true"], Path("~/.modak"))

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from modak.jobs import restarting
+from modak_deploy.jobs import restarting
 from scheduler_parts import shells
 from trial_parts import FAST, restart, with_trials
 
-FOLDER = Path(__file__).parents[3] / "modak" / "jobs" / "sh"
+FOLDER = Path(__file__).parents[3] / "modak_deploy" / "jobs" / "sh"
 PARTS = [FOLDER / name for name in restarting._PARTS]
 # SC2030, SC2031: a trial has variables of its own, on purpose.
 EXCLUDED = "--exclude=SC2016,SC2030,SC2031"

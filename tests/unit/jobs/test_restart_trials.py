@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from modak.jobs.control import Jobs
-from modak.jobs.restarted import parse_restart
-from modak.model.trials import RestartResult
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.restarted import parse_restart
+from modak_deploy.model.trials import RestartResult
 from trial_parts import FAST, LOOP, SLOW, leaves_nothing, restart, staged, with_trials
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from modak.jobs import restarting
-from modak.model.trials import RestartCandidate
+from modak_deploy.jobs import restarting
+from modak_deploy.model.trials import RestartCandidate
 from scheduler_parts import shells
 from trial_parts import restart, with_trials
 

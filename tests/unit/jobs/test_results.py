@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from modak.errors import InputError, JobError, ModakError, TargetError
-from modak.jobs.results import folder as folder_module
-from modak.jobs.results import listing, transfer
-from modak.jobs.results.links import kept_target
-from modak.transport.base import Completed, Transport
+from modak_deploy.errors import InputError, JobError, ModakError, TargetError
+from modak_deploy.jobs.results import folder as folder_module
+from modak_deploy.jobs.results import listing, transfer
+from modak_deploy.jobs.results.links import kept_target
+from modak_deploy.transport.base import Completed, Transport
 from targets import Edited, EndedJob, Tools, busybox, tree, usual
 from transports import Counting
 

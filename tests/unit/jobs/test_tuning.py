@@ -9,13 +9,13 @@ import pytest
 import yaml
 
 from jobplans import requested, with_launch
-from modak.jobs.control import Jobs
-from modak.jobs.settings import Timeouts
-from modak.jobs.tuning import BYTES, FILES, LINES, lines, parse_tuning, progress
-from modak.model.job import JobResult, Tuning
-from modak.model.plan import Launch
-from modak.terminal import visible
-from modak.transport.local import LocalTransport
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.jobs.tuning import BYTES, FILES, LINES, lines, parse_tuning, progress
+from modak_deploy.model.job import JobResult, Tuning
+from modak_deploy.model.plan import Launch
+from modak_deploy.terminal import visible
+from modak_deploy.transport.local import LocalTransport
 from transports import Notes
 
 DATA = Path(__file__).parents[2] / "data" / "launch"

@@ -12,20 +12,20 @@ import yaml
 
 from fakequeue import FakeQueue
 from jobplans import requested
-from modak.errors import TargetError
-from modak.jobs import folder, status
-from modak.jobs.control import Jobs, Present
-from modak.jobs.folder import Records
-from modak.jobs.job import Job, specification
-from modak.jobs.record import ExitRecord, StartRecord
-from modak.jobs.settings import Timeouts
-from modak.model.job import ENDS, JobResult, JobState
-from modak.model.target import Polling
-from modak.schedulers import registry
-from modak.schedulers.base import QueueState
-from modak.schedulers.states import of_array
-from modak.transport.base import Completed
-from modak.transport.local import LocalTransport
+from modak_deploy.errors import TargetError
+from modak_deploy.jobs import folder, status
+from modak_deploy.jobs.control import Jobs, Present
+from modak_deploy.jobs.folder import Records
+from modak_deploy.jobs.job import Job, specification
+from modak_deploy.jobs.record import ExitRecord, StartRecord
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.model.job import ENDS, JobResult, JobState
+from modak_deploy.model.target import Polling
+from modak_deploy.schedulers import registry
+from modak_deploy.schedulers.base import QueueState
+from modak_deploy.schedulers.states import of_array
+from modak_deploy.transport.base import Completed
+from modak_deploy.transport.local import LocalTransport
 from transports import Counting, Notes, Unplugged
 
 ROWS = yaml.safe_load((Path(__file__).parents[2] / "data" / "jobs" / "verdicts.yaml").read_text())

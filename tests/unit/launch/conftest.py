@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from launch_parts import Memory
-from modak.launch import hardware
-from modak.launch.config import Config, Trials
-from modak.launch.progress import Counters
-from modak.launch.session import Session
+from modak_deploy.launch import hardware
+from modak_deploy.launch.config import Config, Trials
+from modak_deploy.launch.progress import Counters
+from modak_deploy.launch.session import Session
 
 
 @pytest.fixture(scope="session")

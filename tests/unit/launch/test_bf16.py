@@ -2,8 +2,8 @@
 
 import pytest
 
-from modak.launch import hardware
-from modak.launch.frameworks.pytorch import bf16
+from modak_deploy.launch import hardware
+from modak_deploy.launch.frameworks.pytorch import bf16
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from modak.launch.frameworks import keras as adapter
+from modak_deploy.launch.frameworks import keras as adapter
 
 
 class CallbackList:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from launch_parts import launch
-from modak.launch import bundle
+from modak_deploy.launch import bundle
 
 ANY = """
 import sys
@@ -188,8 +188,8 @@ def test_a_program_that_a_program_starts_takes_part_by_itself(script, tmp_path):
 
 
 def test_what_was_being_tried_when_a_run_crashed_is_not_tried_again(tmp_path, session_of):
-    from modak.launch.config import Config, Trials
-    from modak.launch.session import Session
+    from modak_deploy.launch.config import Config, Trials
+    from modak_deploy.launch.session import Session
 
     (tmp_path / "node-7.jsonl").write_text('{"event": "trying", "lever": "pytorch-channels-last"}\n')
     trials = Trials(mode="live", candidates=["pytorch-channels-last", "pytorch-fused-optimizer"])

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from modak.launch import bundle, config, lever, processes, structures, versions
-from modak.launch.estimate import Estimate
-from modak.launch.hooks import ImportHooks
-from modak.launch.progress import Progress
-from modak.launch.record import EVENTS, Record, unfinished
+from modak_deploy.launch import bundle, config, lever, processes, structures, versions
+from modak_deploy.launch.estimate import Estimate
+from modak_deploy.launch.hooks import ImportHooks
+from modak_deploy.launch.progress import Progress
+from modak_deploy.launch.record import EVENTS, Record, unfinished
 
 
 @pytest.mark.parametrize(
@@ -150,8 +150,10 @@ def test_every_lever_declares_itself():
 
 
 def test_levers_are_read_without_any_framework():
-    code = "import sys; from modak.launch import lever; lever.all_levers(); print(sorted(set(sys.modules) & {%r}))"
-    frameworks = "torch', 'keras', 'onnxruntime', 'jax', 'sklearn', 'numpy', 'modak.model"
+    code = (
+        "import sys; from modak_deploy.launch import lever; lever.all_levers(); print(sorted(set(sys.modules) & {%r}))"
+    )
+    frameworks = "torch', 'keras', 'onnxruntime', 'jax', 'sklearn', 'numpy', 'modak_deploy.model"
     command = [sys.executable, "-c", code.replace("%r", "'" + frameworks + "'")]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"
 

@@ -6,9 +6,9 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not ins
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 numpy = pytest.importorskip("numpy")
 
-from modak.launch import hardware  # noqa: E402
-from modak.launch.frameworks import onnxruntime as adapter  # noqa: E402
-from modak.launch.lever import levers  # noqa: E402
+from modak_deploy.launch import hardware  # noqa: E402
+from modak_deploy.launch.frameworks import onnxruntime as adapter  # noqa: E402
+from modak_deploy.launch.lever import levers  # noqa: E402
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from collections import OrderedDict
 
 import pytest
 
-from modak.launch.frameworks.pytorch import calls as calls_module
-from modak.launch.frameworks.pytorch import inference
+from modak_deploy.launch.frameworks.pytorch import calls as calls_module
+from modak_deploy.launch.frameworks.pytorch import inference
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 BF16 = "pytorch-bf16-weights"
@@ -492,7 +492,7 @@ def test_a_variant_chosen_before_the_run_is_checked_and_used(torch, models, sess
 
 
 def test_no_copy_is_made_where_there_is_no_memory_for_it(torch, models, follow, monkeypatch):
-    from modak.launch import hardware
+    from modak_deploy.launch import hardware
 
     monkeypatch.setattr(hardware, "free_memory", lambda: 1000)
     model = models()
@@ -502,7 +502,7 @@ def test_no_copy_is_made_where_there_is_no_memory_for_it(torch, models, follow, 
 
 
 def test_shared_weights_stay_shared_in_a_copy(torch):
-    from modak.launch.frameworks.pytorch import replica
+    from modak_deploy.launch.frameworks.pytorch import replica
 
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
     model[1].weight = model[0].weight
@@ -514,8 +514,8 @@ def test_shared_weights_stay_shared_in_a_copy(torch):
 
 
 def test_a_compiled_variant_gives_the_same_results(torch, models, session_of):
-    from modak.launch.frameworks.pytorch.kinds import Subject
-    from modak.launch.levers.pytorch.compile import compiler_missing
+    from modak_deploy.launch.frameworks.pytorch.kinds import Subject
+    from modak_deploy.launch.levers.pytorch.compile import compiler_missing
 
     model = models()
     reason = compiler_missing(Subject(torch, model))

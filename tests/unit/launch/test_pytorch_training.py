@@ -2,8 +2,8 @@
 
 import pytest
 
-from modak.launch.frameworks.pytorch import calls as calls_module
-from modak.launch.frameworks.pytorch import training
+from modak_deploy.launch.frameworks.pytorch import calls as calls_module
+from modak_deploy.launch.frameworks.pytorch import training
 
 
 class Clock:

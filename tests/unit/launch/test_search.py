@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launch_parts import Program, lever
-from modak.launch import hardware
+from modak_deploy.launch import hardware
 
 
 def test_the_fastest_variant_is_kept_and_the_default_is_measured_again():
@@ -82,7 +82,7 @@ def test_something_expensive_is_tried_where_the_units_left_pay_for_it():
 
 
 def test_on_a_busy_machine_something_expensive_costs_more(monkeypatch):
-    monkeypatch.setattr("modak.launch.hardware.load", lambda: 20.0)
+    monkeypatch.setattr("modak_deploy.launch.hardware.load", lambda: 20.0)
     program = Program([lever("compile", expensive=True)], {"default": 1.0, "compile": 0.3}, units=1000).run(1000)
     assert "compile" not in program.used
 
@@ -99,7 +99,7 @@ def test_something_expensive_is_not_given_up_for_a_single_slow_unit():
 
 
 def test_what_is_expected_of_a_lever_decides_whether_it_pays():
-    from modak.launch.config import Expected
+    from modak_deploy.launch.config import Expected
 
     expected = {"compile": Expected(gain=3.0, seconds=20.0)}
     levers = [lever("compile", expensive=True)]
@@ -140,7 +140,7 @@ def test_a_variant_that_fails_while_it_is_measured_is_not_tried_again():
 
 def test_a_variant_chosen_before_is_checked_once_and_used():
     program = Program([lever("a")], {"default": 1.0, "a": 0.5})
-    from modak.launch.search import Variant
+    from modak_deploy.launch.search import Variant
 
     program.search.fix(Variant((lever("a"),)))
     program.run(50)
@@ -149,7 +149,7 @@ def test_a_variant_chosen_before_is_checked_once_and_used():
 
 
 def test_a_variant_chosen_before_that_is_wrong_is_not_used():
-    from modak.launch.search import Variant
+    from modak_deploy.launch.search import Variant
 
     program = Program([], {"default": 1.0, "a": 0.5})
     program.wrong = {"a"}
@@ -209,7 +209,7 @@ def test_a_lever_whose_longest_unit_would_lose_too_much_is_not_offered():
 
 
 def test_a_known_gain_lets_a_lever_be_tried_in_a_shorter_job():
-    from modak.launch.config import Expected
+    from modak_deploy.launch.config import Expected
 
     options = {"checks": False, "units": 60, "expected": {"a": Expected(gain=2.0)}}
     program = Program([lever("a", risk=4.0)], {"default": 1.0, "a": 0.5}, **options).run(60)

@@ -2,14 +2,14 @@
 
 import pytest
 
-from modak.catalogue.hardware import HardwareFile, WorkloadFile
-from modak.catalogue.imagefile import ImageFile
-from modak.catalogue.lever import LeverFile
-from modak.model.deployment import Deployment
-from modak.model.descriptions import describe
-from modak.model.measurement import Measurement
-from modak.model.plan import Plan
-from modak.model.target import Facts
+from modak_deploy.catalogue.hardware import HardwareFile, WorkloadFile
+from modak_deploy.catalogue.imagefile import ImageFile
+from modak_deploy.catalogue.lever import LeverFile
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.model.descriptions import describe
+from modak_deploy.model.measurement import Measurement
+from modak_deploy.model.plan import Plan
+from modak_deploy.model.target import Facts
 
 
 @pytest.mark.parametrize(

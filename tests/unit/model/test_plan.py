@@ -9,10 +9,10 @@ import pytest
 from pydantic import ValidationError
 
 from jobplans import plan
-from modak.documents import check
-from modak.errors import InputError
-from modak.kept import OutdatedPlanError, kept_plan
-from modak.model.plan import Plan
+from modak_deploy.documents import check
+from modak_deploy.errors import InputError
+from modak_deploy.kept import OutdatedPlanError, kept_plan
+from modak_deploy.model.plan import Plan
 
 TOP = Path(__file__).parents[3]
 
@@ -91,8 +91,8 @@ def test_what_the_launcher_does_follows_from_the_decision(
 
 
 def test_only_the_optimiser_makes_or_changes_a_plan() -> None:
-    for file in [*TOP.glob("modak/**/*.py"), *TOP.glob("plugins/**/*.py")]:
-        if file.is_relative_to(TOP / "modak" / "optimiser"):
+    for file in [*TOP.glob("modak_deploy/**/*.py"), *TOP.glob("plugins/**/*.py")]:
+        if file.is_relative_to(TOP / "modak_deploy" / "optimiser"):
             continue
         for node in ast.walk(ast.parse(file.read_text())):
             text = ast.unparse(node) if isinstance(node, ast.Call) else ""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from modak.model.progress import ProgressPattern, pieces
+from modak_deploy.model.progress import ProgressPattern, pieces
 
 ADAPTER: TypeAdapter[str] = TypeAdapter(ProgressPattern)
 AWKS = [["mawk"], ["gawk"], ["busybox", "awk"], ["original-awk"]]
@@ -35,7 +35,7 @@ def test_units_and_values_are_captured(tmp_path: Path, awk: list[str], pattern: 
     if shutil.which(awk[0]) is None:
         pytest.skip(f"{awk[0]} is not installed")
     (tmp_path / "pattern").write_text("".join(f"{piece}\n" for piece in pieces(ADAPTER.validate_python(pattern))))
-    program = resources.files("modak.jobs").joinpath("sh", "progress.awk")
+    program = resources.files("modak_deploy.jobs").joinpath("sh", "progress.awk")
     done = subprocess.run(
         [*awk, "-v", "mode=last", "-f", str(program)],
         input=f"before\n{line}\nafter\n",

@@ -3,11 +3,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from modak.containers.location import argument, folder, pin
-from modak.errors import InputError
-from modak.model.plan import Image
-from modak.model.reference import parse
-from modak.model.target import Target
+from modak_deploy.containers.location import argument, folder, pin
+from modak_deploy.errors import InputError
+from modak_deploy.model.plan import Image
+from modak_deploy.model.reference import parse
+from modak_deploy.model.target import Target
 
 TABLE = yaml.safe_load(Path("tests/data/images/references.yaml").read_text())
 DIGEST = "sha256:" + "0123456789abcdef" * 4

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from modak.errors import InputError
-from modak.onnx.arrays import batches, generate, join, like, read_arrays
+from modak_deploy.errors import InputError
+from modak_deploy.onnx.arrays import batches, generate, join, like, read_arrays
 
 
 class Harmful:

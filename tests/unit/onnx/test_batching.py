@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from modak.errors import InputError
-from modak.onnx.batching import Batcher, OverloadedError, samples_are_independent
-from modak.onnx.runner import Runner
+from modak_deploy.errors import InputError
+from modak_deploy.onnx.batching import Batcher, OverloadedError, samples_are_independent
+from modak_deploy.onnx.runner import Runner
 from onnxparts import bundle, linear
 
 

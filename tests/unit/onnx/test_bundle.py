@@ -8,8 +8,8 @@ import onnx
 import pytest
 from onnx import helper
 
-from modak.errors import InputError
-from modak.onnx.bundle import read_bundle, write_bundle
+from modak_deploy.errors import InputError
+from modak_deploy.onnx.bundle import read_bundle, write_bundle
 from onnxparts import bundle, linear
 
 
@@ -23,7 +23,7 @@ def changed(folder: Path, change) -> None:
 
 def rehash(folder: Path, path: str, key) -> None:
     """Let the manifest say what a changed file is, as somebody would who forges a bundle."""
-    from modak.onnx.bundle import describe_file
+    from modak_deploy.onnx.bundle import describe_file
 
     entry = json.loads(describe_file(folder, path).model_dump_json())
     changed(folder, lambda content: key(content).update(entry))

@@ -6,10 +6,10 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from modak.errors import InputError
-from modak.onnx.bundle import write_bundle
-from modak.onnx.combine import combine, write_ensemble
-from modak.onnx.manifest import Combination, Manifest
+from modak_deploy.errors import InputError
+from modak_deploy.onnx.bundle import write_bundle
+from modak_deploy.onnx.combine import combine, write_ensemble
+from modak_deploy.onnx.manifest import Combination, Manifest
 from onnxparts import bundle, entry, linear
 
 RNG = np.random.default_rng(7)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from modak.onnx.arrays import Arrays
-from modak.onnx.compare import compare
-from modak.onnx.distributions import compare_distributions, power
+from modak_deploy.onnx.arrays import Arrays
+from modak_deploy.onnx.compare import compare
+from modak_deploy.onnx.distributions import compare_distributions, power
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from modak.errors import InputError
-from modak.onnx.bundle import Bundle, read_bundle
-from modak.onnx.convert import ConvertError, convert
-from modak.onnx.request import load_request
+from modak_deploy.errors import InputError
+from modak_deploy.onnx.bundle import Bundle, read_bundle
+from modak_deploy.onnx.convert import ConvertError, convert
+from modak_deploy.onnx.request import load_request
 
 CODE = """
 import os, pathlib, torch
@@ -149,9 +149,9 @@ def test_malicious_pickle(
 @pytest.fixture
 def in_process(folder: Path, tmp_path: Path) -> Callable[[str], str]:
     """Convert a model in this process; return the error."""
-    from modak.onnx.convert import task_of
-    from modak.onnx.task import Outcome
-    from modak.onnx.worker import convert as convert_here
+    from modak_deploy.onnx.convert import task_of
+    from modak_deploy.onnx.task import Outcome
+    from modak_deploy.onnx.worker import convert as convert_here
 
     def message(text: str) -> str:
         (folder / "one.yml").write_text(text)
@@ -199,10 +199,10 @@ def test_opset_without_kernels(tmp_path: Path) -> None:
     import onnx
     from onnx import TensorProto, helper
 
-    from modak.onnx.frameworks.base import Exported, Original
-    from modak.onnx.sessions import Session
-    from modak.onnx.task import Data, Task
-    from modak.onnx.worker import convert_for_runtime
+    from modak_deploy.onnx.frameworks.base import Exported, Original
+    from modak_deploy.onnx.sessions import Session
+    from modak_deploy.onnx.task import Data, Task
+    from modak_deploy.onnx.worker import convert_for_runtime
 
     class Draws(Original):
         def run(self, inputs: Any) -> Any:

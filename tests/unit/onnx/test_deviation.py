@@ -7,8 +7,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from modak.onnx.deviation import describe_deviation, deviation_of_files
-from modak.onnx.frameworks.base import Value
+from modak_deploy.onnx.deviation import describe_deviation, deviation_of_files
+from modak_deploy.onnx.frameworks.base import Value
 
 WEIGHTS = np.random.default_rng(0).standard_normal((4, 3)).astype("float32")
 INPUT = np.random.default_rng(1).standard_normal((2, 4)).astype("float32")

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from modak.errors import InputError
-from modak.onnx import ensure
-from modak.onnx.ensure import ensure_bundle, fingerprint, remove_bundle, request_of
+from modak_deploy.errors import InputError
+from modak_deploy.onnx import ensure
+from modak_deploy.onnx.ensure import ensure_bundle, fingerprint, remove_bundle, request_of
 from onnxparts import bundle, linear
 
 REQUEST = {

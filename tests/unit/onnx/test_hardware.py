@@ -2,10 +2,10 @@
 
 import pytest
 
-from modak.errors import InputError
-from modak.model.measurement import Hardware
-from modak.onnx.hardware import PROVIDERS, available, choose, provider
-from modak.onnx.manifest import Timing
+from modak_deploy.errors import InputError
+from modak_deploy.model.measurement import Hardware
+from modak_deploy.onnx.hardware import PROVIDERS, available, choose, provider
+from modak_deploy.onnx.manifest import Timing
 
 HERE = Hardware(cpu_model="CPU X", microarchitecture="zen5", cores=2)
 WITH_GPU = Hardware(cpu_model="CPU X", microarchitecture="zen5", cores=2, accelerator="GPU Y")

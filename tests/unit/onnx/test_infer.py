@@ -8,12 +8,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from modak.cli import main
-from modak.errors import InputError
-from modak.onnx.bundle import read_bundle, write_bundle
-from modak.onnx.combine import write_ensemble
-from modak.onnx.manifest import Combination, Manifest
-from modak.onnx.runner import Runner
+from modak_deploy.cli import main
+from modak_deploy.errors import InputError
+from modak_deploy.onnx.bundle import read_bundle, write_bundle
+from modak_deploy.onnx.combine import write_ensemble
+from modak_deploy.onnx.manifest import Combination, Manifest
+from modak_deploy.onnx.runner import Runner
 from onnxparts import bundle, entry, linear
 
 WEIGHTS = np.array([[1, 2], [3, 4]], np.float32)

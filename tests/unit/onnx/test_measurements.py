@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from modak.onnx.assemble import Converted
-from modak.onnx.measurements import records
-from modak.onnx.request import ModelRequest, TensorShape
-from modak.onnx.task import Outcome
-from modak.onnx.timing import Times
+from modak_deploy.onnx.assemble import Converted
+from modak_deploy.onnx.measurements import records
+from modak_deploy.onnx.request import ModelRequest, TensorShape
+from modak_deploy.onnx.task import Outcome
+from modak_deploy.onnx.timing import Times
 
 
 def test_each_engine_is_a_measurement(tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from modak.onnx import optimise
-from modak.onnx.compare import compare
-from modak.onnx.optimise import OptimiseTask, Search, accuracy_loss
-from modak.onnx.passes import PASSES
-from modak.onnx.sessions import Session
-from modak.onnx.timing import Times, faster, interleaved
+from modak_deploy.onnx import optimise
+from modak_deploy.onnx.compare import compare
+from modak_deploy.onnx.optimise import OptimiseTask, Search, accuracy_loss
+from modak_deploy.onnx.passes import PASSES
+from modak_deploy.onnx.sessions import Session
+from modak_deploy.onnx.timing import Times, faster, interleaved
 
 
 @pytest.fixture

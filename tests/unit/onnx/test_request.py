@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from modak.errors import InputError
-from modak.onnx.request import load_request
+from modak_deploy.errors import InputError
+from modak_deploy.onnx.request import load_request
 
 GOOD = """\
 name: tumours

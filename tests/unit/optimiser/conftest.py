@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from modak.model.deployment import Deployment
-from modak.model.target import Facts
-from modak.performance.records import SHIPPED, Table, read_records
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.model.target import Facts
+from modak_deploy.performance.records import SHIPPED, Table, read_records
 
 DATA = Path(__file__).parents[2] / "data" / "optimiser"
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from modak import errors
-from modak.model.plan import Plan
-from modak.optimiser import make_plan
-from modak.optimiser.table import render
+from modak_deploy import errors
+from modak_deploy.model.plan import Plan
+from modak_deploy.optimiser import make_plan
+from modak_deploy.optimiser.table import render
 
 DATA = Path(__file__).parents[2] / "data" / "optimiser"
 CASES = yaml.safe_load((DATA / "cases.yaml").read_text())

@@ -5,12 +5,12 @@ import statistics
 import pytest
 
 from lawful import measured
-from modak.catalogue import load_catalogue
-from modak.optimiser import evaluating
-from modak.optimiser.evaluating import evaluate
-from modak.optimiser.modelled import Modelled
-from modak.performance.fitting import rows_of
-from modak.performance.records import Table, load_measurements
+from modak_deploy.catalogue import load_catalogue
+from modak_deploy.optimiser import evaluating
+from modak_deploy.optimiser.evaluating import evaluate
+from modak_deploy.optimiser.modelled import Modelled
+from modak_deploy.performance.fitting import rows_of
+from modak_deploy.performance.records import Table, load_measurements
 
 COUNT = 5
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from modak.catalogue.catalogue import Catalogue, load_catalogue
-from modak.errors import InfeasibleError, InputError
-from modak.model.deployment import Deployment
-from modak.model.plan import Plan, Prediction
-from modak.optimiser import choose_target, keep, make_plan
-from modak.optimiser.instances import Limits, plan_on_instance
-from modak.optimiser.table import render
-from modak.performance.records import Table
+from modak_deploy.catalogue.catalogue import Catalogue, load_catalogue
+from modak_deploy.errors import InfeasibleError, InputError
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.model.plan import Plan, Prediction
+from modak_deploy.optimiser import choose_target, keep, make_plan
+from modak_deploy.optimiser.instances import Limits, plan_on_instance
+from modak_deploy.optimiser.table import render
+from modak_deploy.performance.records import Table
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 CPUS = {"slow": ("AMD EPYC", 4.0, 0.1), "middle": ("Middle CPU", 1.0, 0.6), "fast": ("Fast CPU", 0.25, 4.0)}
@@ -176,8 +176,8 @@ def test_unknown_times_take_the_cheapest_and_say_so(changed: Any, types: Catalog
 
 
 def test_the_shipped_types_are_right() -> None:
-    from modak.catalogue.catalogue import DATA
-    from modak.catalogue.checking import check_instances
+    from modak_deploy.catalogue.catalogue import DATA
+    from modak_deploy.catalogue.checking import check_instances
 
     assert Path(DATA / "instances_aws.yaml").is_file()
     check_instances(load_catalogue())

@@ -4,12 +4,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from modak.catalogue import load_catalogue
-from modak.launch.config import SESSION_OPTIONS
-from modak.launch.lever import all_levers
-from modak.model.plan import Launch
-from modak.optimiser import keep, make_plan
-from modak.performance.records import Table
+from modak_deploy.catalogue import load_catalogue
+from modak_deploy.launch.config import SESSION_OPTIONS
+from modak_deploy.launch.lever import all_levers
+from modak_deploy.model.plan import Launch
+from modak_deploy.optimiser import keep, make_plan
+from modak_deploy.performance.records import Table
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

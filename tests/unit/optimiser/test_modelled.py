@@ -5,14 +5,14 @@ from datetime import UTC, datetime
 import pytest
 
 from lawful import measured
-from modak.catalogue import load_catalogue
-from modak.model.deployment import Deployment
-from modak.model.target import Facts
-from modak.optimiser import make_plan
-from modak.optimiser.table import render
-from modak.performance.fitting import fit
-from modak.performance.records import Table
-from modak.performance.timemodel import write_model
+from modak_deploy.catalogue import load_catalogue
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.model.target import Facts
+from modak_deploy.optimiser import make_plan
+from modak_deploy.optimiser.table import render
+from modak_deploy.performance.fitting import fit
+from modak_deploy.performance.records import Table
+from modak_deploy.performance.timemodel import write_model
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 TABLE = measured(16, spread=0.02)

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from modak.catalogue import load_catalogue
-from modak.errors import InfeasibleError
-from modak.jobrequest import job_request
-from modak.jobs.files import source_uploads
-from modak.model.plan import Image, Plan, Source
-from modak.optimiser import keep, make_plan
-from modak.optimiser.table import render
-from modak.performance.records import Table
+from modak_deploy.catalogue import load_catalogue
+from modak_deploy.errors import InfeasibleError
+from modak_deploy.jobrequest import job_request
+from modak_deploy.jobs.files import source_uploads
+from modak_deploy.model.plan import Image, Plan, Source
+from modak_deploy.optimiser import keep, make_plan
+from modak_deploy.optimiser.table import render
+from modak_deploy.performance.records import Table
 
 DATA = Path(__file__).parents[2] / "data" / "optimiser"
 CASES = yaml.safe_load((DATA / "cases.yaml").read_text())

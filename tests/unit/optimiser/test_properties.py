@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from modak.catalogue import load_catalogue
-from modak.errors import ModakError
-from modak.model.plan import Plan
-from modak.optimiser import make_plan
-from modak.optimiser.table import render
+from modak_deploy.catalogue import load_catalogue
+from modak_deploy.errors import ModakError
+from modak_deploy.model.plan import Plan
+from modak_deploy.optimiser import make_plan
+from modak_deploy.optimiser.table import render
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LEVERS = sorted(load_catalogue().levers)

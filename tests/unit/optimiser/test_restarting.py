@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from modak.model.application import Workload
-from modak.model.measurement import Configuration, Hardware, Measurement, Provenance, Run
-from modak.optimiser import keep, make_plan
-from modak.optimiser.table import render
-from modak.performance.records import Table
+from modak_deploy.model.application import Workload
+from modak_deploy.model.measurement import Configuration, Hardware, Measurement, Provenance, Run
+from modak_deploy.optimiser import keep, make_plan
+from modak_deploy.optimiser.table import render
+from modak_deploy.performance.records import Table
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 HPC = {

@@ -4,17 +4,17 @@ from datetime import UTC, datetime
 
 import pytest
 
-from modak.containers.capabilities import kind_of
-from modak.containers.location import argument
-from modak.containers.registry import get
-from modak.errors import InfeasibleError, InputError
-from modak.extensions import RUNTIMES
-from modak.model.base import RuntimeName
-from modak.model.deployment import Deployment
-from modak.model.plan import Image
-from modak.model.reference import parse
-from modak.model.target import Facts
-from modak.optimiser import make_plan
+from modak_deploy.containers.capabilities import kind_of
+from modak_deploy.containers.location import argument
+from modak_deploy.containers.registry import get
+from modak_deploy.errors import InfeasibleError, InputError
+from modak_deploy.extensions import RUNTIMES
+from modak_deploy.model.base import RuntimeName
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.model.plan import Image
+from modak_deploy.model.reference import parse
+from modak_deploy.model.target import Facts
+from modak_deploy.optimiser import make_plan
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 REFERENCES = {

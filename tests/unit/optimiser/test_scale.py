@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from modak.errors import ModakError
-from modak.model.application import Workload
-from modak.model.deployment import Deployment
-from modak.model.measurement import Configuration, Hardware, Measurement, Provenance, Run
-from modak.model.target import Facts
-from modak.optimiser import make_plan
-from modak.performance.records import Table
+from modak_deploy.errors import ModakError
+from modak_deploy.model.application import Workload
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.model.measurement import Configuration, Hardware, Measurement, Provenance, Run
+from modak_deploy.model.target import Facts
+from modak_deploy.optimiser import make_plan
+from modak_deploy.performance.records import Table
 
 OTHERS = yaml.safe_load((Path(__file__).parents[2] / "data" / "optimiser" / "scale_others.yaml").read_text())
 CASES = yaml.safe_load((Path(__file__).parents[2] / "data" / "optimiser" / "scale.yaml").read_text())

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from modak.errors import ModakError
-from modak.model.deployment import Deployment
-from modak.model.measurement import Measurement
-from modak.model.plan import Plan
-from modak.model.target import Facts
-from modak.optimiser import make_plan
-from modak.performance.records import Measurements, Table, Together, load_measurements
-from modak.performance.series import FEW
-from modak.performance.store import Store
+from modak_deploy.errors import ModakError
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.model.measurement import Measurement
+from modak_deploy.model.plan import Plan
+from modak_deploy.model.target import Facts
+from modak_deploy.optimiser import make_plan
+from modak_deploy.performance.records import Measurements, Table, Together, load_measurements
+from modak_deploy.performance.series import FEW
+from modak_deploy.performance.store import Store
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SHIPPED = [

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from modak.errors import InfeasibleError
-from modak.model.deployment import Deployment
-from modak.model.plan import Plan, Prediction
-from modak.optimiser import choose_target, keep, make_plan
-from modak.optimiser.table import render
-from modak.optimiser.targets import Refused, refuse, weigh
+from modak_deploy.errors import InfeasibleError
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.model.plan import Plan, Prediction
+from modak_deploy.optimiser import choose_target, keep, make_plan
+from modak_deploy.optimiser.table import render
+from modak_deploy.optimiser.targets import Refused, refuse, weigh
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 Told = tuple[float, float, float] | None

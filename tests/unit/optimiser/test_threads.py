@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from modak.catalogue.catalogue import load_catalogue
-from modak.catalogue.effects import Cores
-from modak.model.deployment import Deployment
-from modak.model.target import Node
-from modak.optimiser.candidates import Enumerator
-from modak.optimiser.options import Location
-from modak.optimiser.resources import cores_of
+from modak_deploy.catalogue.catalogue import load_catalogue
+from modak_deploy.catalogue.effects import Cores
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.model.target import Node
+from modak_deploy.optimiser.candidates import Enumerator
+from modak_deploy.optimiser.options import Location
+from modak_deploy.optimiser.resources import cores_of
 
 CATALOGUE = load_catalogue()
 FAMILY = {lever.name for lever in CATALOGUE.levers.values() if lever.threads is not None}

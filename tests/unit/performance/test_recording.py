@@ -6,15 +6,15 @@ from datetime import UTC, datetime
 import pytest
 from typer.testing import CliRunner
 
-from modak.catalogue import load_catalogue
-from modak.errors import InputError
-from modak.model.deployment import Deployment
-from modak.model.job import JobResult
-from modak.model.target import Facts
-from modak.optimiser import make_plan
-from modak.performance.cli import measurements
-from modak.performance.recording import is_learnt_from, records_of
-from modak.performance.records import Table, available_measurements
+from modak_deploy.catalogue import load_catalogue
+from modak_deploy.errors import InputError
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.model.job import JobResult
+from modak_deploy.model.target import Facts
+from modak_deploy.optimiser import make_plan
+from modak_deploy.performance.cli import measurements
+from modak_deploy.performance.recording import is_learnt_from, records_of
+from modak_deploy.performance.records import Table, available_measurements
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DEPLOYMENT = Deployment.model_validate(

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from modak.catalogue import load_catalogue
-from modak.errors import InputError
-from modak.performance.records import SHIPPED, Table, load_measurements, read_records, to_line
+from modak_deploy.catalogue import load_catalogue
+from modak_deploy.errors import InputError
+from modak_deploy.performance.records import SHIPPED, Table, load_measurements, read_records, to_line
 
 GOOD = {
     "schema": "modak.measurement/1",

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from modak.errors import InputError
-from modak.model.application import Workload
-from modak.model.measurement import Configuration, Hardware, Measurement, Provenance, Run
-from modak.optimiser.cli import model
-from modak.performance.records import Table
-from modak.performance.scaletable import scale_lines, series_of
-from modak.performance.store import Store
+from modak_deploy.errors import InputError
+from modak_deploy.model.application import Workload
+from modak_deploy.model.measurement import Configuration, Hardware, Measurement, Provenance, Run
+from modak_deploy.optimiser.cli import model
+from modak_deploy.performance.records import Table
+from modak_deploy.performance.scaletable import scale_lines, series_of
+from modak_deploy.performance.store import Store
 
 RANKS = (2, 4, 8, 16, 32)
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modak.performance.laws import LAWS, Point, unknowns, value
-from modak.performance.scaling import amdahl, fit_scale
+from modak_deploy.performance.laws import LAWS, Point, unknowns, value
+from modak_deploy.performance.scaling import amdahl, fit_scale
 
 RANKS = (1, 2, 4, 8, 16, 32, 64)
 

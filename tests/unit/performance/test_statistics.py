@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from modak.performance.statistics import (
+from modak_deploy.performance.statistics import (
     Moments,
     paired_ratio_interval,
     prediction_interval,

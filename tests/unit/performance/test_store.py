@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from modak.errors import InputError
-from modak.performance import paths
-from modak.performance.cli import measurements
-from modak.performance.records import SHIPPED, available_measurements, load_measurements
-from modak.performance.sqlitefile import SqliteFile, can_read
-from modak.performance.store import Store
+from modak_deploy.errors import InputError
+from modak_deploy.performance import paths
+from modak_deploy.performance.cli import measurements
+from modak_deploy.performance.records import SHIPPED, available_measurements, load_measurements
+from modak_deploy.performance.sqlitefile import SqliteFile, can_read
+from modak_deploy.performance.store import Store
 from stores import StoreContract, assert_same, jobs, series_of
 
 
@@ -116,7 +116,7 @@ class TestSqlite(StoreContract):
 def test_a_plan_with_a_store_starts_no_database_library(tmp_path):
     Store().add(load_measurements().of_workload("alexnet"))
     code = (
-        "import sys; from modak.performance.records import available_measurements as a; "
+        "import sys; from modak_deploy.performance.records import available_measurements as a; "
         "m = a(); print(len(m.of_workload('alexnet')), m.version, 'sqlalchemy' in sys.modules)"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
@@ -230,7 +230,7 @@ def test_a_data_folder_that_cannot_be_made(monkeypatch):
 
 
 def test_the_folder_comes_from_the_home_where_no_variable_says_otherwise(monkeypatch, tmp_path):
-    from modak.performance.paths import default_path
+    from modak_deploy.performance.paths import default_path
 
     monkeypatch.delenv("XDG_DATA_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -7,18 +7,18 @@ import pytest
 from typer.testing import CliRunner
 
 from lawful import HERE, SETS, law, measured
-from modak.catalogue import load_catalogue
-from modak.errors import InputError
-from modak.model.application import Workload
-from modak.model.measurement import Configuration, Hardware
-from modak.optimiser.cli import model as commands
-from modak.performance.estimators import PARTS, Row
-from modak.performance.estimators import fitted as fitted_to
-from modak.performance.features import Case, change, features
-from modak.performance.fitting import fit, rows_of
-from modak.performance.intervals import HeldOut, quantile, widths_of
-from modak.performance.records import Table
-from modak.performance.timemodel import ANY, TimeModel, read_description, write_model
+from modak_deploy.catalogue import load_catalogue
+from modak_deploy.errors import InputError
+from modak_deploy.model.application import Workload
+from modak_deploy.model.measurement import Configuration, Hardware
+from modak_deploy.optimiser.cli import model as commands
+from modak_deploy.performance.estimators import PARTS, Row
+from modak_deploy.performance.estimators import fitted as fitted_to
+from modak_deploy.performance.features import Case, change, features
+from modak_deploy.performance.fitting import fit, rows_of
+from modak_deploy.performance.intervals import HeldOut, quantile, widths_of
+from modak_deploy.performance.records import Table
+from modak_deploy.performance.timemodel import ANY, TimeModel, read_description, write_model
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def test_two_workloads_are_too_few():
 
 
 def test_the_published_ratios_have_no_times_to_learn_from():
-    from modak.performance.records import load_measurements
+    from modak_deploy.performance.records import load_measurements
 
     rows = rows_of(load_measurements().records, load_catalogue())
     assert {"alexnet", "bert-base-uncased", "mnist-cnn", "squeezenet"} <= {row.workload for row in rows}
@@ -229,7 +229,7 @@ def test_no_model_says_how_to_get_one(tmp_path):
 
 def test_fit_show_evaluate(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    monkeypatch.setattr("modak.optimiser.evaluating.available_measurements", lambda: measured(4))
+    monkeypatch.setattr("modak_deploy.optimiser.evaluating.available_measurements", lambda: measured(4))
     fitted = CliRunner().invoke(commands, ["fit"], catch_exceptions=False).output
     assert f"written to {tmp_path}/modak/model" in fitted
     shown = CliRunner().invoke(commands, ["show"], catch_exceptions=False).output

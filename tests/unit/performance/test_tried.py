@@ -4,16 +4,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from modak.catalogue import load_catalogue
-from modak.errors import InputError
-from modak.model.deployment import Deployment
-from modak.model.job import JobResult
-from modak.model.measurement import Measurement
-from modak.model.target import Facts
-from modak.optimiser import make_plan
-from modak.optimiser.table import render
-from modak.performance.recording import has_trials, records_of
-from modak.performance.records import Table, to_line
+from modak_deploy.catalogue import load_catalogue
+from modak_deploy.errors import InputError
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.model.job import JobResult
+from modak_deploy.model.measurement import Measurement
+from modak_deploy.model.target import Facts
+from modak_deploy.optimiser import make_plan
+from modak_deploy.optimiser.table import render
+from modak_deploy.performance.recording import has_trials, records_of
+from modak_deploy.performance.records import Table, to_line
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DEPLOYMENT = Deployment.model_validate(

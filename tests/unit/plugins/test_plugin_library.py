@@ -1,4 +1,4 @@
-"""The plugins name a foreign package modak, which another project on the index has."""
+"""The plugins need the library modak_deploy; a package modak, which another project on the index has, is no matter."""
 
 import os
 import subprocess
@@ -10,22 +10,35 @@ import pytest
 TOP = Path(__file__).parents[3]
 
 
+def asked(folder: Path, environment: dict[str, str], path: str) -> subprocess.CompletedProcess[str]:
+    ansible = Path(sys.executable).parent / "ansible"
+    return subprocess.run(
+        [ansible, "localhost", "-m", "modak.deploy.target_info"],
+        env={**os.environ, **environment, "PYTHONPATH": path, "COLUMNS": "1000"},
+        cwd=folder, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("shape", ["package", "module"])
-def test_a_foreign_package_is_named(tmp_path: Path, environment: dict[str, str], shape: str) -> None:
+def test_a_foreign_package_modak_changes_nothing(tmp_path: Path, environment: dict[str, str], shape: str) -> None:
     if shape == "package":
         (tmp_path / "modak").mkdir()
         (tmp_path / "modak" / "__init__.py").write_text("tasks = []\n")
         (tmp_path / "modak" / "cli.py").write_text("")
     else:
         (tmp_path / "modak.py").write_text("tasks = []\n")
-    ansible = Path(sys.executable).parent / "ansible"
-    done = subprocess.run(
-        [ansible, "localhost", "-m", "modak.deploy.target_info"],
-        env={**os.environ, **environment, "PYTHONPATH": str(tmp_path), "COLUMNS": "1000"},
-        cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    done = asked(tmp_path, environment, os.pathsep.join([str(tmp_path), str(TOP)]))
+    text = done.stdout + done.stderr
+    assert "not installed" not in text
+    assert "target" in text
+    assert "Traceback" not in text
+
+
+def test_a_missing_library_is_named_with_what_installs_it(tmp_path: Path, environment: dict[str, str]) -> None:
+    (tmp_path / "modak_deploy.py").write_text("raise ImportError('No module named modak_deploy')\n")
+    done = asked(tmp_path, environment, str(tmp_path))
     text = done.stdout + done.stderr
     assert done.returncode != 0
-    assert "belongs to another project" in text
-    assert "pip install modak-deploy" in text
+    assert "The Python package modak-deploy is not installed for the Python that runs Ansible" in text
+    assert "-m pip install modak-deploy" in text
     assert "Traceback" not in text

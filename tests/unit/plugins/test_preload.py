@@ -12,12 +12,12 @@ import sys
 sys.path.insert(0, sys.argv[1])
 import ansible_collections.modak.deploy.plugins.action.optimise
 from pathlib import Path
-import modak.planning
+import modak_deploy.planning
 before = set(sys.modules)
 def refuse(*arguments, **options):
     raise AssertionError(f"a file is opened: {arguments}")
 Path.open = Path.read_bytes = Path.read_text = refuse
-catalogue = modak.planning.preload()
+catalogue = modak_deploy.planning.preload()
 print(len(catalogue.levers) > 0, len(catalogue.images) > 0, set(sys.modules) - before)
 """
 
@@ -27,9 +27,9 @@ sys.path.insert(0, sys.argv[1])
 import ansible_collections.modak.deploy.plugins.action.optimise
 from pathlib import Path
 from datetime import UTC, datetime
-from modak.model.deployment import Deployment
-from modak.planning import plan_deployment
-from modak.transport.base import Completed
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.planning import plan_deployment
+from modak_deploy.transport.base import Completed
 answer = Path(sys.argv[2]).read_text()
 class Given:
     concurrent = True
@@ -39,7 +39,7 @@ data = {"name": "digits", "script": "train.py", "framework": {"name": "keras"}, 
 deployment = Deployment.model_validate({"application": data, "target": {"name": "t", "host": "t"}})
 before = set(sys.modules)
 plan = plan_deployment(deployment, Given(), search=[Path("examples/digits")], now=datetime.now(UTC))
-print(plan.target.name, sorted(name for name in set(sys.modules) - before if name.startswith("modak.")))
+print(plan.target.name, sorted(name for name in set(sys.modules) - before if name.startswith("modak_deploy.")))
 """
 ANSWER = """\
 @@modak:machine
@@ -57,12 +57,12 @@ tensorflow_cpu-2.21.0.dist-info
 @@modak:end
 """
 FAULTY = """
-import modak.planning
-from modak.errors import InputError
+import modak_deploy.planning
+from modak_deploy.errors import InputError
 def refuse(*arguments, **options):
     raise InputError("not valid")
-modak.planning.make_plan = refuse
-modak.planning.rehearse()
+modak_deploy.planning.make_plan = refuse
+modak_deploy.planning.rehearse()
 print("ready")
 """
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleConnectionFailure
 
-from modak.errors import InputError, TargetError
-from modak.transport.base import Completed
-from modak.transport.local import encode
+from modak_deploy.errors import InputError, TargetError
+from modak_deploy.transport.base import Completed
+from modak_deploy.transport.local import encode
 
 FILE = Path(__file__).parents[3] / "plugins" / "plugin_utils" / "transport.py"
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from modak.documents import parse_deployment
-from modak.model.plan import Plan
-from modak.planning import plan_deployment
-from modak.transport.local import LocalTransport
+from modak_deploy.documents import parse_deployment
+from modak_deploy.model.plan import Plan
+from modak_deploy.planning import plan_deployment
+from modak_deploy.transport.local import LocalTransport
 
 
 @pytest.fixture

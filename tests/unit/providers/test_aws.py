@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from modak.errors import InfeasibleError, InputError, TargetError
-from modak.model.plan import Plan
-from modak.providers import registry
-from modak.providers.aws import Aws
-from modak.providers.record import read_public_key
-from modak.providers.resources import DEPLOYMENT_TAG, Listing
+from modak_deploy.errors import InfeasibleError, InputError, TargetError
+from modak_deploy.model.plan import Plan
+from modak_deploy.providers import registry
+from modak_deploy.providers.aws import Aws
+from modak_deploy.providers.record import read_public_key
+from modak_deploy.providers.resources import DEPLOYMENT_TAG, Listing
 
 Planner = Callable[..., Plan]
 

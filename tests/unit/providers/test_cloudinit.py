@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from modak.providers.cloudinit import host_key_in, lease_script, user_data
+from modak_deploy.providers.cloudinit import host_key_in, lease_script, user_data
 
 PUBLIC = "ssh-ed25519 " + "A" * 68
 

@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from modak.providers.decision import decide, to_release
-from modak.providers.resources import Listed, ListedGroup, Listing, State
+from modak_deploy.providers.decision import decide, to_release
+from modak_deploy.providers.resources import Listed, ListedGroup, Listing, State
 
 
 def instance(

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from modak.documents import parse_deployment
-from modak.errors import InputError
-from modak.planning import plan_deployment
-from modak.providers.existing import Existing
-from modak.transport.local import LocalTransport
+from modak_deploy.documents import parse_deployment
+from modak_deploy.errors import InputError
+from modak_deploy.planning import plan_deployment
+from modak_deploy.providers.existing import Existing
+from modak_deploy.transport.local import LocalTransport
 
 
 def test_it_is_planned_for_like_a_machine_and_nothing_is_created(tmp_path: Path) -> None:

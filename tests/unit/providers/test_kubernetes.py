@@ -13,11 +13,11 @@ from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
 import jobplans
-from modak.cli import app
-from modak.errors import InputError
-from modak.manifest import manifest
-from modak.model.plan import Plan
-from modak.providers.kubernetes import Placement, Workload, job_name
+from modak_deploy.cli import app
+from modak_deploy.errors import InputError
+from modak_deploy.manifest import manifest
+from modak_deploy.model.plan import Plan
+from modak_deploy.providers.kubernetes import Placement, Workload, job_name
 
 HERE = Path(__file__).parent
 CASES: dict[str, dict[str, Any]] = yaml.safe_load((HERE / "kubernetes_plans.yaml").read_text())

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import plugins
-from modak.documents import parse_deployment
-from modak.errors import InputError
-from modak.extensions import PROVIDERS
-from modak.model.plan import Plan
-from modak.providers import registry
+from modak_deploy.documents import parse_deployment
+from modak_deploy.errors import InputError
+from modak_deploy.extensions import PROVIDERS
+from modak_deploy.model.plan import Plan
+from modak_deploy.providers import registry
 
 TYPES = """version: 1
 instances:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from modak.errors import InputError, TargetError
-from modak.model.plan import Plan
-from modak.providers import record
-from modak.providers.aws import Aws
-from modak.providers.resources import Listed, Resources
+from modak_deploy.errors import InputError, TargetError
+from modak_deploy.model.plan import Plan
+from modak_deploy.providers import record
+from modak_deploy.providers.aws import Aws
+from modak_deploy.providers.resources import Listed, Resources
 
 
 @pytest.fixture

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 import yaml
 
-from modak.errors import InputError, JobError, TargetError
-from modak.schedulers import registry
-from modak.schedulers.base import Recognised
-from modak.schedulers.detect import recognise
-from modak.schedulers.gridengine.discovery import parse_qhost
-from modak.transport.base import Completed
-from modak.util.units import size_of
+from modak_deploy.errors import InputError, JobError, TargetError
+from modak_deploy.schedulers import registry
+from modak_deploy.schedulers.base import Recognised
+from modak_deploy.schedulers.detect import recognise
+from modak_deploy.schedulers.gridengine.discovery import parse_qhost
+from modak_deploy.transport.base import Completed
+from modak_deploy.util.units import size_of
 from scheduler_parts import DATA, TAG, make
 
 FOLDER = DATA / "schedulers" / "gridengine"

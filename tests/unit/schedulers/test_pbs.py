@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from modak.errors import JobError, TargetError
-from modak.jobs.record import parse_exit
-from modak.model.base import SchedulerName
-from modak.model.job import ENDS
-from modak.schedulers.base import QueueState
-from modak.transport.base import Completed
-from modak.transport.local import LocalTransport
+from modak_deploy.errors import JobError, TargetError
+from modak_deploy.jobs.record import parse_exit
+from modak_deploy.model.base import SchedulerName
+from modak_deploy.model.job import ENDS
+from modak_deploy.schedulers.base import QueueState
+from modak_deploy.transport.base import Completed
+from modak_deploy.transport.local import LocalTransport
 from scheduler_parts import Part
 from scriptruns import wait_for
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from modak.jobs.record import parse_exit
-from modak.schedulers import process as module
-from modak.transport.base import Completed
-from modak.transport.local import LocalTransport
+from modak_deploy.jobs.record import parse_exit
+from modak_deploy.schedulers import process as module
+from modak_deploy.transport.base import Completed
+from modak_deploy.transport.local import LocalTransport
 from scheduler_parts import Part
 
 Maker = Callable[..., tuple[Path, Part]]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from modak.jobs.record import parse_exit
+from modak_deploy.jobs.record import parse_exit
 from scheduler_parts import Part, shells
 from scriptruns import run
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from modak.errors import InputError, JobError, ModakError, TargetError
-from modak.model.base import SchedulerName
-from modak.schedulers import registry
-from modak.schedulers.base import Recognised
-from modak.schedulers.detect import recognise
-from modak.schedulers.steps import reach
-from modak.transport.base import Completed
+from modak_deploy.errors import InputError, JobError, ModakError, TargetError
+from modak_deploy.model.base import SchedulerName
+from modak_deploy.schedulers import registry
+from modak_deploy.schedulers.base import Recognised
+from modak_deploy.schedulers.detect import recognise
+from modak_deploy.schedulers.steps import reach
+from modak_deploy.transport.base import Completed
 from scheduler_parts import TAG, make, shells, table
 
 ALL: tuple[SchedulerName, ...] = ("slurm", "torque", "openpbs", "gridengine", "process")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from modak.errors import InputError
-from modak.jobs.script import default_template
+from modak_deploy.errors import InputError
+from modak_deploy.jobs.script import default_template
 from scheduler_parts import DATA, ZERO, make, shells
 
 JOBS: dict[str, dict[str, Any]] = {
@@ -85,7 +85,7 @@ def test_every_shell_reads_it(shell: list[str]) -> None:
 
 
 def test_shellcheck_finds_nothing_in_the_steps() -> None:
-    folder = Path(__file__).parents[3] / "modak" / "schedulers" / "sh"
+    folder = Path(__file__).parents[3] / "modak_deploy" / "schedulers" / "sh"
     before = {"process": "process", "torque_find": "pbs_find", "openpbs_find": "pbs_find"}
     for file in sorted(folder.glob("*.sh")):
         shared = before.get(file.stem, before.get(file.stem.partition("_")[0], ""))

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from modak.errors import InputError
-from modak.jobs.script import render
-from modak.model.base import SchedulerName
-from modak.transport.local import encode
+from modak_deploy.errors import InputError
+from modak_deploy.jobs.script import render
+from modak_deploy.model.base import SchedulerName
+from modak_deploy.transport.local import encode
 from scheduler_parts import make
 
 # Each would leave a file at $CANARY, or change the job, if anything took it for more than text.

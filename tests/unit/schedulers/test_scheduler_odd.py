@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from modak.errors import ModakError
-from modak.jobs import folder
-from modak.model.base import SchedulerName
-from modak.schedulers import registry
-from modak.schedulers.pbs.discovery import parse_nodes, parse_queues
-from modak.transport.base import Completed
+from modak_deploy.errors import ModakError
+from modak_deploy.jobs import folder
+from modak_deploy.model.base import SchedulerName
+from modak_deploy.schedulers import registry
+from modak_deploy.schedulers.pbs.discovery import parse_nodes, parse_queues
+from modak_deploy.transport.base import Completed
 from scheduler_parts import TAG, table
 
 ODD = [*table("odd"), "9" * 5000, "(" * 5000, "1." + "a" * 100_000]

@@ -4,12 +4,12 @@ import random
 
 import pytest
 
-from modak.errors import ModakError
-from modak.schedulers import options, registry
-from modak.schedulers.base import QueueState
-from modak.schedulers.slurm.states import from_row
-from modak.transport.base import Completed
-from modak.util.units import seconds_of
+from modak_deploy.errors import ModakError
+from modak_deploy.schedulers import options, registry
+from modak_deploy.schedulers.base import QueueState
+from modak_deploy.schedulers.slurm.states import from_row
+from modak_deploy.transport.base import Completed
+from modak_deploy.util.units import seconds_of
 from odd_answers import scheduler_answers, texts
 
 

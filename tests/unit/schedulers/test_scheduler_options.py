@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from modak.diagnostics import dotted
-from modak.errors import InputError, OptionError
-from modak.model.request import JobOptions
-from modak.planning import check_options
-from modak.schedulers.options import Layout, hosts
+from modak_deploy.diagnostics import dotted
+from modak_deploy.errors import InputError, OptionError
+from modak_deploy.model.request import JobOptions
+from modak_deploy.planning import check_options
+from modak_deploy.schedulers.options import Layout, hosts
 from scheduler_parts import make, table
 
 CASES = table("options")

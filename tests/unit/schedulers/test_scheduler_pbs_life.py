@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from jobplans import requested
-from modak.errors import JobError, TargetError
-from modak.jobs.control import Jobs
-from modak.jobs.settings import Timeouts
-from modak.model.jobrequest import JobRequest
-from modak.transport.local import LocalTransport
+from modak_deploy.errors import JobError, TargetError
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.model.jobrequest import JobRequest
+from modak_deploy.transport.local import LocalTransport
 
 FAKES = Path(__file__).parents[2] / "fakes"
 

@@ -11,22 +11,22 @@ import pytest
 import yaml
 
 import plugins
-from modak.discovery import describe, parse_probe, probe_script, target_of
-from modak.documents import parse_deployment
-from modak.errors import InputError, OptionError, TargetError
-from modak.extensions import LEVER_EFFECTS, RUNTIMES, SCHEDULERS
-from modak.inventory import load_targets
-from modak.jobrequest import job_request
-from modak.jobs.control import Jobs
-from modak.jobs.settings import Timeouts
-from modak.model.plan import Plan
-from modak.model.target import Facts, Target
-from modak.planning import plan_deployment
-from modak.schedulers import registry
-from modak.tosca.compose import write_blueprint
-from modak.tosca.validate import validate
-from modak.transport.base import Completed
-from modak.transport.local import LocalTransport
+from modak_deploy.discovery import describe, parse_probe, probe_script, target_of
+from modak_deploy.documents import parse_deployment
+from modak_deploy.errors import InputError, OptionError, TargetError
+from modak_deploy.extensions import LEVER_EFFECTS, RUNTIMES, SCHEDULERS
+from modak_deploy.inventory import load_targets
+from modak_deploy.jobrequest import job_request
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.model.plan import Plan
+from modak_deploy.model.target import Facts, Target
+from modak_deploy.planning import plan_deployment
+from modak_deploy.schedulers import registry
+from modak_deploy.tosca.compose import write_blueprint
+from modak_deploy.tosca.validate import validate
+from modak_deploy.transport.base import Completed
+from modak_deploy.transport.local import LocalTransport
 
 QUICK = Timeouts(settle=1.0)
 
@@ -162,13 +162,13 @@ def test_a_blueprint_for_it_is_valid(queue: Path, tmp_path: Path) -> None:
         ("import nothing_of_that_name", "faulty:Faulty", "ModuleNotFoundError: No module named 'nothing_of_that_name'"),
         ("raise SystemError('no')", "faulty:Faulty", "SystemError: no"),
         ("", "faulty:Faulty", "AttributeError: module 'faulty' has no attribute 'Faulty'"),
-        ("Faulty = 3", "faulty:Faulty", "not a subclass of modak.schedulers.base.Scheduler"),
+        ("Faulty = 3", "faulty:Faulty", "not a subclass of modak_deploy.schedulers.base.Scheduler"),
         (
-            "from modak.schedulers.base import Scheduler\nclass Faulty(Scheduler): name = 'faulty'",
+            "from modak_deploy.schedulers.base import Scheduler\nclass Faulty(Scheduler): name = 'faulty'",
             "faulty:Faulty",
             "it has no cancel_command, check_command, directives",
         ),
-        ("from modak.schedulers.slurm import Slurm as Faulty", "faulty:Faulty", "its name is 'slurm'"),
+        ("from modak_deploy.schedulers.slurm import Slurm as Faulty", "faulty:Faulty", "its name is 'slurm'"),
     ],
 )
 def test_a_faulty_distribution_is_named(

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
-from modak.jobs import ranks
-from modak.model.deployment import Deployment
-from modak.model.image import ImageEntry
-from modak.model.plan import RankStart
-from modak.model.target import Facts
-from modak.optimiser.ranks import rank_start
+from modak_deploy.jobs import ranks
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.model.image import ImageEntry
+from modak_deploy.model.plan import RankStart
+from modak_deploy.model.target import Facts
+from modak_deploy.optimiser.ranks import rank_start
 from scheduler_parts import DATA, make, shells
 
 STARTS = yaml.safe_load((DATA / "jobs" / "ranks.yaml").read_text())

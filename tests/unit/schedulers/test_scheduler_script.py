@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from modak.errors import InputError
-from modak.jobs.record import parse_exit, parse_start
-from modak.jobs.script import merged_environment
+from modak_deploy.errors import InputError
+from modak_deploy.jobs.record import parse_exit, parse_start
+from modak_deploy.jobs.script import merged_environment
 from scheduler_parts import TAG, Part, make, shells
 from scriptruns import record, run, text_of, use, wait_for
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from modak.errors import TargetError
-from modak.model.job import JobState
-from modak.schedulers import registry
-from modak.transport.base import Completed
+from modak_deploy.errors import TargetError
+from modak_deploy.model.job import JobState
+from modak_deploy.schedulers import registry
+from modak_deploy.transport.base import Completed
 from scheduler_parts import DATA, table
 
 CASES = table("states")

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from modak.errors import InputError
-from modak.serve.settings import Settings, read_token
+from modak_deploy.errors import InputError
+from modak_deploy.serve.settings import Settings, read_token
 from rest_serving import DATA, TOKEN, Service, running
 
 SOLVER: dict[str, Any] = json.loads((DATA / "solver.json").read_text())

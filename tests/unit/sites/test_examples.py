@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from archspec.cpu import TARGETS
 
-from modak.documents.sitefiles import SiteFilePath
-from modak.documents.sites import Sites, read_site_file
+from modak_deploy.documents.sitefiles import SiteFilePath
+from modak_deploy.documents.sites import Sites, read_site_file
 
 FILES = sorted((Path(__file__).resolve().parents[3] / "examples" / "sites").glob("sites*.yaml"))
 

@@ -5,9 +5,9 @@ import json
 import pytest
 import yaml
 
-from modak.cli import main
-from modak.documents import sitefiles
-from modak.sites.adding import address_of
+from modak_deploy.cli import main
+from modak_deploy.documents import sitefiles
+from modak_deploy.sites.adding import address_of
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +62,7 @@ def test_print_writes_nothing(capsys, config):
 
 def test_a_second_add_is_refused_before_anything_is_asked(capsys, config, monkeypatch):
     modak(capsys, "add", "--name", "here", "--minimal")
-    monkeypatch.setattr("modak.sites.adding.ask_target", lambda *_: pytest.fail("asked"))
+    monkeypatch.setattr("modak_deploy.sites.adding.ask_target", lambda *_: pytest.fail("asked"))
     code, _, err = modak(capsys, "add", "--name", "here")
     assert (code, err) == (2, f"{config}:5: the site 'here' is there already; use --replace, or another --name\n")
 

@@ -6,8 +6,8 @@ import threading
 import pytest
 import yaml
 
-from modak.errors import InputError
-from modak.sites.writing import check_writable, write_site
+from modak_deploy.errors import InputError
+from modak_deploy.sites.writing import check_writable, write_site
 
 NEW = {"target": {"type": "slurm", "host": "new.example.org"}}
 FILE = """\

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from modak.tosca import library
+from modak_deploy.tosca import library
 
 BASE = Path(__file__).parents[2] / "data" / "blueprints" / "base.yaml"
 

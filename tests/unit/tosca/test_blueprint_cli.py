@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from modak.cli import main
+from modak_deploy.cli import main
 
 
 def run(*words: str) -> int:

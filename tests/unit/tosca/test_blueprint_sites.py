@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from modak.cli import main
-from modak.documents import sitefiles
-from modak.inventory import load_targets
-from modak.tosca.translate import target_section
-from modak.tosca.validate import validate
+from modak_deploy.cli import main
+from modak_deploy.documents import sitefiles
+from modak_deploy.inventory import load_targets
+from modak_deploy.tosca.translate import target_section
+from modak_deploy.tosca.validate import validate
 
 BASE = (Path(__file__).parents[2] / "data" / "blueprints" / "base.yaml").read_text()
 SITE = """\

@@ -13,21 +13,21 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from toscaparser.tosca_template import ToscaTemplate
 
-from modak.documents import load_deployment
-from modak.errors import InputError
-from modak.model.application import Application, Workload
-from modak.model.base import Model
-from modak.model.deployment import Deployment
-from modak.model.request import JobOptions, Request
-from modak.model.target import Target
-from modak.tosca import library
-from modak.tosca.compose import JOB, TARGET, as_yaml, compose, write_blueprint
-from modak.tosca.deployments import document_of, jobs, other_targets
-from modak.tosca.fields import Schema, schema_of
-from modak.tosca.library import RENAMED, application_properties, target_properties
-from modak.tosca.service import load
-from modak.tosca.translate import documents
-from modak.tosca.validate import validate
+from modak_deploy.documents import load_deployment
+from modak_deploy.errors import InputError
+from modak_deploy.model.application import Application, Workload
+from modak_deploy.model.base import Model
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.model.request import JobOptions, Request
+from modak_deploy.model.target import Target
+from modak_deploy.tosca import library
+from modak_deploy.tosca.compose import JOB, TARGET, as_yaml, compose, write_blueprint
+from modak_deploy.tosca.deployments import document_of, jobs, other_targets
+from modak_deploy.tosca.fields import Schema, schema_of
+from modak_deploy.tosca.library import RENAMED, application_properties, target_properties
+from modak_deploy.tosca.service import load
+from modak_deploy.tosca.translate import documents
+from modak_deploy.tosca.validate import validate
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 LINES = st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp")), min_size=1, max_size=20)

@@ -5,8 +5,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from modak.tosca.draw import mermaid, picture, svg
-from modak.tosca.service import load
+from modak_deploy.tosca.draw import mermaid, picture, svg
+from modak_deploy.tosca.service import load
 
 SPACE = "{http://www.w3.org/2000/svg}"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from modak.tosca.validate import validate
+from modak_deploy.tosca.validate import validate
 
 COUNT = 1_500
 """More than Python's limit of nested calls."""

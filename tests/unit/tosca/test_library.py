@@ -9,12 +9,12 @@ import pytest
 import yaml
 from toscaparser.tosca_template import ToscaTemplate
 
-from modak.errors import InputError
-from modak.extensions import RUNTIMES
-from modak.model.application import Application, Framework, Workload
-from modak.model.request import JobOptions, Request
-from modak.model.target import Accelerator, Node, Partition, Polling, Target
-from modak.tosca import library
+from modak_deploy.errors import InputError
+from modak_deploy.extensions import RUNTIMES
+from modak_deploy.model.application import Application, Framework, Workload
+from modak_deploy.model.request import JobOptions, Request
+from modak_deploy.model.target import Accelerator, Node, Partition, Polling, Target
+from modak_deploy.tosca import library
 
 TYPES = library.folder() / "types"
 BLUEPRINTS = sorted(library.folder().parent.glob("*.yaml"))
@@ -26,7 +26,7 @@ def load(name: str) -> dict[str, Any]:
 
 def test_generated_parts_are_up_to_date() -> None:
     stale = [path.name for path, _ in library.outdated(library.folder())]
-    assert not stale, "run: python -m modak.tosca.library tosca/blueprints/modak"
+    assert not stale, "run: python -m modak_deploy.tosca.library tosca/blueprints/modak"
 
 
 def test_a_part_out_of_date_is_named_and_written_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

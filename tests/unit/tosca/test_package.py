@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from toscaparser.tosca_template import ToscaTemplate
 
-from modak.errors import InputError
-from modak.tosca.package import META, shipped, start_from, write_csar
-from modak.tosca.validate import validate
+from modak_deploy.errors import InputError
+from modak_deploy.tosca.package import META, shipped, start_from, write_csar
+from modak_deploy.tosca.validate import validate
 
 
 def test_a_package_holds_what_the_blueprint_needs_and_nothing_else(base: Path) -> None:

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 import yaml
 
-from modak.diagnostics import dotted
-from modak.errors import InputError
-from modak.model.deployment import Deployment
-from modak.tosca import library
-from modak.tosca.draw import mermaid, picture
-from modak.tosca.notices import notices
-from modak.tosca.service import load
-from modak.tosca.sodalite import sections
-from modak.tosca.sodalite_types import APPLICATION, EXECUTION, MANAGER, MANAGER_TYPE, RUNTIME, UNUSED
-from modak.tosca.validate import validate
+from modak_deploy.diagnostics import dotted
+from modak_deploy.errors import InputError
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.tosca import library
+from modak_deploy.tosca.draw import mermaid, picture
+from modak_deploy.tosca.notices import notices
+from modak_deploy.tosca.service import load
+from modak_deploy.tosca.sodalite import sections
+from modak_deploy.tosca.sodalite_types import APPLICATION, EXECUTION, MANAGER, MANAGER_TYPE, RUNTIME, UNUSED
+from modak_deploy.tosca.validate import validate
 
 DATA = Path(__file__).parents[2] / "data" / "blueprints"
 BLUEPRINT = library.folder().parent / "sodalite-slurm.yaml"

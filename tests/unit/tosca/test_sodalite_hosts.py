@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import yaml
 
-from modak.tosca import library
-from modak.tosca.notices import notices
-from modak.tosca.service import load
-from modak.tosca.sodalite import sections
-from modak.tosca.validate import validate
+from modak_deploy.tosca import library
+from modak_deploy.tosca.notices import notices
+from modak_deploy.tosca.service import load
+from modak_deploy.tosca.sodalite import sections
+from modak_deploy.tosca.validate import validate
 
 KINDS = Path(__file__).parents[2] / "data" / "blueprints" / "sodalite"
 

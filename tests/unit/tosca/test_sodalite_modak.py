@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from modak.errors import InputError
-from modak.tosca.sodalite_modak import saved
+from modak_deploy.errors import InputError
+from modak_deploy.tosca.sodalite_modak import saved
 
 
 def _given(path: Path, **application: Any) -> dict[str, Any]:

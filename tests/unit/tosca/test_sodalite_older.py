@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from modak.errors import InputError
-from modak.tosca.sodalite import sections
-from modak.tosca.sodalite_older import execution, header
+from modak_deploy.errors import InputError
+from modak_deploy.tosca.sodalite import sections
+from modak_deploy.tosca.sodalite_older import execution, header
 
 MANAGER = {"scheduler": "slurm", "public_address": "login", "username": "", "ssh-key": ""}
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from modak.errors import InputError
-from modak.tosca.sodalite_tasks import script_of
+from modak_deploy.errors import InputError
+from modak_deploy.tosca.sodalite_tasks import script_of
 
 PULLER = {"kind": "image_puller", "image": "a/b:1", "registry": "docker", "images_location": "images"}
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from modak.errors import InputError
-from modak.model.deployment import Deployment
-from modak.tosca.translate import attributes, documents, scalar
+from modak_deploy.errors import InputError
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.tosca.translate import attributes, documents, scalar
 
 APPLICATION = {
     "tosca_name": "digits",

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from modak.diagnostics import Diagnostic
-from modak.errors import InputError
-from modak.tosca import library
-from modak.tosca.profiles import Profile
-from modak.tosca.validate import examine, read_inputs, validate
+from modak_deploy.diagnostics import Diagnostic
+from modak_deploy.errors import InputError
+from modak_deploy.tosca import library
+from modak_deploy.tosca.profiles import Profile
+from modak_deploy.tosca.validate import examine, read_inputs, validate
 from tosca_tools import case_files
 
 DATA = Path(__file__).parents[2] / "data" / "blueprints"

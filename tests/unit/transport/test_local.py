@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from modak.errors import InputError, TargetError
-from modak.shell import enclose
-from modak.transport.local import LocalTransport, encode
+from modak_deploy.errors import InputError, TargetError
+from modak_deploy.shell import enclose
+from modak_deploy.transport.local import LocalTransport, encode
 
 ODD = "a b\n'c' \"d\" $HOME `id` $(id) \\n \\0101 100% !history ~ # ü \x01 \udcff end"
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from modak.errors import TargetError
-from modak.transport.local import LocalTransport
-from modak.transport.rsync import PARTIAL, Rsync, rsync_over
+from modak_deploy.errors import TargetError
+from modak_deploy.transport.local import LocalTransport
+from modak_deploy.transport.rsync import PARTIAL, Rsync, rsync_over
 from shells import Reached, needs_rsync
 
 pytestmark = needs_rsync

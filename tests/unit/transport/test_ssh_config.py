@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 import yaml
 
-from modak.errors import InputError, TargetError
-from modak.transport import ssh_config
-from modak.transport.paramiko_ssh import ParamikoTransport
-from modak.transport.ssh import SshTransport
-from modak.transport.ssh_config import route, split
-from modak.transport.ssh_connection import options_for
-from modak.transport.ssh_errors import connection_error
+from modak_deploy.errors import InputError, TargetError
+from modak_deploy.transport import ssh_config
+from modak_deploy.transport.paramiko_ssh import ParamikoTransport
+from modak_deploy.transport.ssh import SshTransport
+from modak_deploy.transport.ssh_config import route, split
+from modak_deploy.transport.ssh_connection import options_for
+from modak_deploy.transport.ssh_errors import connection_error
 from rig import TOP
 
 SAID = yaml.safe_load((TOP / "tests" / "data" / "ssh" / "errors.yml").read_text())

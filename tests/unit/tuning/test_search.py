@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from modak.catalogue import load_catalogue
-from modak.errors import InputError, JobError
-from modak.model.deployment import Deployment
-from modak.model.job import JobResult
-from modak.model.jobrequest import JobRequest
-from modak.model.target import Facts
-from modak.model.trials import RestartResult, RestartTrial
-from modak.optimiser import make_plan
-from modak.performance.records import Table
-from modak.tuning.command import lines
-from modak.tuning.search import Options, Search
+from modak_deploy.catalogue import load_catalogue
+from modak_deploy.errors import InputError, JobError
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.model.job import JobResult
+from modak_deploy.model.jobrequest import JobRequest
+from modak_deploy.model.target import Facts
+from modak_deploy.model.trials import RestartResult, RestartTrial
+from modak_deploy.optimiser import make_plan
+from modak_deploy.performance.records import Table
+from modak_deploy.tuning.command import lines
+from modak_deploy.tuning.search import Options, Search
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DOCUMENT = {

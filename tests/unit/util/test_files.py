@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from modak.util.files import PRIVATE, create_once, write_atomically
+from modak_deploy.util.files import PRIVATE, create_once, write_atomically
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,6 @@
 import pytest
 
-from modak.util.text import close_match, either, nearest, plural
+from modak_deploy.util.text import close_match, either, nearest, plural
 
 
 @pytest.mark.parametrize(

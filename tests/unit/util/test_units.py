@@ -1,6 +1,6 @@
 import pytest
 
-from modak.util.units import clock, gib, kibibytes, mebibytes, seconds_of, size_of
+from modak_deploy.util.units import clock, gib, kibibytes, mebibytes, seconds_of, size_of
 
 
 @pytest.mark.parametrize(

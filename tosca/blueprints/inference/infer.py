@@ -3,7 +3,7 @@
 import sys
 
 try:
-    from modak.cli import main
+    from modak_deploy.cli import main
 except ImportError as error:
     sys.exit(f"{sys.executable}: {error}; pip install 'modak-deploy[onnx]' for this interpreter")
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from modak.errors import JobError
-from modak.jobs.results.metrics import MAX_BYTES, parse_metrics
+from modak_deploy.errors import JobError
+from modak_deploy.jobs.results.metrics import MAX_BYTES, parse_metrics
 from targets import EndedJob
 
 CASES = yaml.safe_load((Path(__file__).parents[3] / "data" / "results" / "metrics.yaml").read_text())

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from modak.errors import InputError
-from modak.model.plan import Plan
-from modak.providers.base import Provider, carries, identity_of
-from modak.providers.resources import DEPLOYMENT_TAG, Identity, Instance, Listed, Listing, Resources
+from modak_deploy.errors import InputError
+from modak_deploy.model.plan import Plan
+from modak_deploy.providers.base import Provider, carries, identity_of
+from modak_deploy.providers.resources import DEPLOYMENT_TAG, Identity, Instance, Listed, Listing, Resources
 
 
 class LendingHosts(Provider):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from modak.catalogue.effects import Effect, Run
+from modak_deploy.catalogue.effects import Effect, Run
 
 
 class Priority(Effect[int]):

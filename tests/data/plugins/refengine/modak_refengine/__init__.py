@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from modak.engines.base import Engine, Run
+from modak_deploy.engines.base import Engine, Run
 
 
 class ReferenceEngine(Engine):

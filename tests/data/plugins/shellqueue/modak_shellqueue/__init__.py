@@ -3,15 +3,15 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from modak import shell
-from modak.errors import JobError, TargetError
-from modak.model.job import JobState
-from modak.model.target import Node, Partition
-from modak.schedulers import options as opt
-from modak.schedulers.base import JobSpec, Parts, QueueState, Recognised, Scheduler
-from modak.transport.base import Completed
-from modak.util.scripts import script_text
-from modak.util.units import seconds_of
+from modak_deploy import shell
+from modak_deploy.errors import JobError, TargetError
+from modak_deploy.model.job import JobState
+from modak_deploy.model.target import Node, Partition
+from modak_deploy.schedulers import options as opt
+from modak_deploy.schedulers.base import JobSpec, Parts, QueueState, Recognised, Scheduler
+from modak_deploy.transport.base import Completed
+from modak_deploy.util.scripts import script_text
+from modak_deploy.util.units import seconds_of
 
 _STATES: Mapping[str, JobState] = {"waiting": "queued", "running": "running", "cancelled": "cancelled"}
 _LINE = re.compile(r"([0-9]{1,9}) (?:(waiting|running|cancelled)|ended ([0-9]{1,3}))", re.ASCII)

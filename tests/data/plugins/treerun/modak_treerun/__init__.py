@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from modak.errors import InputError
-from modak.model.jobrequest import JobRequest
-from modak.containers.base import Need, Runtime, accelerator, inside, work_folder
+from modak_deploy.errors import InputError
+from modak_deploy.model.jobrequest import JobRequest
+from modak_deploy.containers.base import Need, Runtime, accelerator, inside, work_folder
 
 
 class TreeRun(Runtime):

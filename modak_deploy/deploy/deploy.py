@@ -1,0 +1,211 @@
+"""``modak deploy`` and ``modak undeploy``."""
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from modak_deploy.deploy.image import ensure_image, open_images
+from modak_deploy.deploy.progress import not_fetched
+from modak_deploy.deploy.running import Deployer, Outcome, RunSettings
+from modak_deploy.deploy.screen import Screen
+from modak_deploy.deploy.selection import Arguments, Connections, Selected, select
+from modak_deploy.errors import InputError, JobError
+from modak_deploy.jobrequest import job_request
+from modak_deploy.jobs.control import Jobs, Present
+from modak_deploy.jobs.job import Job
+from modak_deploy.kept import keep_plan
+from modak_deploy.model.plan import Plan
+from modak_deploy.optimiser.table import render
+from modak_deploy.shell import quote
+from modak_deploy.terminal import visible
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C: 128 and the number of SIGINT."""
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How a change is made."""
+
+    check: bool = False
+    """Whether nothing is changed, and only shown what would be."""
+    diff: bool = False
+    """Whether the job script is shown where it is new."""
+    follow: bool = False
+    """Whether the job's output is shown while it is waited for."""
+
+
+class Interrupted(JobError):
+    """The user has stopped the command; the job goes on where it was submitted."""
+
+    exit_code = INTERRUPTED
+    code = "interrupted"
+
+
+def deploy(arguments: Arguments, mode: Mode, screen: Screen) -> int:
+    """Plan and run what is described, and fetch its results; return the exit code, which tells how the job ended."""
+    selected = select(arguments)
+    if selected.deployment is None:
+        raise InputError(f"'{selected.name}' is a run, and not a document", hint="name the document that describes it")
+    with ExitStack() as stack:
+        work = _Deployment(selected, mode, screen, Connections(arguments.config, stack))
+        try:
+            with screen.alive(f"{selected.name}: planning"):
+                return work.run()
+        except KeyboardInterrupt:
+            raise work.interrupted() from None
+
+
+class _Deployment:
+    """One call of ``modak deploy``."""
+
+    def __init__(self, selected: Selected, mode: Mode, screen: Screen, connections: Connections) -> None:
+        self._selected, self._mode, self._screen, self._connections = selected, mode, screen, connections
+        self._submitted: Job | None = None
+
+    def run(self) -> int:
+        plan, changed = self._decide()
+        options, reporter = self._selected.options, self._screen.reporter
+        transport = self._connections.to(plan.target)
+        jobs = Jobs(transport, reporter=reporter)
+        deployer = Deployer(
+            transport, jobs, search=self._selected.search, secrets=self._selected.reader, reporter=reporter
+        )
+        settings = RunSettings(
+            wait=options.wait,
+            timeout=options.timeout_seconds or None,
+            restarted=options.force,
+            follow=self._mode.follow,
+            record=options.record,
+        )
+        changed |= self._ensure_image(plan, jobs)
+        if self._mode.check:
+            return self._preview(plan, deployer, settings, changed)
+        self._screen.status(f"{plan.name}: submitting")
+        present = deployer.submit(plan, settings)
+        self._submitted = present.job
+        if self._mode.diff and present.made:
+            self._screen.line(visible(present.script))
+        return self._finished(plan, deployer, present, settings, changed)
+
+    def _decide(self) -> tuple[Plan, bool]:
+        """Return the Plan, and whether it is another one than before; it is kept before anything is submitted."""
+        selected = self._selected
+        kept = None if selected.options.force else selected.kept(self._screen.progress)
+        if kept is not None and kept.own is False:
+            self._screen.progress(
+                f"{kept.path}: the file was changed after modak wrote it; it is not used, and the plan is made again"
+            )
+        plan = selected.plan(self._connections, kept)
+        self._screen.line(visible(render(plan)).rstrip("\n"))
+        if self._mode.check:
+            return plan, kept is None or plan != kept.plan
+        return plan, keep_plan(plan, selected.results)
+
+    def _ensure_image(self, plan: Plan, jobs: Jobs) -> bool:
+        if plan.chosen.image is None:
+            return False
+        self._screen.status(f"{plan.name}: image {plan.chosen.image.reference}")
+        images = open_images(
+            self._connections.to(plan.target),
+            jobs,
+            plan.target,
+            job=plan.job,
+            locations=plan.request.catalogue,
+            search=self._selected.search,
+            logs=self._selected.results,
+            notice=self._screen.progress,
+        )
+        return ensure_image(plan, images, check=self._mode.check)
+
+    def _preview(self, plan: Plan, deployer: Deployer, settings: RunSettings, changed: bool) -> int:
+        preview = deployer.preview(deployer.completed(plan), settings)
+        if self._mode.diff and preview.submits:
+            self._screen.line(visible(preview.script))
+        if preview.submits:
+            self._screen.line(f"{plan.name}: the job would be submitted to {plan.target.name}")
+        elif preview.job is not None:
+            self._screen.line(f"{plan.name}: job {preview.job.id} is {preview.job.state}: nothing to submit")
+        self._screen.value(
+            _value(plan, preview.submits or changed)
+            | {
+                "job": None if preview.job is None else preview.job.model_dump(mode="json"),
+                "script": visible(preview.script),
+                "check": True,
+            }
+        )
+        return 0
+
+    def _finished(self, plan: Plan, deployer: Deployer, present: Present, settings: RunSettings, changed: bool) -> int:
+        outcome = deployer.finish(plan, present, settings, self._selected.results)
+        for sentence in not_fetched([outcome.job]):
+            self._screen.progress(sentence)
+        changed |= outcome.changed
+        self._screen.value(_value(plan, changed) | _outcome(outcome))
+        if outcome.problem:
+            if self._screen.json:
+                return JobError.exit_code
+            raise JobError(outcome.problem)
+        self._screen.line(self._end(plan, outcome, changed))
+        return 0
+
+    def _end(self, plan: Plan, outcome: Outcome, changed: bool) -> str:
+        job = outcome.job
+        state = f"{plan.name}: job {job.id} {'completed' if job.state == 'completed' else f'is {job.state}'}"
+        parts = [state, *([f"in {job.seconds:.1f} s"] if job.seconds is not None else [])]
+        where = f"; results in {job.results}" if job.results else ""
+        further = "" if self._selected.options.wait else f"\n{self._further()}"
+        return f"{' '.join(parts)}{where}{'' if changed else ' (unchanged)'}{further}"
+
+    def _further(self) -> str:
+        """Return how to go on with a job that nobody waits for."""
+        results = self._selected.options.results
+        name = quote(self._selected.name) + ("" if results == "results" else f" --results {quote(results)}")
+        return (
+            f"modak deploy {self._selected.documents} follows it and fetches its results; modak logs -f {name} shows "
+            f"its output, modak cancel {name} cancels it"
+        )
+
+    def interrupted(self) -> Interrupted:
+        """Return what to tell the user who has pressed Ctrl-C."""
+        if self._submitted is None:
+            documents = self._selected.documents
+            return Interrupted("stopped", hint=f"modak deploy {documents} goes on; no job is submitted twice")
+        return Interrupted(f"stopped; job {self._submitted.id} goes on", hint=self._further())
+
+
+def _value(plan: Plan, changed: bool) -> dict[str, Any]:
+    return {
+        "changed": changed,
+        "name": plan.name,
+        "tag": plan.tag(),
+        "plan": plan.model_dump(mode="json", by_alias=True),
+    }
+
+
+def _outcome(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "job": outcome.job.model_dump(mode="json"),
+        "submitted": outcome.submitted,
+        "previous": None if outcome.previous is None else outcome.previous.model_dump(mode="json"),
+        "recorded": outcome.recorded,
+        "message": outcome.problem,
+    }
+
+
+def undeploy(arguments: Arguments, mode: Mode, screen: Screen) -> int:
+    """Cancel the job and remove its folder on the target; the results on this machine stay."""
+    selected = select(arguments)
+    with ExitStack() as stack, screen.alive(f"{selected.name}: undeploying"):
+        connections = Connections(arguments.config, stack)
+        plan = selected.deployed(connections, screen.progress)
+        jobs = Jobs(connections.to(plan.target), reporter=screen.reporter)
+        request = job_request(plan)
+        doomed = jobs.doomed(request) if mode.check or mode.diff else []
+        changed = bool(doomed) if mode.check else jobs.absent(request)
+    for thing in doomed:
+        screen.line(f"- {visible(thing)}")
+    verb = "would be removed" if mode.check else "removed"
+    screen.line(f"{plan.name}: {verb} from {plan.target.name}" if changed else f"{plan.name}: nothing to remove")
+    screen.value({"changed": changed, "name": plan.name, "tag": plan.tag(), "removed": doomed, "check": mode.check})
+    return 0

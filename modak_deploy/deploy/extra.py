@@ -1,0 +1,83 @@
+"""``-e KEY=VALUE``: options of a run, and single values of the documents. No value is ever rendered as a template."""
+
+import json
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any
+
+from modak_deploy.diagnostics import Diagnostic, Location
+from modak_deploy.documents import Description, RunOptions, parse_options
+from modak_deploy.errors import InputError
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.util.text import did_you_mean
+
+SECTIONS = tuple(Deployment.model_fields)
+_ORIGIN = "-e"
+
+
+@dataclass(frozen=True)
+class Extra:
+    """What ``-e`` gives: the options of the run, and values by their location in the documents."""
+
+    options: Mapping[str, str]
+    values: Mapping[Location, Any]
+
+
+def read_extra(given: Sequence[str]) -> Extra:
+    """Return what the arguments of ``-e`` say; InputError for one that is not ``KEY=VALUE`` with a valid key."""
+    options: dict[str, str] = {}
+    values: dict[Location, Any] = {}
+    names = list(RunOptions.model_fields)
+    for text in given:
+        key, sign, value = text.partition("=")
+        path = tuple(key.split("."))
+        if not sign or not all(path):
+            raise InputError(f"'{text}' is not KEY=VALUE", source=_ORIGIN, hint="such as -e job.wall_time=30m")
+        if key in names:
+            options[key] = value
+        elif len(path) > 1 and path[0] in SECTIONS and path[0] != "other_targets":
+            values[path] = _value(value)
+        else:
+            hint = did_you_mean(key, [*names, *SECTIONS])
+            there = f"there are {', '.join(names)}, and keys of the documents such as job.wall_time"
+            raise InputError(f"the key '{key}' is unknown", source=_ORIGIN, hint=hint or there)
+    return Extra(options, values)
+
+
+def parse(description: Description, extra: Extra) -> tuple[Deployment, RunOptions]:
+    """Return what the documents describe, with the values of ``-e`` in place of theirs."""
+    changes: dict[str, Any] = {}
+    for path, value in extra.values.items():
+        section = str(path[0])
+        changes.setdefault(section, deepcopy(description.data.get(section)) or {})
+        _set(changes[section], path, value)
+
+    def own(diagnostic: Diagnostic) -> Diagnostic:
+        if any(diagnostic.path[: len(path)] == path for path in extra.values):
+            return replace(diagnostic, source=_ORIGIN, line=None)
+        return diagnostic
+
+    try:
+        deployment, documented = description.parse(changes)
+    except InputError as error:
+        raise error.mapped(own) from None
+    return deployment, parse_options(extra.options, documented)
+
+
+def _set(section: Any, path: Location, value: Any) -> None:
+    for part in path[1:-1]:
+        if isinstance(section, dict):
+            section = section.setdefault(part, {})
+    if not isinstance(section, dict):
+        key = ".".join(map(str, path))
+        raise InputError(f"what holds '{key}' is not a mapping", source=_ORIGIN, hint="change it in the document")
+    section[path[-1]] = value
+
+
+def _value(text: str) -> Any:
+    """Return JSON as what it means, and anything else as text: YAML would read 1:30 and yes in its own way."""
+    try:
+        return json.loads(text, parse_constant=lambda name: name)
+    except (ValueError, RecursionError):
+        return text

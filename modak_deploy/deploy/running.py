@@ -1,0 +1,184 @@
+"""The job of a Plan from its preview to its recorded results: what the action plugins and the command line share."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from modak_deploy.catalogue.site import catalogue_for
+from modak_deploy.deploy.progress import EndReporter
+from modak_deploy.documents import find_sources
+from modak_deploy.errors import InputError, ModakError
+from modak_deploy.images.store import realise
+from modak_deploy.jobrequest import job_request
+from modak_deploy.jobs.control import JobInput, Jobs, Present
+from modak_deploy.jobs.logs import explanation
+from modak_deploy.model.job import JobResult
+from modak_deploy.model.plan import Plan
+from modak_deploy.optimiser.changes import with_secrets
+from modak_deploy.performance.paths import store_in_use
+from modak_deploy.performance.recording import add_results, check_recordable, is_learnt_from
+from modak_deploy.secret_values import Reader, checked_values, environment_file, hashes_of
+from modak_deploy.transport.base import Transport
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How a job is run."""
+
+    wait: bool = True
+    timeout: float | None = None
+    """Longest time to wait for its end, in seconds."""
+    restarted: bool = False
+    """Whether a job that is there is removed first."""
+    follow: bool = False
+    """Whether its output is shown."""
+    record: bool | None = None
+    """Whether its measurements are recorded; where None, as far as they can be."""
+    retry: bool | None = None
+    """Whether a job that did not complete is run again; where None, the Plan says."""
+    template: str | None = None
+    """Text of the job script's template, in place of modak's own."""
+
+
+@dataclass(frozen=True)
+class Previewed:
+    """What a run would do."""
+
+    script: str
+    submits: bool
+    job: JobResult | None
+    """The job that is there."""
+    previous: JobResult | None
+    """How that job ended, where it would be run again."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run has done."""
+
+    changed: bool
+    submitted: bool
+    """Whether the job was submitted by this run."""
+    script: str
+    job: JobResult
+    previous: JobResult | None = None
+    """How the attempt before ended, where this run has put it aside."""
+    problem: str = ""
+    """Why the job did not complete, with the last lines of its log; empty where it did, or was not waited for."""
+    recorded: int | None = None
+    """How many measurements were new; None where nothing was recorded."""
+
+
+class Deployer:
+    """Runs the jobs of Plans on one target."""
+
+    def __init__(
+        self, transport: Transport, jobs: Jobs, *, search: Sequence[Path], secrets: Reader, reporter: EndReporter
+    ) -> None:
+        self.jobs = jobs
+        self._transport = transport
+        self._search = search
+        self._secrets = secrets
+        self._reporter = reporter
+
+    def completed(self, plan: Plan) -> Plan:
+        """Return the Plan with the hashes of its secrets, which one made by ``modak plan`` does not have."""
+        if plan.application.secret_environment and not plan.secrets:
+            return with_secrets(plan, hashes_of(plan, self._secrets))
+        return plan
+
+    def input(self, plan: Plan) -> JobInput:
+        """Return the job of a Plan with what it needs from this machine."""
+        has_image = plan.chosen.image is not None and plan.chosen.runtime != "native"
+        request = job_request(plan)
+
+        def realise_image(directory: str) -> None:
+            realise(self._transport, request, directory)
+
+        return JobInput(
+            request,
+            find_sources(plan.application, self._search),
+            realise=realise_image if has_image else None,
+            secrets=lambda: environment_file(checked_values(plan, self._secrets)),
+        )
+
+    def preview(self, plan: Plan, settings: RunSettings) -> Previewed:
+        """Return what ``run`` would do; nothing is changed."""
+        again = settings.restarted
+        preview = self.jobs.preview(job_request(plan), settings.template, again=again, retry=settings.retry)
+        job = None if preview.job is None else self.jobs.see(preview.job)
+        submits = again or preview.job is None or preview.ended is not None
+        return Previewed(preview.script, submits, job, preview.ended)
+
+    def submit(self, plan: Plan, settings: RunSettings) -> Present:
+        """Submit the job of a Plan unless it has been submitted before; see ``Jobs.present``."""
+        if settings.record:
+            _check_recording(plan, wait=settings.wait)
+        item = self.input(plan)
+        if settings.restarted:
+            # What cannot be submitted must not cost the job that is there.
+            self.jobs.preview(item.request, settings.template, again=True)
+            self.jobs.absent(item.request)
+        return self.jobs.present(
+            item.request,
+            item.sources,
+            template=settings.template,
+            realise=item.realise,
+            secrets=item.secrets,
+            retry=settings.retry,
+        )
+
+    def finish(self, plan: Plan, present: Present, settings: RunSettings, results: Path) -> Outcome:
+        """Wait for the end of a job and fetch its results to ``results``, or only look where it is not waited for."""
+        if not settings.wait:
+            result = self.jobs.see(present.job)
+            return Outcome(present.made, present.made, present.script, result, present.ended)
+        (result,) = self.jobs.wait([present], timeout=settings.timeout, follow=settings.follow)
+        fetched = self.jobs.fetch_results(present.job, result, results)
+        result = fetched.result
+        write_reports(self.jobs, [result])
+        self._reporter.end(result)
+        changed = present.made or fetched.changed
+        if result.state != "completed":
+            problem = explanation(present.job.request, result)
+            return Outcome(changed, present.made, present.script, result, present.ended, problem=problem)
+        recorded = self._recorded(plan, result, settings.record)
+        return Outcome(changed, present.made, present.script, result, present.ended, recorded=recorded)
+
+    def run(self, plan: Plan, settings: RunSettings, results: Path) -> Outcome:
+        """Submit the job unless it has been submitted, wait for it, and fetch and record its results."""
+        return self.finish(plan, self.submit(plan, settings), settings, results)
+
+    def _recorded(self, plan: Plan, result: JobResult, record: bool | None) -> int | None:
+        """Add what the job took, or has tried, to the store of measurements; return how many were new.
+
+        It is recorded unless the user has said no, and then a store that cannot be written is no reason to fail a job
+        that has completed.
+        """
+        if record:
+            return self._record(plan, result)
+        if record is None and is_learnt_from(plan, result):
+            try:
+                return self._record(plan, result)
+            except (ModakError, OSError) as error:
+                self._reporter.notice(f"the job is not recorded: {error}")
+        return None
+
+    def _record(self, plan: Plan, result: JobResult) -> int:
+        catalogue = catalogue_for(plan.request.catalogue, list(self._search))
+        return add_results([Path(str(result.results))], catalogue, store_in_use())[0]
+
+
+def write_reports(jobs: Jobs, results: Sequence[JobResult]) -> None:
+    """Write the reports of jobs whose results were fetched; what cannot be written is told, and nothing fails."""
+    from modak_deploy.evidence.report import write_job_reports
+
+    for problem in write_job_reports([Path(result.results) for result in results if result.results is not None]):
+        jobs.notice(problem)
+
+
+def _check_recording(plan: Plan, *, wait: bool) -> None:
+    """Raise InputError, before anything is submitted, for what can be no measurement in the end."""
+    check_recordable(plan, "record")
+    if not wait:
+        raise InputError("record: a job that is not waited for has no end to record: wait, or leave it out")

@@ -1,0 +1,270 @@
+"""A benchmark as a section of a report, and as a table for the terminal."""
+
+import statistics
+from collections.abc import Iterator, Sequence
+
+from modak_deploy.evidence import values
+from modak_deploy.evidence.finished import Finished
+from modak_deploy.evidence.marks import Axes, Line, Mark, lines
+from modak_deploy.evidence.protocol import Outcome, Repeat, gain
+from modak_deploy.evidence.view import Drawing, Emphasis, Figure, Intervals, Part, Row, Section, Table, Tone, Value
+from modak_deploy.performance.statistics import Interval
+from modak_deploy.util.text import plural
+
+_DRAWN = 6
+"""Configurations in the drawing of memory."""
+_STEPS = 60
+
+
+def benchmark_section(finished: Finished) -> Section:
+    """Return everything that a report says of a benchmark."""
+    parts: list[Part | None] = [_gains(finished), _times(finished), _phases(finished), _memory(finished)]
+    return Section(
+        finished.description.title,
+        answer(finished),
+        list(_figures(finished)),
+        [part for part in parts if part is not None],
+    )
+
+
+def _compared(finished: Finished) -> list[tuple[Outcome, Interval]]:
+    """Return what counts, the fastest first, with its gain over the default."""
+    default = finished.default
+    others = [
+        outcome for outcome in finished.outcomes if outcome is not default and outcome.counted and not outcome.fault
+    ]
+    return sorted(((outcome, gain(default, outcome)) for outcome in others), key=lambda pair: -pair[1].value)
+
+
+def answer(finished: Finished) -> str:
+    """Return what the benchmark showed in one or two sentences."""
+    gains, description = _compared(finished), finished.description
+    rounds = f"in {plural(len(finished.default.counted), 'round')}"
+    if description.choice is None:
+        if not gains:
+            return f"Only {description.default} was measured, {rounds}."
+        slow = gains[-1]
+        fast = gains[0]
+        return (
+            f"{slow[0].name} took the longest, {_longer(slow[1])} of {description.default}; {fast[0].name} came "
+            f"closest with {_longer(fast[1])}; {rounds}."
+        )
+    if description.choice == description.default:
+        text = f"modak kept the default, {description.default}, {rounds}."
+    else:
+        ratio = next((ratio for outcome, ratio in gains if outcome.name == description.choice), None)
+        shown = (
+            f"{ratio.value:.2f} times as fast as the default ({ratio.low:.2f} to {ratio.high:.2f})" if ratio else None
+        )
+        text = f"modak's choice, {description.choice}, was {shown or 'refused'} {rounds}."
+    if gains and gains[0][1].low > 1 and gains[0][0].name != description.choice:
+        text += f" The fastest was {gains[0][0].name}, {gains[0][1].value:.2f} times as fast as the default."
+    return text
+
+
+def method(finished: Finished) -> str:
+    """Return how it was measured, in one or two sentences."""
+    protocol = finished.description.protocol
+    compared = max((repeat.compared for repeat in finished.repeats), default=0)
+    results = f"{plural(compared, 'result')} of each run compared with the default's" if compared else "not compared"
+    rounds = plural(protocol.most, "round")
+    if protocol.least < protocol.most:
+        rounds = f"{protocol.least} to {rounds}, until each mean is known to {values.percent(protocol.width)}"
+    return f"Whole processes in interleaved rounds of random order, after a warm-up: {rounds}. Results: {results}."
+
+
+def _longer(ratio: Interval) -> str:
+    return f"{1 / ratio.value:.2f} times the time"
+
+
+def _figures(finished: Finished) -> Iterator[Figure]:
+    compared, description = _compared(finished), finished.description
+    mean = finished.default.mean
+    half = values.percent((mean.high - mean.value) / mean.value)
+    plus_minus = "\N{PLUS-MINUS SIGN}"
+    yield Figure("Default", values.seconds(mean.value), f"{description.default}, {plus_minus} {half}")
+    ratios = {outcome.name: ratio for outcome, ratio in compared}
+    ratios[description.default] = Interval(1.0, 1.0, 1.0)
+    best = max(ratio.value for ratio in ratios.values())
+    if description.choice is not None:
+        ratio = ratios.get(description.choice)
+        tone: Tone = "" if ratio is None else "good" if ratio.low > 1 else "bad" if ratio.high < 1 else ""
+        shown = "refused" if ratio is None else values.times(ratio.value)
+        yield Figure("modak's choice", shown, description.choice, tone)
+        if ratio is not None:
+            yield Figure("Regret", values.percent(best / ratio.value - 1), "how much longer than the fastest measured")
+    elif compared:
+        outcome, ratio = compared[0]
+        yield Figure("Fastest other", values.times(ratio.value), outcome.name, "good" if ratio.low > 1 else "")
+    refused = [outcome for outcome in finished.outcomes if outcome.fault]
+    if refused:
+        yield Figure("Refused", str(len(refused)), "wrong results or a bad end", "bad")
+    disturbed = sum(outcome.disturbed for outcome in finished.outcomes)
+    outliers = sum(outcome.outliers for outcome in finished.outcomes)
+    counted = sum(len(outcome.counted) for outcome in finished.outcomes)
+    yield Figure("Runs that count", str(counted), f"{disturbed} disturbed by other work, {outliers} outliers")
+
+
+def _gains(finished: Finished) -> Intervals:
+    description, default = finished.description, finished.default
+    rows = [_row(default, Interval(1.0, 1.0, 1.0), finished)]
+    rows += [_row(outcome, ratio, finished) for outcome, ratio in _compared(finished)]
+    rows += [
+        Row(outcome.name, "refused", "", outcome.fault, Mark(None), "bad")
+        for outcome in finished.outcomes
+        if outcome.fault is not None
+    ]
+    return Intervals(
+        "Gain over the default",
+        f"Time of {description.default} over the time of each configuration, round by round.",
+        ("Configuration", "Gain", "95 % interval", "Mean time"),
+        rows,
+        reference=1.0,
+        legend="Dot: ratio of the geometric means. Line: its 95 % interval. Upright line: the default.",
+        logarithmic=True,
+    )
+
+
+def _row(outcome: Outcome, ratio: Interval, finished: Finished) -> Row:
+    is_default = outcome.name == finished.description.default
+    emphasis: Emphasis = "default" if is_default else "chosen" if ratio.low > 1 else "bad" if ratio.high < 1 else ""
+    label = outcome.name + (" (modak's choice)" if outcome.name == finished.description.choice else "")
+    between = "" if is_default else values.between(ratio.low, ratio.high)
+    note = f"{values.seconds(outcome.mean.value)}, {plural(len(outcome.counted), 'run')}"
+    mark = Mark(ratio.value, ratio.low, ratio.high, None, emphasis)
+    return Row(label, values.times(ratio.value), between, note, mark, emphasis)
+
+
+HEADS = ("Configuration", "Mean", "Min", "Max", "STD", "Overhead", "CPU time", "Peak memory", "Runs")
+
+
+def time_rows(finished: Finished) -> list[list[str]]:
+    """Return the table of the study: mean, minimum, maximum and standard deviation in seconds, and the overhead."""
+    default, rows = finished.default, []
+    for outcome in finished.outcomes:
+        if not outcome.counted or outcome.fault:
+            continue
+        over = "" if outcome is default else values.percent(outcome.mean.value / default.mean.value - 1, signed=True)
+        peaks = [repeat.peak for repeat in outcome.counted if repeat.peak]
+        rows.append(
+            [
+                outcome.name,
+                *(
+                    f"{value:.3f}"
+                    for value in (outcome.mean.value, min(outcome.walls), max(outcome.walls), outcome.deviation)
+                ),
+                over,
+                f"{statistics.fmean(repeat.cpu for repeat in outcome.counted):.3f}",
+                values.size(statistics.fmean(peaks)) if peaks else "",
+                str(len(outcome.counted)),
+            ]
+        )
+    return rows
+
+
+def _times(finished: Finished) -> Table:
+    return Table("Times in seconds", "Wall time of whole processes; CPU time of all their processes.",
+                 HEADS, time_rows(finished))  # fmt: skip
+
+
+def overview(benchmarks: Sequence[Finished]) -> Section:
+    """Return the table of several benchmarks, as the study of Jordan et al. has it."""
+    heads = ["Benchmark", "Configuration", *HEADS[1:6], HEADS[8]]
+    rows = [[finished.description.title, *row[:6], row[8]] for finished in benchmarks for row in time_rows(finished)]
+    text = " ".join(f"{finished.description.title}: {answer(finished)}" for finished in benchmarks)
+    return Section("Overview", text, (), [Table("All times in seconds", "Wall time of whole processes.", heads, rows)])
+
+
+def _phases(finished: Finished) -> Table | None:
+    rows = []
+    for outcome in finished.outcomes:
+        parts = [phases for repeat in outcome.counted if (phases := _parts(repeat)) is not None]
+        if parts and not outcome.fault:
+            middle = [statistics.median(part[number] for part in parts) for number in range(4)]
+            rows.append([outcome.name, *(values.seconds(value) for value in middle)])
+    if not rows:
+        return None
+    return Table(
+        "Phases",
+        "Medians. Start is everything outside of the units; the first unit holds compilation.",
+        ["Configuration", "Start and end", "Compilation", "First unit", "Later unit"],
+        rows,
+    )
+
+
+def _parts(repeat: Repeat) -> tuple[float, float, float, float] | None:
+    if repeat.first is not None and repeat.later:
+        later = statistics.median(repeat.later)
+        outside = repeat.wall - repeat.first - sum(repeat.later)
+        return max(outside, 0.0), max(repeat.first - later, 0.0), repeat.first, later
+    if repeat.steady is not None and repeat.elapsed is not None:
+        compiled = repeat.compile or 0.0
+        return max(repeat.wall - repeat.elapsed, 0.0), compiled, compiled + repeat.steady, repeat.steady
+    return None
+
+
+def _memory(finished: Finished) -> Drawing | None:
+    series, key = [], []
+    shown = [
+        outcome
+        for outcome in finished.outcomes
+        if not outcome.fault and any(len(r.memory) > 2 for r in outcome.counted)
+    ]
+    for number, outcome in enumerate(shown[:_DRAWN], start=1):
+        band = _profile([repeat for repeat in outcome.counted if len(repeat.memory) > 2])
+        mean = [(x, (low + high) / 2) for x, low, high in band]
+        series.append(Line(outcome.name, mean, f"s{number}", band))
+        key.append((f"s{number}", outcome.name))
+    if not series:
+        return None
+    title = f"Memory over time: {finished.description.title}"
+    axes = Axes(title, "seconds", "resident memory", y_text=values.size)
+    more = f" The first {_DRAWN} of {len(shown)}." if len(shown) > _DRAWN else ""
+    return Drawing("Memory over time", f"Line: mean. Band: one standard deviation.{more}", lines(axes, series), key)
+
+
+def _profile(repeats: Sequence[Repeat]) -> list[tuple[float, float, float]]:
+    """Return time, mean less and mean plus one standard deviation of memory; each run is stretched to the mean time."""
+    whole = statistics.fmean(repeat.wall for repeat in repeats)
+    band = []
+    for step in range(_STEPS + 1):
+        share = step / _STEPS
+        rows = [
+            float(repeat.memory[min(int(share * len(repeat.memory)), len(repeat.memory) - 1)]) for repeat in repeats
+        ]
+        mean = statistics.fmean(rows)
+        deviation = statistics.stdev(rows) if len(rows) > 1 else 0.0
+        band.append((share * whole, max(mean - deviation, 0.0), mean + deviation))
+    return band
+
+
+def benchmark_values(finished: Finished) -> Iterator[Value]:
+    """Yield every number of the benchmark for the CSV file, each single run among them."""
+    section = f"benchmark {finished.description.title}"
+    for outcome in finished.outcomes:
+        if outcome.fault:
+            yield Value(section, outcome.name, "refused", outcome.fault)
+            continue
+        if not outcome.counted:
+            continue
+        mean = outcome.mean
+        yield Value(section, outcome.name, "mean time", mean.value, mean.low, mean.high, "s", "measurement")
+        yield Value(section, outcome.name, "standard deviation", outcome.deviation, unit="s", basis="measurement")
+        if outcome is not finished.default:
+            ratio = gain(finished.default, outcome)
+            yield Value(section, outcome.name, "gain", ratio.value, ratio.low, ratio.high, "x", "measurement")
+        for repeat in outcome.counted:
+            yield Value(section, outcome.name, f"time in round {repeat.block + 1}", repeat.wall, unit="s",
+                        basis="measurement")  # fmt: skip
+
+
+def table_lines(finished: Finished) -> list[str]:
+    """Return the table for a terminal."""
+    rows = [list(HEADS), *time_rows(finished)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADS))]
+    lines = [finished.description.title]
+    for row in rows:
+        cells = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        lines.append("  ".join([row[0].ljust(widths[0]), *cells]).rstrip())
+    lines += [f"refused: {outcome.name}: {outcome.fault}" for outcome in finished.outcomes if outcome.fault]
+    return [*lines, answer(finished)]

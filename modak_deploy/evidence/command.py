@@ -1,0 +1,146 @@
+"""What ``modak report`` and ``modak benchmark`` do."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from modak_deploy.answers import answer
+from modak_deploy.documents import check
+from modak_deploy.errors import InputError, OptionError
+from modak_deploy.evidence.protocol import Protocol
+from modak_deploy.evidence.report import report_of_measurements, report_of_results, write_report
+from modak_deploy.model.base import parse_duration
+from modak_deploy.performance.paths import store_in_use
+
+if TYPE_CHECKING:
+    from modak_deploy.evidence.configurations import Wanted
+    from modak_deploy.evidence.finished import Finished
+    from modak_deploy.evidence.study import Study
+    from modak_deploy.jobs.job import Job
+    from modak_deploy.schedulers.base import QueueState
+
+
+def write(folder: Path | None, *, output: Path, store: str | None, workload: str | None, shipped: bool) -> None:
+    """Write the report on a results folder, on a store or on what modak ships, and say where it is."""
+    if folder is not None and (store is not None or workload is not None or shipped):
+        raise InputError("RESULTS cannot be combined with --store, --workload or --shipped")
+    if shipped and store is not None:
+        raise InputError("--shipped cannot be combined with --store")
+    if folder:
+        report = report_of_results(folder)
+    else:
+        report = report_of_measurements(store or store_in_use(), workload=workload, shipped=shipped)
+    table = write_report(report, output)
+    value = {"title": report.title, "summary": report.summary, "page": output, "table": table}
+    answer(value, f"{report.title}: {report.summary}\nwritten: {output} and {table}")
+
+
+def benchmark(
+    documents: Sequence[Path],
+    wanted: "Wanted",
+    options: Mapping[str, object],
+    *,
+    results: Path,
+    record: bool,
+    config: Path | None,
+) -> None:
+    """Carry out a benchmark, print its table, write its report, and record it where that is wanted."""
+    from modak_deploy.documents import read_description
+    from modak_deploy.evidence.benchmark import carry_out, prepare
+    from modak_deploy.evidence.benchmarked import table_lines
+    from modak_deploy.transport.connect import connect
+
+    description = read_description(*documents)
+    deployment = description.parse()[0]
+    if deployment.other_targets:
+        raise InputError("a benchmark has one target", source=documents[0], key="other_targets")
+    if record and deployment.application.workload.model is None:
+        raise InputError(
+            "the key 'model' is required; measurements are found by it", source=documents[0], key="application.workload"
+        )
+    protocol = protocol_of(options)
+    search = [*(document.parent.absolute() for document in reversed(documents)), Path().absolute()]
+    with ExitStack() as stack:
+        transport = connect(deployment.target, config, stack)
+        try:
+            prepared = prepare(
+                deployment, transport, wanted=wanted, protocol=protocol, search=search, default_python=sys.executable
+            )
+        except OptionError as error:
+            raise error.located(description.locate) from None
+        names = ", ".join(plan.chosen.name for plan in prepared.configurations)
+        sys.stdout.write(f"{len(prepared.configurations)} configurations: {names}\n")
+        finished, _ = carry_out(prepared, transport, results.absolute(), reporter=Progress())
+    lines = list(table_lines(finished))
+    page = finished.folder / "report.html"
+    write_report(report_of_results(finished.folder), page)
+    lines.append(f"written: {page}")
+    if record:
+        lines.append(recorded(finished))
+    answer({"benchmark": finished, "page": page}, "\n".join(lines))
+
+
+def carry_out_study(study: "Study", results: Path, work: Path) -> None:
+    """Carry out the study of native runs against containers, print its tables, and write its report."""
+    from modak_deploy.evidence.benchmarked import table_lines
+    from modak_deploy.evidence.study import carry_out
+
+    studies = []
+    for finished in carry_out(study, results, work, _say):
+        sys.stdout.write("\n" + "\n".join(table_lines(finished)) + "\n")
+        studies.append(finished)
+    page = results / "report.html"
+    write_report(report_of_results(results), page)
+    answer({"benchmarks": studies, "page": page}, f"written: {page}")
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def recorded(finished: "Finished") -> str:
+    """Add what was measured to the store; return a sentence on it."""
+    from modak_deploy.catalogue.catalogue import load_catalogue
+    from modak_deploy.evidence.benchmark import measurements_of
+    from modak_deploy.performance.store import Store
+
+    opened = Store(store_in_use())
+    try:
+        new, repeated = opened.add(measurements_of(finished, load_catalogue()))
+        return f"{new} new measurements, {repeated} known already, in {opened.name}"
+    finally:
+        opened.close()
+
+
+def protocol_of(options: Mapping[str, object]) -> Protocol:
+    """Return the protocol that options of the command line or of a task ask for; InputError for a wrong one."""
+    given = {key: value for key, value in options.items() if value is not None and key != "limit"}
+    if options.get("limit") is not None:
+        try:
+            given["seconds"] = parse_duration(options["limit"])
+        except ValueError as error:
+            raise InputError(f"limit: {error}") from None
+    protocol = check(Protocol, given, origin="the options")
+    if protocol.most < protocol.least:
+        raise InputError(f"most: {protocol.most} rounds are fewer than the least, {protocol.least}")
+    return protocol
+
+
+class Progress:
+    """Shows what happens to the benchmark's job, one line each."""
+
+    def state(self, job: "Job", state: "QueueState") -> None:
+        """See modak_deploy.jobs.settings.Reporter."""
+        sys.stdout.write(f"job {job.id}: {state.state}{f' ({state.reason})' if state.reason else ''}\n")
+
+    def notice(self, text: str) -> None:
+        """See modak_deploy.jobs.settings.Reporter."""
+        sys.stdout.write(f"{text}\n")
+
+    def output(self, job: "Job", text: str) -> None:
+        """See modak_deploy.jobs.settings.Reporter."""
+        sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+        sys.stdout.flush()

@@ -1,0 +1,170 @@
+"""The same files natively and in containers of every kind."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from modak_deploy.errors import InputError, TargetError
+from modak_deploy.evidence.driver.runs import HERE
+
+KINDS = ("native", "sif-gzip", "sif-zstd", "sif-lz4", "sif-none", "sandbox", "podman", "charliecloud")
+SQUASHFS: Mapping[str, str] = {
+    "sif-gzip": "-comp gzip",
+    "sif-zstd": "-comp zstd",
+    "sif-lz4": "-comp lz4",
+    "sif-none": "-noI -noD -noF -noX",
+}
+"""Arguments of mksquashfs(1)."""
+IMAGE = "localhost/modak-study"
+MOUNT = "/mnt/0"
+"""Where ch-run shows the run's folder: it makes no mount points in an image."""
+_ASK = """
+import json, os, sys, sysconfig
+paths = [sys.executable, os.path.realpath(sys.executable), *sys.path, sys.prefix, sysconfig.get_path("stdlib")]
+print(json.dumps([p for p in dict.fromkeys(paths) if os.path.exists(p)]))
+"""
+_IN_BASE = ("/", "/usr", "/usr/local")
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A way to run the workload."""
+
+    kind: str
+    before: Sequence[str]
+    """Words before the command."""
+    size: int | None
+    """Bytes of the image file."""
+
+
+def apptainer() -> str | None:
+    """Return the program that runs SIF files here."""
+    return shutil.which("apptainer") or shutil.which("singularity")
+
+
+def lacking(kind: str) -> str | None:
+    """Return what this machine lacks for a kind, as a clause; None where it has all."""
+    needs = {"podman": "podman", "charliecloud": "ch-run", "native": "sh"}
+    if kind in needs:
+        return None if shutil.which(needs[kind]) else f"{needs[kind]} is not installed"
+    if apptainer() is None:
+        return "neither apptainer nor singularity is installed"
+    return None if kind == "sandbox" or shutil.which("mksquashfs") else "mksquashfs is not installed"
+
+
+def make_tree(base: Path, python: Path, work: Path) -> Path:
+    """Return the folder of all files: the base system with the Python environment at the same paths as outside."""
+    tree, done = work / "tree", work / "tree.complete"
+    stamp = f"{base}\n{python}\n"
+    if done.is_file() and done.read_text() == stamp:
+        return tree
+    done.unlink(missing_ok=True)
+    _remove(tree)
+    for image in work.glob("sif-*.sif"):  # of the tree before
+        image.unlink()
+    tree.mkdir(parents=True)
+    if base.is_dir():
+        _run(["cp", "-a", "--no-preserve=ownership", f"{base}/.", str(tree)], "the base system cannot be copied")
+    else:
+        command = ["tar", "-xf", str(base), "-C", str(tree), "--no-same-owner", "--exclude=./dev/*"]
+        _run(command, "the base system cannot be unpacked")
+    try:
+        _copy(_closure(python), tree)
+    except (OSError, shutil.Error) as error:
+        raise InputError(f"--python: its files cannot be copied: {str(error)[:300]}") from None
+    for name in ("0", "1"):
+        (tree / "mnt" / name).mkdir(parents=True, exist_ok=True)
+    done.write_text(stamp)
+    return tree
+
+
+def _copy(paths: Sequence[Path], tree: Path) -> None:
+    """Copy files and folders to the same paths below the tree."""
+    for path in paths:
+        inside = tree / str(path).lstrip("/")
+        inside.parent.mkdir(parents=True, exist_ok=True)
+        if not inside.parent.resolve().is_relative_to(tree.resolve()):  # a base system with absolute links
+            raise InputError(f"--base: the link at /{inside.parent.relative_to(tree)} leads out of the base system")
+        if path.is_dir():
+            shutil.copytree(path, inside, symlinks=True, dirs_exist_ok=True, ignore_dangling_symlinks=True)
+        elif not inside.exists():
+            shutil.copy2(path, inside)  # a link's content: what it leads to may lie elsewhere
+
+
+def _closure(python: Path) -> list[Path]:
+    """Return the files and folders of a Python environment: program, standard library, packages, shared libraries."""
+    done = subprocess.run([python, "-I", "-c", _ASK], capture_output=True, text=True)
+    if done.returncode:
+        raise InputError(f"--python: {python} cannot be run: {done.stderr.strip()[-200:]}")
+    paths = [Path(path) for path in json.loads(done.stdout) if path not in _IN_BASE]
+    links = [path for path in paths if path.is_symlink()]
+    while links:  # python -> python3 -> /usr/bin/python3: every one on the way
+        link = links.pop()
+        aim = Path(os.path.normpath(link.parent / link.readlink()))
+        if aim not in paths:
+            paths.append(aim)
+            links += [aim] if aim.is_symlink() else []
+    programs = [str(path.resolve()) for path in paths if path.is_file()]
+    modules = [str(library) for path in paths if path.is_dir() for library in (path / "lib-dynload").glob("*.so")]
+    return [*paths, *_libraries([*programs, *modules])]
+
+
+def _libraries(files: Sequence[str]) -> Iterator[Path]:
+    """Yield the shared libraries that files need, as ldd(1) finds them here."""
+    done = subprocess.run(["ldd", *files], capture_output=True, text=True)
+    library = (line.split("=>")[1].split()[0] for line in done.stdout.splitlines() if "=> /" in line)
+    for path in dict.fromkeys(library):
+        yield Path(path)
+
+
+def pack(kind: str, tree: Path, work: Path, say: Callable[[str], None]) -> Packed:
+    """Make the image of one kind where it is not there yet, and return how it is run."""
+    if kind == "native":
+        return Packed(kind, [], None)
+    if kind == "podman":
+        stored = _import(tree, say)
+        command = ["podman", "run", "--rm", "--pull=never", "--network=host", f"--volume={HERE}:{HERE}"]
+        return Packed(kind, [*command, f"--workdir={HERE}/work", stored], None)
+    if kind == "charliecloud":
+        return Packed(kind, ["ch-run", f"--bind={HERE}:{MOUNT}", f"--cd={MOUNT}/work", str(tree), "--"], None)
+    image = tree if kind == "sandbox" else work / f"{kind}.sif"
+    if kind != "sandbox" and not image.is_file():
+        say(f"packing {image.name}")
+        part = work / f"{kind}.part.sif"
+        part.unlink(missing_ok=True)
+        arguments = f"--mksquashfs-args={SQUASHFS[kind]}"
+        _run([str(apptainer()), "build", "--force", arguments, str(part), str(tree)], f"{image.name} cannot be made")
+        part.replace(image)
+    command = [str(apptainer()), "exec", "--cleanenv", f"--bind={HERE}", f"--pwd={HERE}/work", str(image)]
+    return Packed(kind, command, image.stat().st_size if image.is_file() else None)
+
+
+def _import(tree: Path, say: Callable[[str], None]) -> str:
+    """Return the name of the image that podman has of the tree."""
+    stamp = tree.with_name("tree.complete")
+    tag = hashlib.sha256(f"{tree}\n{stamp.read_text()}{stamp.stat().st_mtime_ns}".encode()).hexdigest()[:16]
+    image = f"{IMAGE}:{tag}"
+    if subprocess.run(["podman", "image", "exists", image], capture_output=True).returncode == 0:
+        return image
+    say(f"importing {image}")
+    with subprocess.Popen(["tar", "-C", str(tree), "-c", "."], stdout=subprocess.PIPE) as archive:
+        done = subprocess.run(["podman", "import", "-", image], stdin=archive.stdout, capture_output=True, text=True)
+    if done.returncode:
+        raise TargetError(f"podman cannot import the image: {done.stderr.strip()[-300:]}")
+    return image
+
+
+def _remove(tree: Path) -> None:
+    if tree.exists():
+        _run(["rm", "-rf", "--", str(tree)], "an earlier tree cannot be removed")
+
+
+def _run(command: Sequence[str], problem: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise TargetError(f"{problem}: {(done.stderr or done.stdout).strip()[-300:]}")

@@ -1,0 +1,191 @@
+"""What a benchmark is asked to do, and what its repeats amount to."""
+
+import json
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
+
+from modak_deploy.errors import InputError
+from modak_deploy.model.base import Line, Model, NonNegative, Positive, Text
+from modak_deploy.performance.statistics import Interval, Moments, paired_ratio_interval, ratio_interval, t975
+
+MAD = 1.4826
+"""Median absolute deviation to standard deviation, of normally distributed values."""
+DEVIATIONS, LEAST_APART = 3.5, 0.05
+FEWEST = 8
+"""Runs from which on there are outliers: of fewer nobody can say what is usual."""
+Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Protocol(Model):
+    """How a benchmark is carried out."""
+
+    least: Positive = 5
+    """Rounds that are made in any case."""
+    most: Positive = 30
+    """Rounds after which it ends."""
+    width: Annotated[float, Field(gt=0, le=1)] = 0.03
+    """Half-width of the 95 % interval of each mean, as a share of it, at which it ends."""
+    seconds: Positive = 3600
+    """Time after which no round begins."""
+    seed: NonNegative = 1
+    """Of the order within the rounds."""
+    retries: NonNegative = 2
+    """How often a disturbed run is repeated within its round."""
+    others: Annotated[float, Field(gt=0)] = 0.1
+    """Share of the processors that other processes may use while a run is not disturbed."""
+    tolerance: Annotated[float, Field(ge=0, le=1)] = 1e-4
+    """Relative difference of results from the default's, beyond which a configuration is wrong."""
+    compare: bool = True
+    """Whether results are compared at all."""
+    sample: Annotated[float, Field(gt=0, le=10)] = 0.1
+    """Seconds between two samples of memory."""
+
+
+class Repeat(Model):
+    """One run, as the driver wrote it."""
+
+    name: Line
+    block: int
+    """Number of the round; -1 for the warm-up."""
+    attempt: NonNegative = 0
+    fault: Text | None = None
+    """Why its configuration does not count."""
+    time: NonNegative
+    load: Number
+    code: int | None = None
+    wall: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    cpu: Number
+    """Processor seconds of all its processes."""
+    others: Number | None = None
+    """Processors that other processes used meanwhile, on average."""
+    disturbed: bool = False
+    compared: NonNegative = 0
+    """How many results were compared."""
+    peak: NonNegative | None = None
+    memory: list[NonNegative] = []
+    """Resident bytes of all its processes over time."""
+    step: Number = 0.1
+    first: Number | None = None
+    later: list[Number] = []
+    start: Number | None = None
+    compile: Number | None = None
+    steady: Number | None = None
+    units: NonNegative | None = None
+    elapsed: Number | None = None
+
+    @property
+    def unit_seconds(self) -> list[float]:
+        """Seconds of the first and of each later unit; empty where nobody told them."""
+        if self.first is not None:
+            units = [self.first, *self.later]
+        elif self.steady and self.units and self.units > 1:
+            count = min(self.units, 1000)
+            unit = self.steady * self.units / count
+            units = [unit + (self.compile or 0.0), *[unit] * (count - 1)]
+        else:
+            return []
+        return units if sum(units) <= self.wall else []
+
+
+def read_repeats(folder: Path, names: Sequence[str] = ("repeats.jsonl",)) -> list[Repeat]:
+    """Return the repeats in files of a folder; InputError names file, line and fault. The target wrote them.
+
+    An earlier benchmark of the same name may have left files of tasks that this one does not have.
+    """
+    repeats: list[Repeat] = []
+    for task, path in enumerate(folder / name for name in names):
+        if not path.is_file():
+            raise InputError(f"{path}: not found; the benchmark has not measured anything")
+        if path.stat().st_size > 256 * 1024 * 1024:
+            raise InputError(f"{path}: larger than 256 MiB")
+        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+            try:
+                repeat = Repeat.model_validate(json.loads(line))
+            except (ValidationError, ValueError, RecursionError) as error:
+                reason = str(error).splitlines()[0]
+                raise InputError(f"{path}:{number}: not a repeat of a benchmark: {reason}") from None
+            block = repeat.block if repeat.block < 0 else repeat.block + task * 100_000
+            repeats.append(repeat.model_copy(update={"block": block}))
+    return repeats
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was measured of one configuration."""
+
+    name: str
+    counted: Sequence[Repeat]
+    """The repeats that count, in their order."""
+    disturbed: int
+    outliers: int
+    fault: str | None
+
+    @property
+    def walls(self) -> list[float]:
+        """Wall seconds."""
+        return [repeat.wall for repeat in self.counted]
+
+    @property
+    def mean(self) -> Interval:
+        """Arithmetic mean with its 95 % interval."""
+        walls = self.walls
+        mean = statistics.fmean(walls)
+        if len(walls) < 2:
+            return Interval(mean, mean, mean)
+        half = t975(len(walls) - 1) * statistics.stdev(walls) / math.sqrt(len(walls))
+        return Interval(mean, mean - half, mean + half)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation."""
+        return statistics.stdev(self.walls) if len(self.counted) > 1 else 0.0
+
+
+def outcomes(repeats: Sequence[Repeat]) -> list[Outcome]:
+    """Return what each configuration amounts to, in the order of their first runs.
+
+    Left out are the warm-up, disturbed runs (unless all are), and outliers: further from the median of the logarithms
+    than 3.5 standard deviations as the median absolute deviation gives them, and than 5 %, of eight runs or more.
+    """
+    results = []
+    for name in dict.fromkeys(repeat.name for repeat in repeats):
+        mine = [repeat for repeat in repeats if repeat.name == name]
+        fault = next((repeat.fault for repeat in mine if repeat.fault), None)
+        rounds = [repeat for repeat in mine if repeat.block >= 0 and not repeat.fault]
+        quiet = [repeat for repeat in rounds if not repeat.disturbed]
+        kept = quiet or _last_of_each(rounds)
+        inner = [repeat for repeat in kept if not _is_outlier(repeat, kept)]
+        results.append(Outcome(name, inner, len(rounds) - len(kept), len(kept) - len(inner), fault))
+    return results
+
+
+def _last_of_each(rounds: Sequence[Repeat]) -> list[Repeat]:
+    return list({repeat.block: repeat for repeat in rounds}.values())
+
+
+def _is_outlier(repeat: Repeat, others: Sequence[Repeat]) -> bool:
+    if len(others) < FEWEST:
+        return False
+    logs = [math.log(other.wall) for other in others]
+    middle = statistics.median(logs)
+    spread = MAD * statistics.median(abs(value - middle) for value in logs)
+    return abs(math.log(repeat.wall) - middle) > max(DEVIATIONS * spread, math.log1p(LEAST_APART))
+
+
+def gain(default: Outcome, other: Outcome) -> Interval:
+    """Return how many times as fast as the default a configuration is, by rounds where both have enough in common."""
+    blocks = [{repeat.block: repeat.wall for repeat in outcome.counted} for outcome in (default, other)]
+    paired = paired_ratio_interval(*blocks)
+    return paired or ratio_interval(Moments.of_values(default.walls), Moments.of_values(other.walls))
+
+
+def settings(protocol: Protocol, configurations: Sequence[dict[str, Any]], **more: Any) -> str:
+    """Return the driver's settings as canonical JSON."""
+    values = {**protocol.model_dump(), "configurations": list(configurations), **more}
+    return json.dumps(values, sort_keys=True, indent=1) + "\n"

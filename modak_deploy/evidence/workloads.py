@@ -1,0 +1,385 @@
+"""What was measured of a workload as a section of a report: gains, levers, containers, scaling and regret."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from modak_deploy.catalogue.catalogue import Catalogue
+from modak_deploy.evidence import values
+from modak_deploy.evidence.marks import Axes, Line, Mark, lines
+from modak_deploy.evidence.view import Drawing, Emphasis, Figure, Intervals, Part, Row, Section, Table, Tone, Value
+from modak_deploy.model.measurement import Configuration, Hardware, Measurement, Ratio
+from modak_deploy.performance.laws import Point
+from modak_deploy.performance.scaletable import Series, series_of
+from modak_deploy.performance.scaling import SPARE, fit_scale
+from modak_deploy.performance.statistics import Interval, Moments, paired_ratio_interval, ratio_interval
+from modak_deploy.util.text import plural
+
+SHOWN = 40
+_GAIN_HEADS = ("Configuration", "Gain", "95 % interval", "Measured")
+
+
+@dataclass
+class Sample:
+    """All measurements of one configuration of a workload."""
+
+    configuration: Configuration
+    totals: list[float] = field(default_factory=list)
+    blocks: dict[tuple[str, int], float] = field(default_factory=dict)
+    """Times by the source and the block that they were measured in."""
+    published: list[Moments] = field(default_factory=list)
+
+    @property
+    def moments(self) -> Moments:
+        """The sample as a whole."""
+        own = [Moments.of_values(self.totals)] if self.totals else []
+        return Moments.of_parts([*own, *self.published])
+
+    @property
+    def count(self) -> str:
+        """How many runs, in words."""
+        return plural(len(self.totals), "run") if self.totals else "published mean"
+
+    @property
+    def seconds(self) -> float:
+        """Geometric mean."""
+        return math.exp(self.moments.mean)
+
+    def add(self, record: Measurement) -> None:
+        """Add the runs of a record."""
+        if record.summary is not None:
+            summary = record.summary
+            self.published.append(Moments.of_summary(summary.mean, summary.deviation, summary.count))
+            return
+        for run in record.runs:
+            total = run.total if run.total is not None else sum(run.later) + (run.first or 0.0)
+            self.totals.append(total)
+            if run.block is not None:
+                self.blocks[record.provenance.source, run.block] = total
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Configurations of one workload on one hardware that can be compared."""
+
+    title: str
+    hardware: str
+    samples: Sequence[Sample]
+    """The baseline first, then the fastest."""
+
+    @property
+    def baseline(self) -> Sample:
+        """What is taken for the default."""
+        return self.samples[0]
+
+
+def gain(baseline: Sample, other: Sample) -> Interval:
+    """Return how many times as fast as the baseline a sample is; by blocks where both have the same."""
+    numbers = {key: number for number, key in enumerate(sorted(baseline.blocks.keys() & other.blocks.keys()))}
+    pairs = [{numbers[key]: sample.blocks[key] for key in numbers} for sample in (baseline, other)]
+    paired = paired_ratio_interval(*pairs) if len(numbers) == len(other.totals) else None
+    return paired or ratio_interval(baseline.moments, other.moments)
+
+
+def choice(comparison: Comparison) -> Sample:
+    """Return what modak chooses where all this is known: the fastest of a certain gain, else the baseline."""
+    gains = [(sample, gain(comparison.baseline, sample)) for sample in comparison.samples[1:]]
+    return next((sample for sample, ratio in gains if ratio.low > 1), comparison.baseline)
+
+
+def comparisons(records: Iterable[Measurement | Ratio], catalogue: Catalogue) -> list[Comparison]:
+    """Return the groups of records that measured the same work on the same hardware in the same layout."""
+    groups: dict[tuple[str, ...], dict[str, Sample]] = {}
+    titles: dict[tuple[str, ...], tuple[str, str]] = {}
+    for record in records:
+        if not isinstance(record, Measurement):
+            continue
+        key = _key(record)
+        titles[key] = (_title(record), _hardware_text(record.hardware))
+        name = record.configuration.model_dump_json()
+        groups.setdefault(key, {}).setdefault(name, Sample(record.configuration)).add(record)
+    usual = {lever.name for lever in catalogue.levers.values() if lever.default}
+    compared = []
+    for key in sorted(groups):
+        samples = list(groups[key].values())
+        baseline = min(samples, key=lambda sample: _distance(sample.configuration, usual))
+        others = sorted((sample for sample in samples if sample is not baseline), key=lambda sample: sample.seconds)
+        compared.append(Comparison(*titles[key], [baseline, *others]))
+    return compared
+
+
+def _key(record: Measurement) -> tuple[str, ...]:
+    layout = record.configuration
+    return (
+        record.workload.model or "",
+        record.type,
+        record.workload.model_dump_json(),
+        record.hardware.model_dump_json(exclude={"memory"}),
+        f"{layout.nodes} {layout.ranks} {layout.threads}",
+        record.kind or "",
+    )
+
+
+def _distance(configuration: Configuration, usual: set[str]) -> tuple[int, ...]:
+    """Order configurations by how far they are from a run without modak."""
+    levers = [name for name in configuration.levers if name not in usual]
+    return (
+        configuration.framework is not None,
+        configuration.compiler is not None,
+        len(levers),
+        *_packing(configuration),
+    )
+
+
+def _packing(configuration: Configuration) -> tuple[int, ...]:
+    return (configuration.runtime != "native", configuration.image is not None, len(configuration.levers))
+
+
+def _title(record: Measurement) -> str:
+    work = record.workload
+    data = f" on {work.dataset}" if work.dataset else ""
+    units = f", {work.units} {work.unit}{'s' if work.units > 1 else ''}"
+    layout = record.configuration
+    ranks = f", {layout.ranks} ranks on {layout.nodes} nodes" if layout.ranks > 1 else ""
+    tried = ", units tried while a job ran" if record.kind == "trial" else ""
+    return f"{work.model}{data} ({record.type.replace('_', ' ')}{units}{ranks}{tried})"
+
+
+def _hardware_text(hardware: Hardware) -> str:
+    where = hardware.accelerator or hardware.cpu_model or hardware.microarchitecture or "unknown hardware"
+    cores = f", {hardware.cores} core{'s' if hardware.cores != 1 else ''}" if hardware.cores else ""
+    return where + ("" if hardware.accelerators else cores)
+
+
+def name_of(configuration: Configuration) -> str:
+    """Return a configuration in words."""
+    parts = [configuration.image or configuration.runtime]
+    if configuration.image and configuration.runtime != "native":
+        parts = [f"{configuration.runtime} {configuration.image}"]
+    parts += [part for part in (configuration.framework, configuration.compiler) if part]
+    return " + ".join([*parts, *configuration.levers])
+
+
+def workload_section(comparison: Comparison) -> Section:
+    """Return what was measured of a workload on one hardware."""
+    gains = [(sample, gain(comparison.baseline, sample)) for sample in comparison.samples[1:]]
+    parts: list[Part | None] = [_gains(comparison, gains), _levers(comparison), _containers(comparison)]
+    return Section(
+        title=f"{comparison.title} on {comparison.hardware}",
+        answer=_answer(comparison, gains),
+        figures=list(_figures(comparison, gains)),
+        parts=[part for part in parts if part is not None],
+    )
+
+
+def _answer(comparison: Comparison, gains: Sequence[tuple[Sample, Interval]]) -> str:
+    start = f"On {comparison.hardware}"
+    if not gains:
+        return f"{start} one configuration was measured: nothing can be compared."
+    sample, best = gains[0]
+    if best.value <= 1:
+        return f"{start} nothing measured was faster than {name_of(comparison.baseline.configuration)}."
+    sure = "certainly" if best.low > 1 else "perhaps"
+    return (
+        f"{start} {name_of(sample.configuration)} was {sure} the fastest: {best.value:.2f} times as fast as "
+        f"{name_of(comparison.baseline.configuration)} ({best.low:.2f} to {best.high:.2f})."
+    )
+
+
+def _figures(comparison: Comparison, gains: Sequence[tuple[Sample, Interval]]) -> Iterator[Figure]:
+    baseline = comparison.baseline
+    yield Figure("Baseline", values.seconds(baseline.seconds), f"{name_of(baseline.configuration)}, {baseline.count}")
+    if not gains:
+        return
+    sample, best = gains[0]
+    fast: Tone = "good" if best.low > 1 else ""
+    yield Figure("Fastest", values.times(best.value), name_of(sample.configuration), fast)
+    worst_sample, worst = gains[-1]
+    slow: Tone = "bad" if worst.high < 1 else ""
+    yield Figure("Slowest", values.times(worst.value), name_of(worst_sample.configuration), slow)
+    regret = max(best.value - 1, 0.0)
+    yield Figure("Regret of the baseline", values.percent(regret), "how much longer it takes than the fastest measured")
+
+
+def _gains(comparison: Comparison, gains: Sequence[tuple[Sample, Interval]]) -> Intervals | None:
+    if not gains:
+        return None
+    baseline = comparison.baseline
+    rows = [_sample_row(baseline, Interval(1.0, 1.0, 1.0), "default")]
+    rows += [_sample_row(sample, ratio, _emphasis(ratio)) for sample, ratio in gains[:SHOWN]]
+    more = f" {len(gains) - SHOWN} slower ones are in the CSV file." if len(gains) > SHOWN else ""
+    return Intervals(
+        "Gain over the baseline",
+        f"Time of {name_of(baseline.configuration)} over the time of each configuration.{more}",
+        _GAIN_HEADS,
+        rows,
+        reference=1.0,
+        legend="Dot: ratio of the geometric means. Line: its 95 % interval. Upright line: the baseline.",
+        logarithmic=True,
+    )
+
+
+def _emphasis(ratio: Interval) -> Emphasis:
+    return "chosen" if ratio.low > 1 else "bad" if ratio.high < 1 else ""
+
+
+def _sample_row(sample: Sample, ratio: Interval, emphasis: Emphasis) -> Row:
+    between = "" if emphasis == "default" else values.between(ratio.low, ratio.high)
+    note = f"{values.seconds(sample.seconds)}, {sample.count}"
+    mark = Mark(ratio.value, ratio.low, ratio.high, kind=emphasis)
+    return Row(name_of(sample.configuration), values.times(ratio.value), between, note, mark, emphasis)
+
+
+def _levers(comparison: Comparison) -> Intervals | None:
+    """Return what each lever brings alone: configurations that have one more lever than another."""
+    samples = {_lever_key(sample.configuration): sample for sample in comparison.samples}
+    rows = []
+    for key, sample in samples.items():
+        for lever in sorted(key[1]):
+            without = samples.get((key[0], key[1] - {lever}))
+            if without is not None:
+                ratio = gain(without, sample)
+                rows.append((lever, ratio, name_of(without.configuration)))
+    if not rows:
+        return None
+    rows.sort(key=lambda row: -row[1].value)
+    return Intervals(
+        "Gain of each lever",
+        "Time without the lever over time with it, everything else alike. Effects of levers do not multiply.",
+        ("Lever", "Gain", "95 % interval", "Added to"),
+        [
+            Row(
+                lever,
+                values.times(ratio.value),
+                values.between(ratio.low, ratio.high),
+                f"added to {base}",
+                Mark(ratio.value, ratio.low, ratio.high, kind=_emphasis(ratio)),
+                _emphasis(ratio),
+            )
+            for lever, ratio, base in rows[:SHOWN]
+        ],
+        reference=1.0,
+        legend="Right of the upright line: faster.",
+        logarithmic=True,
+    )
+
+
+def _lever_key(configuration: Configuration) -> tuple[str, frozenset[str]]:
+    return configuration.model_dump_json(exclude={"levers"}), frozenset(configuration.levers)
+
+
+def _containers(comparison: Comparison) -> Intervals | None:
+    """Return the container's cost: configurations that differ from a native one in runtime and image alone."""
+    native = {_bare(s.configuration): s for s in comparison.samples if s.configuration.runtime == "native"}
+    rows = []
+    for sample in comparison.samples:
+        other = native.get(_bare(sample.configuration))
+        if sample.configuration.runtime != "native" and other is not None:
+            ratio = gain(sample, other)
+            rows.append(
+                Row(
+                    name_of(sample.configuration),
+                    values.percent(ratio.value - 1, signed=True),
+                    f"{values.percent(ratio.low - 1, signed=True)} to {values.percent(ratio.high - 1, signed=True)}",
+                    f"{values.seconds(sample.seconds)} against {values.seconds(other.seconds)}",
+                    Mark(ratio.value, ratio.low, ratio.high, kind="bad" if ratio.low > 1 else ""),
+                    "bad" if ratio.low > 1 else "",
+                )
+            )
+    if not rows:
+        return None
+    return Intervals(
+        "Native against container",
+        "How much longer the same work takes inside a container; below zero it is faster there.",
+        ("Image", "Overhead", "95 % interval", "Times"),
+        rows,
+        reference=1.0,
+        legend="Right of the upright line: slower than native.",
+        logarithmic=True,
+    )
+
+
+def _bare(configuration: Configuration) -> str:
+    return configuration.model_dump_json(exclude={"runtime", "image"})
+
+
+def comparison_values(comparison: Comparison) -> Iterator[Value]:
+    """Yield the numbers of a comparison for the CSV file."""
+    section = f"{comparison.title}, {comparison.hardware}"
+    for sample in comparison.samples:
+        name = name_of(sample.configuration)
+        yield Value(section, name, "runs", sample.count)
+        yield Value(section, name, "time", sample.seconds, unit="s", basis="measurement")
+        if sample is not comparison.baseline:
+            ratio = gain(comparison.baseline, sample)
+            yield Value(section, name, "gain", ratio.value, ratio.low, ratio.high, "x", "measurement")
+
+
+def scaling_sections(records: Sequence[Measurement | Ratio]) -> Iterator[tuple[Section, list[Value]]]:
+    """Yield a section for each series of runs that differ in ranks, threads or nodes."""
+    models: Mapping[str, list[Measurement | Ratio]] = _by_model(records)
+    for model in sorted(models):
+        for series in series_of(models[model]):
+            layouts = {(p.nodes, p.ranks, p.threads, p.size) for p in series.points}
+            if len({p.workers for p in series.points}) > 1:
+                yield _scaling(series, len(layouts))
+
+
+def _by_model(records: Iterable[Measurement | Ratio]) -> dict[str, list[Measurement | Ratio]]:
+    groups: dict[str, list[Measurement | Ratio]] = {}
+    for record in records:
+        groups.setdefault(record.workload.model or "", []).append(record)
+    return groups
+
+
+def _scaling(series: Series, layouts: int) -> tuple[Section, list[Value]]:
+    model = fit_scale(series.points)
+    points = [(float(p.workers), p.seconds) for p in series.points]
+    drawn = [Line("measured", points, "s2", dots=True, joined=False)]
+    rows: list[list[str]] = []
+    numbers: list[Value] = []
+    measured: dict[int, list[float]] = {}
+    for point in series.points:
+        measured.setdefault(point.workers, []).append(point.seconds)
+    wanted = {point.workers: point for point in sorted([*series.layouts(), *series.points], key=lambda p: p.workers)}
+    band, fitted = [], []
+    for workers, point in wanted.items():
+        seen = measured.get(workers)
+        row = [str(workers), values.seconds(sum(seen) / len(seen)) if seen else "-"]
+        if model is not None:
+            predicted, efficiency = model.interval(_plain(point)), model.efficiency(_plain(point))
+            band.append((float(workers), predicted.low, predicted.high))
+            fitted.append((float(workers), predicted.value))
+            between = f"{values.seconds(predicted.low)} to {values.seconds(predicted.high)}"
+            row += [values.seconds(predicted.value), between, values.percent(efficiency)]
+            numbers.append(
+                Value(series.title, f"{workers} workers", "predicted time", predicted.value, predicted.low,
+                      predicted.high, "s", "model")
+            )  # fmt: skip
+        else:
+            row += ["-", "-", "-"]
+        numbers += [
+            Value(series.title, f"{workers} workers", "time", t, unit="s", basis="measurement") for t in seen or ()
+        ]
+        rows.append(row)
+    if model is not None:
+        drawn.insert(0, Line("predicted, with its 95 % interval", fitted, "s1", band))
+    axes = Axes(f"Time of a unit over ranks and threads: {series.title}", "ranks x threads", "time of a unit",
+                y_text=values.seconds, x_log=True, y_log=True)  # fmt: skip
+    answer = (
+        f"{layouts} layouts were measured; a law needs {SPARE + 2} or more that agree."
+        if model is None
+        else f"The time follows {model.law}; layouts that were held out are predicted to {values.percent(model.error)}."
+    )
+    key = [(line.kind, line.label) for line in drawn]
+    parts: list[Part] = [
+        Drawing("Time over ranks", "Both axes are logarithmic: a straight line down is perfect scaling.",
+                lines(axes, drawn), key),
+        Table("Layouts", "Efficiency compares with one worker.",
+              ["Ranks x threads", "Measured", "Predicted", "95 % interval", "Efficiency"], rows),
+    ]  # fmt: skip
+    return Section(f"Scaling of {series.title}", answer, (), parts), numbers
+
+
+def _plain(point: Point) -> Point:
+    return Point(point.nodes, point.ranks, point.threads, size=point.size)

@@ -1,0 +1,85 @@
+"""Run a command under the launcher, without a deployment.
+
+python -m modak_deploy.launch [OPTION ...] -- COMMAND [ARGUMENT ...]
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from typing import Any, Dict, List
+
+from . import bundle, lever
+from .config import VARIABLE, VERSION
+
+
+def main(arguments: List[str]) -> int:
+    """Run the command and return its exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m modak_deploy.launch", description="Run a command under the launcher."
+    )
+    parser.add_argument("--list", action="store_true", help="list the levers and end")
+    parser.add_argument("--lever", action="append", default=[], metavar="NAME", help="lever that is on from the start")
+    parser.add_argument("--trials", choices=("none", "live"), default="live", help="whether to try levers in the run")
+    parser.add_argument("--numerics", choices=("exact", "relaxed"), default="exact", help="what trials may change")
+    parser.add_argument(
+        "--candidate", action="append", metavar="NAME", help="lever to try; all that are permitted if absent"
+    )
+    parser.add_argument("--units", type=int, help="units of work in the whole run")
+    parser.add_argument("--share", type=float, default=0.03, help="largest part of the time that trials may lose")
+    parser.add_argument("--tolerance", type=float, help="largest relative difference of outputs")
+    parser.add_argument("--record", metavar="FOLDER", help="folder for the record")
+    parser.add_argument("--cache", metavar="FOLDER", help="folder that keeps compiled code")
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="the command, after --")
+    options = parser.parse_args(arguments)
+    if options.list:
+        _list()
+        return 0
+    command = options.command[1:] if options.command[:1] == ["--"] else options.command
+    if not command:
+        parser.error("a command is required")
+    return _run(_config(options), command)
+
+
+def _list() -> None:
+    for item in lever.all_levers():
+        kind = "live" if item.live else "start"
+        print(
+            "{:28} {:12} {:8} {:6} {:14} {}".format(
+                item.name, item.framework, item.numerics, kind, item.changes, item.summary
+            )
+        )
+
+
+def _config(options: argparse.Namespace) -> Dict[str, Any]:
+    trials = {
+        "mode": options.trials,
+        "numerics": options.numerics,
+        "candidates": options.candidate,
+        "units": options.units,
+        "share": options.share,
+        "tolerance": options.tolerance,
+    }
+    config = {"version": VERSION, "levers": options.lever, "trials": {k: v for k, v in trials.items() if v is not None}}
+    for key in ("record", "cache"):
+        if getattr(options, key):
+            config[key] = os.path.abspath(getattr(options, key))
+    return config
+
+
+def _run(config: Dict[str, Any], command: List[str]) -> int:
+    with tempfile.TemporaryDirectory(prefix="modak-launch-") as folder:
+        bundle.write_folder(os.path.join(folder, "path"))
+        file = os.path.join(folder, "config.json")
+        with open(file, "w", encoding="utf-8") as stream:
+            json.dump(config, stream)
+        old = os.environ.get("PYTHONPATH")
+        path = os.path.join(folder, "path") + (os.pathsep + old if old else "")
+        done = subprocess.run(command, env={**os.environ, VARIABLE: file, "PYTHONPATH": path}, check=False)
+    return done.returncode if done.returncode >= 0 else 128 - done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

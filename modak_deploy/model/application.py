@@ -1,0 +1,126 @@
+"""What is to be run: the application and its workload."""
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from modak_deploy.model.base import Line, Model, Name, Positive, Specifier, Text, VariableName
+from modak_deploy.model.progress import ProgressPattern
+
+ApplicationType = Literal["ai_training", "ai_inference", "big_data", "hpc"]
+
+
+class Framework(Model):
+    """The framework that the application is written for."""
+
+    name: Name
+    """Lower-case name: keras, tensorflow, pytorch, jax, onnxruntime, mxnet, cntk, ..."""
+    version: Specifier | None = None
+    """Versions that the application works with; any when absent."""
+
+
+class Engine(Model):
+    """Another framework that the application itself can do its work with, such as ONNX Runtime in place of PyTorch."""
+
+    version: Specifier | None = None
+    """Versions that the application works with; any when absent."""
+    arguments: list[Text] = []
+    """Arguments that are added for this engine."""
+    environment: dict[VariableName, Text] = {}
+    """Environment variables for this engine."""
+
+
+class Workload(Model):
+    """What determines how long the work takes; all of it is optional, and each field makes predictions better."""
+
+    model: Name | None = None
+    """The network or kernel by a stable name, such as mnist-cnn or resnet50; measurements are matched by it."""
+    dataset: Name | None = None
+    """The data by a stable name, such as mnist or imagenet."""
+    unit: Literal["epoch", "step", "batch", "call", "iteration", "run"] = "epoch"
+    """What ``units`` counts."""
+    units: Positive = 1
+    """How many units the job does."""
+    samples: Positive | None = None
+    """Samples per unit."""
+    batch: Positive | None = None
+    """Samples per step."""
+    parameters: Positive | None = None
+    """Trainable parameters."""
+    flops_per_sample: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Floating-point operations for one sample, backward pass included for training."""
+    bytes_per_sample: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Bytes moved between memory and processor for one sample."""
+    layers: Positive | None = None
+    """Layers of the network."""
+    parallel_share: float | None = Field(default=None, gt=0, le=1)
+    """Share of the work that can be spread over ranks, above 0 and up to 1, where nobody measured how it scales."""
+    memory: Positive | None = None
+    """Bytes of memory that the job needs on a node."""
+
+
+class Secret(Model):
+    """Where the value of a secret environment variable comes from; exactly one of the keys is given."""
+
+    variable: VariableName | None = None
+    """Ansible variable that holds the value, such as one in a vault."""
+    file: Line | None = None
+    """File on the controller that holds the value and that only its owner can read, relative to the document."""
+    command: list[Text] = []
+    """Program and arguments, run on the controller where the user permits it, that print the value."""
+
+    @model_validator(mode="after")
+    def _single_source(self) -> "Secret":
+        if sum((self.variable is not None, self.file is not None, bool(self.command))) != 1:
+            raise ValueError("exactly one of 'variable', 'file' and 'command' must be given")
+        return self
+
+
+class Application(Model):
+    """One application: the user's own code, untouched."""
+
+    name: Name
+    """Name of the application."""
+    type: ApplicationType = "ai_training"
+    """What kind of work it does; it decides which levers are looked at."""
+    script: Line | None = None
+    """A Python script, relative to the document; it is run by the target's Python."""
+    executable: Line | None = None
+    """A program on the target or in the image, in place of ``script``."""
+    arguments: list[Text] = []
+    """Arguments of the script or program, one entry each."""
+    inputs: list[Line] = []
+    """Files and folders that are copied beside the script, relative to the document."""
+    outputs: list[Line] = []
+    """Files that come back, relative to the job's working directory; ``metrics`` comes back in any case."""
+    metrics: Line | None = None
+    """A JSON file that the application writes, shown and kept with the results."""
+    progress: ProgressPattern | None = None
+    """Regular expression on the program's output whose first group captures the number of the unit of work that was
+    done, such as ``step (\\d+)``; a second group captures a result by which trials are compared, such as the loss."""
+    trial: list[Text] | None = None
+    """Arguments, in place of ``arguments``, for a short run that trials can time as a whole."""
+    environment: dict[VariableName, Text] = {}
+    """Environment variables of the application, by name."""
+    secret_environment: dict[VariableName, Secret] = {}
+    """Environment variables whose values are read on the controller and appear in no Plan, log or command line."""
+    framework: Framework | None = None
+    """The framework that it is written for."""
+    engines: dict[Name, Engine] = {}
+    """Other frameworks that it can use, by their names; which one is faster the optimiser decides."""
+    image: Line | None = None
+    """The image that it is known to run in: a name of the catalogue or a reference; it is then the default."""
+    workload: Workload = Workload()
+    """What determines how long the work takes."""
+
+    @model_validator(mode="after")
+    def _single_program(self) -> "Application":
+        if twice := sorted(self.environment.keys() & self.secret_environment.keys()):
+            raise ValueError(f"'{twice[0]}' is in 'environment' and in 'secret_environment': give it once")
+        if (self.script is None) == (self.executable is None):
+            raise ValueError("exactly one of 'script' and 'executable' must be given")
+        if self.engines and self.framework is None:
+            raise ValueError("'engines' need the 'framework' that they stand in for")
+        if self.framework is not None and self.framework.name in self.engines:
+            raise ValueError(f"the framework '{self.framework.name}' is not an engine")
+        return self

@@ -1,0 +1,146 @@
+"""Instances of a cloud: what the user describes, and what a Plan chose."""
+
+import ipaddress
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from modak_deploy.extensions import PROVIDERS
+from modak_deploy.model.base import Duration, Line, Memory, Model, Name, Positive, Registered, RuntimeName, VersionText
+
+ProviderName = Annotated[str, Registered(PROVIDERS)]
+DEFAULT_LEASE = 4 * 3600
+"""Seconds that an instance lives at most where neither ``lease`` nor the job's wall time says how long."""
+LEASE_MARGIN = 1800
+"""Seconds that a lease derived from the job's wall time leaves for the start and for fetching results."""
+
+
+def _check_network(value: str) -> str:
+    try:
+        return str(ipaddress.ip_network(value))
+    except ValueError:
+        raise ValueError(f"'{value[:80]}' is not a network such as 192.0.2.0/24 or 2001:db8::/32") from None
+
+
+Network = Annotated[str, AfterValidator(_check_network)]
+"""A network in CIDR notation."""
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+class OpenPort(Model):
+    """A port that the instance's security group opens."""
+
+    port: Port
+    """The first port."""
+    last: Port | None = None
+    """The last port of a range; the first one when absent."""
+    protocol: Literal["tcp", "udp"] = "tcp"
+    """The transport protocol."""
+    sources: list[Network] = []
+    """Networks that may connect, in CIDR notation; those of ``access`` when empty."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "OpenPort":
+        if self.last is not None and self.last < self.port:
+            raise ValueError(f"the range of ports ends at {self.last}, before its start at {self.port}")
+        return self
+
+
+class MachineSoftware(Model):
+    """What the machine image brings: an instance that does not exist yet cannot be asked."""
+
+    python: Line | None = None
+    """The application's Python, as an absolute path."""
+    packages: dict[str, VersionText] = {}
+    """Python packages that this Python sees, by name."""
+    runtimes: dict[RuntimeName, VersionText] = {}
+    """Container runtimes with their versions."""
+    glibc: VersionText | None = None
+    """Version of the C library."""
+
+
+class Cloud(Model):
+    """An instance that is created for the deployment and released after it."""
+
+    provider: ProviderName
+    """Who provides it: ``aws``, or ``existing`` for a host that is already there."""
+    region: Line | None = None
+    """The provider's region; required for every provider but ``existing``."""
+    zones: list[Line] = []
+    """Availability zones to try, in this order; the provider's choice when empty."""
+    machine_image: Line | None = None
+    """The provider's identifier of the machine image, such as ami-0123456789abcdef0."""
+    software: MachineSoftware = MachineSoftware()
+    """What the machine image brings."""
+    instance_types: list[Name] = []
+    """Instance types of the catalogue to choose among; all that the provider has in the region when empty."""
+    subnet: Line | None = None
+    """The subnet's identifier; the default one when absent."""
+    vpc: Line | None = None
+    """The network's identifier; the default one when absent."""
+    address: Literal["public", "private"] | None = None
+    """The address that the controller connects to; the public one when absent."""
+    access: list[Network] = []
+    """Networks that may connect to the SSH server, in CIDR notation; nobody may when empty."""
+    ports: list[OpenPort] = []
+    """Further ports to open."""
+    public_key: Line | None = None
+    """Public SSH key file on the controller; the target's ``private_key`` with ``.pub`` when absent."""
+    disk: Memory | None = None
+    """Bytes of the root disk; as large as the machine image when absent."""
+    root_device: Line | None = None
+    """Device name of the machine image's root disk; required with ``disk``."""
+    lease: Duration | None = None
+    """Seconds after which the instance shuts itself down and ends; 30 minutes over the job's ``wall_time`` when absent,
+    or 4 hours where that is absent as well. A budget shortens it to what the budget pays for."""
+    profile: Line | None = None
+    """Name of the profile in the provider's own configuration; credentials come from its usual places alone."""
+
+    @model_validator(mode="after")
+    def _region(self) -> "Cloud":
+        if self.provider != "existing" and self.region is None:
+            raise ValueError(f"the provider '{self.provider}' needs a 'region'")
+        if self.disk is not None and self.root_device is None:
+            raise ValueError("'disk' needs 'root_device', the name of the machine image's root disk, such as /dev/xvda")
+        return self
+
+
+class Estimate(Model):
+    """An amount with its interval."""
+
+    value: float = Field(ge=0, allow_inf_nan=False)
+    low: float = Field(ge=0, allow_inf_nan=False)
+    high: float = Field(ge=0, allow_inf_nan=False)
+    unit: Line | None = None
+    """Currency; node-hours where a node has no price."""
+
+
+class InstanceCandidate(Model):
+    """An instance type that can do what was asked."""
+
+    name: Name
+    """The provider's name of it."""
+    hourly: float = Field(gt=0, allow_inf_nan=False)
+    """Price for an hour."""
+    seconds: Estimate | None = None
+    """Predicted seconds of the job; absent where no time is known."""
+    cost: Estimate | None = None
+    """Predicted price of the job with the start of its instance; absent where no time is known."""
+
+
+class InstancePlan(Model):
+    """Which instance is created for the job, and what it costs."""
+
+    provider: ProviderName
+    region: Line
+    chosen: InstanceCandidate
+    candidates: list[InstanceCandidate] = []
+    """Further instance types, best first: they are tried where the provider has no capacity or quota for the chosen."""
+    currency: Line
+    price_date: Line
+    """Day of the price, as the catalogue has it."""
+    price_source: Line
+    lease: Positive
+    """Seconds after which the instance ends itself."""
+    maximum_cost: float = Field(ge=0, allow_inf_nan=False)
+    """Price of the whole lease: more cannot be spent on one instance."""

@@ -1,0 +1,88 @@
+"""Whether a converted model does what its original does, on the user's own data."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from modak_deploy.onnx.arrays import Array, Arrays, batches, join
+from modak_deploy.onnx.compare import compare
+from modak_deploy.onnx.deviation import first_deviation
+from modak_deploy.onnx.distributions import LEVEL, TEST, compare_distributions
+from modak_deploy.onnx.frameworks.base import Original
+from modak_deploy.onnx.sessions import Session
+from modak_deploy.onnx.task import Task
+
+BATCH = 16
+Run = Callable[[Arrays], Arrays]
+
+
+def validate(original: Original, path: Path, task: Task, example: Arrays, test: Arrays) -> dict[str, Any]:
+    """Return the manifest's ``Validation`` of the ONNX file ``path``."""
+    if task.skip_validation is not None:
+        return {"status": "skipped", "reason": task.skip_validation}
+    session = Session(path)
+    size = BATCH if task.batch else len(next(iter(example.values())))
+    if task.stochastic:
+        return _distributions(original.run, session.run, _rows(test, size))
+    parts = [part for part in batches(test, size) if task.batch or _length(part) == size]
+    if not parts:
+        return {"status": "failed", "reason": f"the test data has fewer samples than the fixed batch of {size}"}
+    warnings = []
+    if not task.batch and (rest := _length(test) % size):
+        warnings.append(f"the last {rest} samples of the test data are no whole batch of {size} and were not compared")
+    expected = join([original.run(part) for part in parts])
+    actual = join([session.run(part) for part in parts])
+    differences = compare(expected, actual, task.tolerance)
+    warnings += [entry.warning for entry in differences if entry.warning]
+    samples = sum(_length(part) for part in parts)
+    result: dict[str, Any] = {
+        "status": "passed" if all(entry.passed for entry in differences) else "failed",
+        "method": "elementwise",
+        "samples": samples,
+        "outputs": [entry.entry() for entry in differences],
+        "warnings": warnings,
+    }
+    if task.batch and result["status"] == "passed" and samples > 1 and (problem := _batch_matters(session, parts[0])):
+        result.update(status="failed", reason=problem)
+    elif result["status"] == "failed":
+        result["reason"] = "; ".join(f"output '{d.name}': {d.problem}" for d in differences if d.problem)
+        result["first_deviation"] = _single_line(first_deviation(original, path, _rows(test, min(size, 4))))
+    return result
+
+
+def _distributions(original: Run, converted: Run, inputs: Arrays) -> dict[str, Any]:
+    outputs = compare_distributions(original, converted, inputs)
+    failed = [entry["name"] for entry in outputs if not entry["passed"]]
+    result: dict[str, Any] = {
+        "status": "failed" if failed else "passed",
+        "method": "distribution",
+        "test": TEST,
+        "samples": _length(inputs),
+        "outputs": outputs,
+    }
+    if failed:
+        result["reason"] = f"the distribution of '{', '.join(failed)}' differs at the level of {LEVEL:g}"
+    return result
+
+
+def _batch_matters(session: Session, part: Arrays) -> str | None:
+    """Return what is wrong where a batch of 1 cannot be run: a traced graph may hold the batch it was given."""
+    try:
+        session.run(_rows(part, 1))
+    except Exception as error:  # of ONNX Runtime
+        reason = " ".join(str(error).split())[:200]
+        return f"the converted model takes no batch of 1: {reason}; set 'batch: false' if the batch is fixed"
+    return None
+
+
+def _rows(arrays: Arrays, count: int) -> Arrays:
+    return {name: array[:count] for name, array in arrays.items()}
+
+
+def _length(arrays: Arrays) -> int:
+    first: Array = next(iter(arrays.values()))
+    return len(first)
+
+
+def _single_line(text: str | None) -> str | None:
+    return " ".join(text.split())[:1000] if text else None

@@ -1,0 +1,64 @@
+"""The commands ``modak model fit|show|evaluate|scale``: the evaluation decides with each model, so they belong here."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from modak_deploy.answers import answer
+
+model = typer.Typer(no_args_is_help=True, help="The time model.", rich_markup_mode=None)
+Folder = Annotated[
+    Path | None,
+    typer.Option("--folder", metavar="FOLDER", help="Of the model; in your data folder when absent."),
+]
+
+
+@model.command()
+def fit(
+    folder: Folder = None,
+    evaluation: Annotated[
+        bool, typer.Option(" /--no-evaluation", help="Leave out what it is worth, which takes a fit for each workload.")
+    ] = True,
+) -> None:
+    """Fit the model to everything measured, what ships and what the store has, and keep it for the plans to come."""
+    from modak_deploy.optimiser.evaluating import fit_now
+    from modak_deploy.performance.modelling import report
+    from modak_deploy.performance.paths import model_folder
+    from modak_deploy.performance.timemodel import write_model
+
+    fitted = fit_now(judged=evaluation)
+    where = folder or model_folder()
+    write_model(where, fitted.description, fitted.contents)
+    answer({"model": fitted.description, "folder": where}, f"{report(fitted.description)}written to {where}")
+
+
+@model.command()
+def show(folder: Folder = None) -> None:
+    """Show the fitted model: what it was fitted with, and how well it tells what it was not fitted with."""
+    from modak_deploy.performance.modelling import report
+    from modak_deploy.performance.paths import model_folder
+    from modak_deploy.performance.timemodel import TimeModel
+
+    description = TimeModel(folder or model_folder()).description
+    answer(description, report(description))
+
+
+@model.command()
+def evaluate() -> None:
+    """Fit to everything measured but one workload, decide for that one, for each in turn; nothing is kept."""
+    from modak_deploy.optimiser.evaluating import fit_now
+    from modak_deploy.performance.modelling import report
+
+    description = fit_now().description
+    answer(description, report(description))
+
+
+@model.command()
+def scale(name: Annotated[str, typer.Argument(metavar="NAME", help="Of the workload.")]) -> None:
+    """Show how a workload scales: the laws, what was measured, and a table over ranks; seconds are of one unit."""
+    from modak_deploy.performance.records import available_measurements
+    from modak_deploy.performance.scaletable import scale_lines, scale_values
+
+    measurements = available_measurements()
+    answer(scale_values(name, measurements), "\n".join(scale_lines(name, measurements)))

@@ -1,0 +1,202 @@
+"""What a decision is worth where its workload was never measured: each workload is left out of everything once.
+
+The model is fitted without it, down to the last penalty and interval, and the optimiser's own code then decides among
+the configurations that were measured of it. Regret is how much slower than the fastest of them the chosen one is;
+beside it stand that of the least predicted seconds, the model's bare word, and that of the default. The candidates are
+those measured, not all that the catalogue has: of others nobody knows what they take.
+"""
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from modak_deploy.catalogue.catalogue import Catalogue, load_catalogue
+from modak_deploy.errors import InputError
+from modak_deploy.model.application import Application
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.model.measurement import Measurement, Ratio
+from modak_deploy.model.plan import Prediction
+from modak_deploy.model.target import Node
+from modak_deploy.optimiser.candidates import Choice
+from modak_deploy.optimiser.decision import Decision, decide
+from modak_deploy.optimiser.evidence import Evidence
+from modak_deploy.optimiser.knowledge import Knowledge
+from modak_deploy.optimiser.modelled import Modelled
+from modak_deploy.optimiser.options import Location, Option
+from modak_deploy.performance.estimators import Row
+from modak_deploy.performance.fitting import Fit, fit, rows_of
+from modak_deploy.performance.intervals import lengths
+from modak_deploy.performance.matching import Work
+from modak_deploy.performance.records import Measurements, Table, available_measurements
+from modak_deploy.performance.timemodel import Held, TimeModel, write_model
+
+
+@dataclass(frozen=True)
+class _Case:
+    """One setting at one length: the seconds of each option, and what was decided without knowing them."""
+
+    units: int
+    measured: dict[Option, float]
+    default: Option | None
+    """None where none of the options is what would run without modak: then there is no decision to judge."""
+    decision: Decision
+
+    def regret(self, option: Option) -> float:
+        return self.measured[option] / min(self.measured.values()) - 1
+
+    @property
+    def timed(self) -> dict[Option, Prediction]:
+        """The predictions that tell seconds."""
+        return {
+            option: prediction
+            for option, prediction in self.decision.predictions.items()
+            if prediction.seconds is not None
+        }
+
+    @property
+    def least(self) -> Option:
+        """The option of the least predicted seconds; the default where none is told."""
+        timed = self.timed
+        return min(timed, key=lambda option: timed[option].seconds or 0.0) if timed else self.decision.chosen
+
+
+def fit_now(*, judged: bool = True) -> Fit:
+    """Return the model of everything measured, and what it is worth where ``judged``.
+
+    InputError when a library that fitting needs is missing.
+    """
+    try:
+        import skl2onnx  # noqa: F401 - needed by fit, and told here when it is missing
+    except ImportError as error:
+        raise InputError(f"fitting needs {error.name}: run pip install 'modak-deploy[models]'") from None
+    measurements, catalogue = available_measurements(), load_catalogue()
+    fitted = fit(measurements.all_records(), measurements.version, catalogue)
+    held = evaluate(measurements, catalogue) if judged else []
+    return replace(fitted, description=fitted.description.model_copy(update={"held": held}))
+
+
+def evaluate(measurements: Measurements, catalogue: Catalogue) -> list[Held]:
+    """Return how each workload is predicted and decided by what is known without it, at each length."""
+    records = measurements.all_records()
+    rows = rows_of(records, catalogue)
+    held: list[Held] = []
+    for workload in sorted({row.workload for row in rows}):
+        others = Table(record for record in records if record.workload.model != workload)
+        mine = [row for row in rows if row.workload == workload]
+        with TemporaryDirectory(prefix="modak-") as folder:
+            model = _fitted(others.all_records(), others.version, catalogue, Path(folder))
+            cases = [_case(group, units, others, model, catalogue) for group, units in _groups(mine)]
+        for units in sorted({case.units for case in cases}):
+            held.append(_judged(workload, units, [case for case in cases if case.units == units], model))
+    return held
+
+
+def _fitted(
+    records: Sequence[Measurement | Ratio], version: str, catalogue: Catalogue, folder: Path
+) -> TimeModel | None:
+    """Return the model of ``records``, None where they are too few for one that tells whole times."""
+    try:
+        model = fit(records, version, catalogue)
+    except InputError:
+        return None
+    write_model(folder, model.description, model.contents)
+    return TimeModel(folder) if "steady" in model.description.phases else None
+
+
+def _groups(rows: Sequence[Row]) -> list[tuple[list[Row], int]]:
+    """Return what could be chosen among: the rows of a setting, with each length that they can be judged at."""
+    groups: dict[tuple[str, int], list[Row]] = {}
+    for row in rows:
+        for units in lengths(row):
+            groups.setdefault((row.setting, units), []).append(row)
+    return [(groups[key], key[1]) for key in sorted(groups)]
+
+
+def _case(rows: Sequence[Row], units: int, others: Table, model: TimeModel | None, catalogue: Catalogue) -> _Case:
+    """Decide among what ``rows`` measured at ``units``; of several rows of one option the median counts."""
+    ordered = sorted(rows, key=lambda row: not row.default)
+    seconds: dict[Option, list[float]] = {}
+    locations: dict[Option, Location] = {}
+    for row in ordered:
+        location = location_of_row(row, catalogue)
+        locations.setdefault(location.option(()), location)
+        seconds.setdefault(location.option(tuple(row.case.configuration.levers)), []).append(row.at(units))
+    options = list(seconds)
+    work = work_of_row(ordered[0], units)
+    evidence = Evidence(others.of_workload(str(work.workload.model)), work, list(locations.values()))
+    modelled = Modelled(model, work, locations, catalogue) if model else None
+    choice = Choice(options[0], options[0], options)
+    application = Application(name="held-out", executable="true", workload=work.workload)
+    decision = decide(choice, Knowledge(evidence, modelled), Deployment(application=application))
+    measured = {option: statistics.median(values) for option, values in seconds.items()}
+    return _Case(units, measured, options[0] if ordered[0].default else None, decision)
+
+
+def work_of_row(row: Row, units: int) -> Work:
+    """Return what a row measured, as work of another length."""
+    hardware = row.case.hardware
+    return Work(
+        type=row.case.type,
+        framework=row.case.framework,
+        workload=row.case.workload.model_copy(update={"units": units}),
+        microarchitecture=hardware.microarchitecture,
+        cpu_model=hardware.cpu_model,
+        cores=hardware.cores,
+        accelerator=hardware.accelerator,
+        accelerators=hardware.accelerators,
+        nodes=row.case.configuration.nodes,
+        ranks=row.case.configuration.ranks,
+    )
+
+
+def location_of_row(row: Row, catalogue: Catalogue) -> Location:
+    """Return where a row was measured, of which only what a model asks for is known."""
+    configuration = row.case.configuration
+    return Location(
+        type=row.case.type,
+        framework=configuration.framework or row.case.framework,
+        node=Node(),
+        glibc=None,
+        libraries=[],
+        packages={},
+        gpus=row.case.hardware.accelerators,
+        python=None,
+        runtime=configuration.runtime,
+        image=catalogue.images.get(configuration.image or ""),
+        engine=None if configuration.framework in (None, row.case.framework) else configuration.framework,
+    )
+
+
+def _judged(workload: str, units: int, cases: Sequence[_Case], model: TimeModel | None) -> Held:
+    timed = [(prediction, case.measured[option]) for case in cases for option, prediction in case.timed.items()]
+    gains = [
+        (prediction, case.measured[case.default] / case.measured[option])
+        for case in cases
+        if case.default is not None
+        for option, prediction in case.decision.predictions.items()
+        if prediction.gain is not None
+    ]
+    compared = [case for case in cases if case.default is not None and len(case.measured) > 1]
+
+    def regret(choose: Callable[[_Case], Option | None]) -> float | None:
+        """Return the mean over settings; None where there was nothing to choose."""
+        return _mean([case.regret(option) for case in compared if (option := choose(case)) is not None])
+
+    return Held(
+        workload=workload,
+        units=units,
+        records=sum(len(case.measured) for case in cases),
+        predicted=len(timed),
+        error=_mean([abs((prediction.seconds or 0.0) / seconds - 1) for prediction, seconds in timed]),
+        coverage=_mean([float((f.low or 0.0) <= seconds <= (f.high or 0.0)) for f, seconds in timed]),
+        coverage_gain=_mean([float(f.gain.low <= ratio <= f.gain.high) for f, ratio in gains if f.gain is not None]),
+        regret=regret(lambda case: case.decision.chosen),
+        regret_model=regret(lambda case: case.least),
+        regret_default=regret(lambda case: case.default),
+    )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return statistics.fmean(values) if values else None

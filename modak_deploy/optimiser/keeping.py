@@ -1,0 +1,68 @@
+"""Keeping a Plan that is already deployed: a new measurement alone is no reason to do finished work again.
+
+The kept Plan lies among the results, where others may have changed it. It is kept only where all that it would run is
+what the new Plan would run as well, with another of its candidates: only the choice is taken from it, and, where it is
+known to be modak's own, the digest of its image.
+"""
+
+from modak_deploy.model.base import SchedulerName
+from modak_deploy.model.plan import Candidate, Plan
+from modak_deploy.model.target import TargetType, usual_scheduler
+from modak_deploy.schedulers import registry
+
+
+def keep(new: Plan, old: Plan, *, own: bool = True) -> Plan:
+    """Return ``old`` where the same was asked of the same catalogue and its choice still stands; ``new`` otherwise.
+
+    The choice stands when the new Plan lists the very same candidate, be it as an alternative. The digest that its
+    image's reference once stood for stays, whatever it stands for now, where ``old`` is modak's ``own``. Of several
+    targets the old one stays where the same candidate would still be taken there.
+    """
+    if not _same_question(new, old):
+        return new
+    if new.target == old.target:
+        same = new.scheduler == old.scheduler and new.inputs == old.inputs and _same_instance(new, old)
+        possible = [new.chosen, *(ranked.candidate for ranked in new.alternatives)]
+    else:
+        there = [e for e in new.other_targets if e.target == old.target and e.inputs == old.inputs]
+        same = _may_be(old.scheduler, old.target.type)
+        possible = [e.candidate for e in there if e.candidate is not None]
+    if not same or not any(_is_choice(old.chosen, candidate, own=own) for candidate in possible):
+        return new
+    # Whoever wrote the old one may have written another environment there than the one to be tried.
+    return old if own or old.restart == new.restart else old.model_copy(update={"restart": new.restart})
+
+
+def _same_question(new: Plan, old: Plan) -> bool:
+    """Compare what was asked itself: the hashes that stand in the old Plan say only what whoever wrote it wants."""
+    return (
+        new.questions() == old.questions()
+        and new.versions.catalogue == old.versions.catalogue
+        and new.name == old.name
+        and new.application == old.application
+        and new.request == old.request
+        and new.job == old.job
+        and new.sources == old.sources
+        and new.secrets == old.secrets
+    )
+
+
+def _same_instance(new: Plan, old: Plan) -> bool:
+    """Return whether the old Plan's instance type may still be had: with no capacity for it another one is chosen."""
+    if new.instance is None or old.instance is None:
+        return new.instance is old.instance
+    return old.instance.chosen in [new.instance.chosen, *new.instance.candidates]
+
+
+def _may_be(scheduler: SchedulerName, target: TargetType) -> bool:
+    """Return whether a target of this type can have this scheduler, or one that stands in for it."""
+    return scheduler == usual_scheduler(target) or target in registry.get(scheduler).stands_in_for
+
+
+def _is_choice(chosen: Candidate, candidate: Candidate, *, own: bool) -> bool:
+    chosen = chosen.model_copy(update={"rank_start": candidate.rank_start})
+    if chosen.image is None or candidate.image is None or candidate.image.digest is not None or not own:
+        return chosen == candidate
+    if chosen.image.reference != candidate.image.reference:
+        return False
+    return chosen.model_copy(update={"image": candidate.image}) == candidate

@@ -1,0 +1,78 @@
+"""What travels into the application's interpreter: levers that are on there, and levers to try while it runs."""
+
+from modak_deploy.catalogue.effects import applied
+from modak_deploy.engines.registry import of_framework
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.model.plan import Launch, Prediction, Resources
+from modak_deploy.optimiser.candidates import Enumerator
+from modak_deploy.optimiser.conditions import no_launch
+from modak_deploy.optimiser.options import LeverSet, Option
+
+COUNTED = frozenset({"step", "batch", "call"})
+"""Units of a workload that are what the launcher counts."""
+
+
+def launch_of(
+    deployment: Deployment, enumerator: Enumerator, levers: LeverSet, resources: Resources, *, counts: bool = False
+) -> Launch | None:
+    """Return what the launcher is told at the enumerator's place; None where it has nothing to do and does not travel.
+
+    With ``counts`` it is there to count. Nothing is tried where the request names the one configuration to run, where a
+    lever that could be tried is on already, and where several ranks would have to switch at the same unit.
+    """
+    catalogue, location = enumerator.catalogue, enumerator.location
+    chosen = [catalogue.levers[name] for name in levers]
+    on = [lever.name for lever in chosen if lever.run.launch is not None]
+    session = applied(lever.all_effects for lever in chosen).session
+    request, workload = deployment.request, deployment.application.workload
+    tries = (
+        request.tries_live
+        and request.configuration is None
+        and deployment.application.type in ("ai_training", "ai_inference")
+        and (engine := of_framework(location.framework)) is not None
+        and engine.tries_live
+        and resources.ranks == 1
+        and not any(lever.run.launch == "live" for lever in chosen)
+        and no_launch(location) is None
+    )
+    candidates = _candidates(enumerator, levers) if tries else []
+    if not candidates and not on and not session and not counts:
+        return None
+    return Launch(
+        levers=on,
+        session=session,
+        trials="live" if candidates else "none",
+        numerics=request.numerics,
+        candidates=candidates,
+        relaxed=[name for name in candidates if catalogue.levers[name].numerics == "relaxed"],
+        units=workload.units if workload.unit in COUNTED and workload.units > 1 else None,
+    )
+
+
+def _candidates(enumerator: Enumerator, levers: LeverSet) -> list[str]:
+    """Return the levers that may be tried, those that a chosen one excludes left out."""
+    catalogue, faults = enumerator.catalogue, enumerator.faults
+    taken = {catalogue.levers[name].group for name in levers}
+    return [
+        lever.name
+        for lever in catalogue.levers.values()
+        if lever.run.launch == "live" and lever.name not in faults and lever.group not in taken
+    ]
+
+
+def will_try(launch: Launch | None) -> list[str]:
+    """Return the clause of the reason that says what is tried."""
+    count = len(launch.candidates) if launch is not None else 0
+    if not count:
+        return []
+    return [f"{count} lever{'s' if count > 1 else ''} that may be faster will be tried while it runs"]
+
+
+def with_trials(option: Option, prediction: Prediction, chosen: Option, launch: Launch | None) -> Prediction:
+    """Return the prediction with the word that an option of which nothing is known will be tried while the job runs."""
+    if prediction.basis != "none" or launch is None or option.with_levers(()) != chosen.with_levers(()):
+        return prediction
+    added = set(option.levers) - set(chosen.levers)
+    if not added or not added <= set(launch.candidates) or not set(chosen.levers) <= set(option.levers):
+        return prediction
+    return prediction.model_copy(update={"evidence": f"{prediction.evidence}; it will be tried while the job runs"})

@@ -1,0 +1,398 @@
+"""make_plan: from what was asked and found to the Plan."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+
+import modak_deploy
+from modak_deploy.catalogue.catalogue import DATA, Catalogue, load_catalogue
+from modak_deploy.catalogue.effects import applied
+from modak_deploy.catalogue.names import accelerator_name
+from modak_deploy.errors import InfeasibleError
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.model.image import Packing
+from modak_deploy.model.measurement import Ratio
+from modak_deploy.model.nodes import node_of, partition_of
+from modak_deploy.model.plan import (
+    TIMED,
+    Candidate,
+    Image,
+    Plan,
+    Ranked,
+    RankStart,
+    Rejected,
+    Resources,
+    Source,
+    Versions,
+    sha256_of,
+)
+from modak_deploy.model.target import SINGLE_NODE, Facts, Node
+from modak_deploy.optimiser.candidates import Choice, Enumerator, check_names
+from modak_deploy.optimiser.decision import Decision, decide
+from modak_deploy.optimiser.evidence import Evidence
+from modak_deploy.optimiser.knowledge import Knowledge
+from modak_deploy.optimiser.launching import launch_of, will_try, with_trials
+from modak_deploy.optimiser.locations import Locations, locations_of
+from modak_deploy.optimiser.modelled import Modelled, usable_model
+from modak_deploy.optimiser.options import Location, Option
+from modak_deploy.optimiser.ranks import rank_start
+from modak_deploy.optimiser.resources import resources_of, scheduler_of
+from modak_deploy.optimiser.restarting import Ranking, advice, counts, possible, restart_of
+from modak_deploy.optimiser.scale import Series, scale_of
+from modak_deploy.performance.matching import Work
+from modak_deploy.performance.records import Measurements, load_measurements
+from modak_deploy.performance.series import Observation, record_in
+
+
+def make_plan(
+    deployment: Deployment,
+    facts: Facts,
+    sources: Sequence[Source],
+    *,
+    now: datetime,
+    catalogue: Catalogue | None = None,
+    measurements: Measurements | None = None,
+    model: Path | None = None,
+    unavailable: Mapping[str, str] | None = None,
+) -> Plan:
+    """Decide how to run ``deployment`` on the target that ``facts`` describe; the same input gives the same Plan.
+
+    ``model`` is the folder of a fitted time model, which is used where it fits the measurements and the catalogue.
+    ``unavailable`` holds the names of images that turned out not to be available, each with the reason: the decision
+    is made without them, by the same rules.
+
+    Raise InputError for a name that does not exist and InfeasibleError when nothing can do what was asked.
+    """
+    catalogue = catalogue or load_catalogue()
+    measurements = measurements or load_measurements()
+    scheduler = scheduler_of(deployment, facts)
+    outcome = _decided(deployment, facts, catalogue, measurements, model, unavailable or {})
+    decision = outcome.decision
+    builder = _Builder(deployment, outcome.locations, sources, catalogue, outcome.resources, facts)
+    chosen = builder.candidate(decision.chosen)
+    best = Ranking(decision.chosen, decision.predictions[decision.chosen], chosen)
+    others = [
+        Ranking(option, with_trials(option, prediction, decision.chosen, chosen.launch), builder.candidate(option))
+        for option, prediction in decision.predictions.items()
+        if option != decision.chosen
+    ]
+    restart, trials = restart_of(deployment, best, _as_listed(others, outcome.choice), catalogue, chosen.launch)
+    remarks = [
+        *outcome.remarks,
+        *will_try(chosen.launch),
+        *filter(None, [trials, advice(deployment, best, others, chosen.launch)]),
+    ]
+    return Plan(
+        created=now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        name=deployment.job.name or deployment.application.name,
+        scheduler=scheduler,
+        application=deployment.application,
+        target=deployment.target,
+        request=deployment.request,
+        job=deployment.job,
+        facts=facts.lasting(),
+        sources=list(sources),
+        chosen=chosen,
+        prediction=decision.predictions[decision.chosen],
+        default=outcome.choice.default.name,
+        gain=decision.gain,
+        reason="; ".join([decision.reason, *remarks]),
+        restart=restart,
+        alternatives=[Ranked(candidate=ranking.candidate, prediction=possible(ranking, restart)) for ranking in others],
+        rejected=sorted([*outcome.choice.rejected, *decision.rejected], key=_last_if_many),
+        versions=Versions(
+            modak=modak_deploy.__version__,
+            catalogue=catalogue.version,
+            measurements=measurements.version,
+            model=outcome.model,
+        ),
+        inputs=inputs_of(deployment, sources),
+    )
+
+
+def _as_listed(others: Sequence[Ranking], choice: Choice) -> list[Ranking]:
+    """Return the candidates in the order of the catalogue, in which they are enumerated."""
+    order = {option: number for number, option in enumerate(choice.feasible)}
+    return sorted(others, key=lambda ranking: order[ranking.option])
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What was decided, and among what."""
+
+    locations: Locations
+    choice: Choice
+    decision: Decision
+    resources: Resources
+    remarks: list[str]
+    """What else the reason has to tell."""
+    model: str | None
+    """Version of the time model that was used."""
+
+
+def _decided(
+    deployment: Deployment,
+    facts: Facts,
+    catalogue: Catalogue,
+    measurements: Measurements,
+    model: Path | None,
+    unavailable: Mapping[str, str],
+) -> _Outcome:
+    check_names(catalogue, deployment)
+    partition = partition_of(deployment, facts)
+    node = node_of(deployment, facts, partition)
+    asked = resources_of(deployment, node, partition)
+    workload = deployment.application.workload.model
+    records = [observations for _, observations in measurements.evidence_of(workload)] if workload else []
+    fitted, unused = usable_model(model, measurements, catalogue)
+
+    def alternatives(resources: Resources) -> _Alternatives:
+        work = _work(deployment, node, resources, catalogue)
+        images = _images_in(records)
+        locations = locations_of(deployment, facts, node, catalogue, resources.ranks, images, unavailable)
+        evidence = Evidence(records, work, locations.feasible)
+        choice = _choice(deployment, catalogue, locations, evidence, pairs=fitted is not None)
+        return _Alternatives(resources, work, locations, evidence, choice)
+
+    outcome = alternatives(asked)
+    # What scales is what runs without a reason for anything else; the layout found for it is then that of all options.
+    scale = scale_of(deployment, outcome.series(records))
+    if scale is not None and scale.resources != asked:
+        outcome = alternatives(scale.resources)
+    choice, resources = outcome.choice, outcome.resources
+    choice.rejected += unused
+    modelled = Modelled(fitted, outcome.work, outcome.locations.by_option(), catalogue) if fitted else None
+    decision = decide(choice, Knowledge(outcome.evidence, modelled, scale), deployment, node.price)
+    remarks = [
+        outcome.locations.unused,
+        scale.text if scale else None,
+        _without(unavailable),
+        _budget(deployment, decision, resources, node.price),
+    ]
+    clauses = [remark for remark in remarks if remark is not None]
+    return _Outcome(outcome.locations, choice, decision, resources, clauses, modelled.version if modelled else None)
+
+
+@dataclass(frozen=True)
+class _Alternatives:
+    """What can be chosen at one layout."""
+
+    resources: Resources
+    work: Work
+    locations: Locations
+    evidence: Evidence
+    choice: Choice
+
+    def series(self, records: Sequence[Observation]) -> Series:
+        """Return the measurements of the base option at all layouts."""
+        base = self.choice.base
+        return Series(records, self.work, self.locations.by_option()[base.with_levers(())], base.levers, self.resources)
+
+
+def _without(unavailable: Mapping[str, str]) -> str | None:
+    """Return the clause on images that turned out not to be available."""
+    if not unavailable:
+        return None
+    first, *others = unavailable
+    more = f" and {len(others)} more" if others else ""
+    return f"it was decided without {first}{more}, because {unavailable[first]}"
+
+
+def _budget(deployment: Deployment, decision: Decision, resources: Resources, price: float | None) -> str | None:
+    """Tell that nobody knows whether the budget is kept: no time is known, and the wall time may cost more."""
+    budget, wall_time = deployment.request.budget, deployment.job.wall_time
+    observations = decision.predictions[decision.chosen].basis in TIMED
+    if budget is None or observations:
+        return None
+    if wall_time is not None and wall_time * resources.nodes / 3600 * (price or 1.0) <= budget:
+        return None
+    return f"whether the budget of {budget:g} is kept cannot be told, for no time was measured or modelled"
+
+
+def chosen_location(plan: Plan, catalogue: Catalogue) -> Location:
+    """Return the location of a Plan's chosen candidate; InfeasibleError where it cannot be used any more."""
+    asked = Deployment(application=plan.application, target=plan.target, request=plan.request, job=plan.job)
+    node = node_of(asked, plan.facts, partition_of(asked, plan.facts))
+    image = plan.chosen.image.entry if plan.chosen.image is not None else None
+    images = frozenset({image} if image else ())
+    locations = locations_of(asked, plan.facts, node, catalogue, plan.chosen.resources.ranks, images, {})
+    for location in locations.feasible:
+        option = location.option(())
+        if (option.runtime, option.image, option.engine) == (plan.chosen.runtime, image, plan.chosen.engine):
+            return location
+    raise InfeasibleError(f"the candidate '{plan.chosen.name}' cannot be used on {plan.target.name} any more")
+
+
+def inputs_of(deployment: Deployment, sources: Sequence[Source]) -> str:
+    """Return the hash of what was asked."""
+    asked = deployment.model_dump(mode="json", include={"application", "target", "request", "job"})
+    # Left out where they are not given, so that what was asked before there were any keeps its hash.
+    if deployment.target.cloud is None:
+        del asked["target"]["cloud"]
+    if deployment.request.deadline is None:
+        del asked["request"]["deadline"]
+    return sha256_of({**asked, "sources": [source.model_dump(mode="json") for source in sources]})
+
+
+def _last_if_many(rejected: Rejected) -> tuple[bool, str]:
+    return (" other " in rejected.name, rejected.name)
+
+
+def _images_in(observations: Sequence[Observation]) -> frozenset[str]:
+    records = [record_in(observation) for observation in observations]
+    configurations = [record.configuration for record in records]
+    configurations += [record.baseline for record in records if isinstance(record, Ratio)]
+    return frozenset(c.image for c in configurations if c.image)
+
+
+def _choice(
+    deployment: Deployment, catalogue: Catalogue, locations: Locations, evidence: Evidence, *, pairs: bool
+) -> Choice:
+    """Return the options of all places; the first place that can do what the request requires has the base."""
+    exact = deployment.request.configuration
+    whole: Choice | None = None
+    refused: list[Rejected] = []
+    for location in locations.feasible:
+        try:
+            enumerator = Enumerator(catalogue, deployment, location)
+            if exact is not None:
+                choice = enumerator.exactly(exact.levers)
+            else:
+                choice = enumerator.choose(evidence.measured(location), explore=whole is None, pairs=pairs)
+        except InfeasibleError as error:
+            refused.append(Rejected(name=location.option(()).name, reason=str(error)))
+            continue
+        if whole is None:
+            whole = choice
+        else:
+            whole.join(choice)
+    if whole is None:
+        if len(refused) == 1:
+            raise InfeasibleError(refused[0].reason)
+        raise InfeasibleError("; ".join(f"{r.name}: {r.reason}" for r in refused))
+    whole.rejected += [*refused, *locations.rejected]
+    return whole
+
+
+def _work(deployment: Deployment, node: Node, resources: Resources, catalogue: Catalogue) -> Work:
+    framework = deployment.application.framework
+    gpus = resources.gpus if node.accelerators else 0
+    return Work(
+        type=deployment.application.type,
+        framework=framework.name.lower() if framework else None,
+        workload=deployment.application.workload,
+        microarchitecture=node.microarchitecture,
+        cpu_model=node.cpu_model,
+        cores=resources.threads * resources.ranks_per_node if resources.threads else node.cores,
+        accelerator=accelerator_name(node.accelerators[0].model, catalogue) if gpus else None,
+        accelerators=gpus,
+        nodes=resources.nodes,
+        ranks=resources.ranks,
+    )
+
+
+class _Builder:
+    """Makes the Plan's candidates of options."""
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        locations: Locations,
+        sources: Sequence[Source],
+        catalogue: Catalogue,
+        resources: Resources,
+        facts: Facts,
+    ) -> None:
+        self.deployment = deployment
+        self.facts = facts
+        self.locations = locations.by_option()
+        self.sources = sources
+        self.catalogue = catalogue
+        self.resources = resources
+        self._enumerators: dict[Option, Enumerator] = {}
+
+    def candidate(self, option: Option) -> Candidate:
+        """Return ``option`` with all that is needed to run it."""
+        location = self.locations[option.with_levers(())]
+        chosen = [self.catalogue.levers[name] for name in option.levers]
+        run = applied((lever.all_effects for lever in chosen), self._enumerator(location).cores)
+        engine = self.deployment.application.engines.get(option.engine) if option.engine else None
+        return Candidate(
+            name=option.name,
+            runtime=option.runtime,
+            image=_image(location, run.packing),
+            engine=option.engine,
+            compiler=next((lever.compiler for lever in chosen if lever.compiler), None),
+            levers=list(option.levers),
+            environment={**(engine.environment if engine else {}), **run.environment},
+            preload=run.preload,
+            launcher=run.launcher,
+            launcher_text=self._launcher_text(run.launcher),
+            launch=launch_of(
+                self.deployment,
+                self._enumerator(location),
+                option.levers,
+                self.resources,
+                counts=counts(self.deployment, location),
+            ),
+            argv=[
+                *run.prefix,
+                *self._argv(location, run.launcher),
+                *(engine.arguments if engine else []),
+                *run.arguments,
+            ],
+            resources=self._resources(run.threads),
+            rank_start=self._rank_start(location),
+        )
+
+    def _enumerator(self, location: Location) -> Enumerator:
+        option = location.option(())
+        if option not in self._enumerators:
+            self._enumerators[option] = Enumerator(self.catalogue, self.deployment, location)
+        return self._enumerators[option]
+
+    def _rank_start(self, location: Location) -> RankStart | None:
+        start = rank_start(self.deployment, self.facts, location.image, self.resources.ranks)
+        return start if isinstance(start, RankStart) else None
+
+    def _launcher_text(self, launcher: str | None) -> str | None:
+        path = self.catalogue.launchers[launcher] if launcher else None
+        return None if path is None or path.is_relative_to(DATA) else path.read_text(encoding="utf-8")
+
+    def _resources(self, threads: int | None) -> Resources:
+        """What a lever uses less is not reserved, unless the user asked for it by number."""
+        asked = self.deployment.job.cores_per_rank
+        if threads is None or asked is not None or self.deployment.target.type in SINGLE_NODE:
+            return self.resources
+        return self.resources.model_copy(update={"threads": threads})
+
+    def _argv(self, location: Location, launcher: str | None) -> list[str]:
+        application = self.deployment.application
+        if application.script is None:
+            return [application.executable or "", *application.arguments]
+        starter = [f"launchers/{launcher}"] if launcher else []
+        return [location.python or "", *starter, self._path_of(application.script), *application.arguments]
+
+    def _path_of(self, script: str) -> str:
+        """Return where the script lies below the working directory."""
+        paths = [source.path for source in self.sources]
+        if script in paths:
+            return script
+        base = PurePosixPath(script).name
+        return base if base in paths else script
+
+
+def _image(location: Location, packing: Packing | None) -> Image | None:
+    entry = location.image
+    if entry is None:
+        return None
+    return Image(
+        reference=entry.reference or f"build://{entry.name}",
+        digest=entry.digest,
+        entry=entry.name,
+        architecture=entry.architecture,
+        accelerator=entry.accelerator,
+        labels=entry.labels,
+        packing=packing,
+    )

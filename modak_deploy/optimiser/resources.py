@@ -1,0 +1,114 @@
+"""What is reserved: the job's options as nodes x ranks x threads, checked against the target."""
+
+import math
+
+from modak_deploy.catalogue.effects import Cores
+from modak_deploy.errors import InfeasibleError, TargetError
+from modak_deploy.model.base import SchedulerName
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.model.nodes import node_of, partition_of
+from modak_deploy.model.plan import Plan, Resources
+from modak_deploy.model.target import SINGLE_NODE, Facts, Node, Partition
+from modak_deploy.util.text import plural
+from modak_deploy.util.units import gib
+
+
+def price_of(plan: Plan) -> float | None:
+    """Return the price of a node that a Plan reserves for an hour; None where it has none."""
+    asked = Deployment(application=plan.application, target=plan.target, request=plan.request, job=plan.job)
+    return node_of(asked, plan.facts, partition_of(asked, plan.facts)).price
+
+
+def scheduler_of(deployment: Deployment, facts: Facts) -> SchedulerName:
+    """Return the scheduler that takes the job: the user's, or Slurm where Torque's commands are its wrappers.
+
+    Raise TargetError when the target was looked at and has another scheduler than the user says, or none.
+    """
+    wanted = deployment.target.type
+    if wanted in SINGLE_NODE:
+        return "process"
+    if facts.hostname is None or facts.scheduler == wanted:
+        return wanted
+    if facts.wrapped and facts.scheduler is not None:
+        return facts.scheduler
+    present = f"{facts.scheduler} was found" if facts.scheduler else "no scheduler's commands were found"
+    raise TargetError(
+        f"the target {deployment.target.name} is said to be of type {wanted}, but {present} on {facts.hostname}"
+    )
+
+
+def resources_of(deployment: Deployment, node: Node, partition: Partition | None) -> Resources:
+    """Return what the job reserves; InfeasibleError names the limit that it breaks."""
+    job = deployment.job
+    ranks = job.ranks or (job.ranks_per_node or 1) * job.nodes
+    per_node = job.ranks_per_node or math.ceil(ranks / job.nodes)
+    threads = job.cores_per_rank or job.threads
+    if threads is None and _takes_node(deployment, ranks) and deployment.target.type not in SINGLE_NODE:
+        threads = node.cores
+    resources = Resources(nodes=job.nodes, ranks=ranks, ranks_per_node=per_node, threads=threads, gpus=job.gpus)
+    where = f"the partition {partition.name}" if partition else f"the target {deployment.target.name}"
+    _check_nodes(deployment, where, partition)
+    _check_cores(resources, where, node)
+    _check_gpus(deployment, where, node, partition)
+    _check_limits(deployment, where, node, partition)
+    return resources
+
+
+def cores_of(deployment: Deployment, node: Node) -> Cores:
+    """Return the cores that each rank has: what is reserved, its share of a single machine, else the site's one."""
+    job = deployment.job
+    ranks = job.ranks or (job.ranks_per_node or 1) * job.nodes
+    count = job.cores_per_rank or job.threads
+    if count is None and (deployment.target.type in SINGLE_NODE or _takes_node(deployment, ranks)):
+        count = node.cores and max(1, node.cores // math.ceil(ranks / job.nodes))
+    elif count is None:
+        count = 1
+    return Cores(count, node.threads_per_core)
+
+
+def _takes_node(deployment: Deployment, ranks: int) -> bool:
+    """Return whether a rank gets a whole node where nobody asks for cores."""
+    return ranks == deployment.job.nodes and deployment.application.type != "hpc"
+
+
+def _check_nodes(deployment: Deployment, where: str, partition: Partition | None) -> None:
+    nodes = deployment.job.nodes
+    kind = deployment.target.type
+    if kind in SINGLE_NODE and nodes > 1:
+        raise InfeasibleError(f"{nodes} nodes were asked for, and a target of type {kind} is one", key="job.nodes")
+    if partition is not None and partition.nodes is not None and nodes > partition.nodes:
+        raise InfeasibleError(f"{nodes} nodes were asked for, and {where} has {partition.nodes}", key="job.nodes")
+
+
+def _check_cores(resources: Resources, where: str, node: Node) -> None:
+    used = resources.ranks_per_node * (resources.threads or 1)
+    if node.cores is not None and used > node.cores:
+        threads = resources.threads or 1
+        layout = f"{plural(resources.ranks_per_node, 'rank')} on a node with {plural(threads, 'core')} each"
+        raise InfeasibleError(f"{layout} need {used} cores, and a node of {where} has {node.cores}")
+
+
+def _check_gpus(deployment: Deployment, where: str, node: Node, partition: Partition | None) -> None:
+    gpus = deployment.job.gpus
+    have = sum(accelerator.count for accelerator in node.accelerators)
+    is_described = partition is not None or bool(node.accelerators) or node.cores is not None
+    if gpus > have and is_described:
+        raise InfeasibleError(
+            f"{gpus} GPUs per node were asked for, and a node of {where} has {have or 'none'}", key="job.gpus"
+        )
+
+
+def _check_limits(deployment: Deployment, where: str, node: Node, partition: Partition | None) -> None:
+    job, needed = deployment.job, deployment.application.workload.memory
+    limit = partition.maximum_wall_time if partition is not None else None
+    if job.wall_time is not None and limit is not None and job.wall_time > limit:
+        raise InfeasibleError(
+            f"{job.wall_time} s were asked for, and {where} permits {limit} s at most", key="job.wall_time"
+        )
+    for key, memory in (("job.memory", job.memory), ("application.workload.memory", needed)):
+        if memory is not None and node.memory is not None and memory > node.memory:
+            raise InfeasibleError(f"{gib(memory)} are needed, and a node of {where} has {gib(node.memory)}", key=key)
+    if needed is not None and job.memory is not None and needed > job.memory:
+        raise InfeasibleError(
+            f"{gib(job.memory)} are fewer than the {gib(needed)} that the workload needs", key="job.memory"
+        )

@@ -1,0 +1,79 @@
+"""Targets and instance types in one table, by time and cost."""
+
+from collections.abc import Sequence
+
+from modak_deploy.model.cloud import Estimate, InstanceCandidate, InstancePlan
+from modak_deploy.model.plan import Plan
+from modak_deploy.model.target import Target
+from modak_deploy.optimiser.instances import seconds_of
+from modak_deploy.optimiser.targets import cost_of
+from modak_deploy.util.units import clock
+
+_MOST = 8
+"""Instance types shown; the Plan has all of them."""
+_HEAD = ("target", "instance", "seconds", "interval", "cost", "interval")
+
+
+def instance_text(instance: InstancePlan) -> str:
+    """Return what the instance is, what it costs and when it ends itself."""
+    chosen, currency = instance.chosen, instance.currency
+    text = f"{chosen.name} of {instance.provider} in {instance.region}, {chosen.hourly:g} {currency} an hour"
+    text += f" ({instance.price_source}, {instance.price_date})"
+    if chosen.cost is not None:
+        text += f"; expected {_text_of(chosen.cost)} {currency}"
+    return text + f"; it ends itself after {clock(instance.lease)}, at {instance.maximum_cost:.4g} {currency}"
+
+
+def _text_of(amount: Estimate) -> str:
+    return f"{amount.value:.3g} ({amount.low:.2g} to {amount.high:.2g})"
+
+
+def target_lines(plan: Plan) -> list[str]:
+    """Return the table of all targets and instance types; empty where there is just one machine or cluster."""
+    if plan.instance is None and not any(other.prediction for other in plan.other_targets):
+        return []
+    name = plan.target.name
+    if plan.instance is None:
+        rows = [_row("* " + name, _kind(plan.target), seconds_of(plan.prediction), cost_of(plan))]
+    else:
+        rows = [_instance("* " + name, plan.instance.chosen)]
+    for other in plan.other_targets:
+        if other.prediction is not None:
+            seconds = seconds_of(other.prediction)
+            kind = other.instance or _kind(other.target)
+            rows.append(_row("  " + other.target.name, kind, seconds, other.cost))
+    left: list[str] = []
+    if plan.instance is not None:
+        further = plan.instance.candidates
+        rows += [_instance("  " + name, candidate) for candidate in further[:_MOST]]
+        if len(further) > _MOST:
+            left = [f"  and {len(further) - _MOST} more instance types"]
+    return ["", *_aligned([_HEAD, *rows]), *left]
+
+
+def _kind(target: Target) -> str:
+    return target.type if target.cloud is None else f"{target.cloud.provider}"
+
+
+def _instance(name: str, candidate: InstanceCandidate) -> tuple[str, ...]:
+    return _row(name, candidate.name, candidate.seconds, candidate.cost)
+
+
+def _row(name: str, kind: str, seconds: Estimate | None, cost: Estimate | None) -> tuple[str, ...]:
+    return (name, kind, *_cells(seconds, with_unit=False), *_cells(cost, with_unit=True))
+
+
+def _cells(amount: Estimate | None, *, with_unit: bool) -> tuple[str, str]:
+    if amount is None:
+        return ("-", "-")
+    unit = f" {amount.unit}" if with_unit and amount.unit else ""
+    return (f"{amount.value:.3g}{unit}", f"{amount.low:.3g} to {amount.high:.3g}")
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
+    lines = []
+    for row in rows:
+        cells = [cell.ljust(widths[n]) if n < 2 else cell.rjust(widths[n]) for n, cell in enumerate(row)]
+        lines.append("  ".join(cells).rstrip())
+    return lines

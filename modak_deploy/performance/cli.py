@@ -1,0 +1,143 @@
+"""The commands ``modak measurements import|record|export|list|show|forget``."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from modak_deploy.answers import answer
+from modak_deploy.performance.paths import STORE_VARIABLE
+
+measurements = typer.Typer(no_args_is_help=True, help="What was measured.", rich_markup_mode=None)
+Store = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        envvar=STORE_VARIABLE,
+        metavar="ADDRESS",
+        show_envvar=True,
+        help="sqlite:///FILE or postgresql://USER@HOST/DATABASE; a file in your data folder when absent.",
+    ),
+]
+Workload = Annotated[str | None, typer.Option("--workload", "-w", help="Only those of this workload.")]
+
+
+@measurements.command("import")
+def import_files(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files with one JSON record on each line.")],
+    store: Store = None,
+) -> None:
+    """Check files and add their records to the store; nothing is added when any record is wrong."""
+    from modak_deploy.performance.records import read_records
+    from modak_deploy.performance.store import Store as Opened
+
+    records = [record for path in files for record in read_records(path)]
+    opened = Opened(store)
+    new, present = opened.add(records)
+    _added(new, present, opened.name)
+
+
+@measurements.command()
+def record(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="FOLDER...", help="Results of jobs, such as results/digits.")
+    ],
+    first: Annotated[str, typer.Option(help="Key of the metrics with the seconds of the first unit.")] = (
+        "first_epoch_seconds"
+    ),
+    later: Annotated[str, typer.Option(help="Key of the metrics with the list of seconds of each later unit.")] = (
+        "later_epoch_seconds"
+    ),
+    store: Store = None,
+) -> None:
+    """Add what deployed jobs took to the store, so that the next Plan knows it."""
+    from modak_deploy.catalogue.catalogue import load_catalogue
+    from modak_deploy.performance.recording import add_results
+
+    _added(*add_results(folders, load_catalogue(), store, first=first, later=later))
+
+
+def _added(new: int, present: int, store: str) -> None:
+    value = {"new": new, "known_already": present, "store": store}
+    answer(value, f"{new} new, {present} known already, in {store}")
+
+
+@measurements.command()
+def export(
+    output: Annotated[Path | None, typer.Argument(metavar="FILE", help="Standard output when absent, or -.")] = None,
+    workload: Workload = None,
+    shipped: Annotated[bool, typer.Option("--shipped", help="What modak ships, in place of the store.")] = False,
+    store: Store = None,
+) -> None:
+    """Write records as lines of JSON, in an order that depends on nothing but them."""
+    from modak_deploy.errors import InputError
+    from modak_deploy.performance.listing import export_lines
+
+    lines = list(export_lines(store, workload=workload, shipped=shipped))
+    text = "".join(lines)
+    if output is None or str(output) == "-":
+        answer([json.loads(line) for line in lines], text)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{output} cannot be written: {error.strerror}") from None
+    answer({"written": output, "records": len(lines)})
+
+
+@measurements.command("list")
+def list_records(
+    workload: Workload = None,
+    shipped: Annotated[bool, typer.Option("--shipped", help="What modak ships, in place of the store.")] = False,
+    store: Store = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write a JSON list.")] = False,
+) -> None:
+    """List records, one on each line, with the median seconds of their runs."""
+    from modak_deploy.performance.listing import list_lines, listed
+
+    if as_json:
+        typer.echo(json.dumps(listed(store, workload=workload, shipped=shipped), indent=2, ensure_ascii=False))
+        return
+    for line in list_lines(store, workload=workload, shipped=shipped):
+        typer.echo(line)
+
+
+@measurements.command()
+def show(
+    ids: Annotated[list[int], typer.Argument(metavar="ID", help="As the list shows them.")],
+    store: Store = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write a JSON list.")] = False,
+) -> None:
+    """Show whole records."""
+    from modak_deploy.performance.listing import show_lines
+
+    records = show_lines(store, ids)
+    typer.echo(f"[{', '.join(records)}]" if as_json else "\n".join(records))
+
+
+@measurements.command()
+def forget(
+    ids: Annotated[list[int] | None, typer.Argument(metavar="[ID]...", help="As the list shows them.")] = None,
+    workload: Workload = None,
+    source: Annotated[str | None, typer.Option(help="Only those whose source has this text in it.")] = None,
+    before: Annotated[str | None, typer.Option(metavar="DATE", help="Only those from before, as YYYY-MM-DD.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    store: Store = None,
+) -> None:
+    """Remove records from the store; what modak ships stays."""
+    from modak_deploy.errors import InputError
+    from modak_deploy.performance.listing import check_date
+    from modak_deploy.performance.store import Filter
+    from modak_deploy.performance.store import Store as Opened
+
+    if blank := next((name for name, text in (("--workload", workload), ("--source", source)) if text == ""), None):
+        raise InputError(f"{blank} is blank: all of them are meant by --all")
+    if before is not None:
+        check_date("--before", before)
+    which = Filter(ids=ids or None, workload=workload, source=source, before=before)
+    if bool(which.clauses()) == everything:
+        raise InputError("say which ones by ID, --workload, --source or --before, or give --all alone")
+    opened = Opened(store, make=False)
+    number = opened.forget(which)
+    answer({"forgotten": number, "store": opened.name}, f"{number} forgotten, in {opened.name}")

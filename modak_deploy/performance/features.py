@@ -1,0 +1,166 @@
+"""Features of the time model: what is known of the work, the hardware and the configuration, as numbers.
+
+Times grow and shrink by factors, so that all sizes enter as logarithms. What a name stands for (a lever, a compiler, a
+framework) is 1 or 0; a name that the model was not fitted with cannot be predicted.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from modak_deploy.catalogue.catalogue import Catalogue
+from modak_deploy.catalogue.hardware import WorkloadEntry
+from modak_deploy.catalogue.names import accelerator_name, processor_name
+from modak_deploy.model.application import Workload
+from modak_deploy.model.measurement import Configuration, Hardware
+
+VERSION = 2
+"""Of the features; a model fitted with others is not used."""
+_TRAINING = 3.0
+"""Operations of a training step over those of the forward pass."""
+_USUAL = math.log(1e10)
+"""Operations of one unit from which interactions count: a name's own effect is that on such work."""
+_MIX = ("convolution", "dense", "attention", "recurrent")
+_CHANGES = (("engine", ("runs:",)), ("image", ("container", "source build")), ("compiler", ("compiler:",)))
+Features = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One workload on one hardware in one configuration."""
+
+    type: str
+    framework: str | None
+    workload: Workload
+    hardware: Hardware
+    configuration: Configuration
+
+
+def features(case: Case, catalogue: Catalogue) -> Features | None:
+    """Return the features of ``case``; None where the size of the work or the speed of the hardware is not known."""
+    entry = catalogue.workloads.get(case.workload.model or "")
+    flops, moved = _work(case, entry)
+    machine = _machine(case.hardware, catalogue)
+    if flops is None or machine is None:
+        return None
+    peak, bandwidth = machine
+    samples = case.workload.samples or 1
+    gpu = float(case.hardware.accelerators > 0)
+    size = math.log(flops * samples)
+    inputs: Features = {
+        "flops": size,
+        "roofline": math.log(samples * max(flops / peak, (moved or 0.0) / bandwidth)),
+        "samples": math.log(samples),
+        "batch": math.log(case.workload.batch or samples),
+        "parameters": math.log(case.workload.parameters or (entry.parameters if entry else 1)),
+        "layers": math.log(case.workload.layers or (entry.layers if entry else 1)),
+        "intensity": math.log(flops / moved) if moved else 0.0,
+        "peak": math.log(peak),
+        "bandwidth": math.log(bandwidth),
+        "cores": math.log(case.configuration.threads or case.hardware.cores or 1) * (1 - gpu),
+        "gpu": gpu,
+        "training": float(case.type == "ai_training"),
+    }
+    for operator in _MIX:
+        inputs[f"mix:{operator}"] = entry.mix.get(operator, 0.0) if entry else 0.0  # type: ignore[call-overload]
+    convolution = inputs["mix:convolution"] - 0.5 if entry and entry.mix else 0.0
+    inputs.update(_names(case, catalogue, size, gpu, convolution))
+    return inputs
+
+
+def _work(case: Case, entry: WorkloadEntry | None) -> tuple[float | None, float | None]:
+    """Return operations and bytes for one sample."""
+    factor = _TRAINING if case.type == "ai_training" else 1.0
+    flops = case.workload.flops_per_sample or (entry.flops * factor if entry else None)
+    moved = case.workload.bytes_per_sample or (entry.bytes * factor if entry else None)
+    return flops, moved
+
+
+def _machine(hardware: Hardware, catalogue: Catalogue) -> tuple[float, float] | None:
+    """Return peak operations per second in fp32 and bytes per second."""
+    if hardware.accelerator is not None and hardware.accelerators:
+        entry = catalogue.accelerators.get(accelerator_name(hardware.accelerator, catalogue))
+        if entry is None or "fp32" not in entry.tflops:
+            return None
+        return entry.tflops["fp32"] * 1e12 * hardware.accelerators, entry.bandwidth * 1e9 * hardware.accelerators
+    name = processor_name(hardware.cpu_model or "", catalogue)
+    processor = catalogue.processors.get(name or "")
+    unit = catalogue.microarchitectures.get(
+        processor.microarchitecture if processor else hardware.microarchitecture or ""
+    )
+    if unit is None:
+        return None
+    cores = hardware.cores or (processor.cores if processor else 1)
+    frequency = processor.frequency if processor else 2.5
+    # Of a processor that nobody describes, such as a virtual one: what a server has for each core today.
+    bandwidth = processor.bandwidth * cores / processor.cores if processor else 6.0 * cores
+    return unit.fp32 * frequency * 1e9 * cores, bandwidth * 1e9
+
+
+def _names(case: Case, catalogue: Catalogue, size: float, gpu: float, convolution: float) -> Features:
+    """Return what the names stand for, and their interactions; a lower precision speeds up convolutions most."""
+    configuration = case.configuration
+    inputs: Features = {}
+    levers = [catalogue.levers[name] for name in configuration.levers if name in catalogue.levers]
+    runs = next((lever.runs for lever in levers if lever.runs), configuration.framework or case.framework)
+    if runs is not None:
+        inputs[f"runs:{runs}"] = 1.0
+    compilers = {configuration.compiler, *(lever.compiler for lever in levers)} - {None}
+    for compiler in sorted(str(name) for name in compilers):
+        inputs[f"compiler:{compiler}"] = 1.0
+        inputs[f"compiler:{compiler} on gpu"] = gpu
+        inputs[f"compiler:{compiler} x flops"] = size - _USUAL
+    for name in configuration.levers:
+        lever = catalogue.levers.get(name)
+        if lever is None or not lever.runs:
+            inputs[f"lever:{name}"] = 1.0
+            if lever is not None and lever.numerics == "relaxed":
+                inputs[f"lever:{name} x flops"] = size - _USUAL
+                inputs[f"lever:{name} x convolution"] = convolution
+    inputs["container"] = float(configuration.runtime != "native")
+    image = catalogue.images.get(configuration.image or "")
+    inputs["source build"] = float(image is not None and image.source == "opt-build")
+    return inputs
+
+
+def change(first: Features, other: Features) -> str:
+    """Return in what two configurations of the same work differ, the weightiest thing alone."""
+    names = {name for name in {*first, *other} if first.get(name, 0.0) != other.get(name, 0.0)}
+    for kind, prefixes in _CHANGES:
+        if any(name.startswith(prefixes) for name in names):
+            return kind
+    return "levers"
+
+
+def names_in(inputs: Features) -> frozenset[str]:
+    """Return what is on in a configuration: levers, compilers, the engine."""
+    prefixes = ("lever:", "compiler:", "runs:")
+    return frozenset(
+        name for name, value in inputs.items() if value == 1.0 and " " not in name and name.startswith(prefixes)
+    )
+
+
+def vector(inputs: Features, names: Sequence[str]) -> list[float]:
+    """Return the features in the order of ``names``; those that a case does not have are 0."""
+    return [inputs.get(name, 0.0) for name in names]
+
+
+def unknown(
+    inputs: Features,
+    names: Sequence[str],
+    ranges: Mapping[str, tuple[float, float]],
+    together: Iterable[Collection[str]],
+) -> str | None:
+    """Return why the model cannot tell of a case: a name that it never met, or not with the others, or a far size.
+
+    ``together`` are the sets of names that were on in what it was fitted with.
+    """
+    for name, value in inputs.items():
+        if value and name not in names:
+            return f"the model was fitted without '{name}'"
+        low, high = ranges.get(name, (-math.inf, math.inf))
+        if not low - math.log(4) <= value <= high + math.log(4):
+            return f"'{name}' is far outside of what the model was fitted with"
+    if not any(names_in(inputs) <= set(group) for group in together):
+        return "the model was fitted to no run with all of this at once, and what levers bring does not multiply"
+    return None

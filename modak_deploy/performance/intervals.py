@@ -1,0 +1,86 @@
+"""Intervals of the time model, from how far it erred on workloads that it was not fitted with."""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from modak_deploy.performance.estimators import Row
+from modak_deploy.performance.features import change
+from modak_deploy.performance.statistics import t95
+from modak_deploy.performance.timemodel import ANY
+
+LEVEL = 0.9
+"""Share of the times, and of the ratios, that an interval is meant to hold."""
+LONG = 100
+"""Units of the long run that is judged beside the measured one, where the phases were told apart."""
+_FEWEST = 3
+"""Workloads that an interval of its own takes."""
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """One row at one length, and the seconds that a model told which did not know the workload; None if it refused."""
+
+    row: Row
+    units: int
+    seconds: float | None
+
+    @property
+    def measured(self) -> float:
+        """The seconds that it took."""
+        return self.row.at(self.units)
+
+
+def lengths(row: Row) -> tuple[int, ...]:
+    """Return the lengths at which a row is judged."""
+    return (row.units, LONG) if "start" in row.seconds and row.units != LONG else (row.units,)
+
+
+def quantile(errors: Sequence[float], level: float) -> float:
+    """Return the half width of the split-conformal interval: of n errors the ceil((n + 1) x level)-th smallest.
+
+    With too few errors for the level it is the largest one.
+    """
+    if not errors:
+        return 0.0
+    ordered = sorted(abs(error) for error in errors)
+    return ordered[min(len(ordered), math.ceil((len(ordered) + 1) * level)) - 1]
+
+
+def errors_of(held_out: Sequence[HeldOut]) -> list[float]:
+    """Return the errors of the logarithm."""
+    return [math.log(item.seconds / item.measured) for item in held_out if item.seconds is not None]
+
+
+def widths_of(held_out: Sequence[HeldOut]) -> dict[str, float]:
+    """Return the half widths of ratios in the logarithm, by what differs; where too few were measured, that of all.
+
+    The errors of one workload hang together, so that each workload counts once: with the mean over K workloads of
+    their mean squares of errors for a variance around zero, it is its root times Student's t of K degrees of freedom.
+    """
+    errors: dict[str, dict[str, list[float]]] = {ANY: {}}
+    for group in _settings(held_out):
+        base = next((item for item in group if item.row.default), None)
+        for item in group:
+            if base is not None and item is not base and base.seconds is not None and item.seconds is not None:
+                error = math.log(base.seconds / item.seconds) - math.log(base.measured / item.measured)
+                for name in (ANY, change(base.row.inputs, item.row.inputs)):
+                    errors.setdefault(name, {}).setdefault(item.row.workload, []).append(error)
+    return {name: _width(values) for name, values in sorted(errors.items()) if name == ANY or len(values) >= _FEWEST}
+
+
+def _width(errors: Mapping[str, Sequence[float]]) -> float:
+    """Return the half width that the errors of each workload give; 0 without any."""
+    if not errors:
+        return 0.0
+    squares = [statistics.fmean(error * error for error in values) for values in errors.values()]
+    return t95(len(errors)) * math.sqrt(statistics.fmean(squares))
+
+
+def _settings(held_out: Sequence[HeldOut]) -> list[list[HeldOut]]:
+    """Return what was compared: the rows of a setting at one length."""
+    groups: dict[tuple[str, int], list[HeldOut]] = {}
+    for item in held_out:
+        groups.setdefault((item.row.setting, item.units), []).append(item)
+    return [groups[key] for key in sorted(groups)]

@@ -1,0 +1,219 @@
+"""Measurement files: one JSON record on each line, checked as they are read."""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol
+
+from pydantic import TypeAdapter, ValidationError
+
+from modak_deploy.catalogue.catalogue import DATA
+from modak_deploy.diagnostics import Diagnostic, Position
+from modak_deploy.documents import read_text
+from modak_deploy.documents.validation import diagnostics_of
+from modak_deploy.errors import InputError
+from modak_deploy.model.measurement import Measurement, Ratio, Record
+from modak_deploy.performance.paths import store_address
+from modak_deploy.performance.series import Observation, key_of, parse
+
+_ADAPTER: TypeAdapter[Measurement | Ratio] = TypeAdapter(Record)
+_MOST_PROBLEMS = 20
+SHIPPED = DATA / "measurements"
+
+
+class Measurements(Protocol):
+    """Where measurements come from; a store or a table in memory."""
+
+    @property
+    def version(self) -> str:
+        """SHA-256 of all that it holds, whatever the order."""
+        ...
+
+    def of_workload(self, model: str) -> Sequence[Measurement | Ratio]:
+        """Return what is known of the workload named ``model``, in a stable order."""
+        ...
+
+    def evidence_of(self, model: str, excluded: Collection[str] = ()) -> Sequence[tuple[str, Observation]]:
+        """Return what a decision needs to know of the workload named ``model``, each with its content, sorted by it.
+
+        Many records of one configuration may come as one series. Of the records of jobs those whose digests are
+        ``excluded`` are left out.
+        """
+        ...
+
+    def all_records(self) -> Sequence[Measurement | Ratio]:
+        """Return everything, in a stable order."""
+        ...
+
+
+class Table:
+    """Measurements in memory, by the name of their workload."""
+
+    def __init__(self, records: Iterable[Measurement | Ratio]) -> None:
+        lines = sorted(((to_line(record), record) for record in records), key=lambda pair: pair[0])
+        self.records = [record for _, record in lines]
+        self._by_model: dict[str, list[tuple[str, Measurement | Ratio]]] = {}
+        digest = hashlib.sha256()
+        for line, record in lines:
+            self._by_model.setdefault(str(record.workload.model), []).append((line.rstrip("\n"), record))
+            digest.update(line.encode())
+        self._version = digest.hexdigest()
+
+    @property
+    def version(self) -> str:
+        """SHA-256 of all records, whatever the order they came in."""
+        return self._version
+
+    def of_workload(self, model: str) -> Sequence[Measurement | Ratio]:
+        """Return what is known of the workload named ``model``, in a stable order."""
+        return [record for _, record in self._by_model.get(model, [])]
+
+    def evidence_of(self, model: str, excluded: Collection[str] = ()) -> Sequence[tuple[str, Observation]]:
+        """See ``Measurements.evidence_of``; nothing is folded here."""
+        pairs = self._by_model.get(model, [])
+        return [pair for pair in pairs if digest_of(pair[0]) not in excluded] if excluded else pairs
+
+    def all_records(self) -> Sequence[Measurement | Ratio]:
+        """Return everything, in a stable order."""
+        return self.records
+
+
+def to_line(record: Measurement | Ratio) -> str:
+    """Return the record as one line of canonical JSON, what is absent left out."""
+    data = record.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return json.dumps(data, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def read_records(path: Path) -> list[Measurement | Ratio]:
+    """Return the records of a ``.jsonl`` file; InputError lists every fault as ``file:line: place: what is wrong``."""
+    records: list[Measurement | Ratio] = []
+    diagnostics: list[Diagnostic] = []
+    for number, line in enumerate(read_text(path).splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            if path.parent != SHIPPED:
+                _check_keys(line, Position(str(path), number))
+            records.append(_ADAPTER.validate_json(line))
+        except ValidationError as error:
+            diagnostics += _diagnostics(error, line, Position(str(path), number))
+    if diagnostics:
+        rest = len(diagnostics) - _MOST_PROBLEMS
+        more = [Diagnostic(f"and {rest} more problems", source=str(path))] if rest > 0 else []
+        raise InputError([*diagnostics[:_MOST_PROBLEMS], *more])
+    if not records:
+        raise InputError(f"{path}: the file holds no measurement")
+    return records
+
+
+def _check_keys(line: str, position: Position) -> None:
+    """Raise InputError for a key that stands twice, of which JSON readers take the last; other faults come later."""
+
+    def check_pairs(pairs: list[tuple[str, Any]]) -> None:
+        keys = [key for key, _ in pairs]
+        if twice := next((key for key in keys if keys.count(key) > 1), None):
+            text = f"the key '{twice}' appears twice in one mapping"
+            raise InputError(text, source=position.source, line=position.line, code="duplicate-key")
+
+    with suppress(json.JSONDecodeError, RecursionError):
+        # Numbers stay text: Python converts none of more than 4300 digits (CVE-2020-10735).
+        json.loads(line, object_pairs_hook=check_pairs, parse_int=str)
+
+
+def _diagnostics(error: ValidationError, line: str, position: Position) -> list[Diagnostic]:
+    """Return one diagnostic for every problem; without a valid 'schema' only that one."""
+    first = error.errors()[0]
+    if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        text = "must be 'modak.measurement/1' or 'modak.ratio/1'"
+        return [Diagnostic(text, "not-a-choice", ("schema",), position.source, position.line)]
+    for model in (Measurement, Ratio):
+        try:
+            model.model_validate_json(line)
+        except ValidationError as own:
+            if not any(details["loc"] == ("schema",) for details in own.errors()):
+                return diagnostics_of(own, model, origin="", locate=lambda _: position)
+    text = f"{str(first['msg'])[0].lower()}{str(first['msg'])[1:]}"
+    return [Diagnostic(text, "json-syntax", (), position.source, position.line)]
+
+
+def parse_rows(rows: Iterable[Sequence[Any]], name: str) -> list[tuple[int, Measurement | Ratio]]:
+    """Return the records of ``rows`` of id and document from the store ``name``, ordered by content.
+
+    InputError names one that does not hold water.
+    """
+    ordered = sorted(rows, key=lambda row: str(row[1]))
+    return [(number, parse(document, f"measurement {number} of {name}")) for number, document in ordered]
+
+
+def version_of_sum(total: str) -> str:
+    """Return the version of a store by the sum of its records' digests."""
+    return hashlib.sha256(total.encode()).hexdigest()
+
+
+def load_measurements(files: Sequence[Path] = ()) -> Table:
+    """Return the shipped measurements together with those of ``files``."""
+    if not files:
+        return _shipped()
+    return Table([*_shipped().records, *(record for path in files for record in read_records(path))])
+
+
+class Together:
+    """Measurements of several places as one; a record that is in two of them counts once."""
+
+    def __init__(self, parts: Sequence[Measurements]) -> None:
+        self._parts = parts
+
+    @property
+    def version(self) -> str:
+        """SHA-256 over the versions of the parts."""
+        return hashlib.sha256(" ".join(part.version for part in self._parts).encode()).hexdigest()
+
+    def of_workload(self, model: str) -> Sequence[Measurement | Ratio]:
+        """Return what is known of the workload named ``model``, in a stable order."""
+        return _once(record for part in self._parts for record in part.of_workload(model))
+
+    def evidence_of(self, model: str, excluded: Collection[str] = ()) -> Sequence[tuple[str, Observation]]:
+        """See ``Measurements.evidence_of``."""
+        merged: dict[str, Observation] = {}
+        for part in self._parts:
+            before = {
+                digest_of(line) for line, record in merged.items() if isinstance(record, Measurement) and key_of(record)
+            }
+            merged.update(part.evidence_of(model, {*excluded, *before}))
+        return sorted(merged.items())
+
+    def all_records(self) -> Sequence[Measurement | Ratio]:
+        """Return everything, in a stable order."""
+        return _once(record for part in self._parts for record in part.all_records())
+
+
+def digest_of(document: str) -> str:
+    """Return the SHA-256 by which a store knows the record that is this canonical JSON, without the line's end."""
+    return hashlib.sha256(f"{document}\n".encode()).hexdigest()
+
+
+def _once(records: Iterable[Measurement | Ratio]) -> list[Measurement | Ratio]:
+    by_line = {to_line(record): record for record in records}
+    return [by_line[line] for line in sorted(by_line)]
+
+
+def available_measurements() -> Measurements:
+    """Return the shipped measurements together with those of the store in use, if there is one."""
+    address = store_address()
+    if address is None:
+        return load_measurements()
+    from modak_deploy.performance.sqlitefile import SqliteFile, can_read
+
+    if can_read(address):
+        return Together([load_measurements(), SqliteFile(address)])
+    from modak_deploy.performance.store import Store
+
+    return Together([load_measurements(), Store(address)])
+
+
+@cache
+def _shipped() -> Table:
+    return Table([record for path in sorted(SHIPPED.glob("*.jsonl")) for record in read_records(path)])

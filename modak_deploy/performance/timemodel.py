@@ -1,0 +1,246 @@
+"""The time model as it is stored: one ONNX file for each phase, and what is known of them."""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AliasChoices, Field, ValidationError, model_validator
+
+from modak_deploy.errors import InputError
+from modak_deploy.model.base import Line, Model, Name, NonNegative, Positive, Sha256
+from modak_deploy.performance.features import VERSION, Features, change, unknown, vector
+from modak_deploy.performance.paths import MODEL_FILE
+from modak_deploy.performance.statistics import Interval
+from modak_deploy.util.files import write_atomically
+
+Phase = Literal["start", "compile", "steady"]
+PHASES: tuple[Phase, ...] = ("start", "compile", "steady")
+DESCRIPTION = MODEL_FILE
+VERSION_OF_FILE: Literal["modak.model/4"] = "modak.model/4"
+FLOOR = 1e-3
+"""Seconds below which a phase is not told from nothing."""
+
+
+ANY = "any"
+"""The key of the interval of ratios whatever differs."""
+Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Held(Model):
+    """How one workload was predicted by a model that was fitted without it."""
+
+    workload: Line
+    units: Positive
+    """Length of the runs: the measured one, or a longer one that its phases give."""
+    records: Positive
+    predicted: NonNegative = Field(validation_alias=AliasChoices("predicted", "told"))
+    """Records among them that the model could predict at all; earlier versions wrote it as ``told``."""
+    error: Finite | None = None
+    """Mean absolute relative error of the whole time."""
+    coverage: float | None = Field(default=None, ge=0, le=1)
+    """Share of the times that lay inside their interval."""
+    coverage_gain: float | None = Field(default=None, ge=0, le=1)
+    """Share of the gains over the default that lay inside their interval."""
+    regret: Finite | None = None
+    """Time of what modak chose among them over that of the fastest, less 1; None without a choice."""
+    regret_model: Finite | None = None
+    """The same for the least predicted time."""
+    regret_default: Finite | None = None
+    """The same for the default."""
+
+
+class PhaseModel(Model):
+    """One phase."""
+
+    kind: Literal["ridge", "boosting"]
+    features: list[Line]
+    ranges: dict[Line, tuple[float, float]]
+    """Least and greatest value of each feature among the records that it was fitted with."""
+    together: list[tuple[Line, ...]]
+    """What was on at once in those records."""
+    sha256: Sha256
+    """Of the ONNX file."""
+    records: Positive
+    error: Finite
+    """Mean absolute error of the logarithm, each workload held out in turn."""
+    error_other: Finite | None = None
+    """The same for the kind that was not taken."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if missing := sorted({*self.features, "training"} - set(self.ranges)):
+            raise ValueError(f"the ranges lack '{missing[0]}'")
+        return self
+
+
+class Description(Model):
+    """What is known of a fitted model."""
+
+    schema_: Literal["modak.model/4"] = Field(default=VERSION_OF_FILE, alias="schema")
+    features_version: NonNegative
+    data: Sha256
+    """Version of the measurements that it was fitted with."""
+    catalogue: Sha256
+    phases: dict[Phase, PhaseModel]
+    level: float = Field(gt=0, lt=1)
+    """Share of the times that an interval is meant to hold."""
+    half_width: Finite
+    """Of the interval around the logarithm of the whole time."""
+    half_width_ratio: dict[Name, Finite]
+    """Of the interval around the logarithm of default / configuration, by what differs."""
+    held: list[Held] = []
+    """What it is worth on workloads held out; empty where that was not tried."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if ANY not in self.half_width_ratio:
+            raise ValueError(f"half_width_ratio lacks '{ANY}'")
+        return self
+
+
+class TimeModel:
+    """A fitted model that can predict."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read the model in ``folder``; InputError when it is broken, tampered with, or of other features."""
+        self.folder = folder
+        self.description = read_description(folder)
+        self._contents = {phase: self._checked(phase) for phase in self.description.phases}
+
+    def _checked(self, phase: Phase) -> bytes:
+        path = self.folder / f"{phase}.onnx"
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror}; fit the model anew") from None
+        digest = hashlib.sha256(content).hexdigest()
+        if digest != self.description.phases[phase].sha256:
+            raise InputError(f"{path}: is not the file that was fitted: SHA-256 {digest}; fit the model anew")
+        return content
+
+    @property
+    def version(self) -> str:
+        """SHA-256 of the description, which names the files' own."""
+        return hashlib.sha256((self.folder / DESCRIPTION).read_bytes()).hexdigest()
+
+    @cached_property
+    def _sessions(self) -> Mapping[Phase, Any]:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        sessions: dict[Phase, Any] = {}
+        for phase, content in self._contents.items():
+            path = self.folder / f"{phase}.onnx"
+            try:
+                session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+            except Exception as error:  # what onnxruntime raises has no common base but this
+                raise InputError(f"{path}: not a model that can be run: {str(error).splitlines()[0]}") from None
+            width, wanted = session.get_inputs()[0].shape[1], len(self.description.phases[phase].features)
+            if width != wanted:
+                raise InputError(f"{path}: takes {width} features, and {DESCRIPTION} names {wanted}")
+            sessions[phase] = session
+        return sessions
+
+    def refusal(self, inputs: Features) -> str | None:
+        """Return why nothing can be told of a case; None when it can."""
+        for part in self._applying(inputs).values():
+            if reason := unknown(inputs, part.features, part.ranges, part.together):
+                return reason
+        return None
+
+    def _applying(self, inputs: Features) -> Mapping[Phase, PhaseModel]:
+        """Return the phases that a run has: a call of a trained network was never seen to have a start of its own."""
+        phases = self.description.phases
+        return {phase: part for phase, part in phases.items() if _applies(part, inputs)}
+
+    def phases(self, inputs: Features) -> dict[Phase, float]:
+        """Return the predicted seconds of start, compilation and one unit."""
+        import numpy
+
+        seconds: dict[Phase, float] = {}
+        for phase in self._applying(inputs):
+            session = self._sessions[phase]
+            row = numpy.array([vector(inputs, self.description.phases[phase].features)], dtype=numpy.float32)
+            (result,) = session.run(None, {session.get_inputs()[0].name: row})
+            seconds[phase] = seconds_of(float(result.reshape(-1)[0]))
+        return seconds
+
+    def total(self, inputs: Features, units: int) -> Interval:
+        """Return the whole seconds of ``units`` units with their interval."""
+        return around(whole(self.phases(inputs), units), self.description.half_width)
+
+    def ratio(self, default: Features, other: Features, units: int) -> Interval:
+        """Return the time of ``default``, over that of ``other``: what both have in common falls out."""
+        value = self.total(default, units).value / self.total(other, units).value
+        widths = self.description.half_width_ratio
+        return around(value, widths.get(change(default, other), widths[ANY]))
+
+
+def _applies(part: PhaseModel, inputs: Features) -> bool:
+    low, high = part.ranges["training"]
+    return low <= inputs["training"] <= high
+
+
+def seconds_of(logarithm: float) -> float:
+    """Return the seconds whose logarithm was learned."""
+    return max(0.0, math.exp(logarithm) - FLOOR)
+
+
+def whole(parts: Mapping[Phase, float], units: int) -> float:
+    """Return the seconds of a run of ``units`` by its phases."""
+    return max(parts.get("start", 0.0) + parts.get("compile", 0.0) + units * parts["steady"], FLOOR)
+
+
+def around(value: float, half_width: float) -> Interval:
+    """Return ``value`` with an interval that reaches ``half_width`` either way in the logarithm."""
+    return Interval(value, value * math.exp(-half_width), value * math.exp(half_width))
+
+
+def read_description(folder: Path) -> Description:
+    """Return what is known of the model in ``folder``; InputError when there is none or it is of another version."""
+    path = folder / DESCRIPTION
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no fitted model: run 'modak model fit'") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+    _check_version(path, text)
+    try:
+        description = Description.model_validate_json(text)
+    except ValidationError as error:
+        from modak_deploy.documents.validation import diagnostics_of
+
+        raise InputError(diagnostics_of(error, Description, origin=str(path))) from None
+    if description.features_version != VERSION:
+        raise InputError(f"{path}: was fitted with features of version {description.features_version}, not {VERSION}")
+    return description
+
+
+def _check_version(path: Path, text: str) -> None:
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{path}: is not JSON: {error}; fit the model anew") from None
+    version = data.get("schema", "of no version") if isinstance(data, dict) else "no mapping"
+    if version != VERSION_OF_FILE:
+        raise InputError(f"{path}: it is {version}, and this modak reads {VERSION_OF_FILE}: run 'modak model fit'")
+
+
+def write_model(folder: Path, description: Description, contents: Mapping[Phase, bytes]) -> None:
+    """Write a model so that a reader meets the old or the new one, never parts of both."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / DESCRIPTION).unlink(missing_ok=True)
+        for phase, content in contents.items():
+            write_atomically(folder / f"{phase}.onnx", content)
+        text = json.dumps(description.model_dump(mode="json", by_alias=True), indent=2, sort_keys=True) + "\n"
+        write_atomically(folder / DESCRIPTION, text)
+    except OSError as error:
+        raise InputError(f"{folder}: the model cannot be written: {error.strerror}") from None

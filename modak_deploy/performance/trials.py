@@ -1,0 +1,106 @@
+"""From what a job tried while it ran to measurements: one of each configuration, the default included."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from modak_deploy.catalogue.catalogue import Catalogue
+from modak_deploy.errors import InputError
+from modak_deploy.model.job import Counted, JobResult, Tuning
+from modak_deploy.model.measurement import Measurement, Run
+from modak_deploy.model.plan import Plan
+
+METHOD = "Units of a deployed job that tried levers while it ran; start and end are the job's own."
+BLOCK = 1000
+"""Numbers of blocks for each trial."""
+CLOCKS = 1.0
+"""Seconds by which the clocks of the job's shell and of the program may differ."""
+Levers = tuple[str, ...]
+
+
+@dataclass
+class _Tried:
+    """The units of one configuration, each with the block in which others were measured beside it."""
+
+    one_time: float = 0.0
+    units: list[tuple[int, float]] = field(default_factory=list)
+
+
+def tried(whole: Measurement, plan: Plan, job: JobResult, catalogue: Catalogue) -> list[Measurement]:
+    """Return the measurements of the trials in ``job``, in place of the measurement of the ``whole``.
+
+    Each has the time outside of all units, the time to make it ready, and the times of its units, scaled to those of
+    the workload. What was given up as wrong, and what the catalogue does not know, is left out. InputError for times
+    that the job did not have: whatever wrote them, they are no measurement.
+    """
+    tuning, asked = job.tuning, plan.application.workload.units
+    main = _main(tuning) if tuning is not None else None
+    if tuning is None or main is None or not main.units:
+        return []
+    if job.seconds is not None and _measured(tuning) > job.seconds + CLOCKS:
+        raise InputError(f"tuning: its trials took longer than the job, {job.seconds:.0f} s; nothing of it is recorded")
+    before = job.restart.seconds if job.restart is not None else 0.0
+    outside = max((job.seconds or 0.0) - before - main.seconds, 0.0)
+    scale = main.units / asked
+    base = whole.configuration.levers
+    # The record comes from the target: it may name nothing but what was offered.
+    offered = {*base, *(plan.chosen.launch.candidates if plan.chosen.launch else ())}
+    order = {name: number for number, name in enumerate(catalogue.levers)}
+    records = []
+    for levers, entry in _by_levers(tuning, main).items():
+        if not set(levers) <= order.keys() & offered:
+            continue
+        on = sorted({*base, *levers}, key=order.__getitem__) if set(base) <= order.keys() else [*base, *levers]
+        records.append(
+            whole.model_copy(
+                update={
+                    "kind": "trial",
+                    "configuration": whole.configuration.model_copy(update={"levers": on}),
+                    "runs": list(_runs(entry, outside, scale, asked, whole.runs[0].time)),
+                    "provenance": whole.provenance.model_copy(update={"method": METHOD}),
+                }
+            )
+        )
+    return records
+
+
+def _measured(tuning: Tuning) -> float:
+    """Return the seconds that the trials of one process say they took, one after another, or its longest unit."""
+    rivals = (max(trial.rival_times, default=0.0) for trial in tuning.trials)
+    return max([sum(sum(trial.times) for trial in tuning.trials), *rivals])
+
+
+def _main(tuning: Tuning) -> Counted | None:
+    """Return the counter of the object on which most of the time was spent, of those that levers were tried on."""
+    objects = {trial.of for trial in tuning.trials}
+    return next((counted for counted in tuning.counted if counted.name.partition(": ")[2] in objects), None)
+
+
+def _by_levers(tuning: Tuning, main: Counted) -> dict[Levers, _Tried]:
+    """Return the units of each configuration that was tried on the main object and not given up as wrong."""
+    wrong = {sentence.partition(": ")[0] for sentence in tuning.not_used}
+    tried_levers: dict[Levers, _Tried] = {}
+    trials = [trial for trial in tuning.trials if trial.of == main.name.partition(": ")[2]]
+    refused = {tuple(trial.levers) for trial in trials if trial.failed or " + ".join(trial.levers) in wrong}
+    for number, trial in enumerate(trials):
+        for levers, times in ((trial.levers, trial.times), (trial.rival, trial.rival_times)):
+            if tuple(levers) in refused or not times:
+                continue
+            entry = tried_levers.setdefault(tuple(levers), _Tried())
+            entry.units += [(number * BLOCK + unit, seconds) for unit, seconds in enumerate(times) if seconds > 0]
+        if tuple(trial.levers) in tried_levers and trial.one_time:
+            tried_levers[tuple(trial.levers)].one_time = trial.one_time
+    return {levers: entry for levers, entry in tried_levers.items() if entry.units}
+
+
+def _runs(tried: _Tried, outside: float, scale: float, asked: int, time: int | None) -> Iterator[Run]:
+    """Yield a run for each unit that was measured, as if all units had taken as long."""
+    for block, seconds in tried.units:
+        unit = seconds * scale
+        first = unit + tried.one_time
+        later = [unit]
+        # Rounded up, so that the units take no longer than the whole.
+        yield Run(total=_above(outside, [first, *later]), first=first, later=later, block=block, time=time)
+
+
+def _above(outside: float, units: Sequence[float]) -> float:
+    return outside + sum(units) * (1 + 1e-12) + 1e-9

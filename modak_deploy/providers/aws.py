@@ -1,0 +1,156 @@
+"""AWS EC2, by the collection amazon.aws."""
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from pydantic import ValidationError
+
+from modak_deploy.errors import InputError, TargetError
+from modak_deploy.model.plan import Plan
+from modak_deploy.providers.base import Provider, carries, identity_of
+from modak_deploy.providers.cloudinit import host_key_in
+from modak_deploy.providers.groups import group_for
+from modak_deploy.providers.resources import (
+    DEPLOYMENT_TAG,
+    PLAN_TAG,
+    Identity,
+    Instance,
+    Listed,
+    ListedGroup,
+    Listing,
+    Resources,
+    State,
+)
+from modak_deploy.terminal import excerpt
+
+_STATES: Mapping[str, State] = {
+    "pending": "starting",
+    "running": "running",
+    "stopping": "stopped",
+    "stopped": "stopped",
+    "shutting-down": "ending",
+    "terminated": "gone",
+}
+"""Instance states of the EC2 API reference, InstanceState."""
+_MOST = 1000
+
+
+class Aws(Provider):
+    """Amazon Web Services."""
+
+    name: ClassVar[str] = "aws"
+    collection: ClassVar[str | None] = "amazon.aws"
+    # "Error codes for the Amazon EC2 API", client and server error codes that another type or zone may not have.
+    capacity: ClassVar[Sequence[str]] = (
+        "InsufficientInstanceCapacity",
+        "InsufficientHostCapacity",
+        "InsufficientCapacity",
+        "InstanceLimitExceeded",
+        "VcpuLimitExceeded",
+        "MaxSpotInstanceCountExceeded",
+        "Unsupported",
+    )
+
+    def describe(self, plan: Plan, public_key: str) -> Resources:
+        """See Provider."""
+        identity = identity_of(plan, public_key)
+        cloud, instance = plan.target.cloud, plan.instance
+        if cloud is None or instance is None:
+            raise InputError("the Plan chose no instance type", hint="plan it again")
+        if cloud.machine_image is None:
+            raise InputError(
+                "an instance of aws needs a machine image, such as ami-0123...", key="target.cloud.machine_image"
+            )
+        if cloud.address != "private" and not cloud.access:
+            raise InputError(
+                "nobody may connect to the instance",
+                key="target.cloud.access",
+                hint="name the networks from which you connect, such as 192.0.2.0/24",
+            )
+        return Resources(
+            provider=self.name,
+            identity=identity,
+            region=cloud.region,
+            profile=cloud.profile,
+            tags={DEPLOYMENT_TAG: identity, PLAN_TAG: plan.tag(), "Name": f"modak-{plan.name}"},
+            group=group_for(cloud, identity),
+            instance=Instance(
+                name=f"modak-{plan.name}",
+                type=instance.chosen.name,
+                machine_image=cloud.machine_image,
+                subnet=cloud.subnet,
+                vpc=cloud.vpc,
+                zones=cloud.zones,
+                public_address=cloud.address != "private",
+                disk=cloud.disk,
+                root_device=cloud.root_device,
+            ),
+            lease=instance.lease,
+            hourly=instance.chosen.hourly,
+            currency=instance.currency,
+            maximum_cost=instance.maximum_cost,
+        )
+
+    def listing(self, raw: Mapping[str, Any], identity: Identity) -> Listing:
+        """See Provider."""
+        try:
+            instances = [_instance(row) for row in _rows(raw, "instances")]
+            groups = [
+                ListedGroup.model_validate({"id": row.get("group_id"), "tags": _tags(row)})
+                for row in _rows(raw, "security_groups")
+            ]
+        except ValidationError as error:
+            fault = error.errors()[0]
+            where = ".".join(str(part) for part in fault["loc"])
+            raise TargetError(f"AWS lists a {where} that is not valid: {excerpt(str(fault['input']))}") from None
+        return Listing(
+            instances=[row for row in instances if row.state != "gone" and carries(row.tags, identity)],
+            groups=[group for group in groups if carries(group.tags, identity)],
+        )
+
+
+def _rows(raw: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
+    rows = raw.get(key)
+    if not isinstance(rows, list) or len(rows) > _MOST or not all(isinstance(row, dict) for row in rows):
+        raise TargetError(f"AWS was asked for {key.replace('_', ' ')}, and its answer holds no such list")
+    yield from rows
+
+
+def _instance(row: Mapping[str, Any]) -> Listed:
+    state = row.get("state")
+    name = state.get("name") if isinstance(state, dict) else None
+    if not isinstance(name, str) or name not in _STATES:
+        raise TargetError(f"AWS lists an instance in the state '{excerpt(str(name))}', which is not known")
+    public, private = row.get("public_ip_address"), row.get("private_ip_address")
+    return Listed.model_validate(
+        {
+            "id": row.get("instance_id"),
+            "type": row.get("instance_type"),
+            "state": _STATES[name],
+            "launched": row.get("launch_time"),
+            "address": public or private or None,
+            "host_key": _host_key(row),
+            "tags": _tags(row),
+        }
+    )
+
+
+def _host_key(row: Mapping[str, Any]) -> str | None:
+    attributes = row.get("attributes")
+    attribute = attributes.get("user_data") if isinstance(attributes, dict) else None
+    value = attribute.get("value") if isinstance(attribute, dict) else None
+    if not isinstance(value, str):
+        return None
+    try:
+        return host_key_in(base64.b64decode(value, validate=True).decode("utf-8"))
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+
+
+def _tags(row: Mapping[str, Any]) -> dict[str, str]:
+    tags = row.get("tags")
+    if not isinstance(tags, dict):
+        return {}
+    return {key: value for key, value in tags.items() if isinstance(key, str) and isinstance(value, str)}

@@ -1,0 +1,60 @@
+"""What a provider is to modak: pure decisions; the role's tasks carry them out."""
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from modak_deploy.errors import InputError
+from modak_deploy.model.plan import Plan
+from modak_deploy.providers.resources import DEPLOYMENT_TAG, Identity, Listing, Resources
+
+
+class Provider(ABC):
+    """One provider of instances."""
+
+    name: ClassVar[str]
+    """As ``target.cloud.provider`` gives it."""
+    collection: ClassVar[str | None] = None
+    """The Ansible collection that its tasks use."""
+    role: ClassVar[str] = "modak.deploy.cloud"
+    """Role with the tasks ``NAME_list``, ``NAME_create`` and ``NAME_release``."""
+    capacity: ClassVar[Sequence[str]] = ()
+    """Error codes by which the provider says that it has no capacity or quota for an instance type at present."""
+
+    @abstractmethod
+    def describe(self, plan: Plan, public_key: str) -> Resources:
+        """Return what the Plan needs; InputError for what the description lacks.
+
+        ``public_key`` is the user's SSH key, which belongs to the deployment's identity.
+        """
+
+    @abstractmethod
+    def listing(self, raw: Mapping[str, Any], identity: Identity) -> Listing:
+        """Return what the tasks ``NAME_list`` found, validated, and of that only what carries the identity.
+
+        ``raw`` holds the registered results of these tasks by name.
+        """
+
+    def has_no_capacity(self, message: str) -> bool:
+        """Return whether an error of the tasks ``NAME_create`` says that the instance type cannot be had now."""
+        return any(code in message for code in self.capacity)
+
+
+def identity_of(plan: Plan, public_key: str) -> Identity:
+    """Return the value of the tag by which a deployment's resources are recognised.
+
+    It follows from the document and the user's SSH key alone: it is found again with lost local state, a document that
+    was changed has the same, and two users of one account have different ones. The instance type is no part of it, so
+    that there is one instance whichever type had capacity.
+    """
+    cloud = plan.target.cloud
+    if cloud is None:
+        raise InputError(f"the target {plan.target.name} is of type {plan.target.type}, not of type cloud")
+    parts = [plan.name, plan.target.name, cloud.provider, cloud.region or "", " ".join(public_key.split()[:2])]
+    return f"modak-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:16]}"
+
+
+def carries(tags: Mapping[str, str], identity: Identity) -> bool:
+    """Return whether something with these tags belongs to the deployment."""
+    return tags.get(DEPLOYMENT_TAG) == identity

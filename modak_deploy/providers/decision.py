@@ -1,0 +1,56 @@
+"""What to do about the instances of a deployment that a provider lists."""
+
+from collections.abc import Collection, Sequence
+from typing import Literal
+
+from modak_deploy.model.base import Line, Model
+from modak_deploy.providers.resources import Listed, Listing, Reported
+
+_LIVE = frozenset({"starting", "running", "stopped"})
+
+
+class Decision(Model):
+    """The next step towards one running instance."""
+
+    step: Literal["create", "wait", "replan", "use", "refuse"]
+    """``create`` the instance, ``wait`` and list again, ``replan`` for the type of the instance that is there, ``use``
+    it, or ``refuse`` for the reason given."""
+    instance: Listed | None = None
+    surplus: list[Reported] = []
+    """Instances to terminate: a second one that two controllers created at the same time."""
+    reason: Line | None = None
+
+
+def decide(listing: Listing, *, wanted: str, permitted: Collection[str], pending: bool) -> Decision:
+    """Return the next step; the oldest instance is the one that counts, whoever lists it.
+
+    ``wanted`` is the Plan's instance type, ``permitted`` are its further candidates. ``pending`` says that a creation
+    was begun a short time ago, which a listing may not show yet.
+    """
+    ordered = sorted(listing.instances, key=lambda instance: (instance.launched, instance.id))
+    live = [instance for instance in ordered if instance.state in _LIVE]
+    if not live:
+        ending = [instance for instance in ordered if instance.state == "ending"]
+        return Decision(step="wait" if pending or ending else "create")
+    first, surplus = live[0], [instance.id for instance in live[1:]]
+    if first.type != wanted:
+        if first.type in permitted:
+            return Decision(step="replan", instance=first, surplus=surplus)
+        return Decision(
+            step="refuse",
+            instance=first,
+            reason=f"the deployment has an instance {first.id} of type {first.type}, which cannot do what is asked "
+            "now; undeploy it first",
+        )
+    if first.state == "stopped":
+        return Decision(
+            step="refuse", instance=first, reason=f"the instance {first.id} is stopped; start it, or undeploy it first"
+        )
+    ready = first.state == "running" and first.address is not None
+    return Decision(step="use" if ready else "wait", instance=first, surplus=surplus)
+
+
+def to_release(listing: Listing) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the instances to terminate and then the security groups to delete."""
+    instances = [instance.id for instance in listing.instances if instance.state not in ("ending", "gone")]
+    return instances, [group.id for group in listing.groups]

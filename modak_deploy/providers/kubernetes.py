@@ -1,0 +1,282 @@
+"""An indexed Job of Kubernetes for a program in a container image: manifests, and nothing that contacts a cluster."""
+
+import base64
+import hashlib
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints, model_validator
+
+from modak_deploy.errors import InputError
+from modak_deploy.model.base import Model, Positive
+
+DnsLabel = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
+"""RFC 1123 label, as names of namespaces are."""
+DnsName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$")]
+"""RFC 1123 subdomain, as names of claims and Secrets are."""
+LabelKey = Annotated[
+    str,
+    StringConstraints(
+        pattern=r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$"
+    ),
+]
+LabelValue = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$")]
+MountPath = Annotated[str, StringConstraints(pattern=r"^/[^:\x00-\x1f]{1,1000}$")]
+
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+PLAN_ANNOTATION = "modak/plan"
+INPUT, WORK = "/modak/input", "/modak/work"
+"""Where the files of the job are mounted, and where it runs."""
+_MOST_INPUT = 900_000
+"""Bytes: etcd takes 1.5 MiB in one request, and the API 1 MiB in a ConfigMap (core/v1, ConfigMap); base64 and metadata
+are in these figures."""
+# A ConfigMap's volume holds the links of its files, and ..data with another copy, which no file of the job is named as.
+_START = (
+    "for file in /modak/input/* /modak/input/.[!.]*; do "
+    '[ ! -e "$file" ] || cp -RL "$file" /modak/work/ || exit 126; done; '
+    'exec "$@"'
+)
+_GPU = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
+_ARRAY = re.compile(r"0-([0-9]{1,5})(?:%([0-9]{1,5}))?")
+
+
+class Placement(Model):
+    """Where and how a Job runs on a cluster."""
+
+    namespace: DnsLabel = "default"
+    """Namespace of everything that is created."""
+    queue: LabelValue | None = None
+    """Kueue's LocalQueue; the Job is then created suspended, and Kueue starts it."""
+    node_selector: dict[LabelKey, LabelValue] = {}
+    """Labels that a node must have."""
+    claims: dict[DnsName, MountPath] = {}
+    """PersistentVolumeClaims and where they are mounted."""
+    work_claim: DnsName | None = None
+    """PersistentVolumeClaim of the working directory, in which the results stay."""
+    secret: DnsName | None = None
+    """Secret with a key for each of the application's secret variables."""
+    pull_secret: DnsName | None = None
+    """Secret with which the image is pulled."""
+    gpu: Literal["nvidia", "amd"] = "nvidia"
+    """Whose device plugin the cluster has."""
+    keep: Annotated[int, Field(ge=0)] | None = None
+    """Seconds after which a Job that has ended is deleted; it stays when absent."""
+
+    @model_validator(mode="after")
+    def _mounts_are_apart(self) -> "Placement":
+        paths = sorted(posixpath.normpath(path) for path in self.claims.values())
+        for path in paths:
+            if path == "/" or path.split("/")[1] == "modak":
+                raise ValueError(f"a claim cannot be mounted at '{path}': use another path than / and /modak")
+        if twice := next((path for path, after in pairwise(paths) if path == after), None):
+            raise ValueError(f"two claims are mounted at '{twice}'")
+        return self
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What the Job runs."""
+
+    run: str
+    tag: str
+    image: str
+    """Reference with its digest, without a scheme."""
+    argv: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    secrets: Sequence[str] = ()
+    files: Mapping[str, tuple[bytes, bool]] = field(default_factory=dict)
+    """Content by path below the working directory, and whether it is executable."""
+    outputs: Sequence[str] = ()
+    cores: Positive | None = None
+    memory: Positive | None = None
+    gpus: int = 0
+    wall_time: Positive | None = None
+    array: str | None = None
+
+
+def job_name(workload: Workload) -> str:
+    """Return the name of the Job: the same Plan has the same, so that it cannot be created twice."""
+    # 47 characters and the hash: a pod's name has the Job's, the index and 5 characters more in its 63.
+    short = re.sub(r"[^a-z0-9-]+", "-", workload.run.lower()).strip("-")[:32].strip("-") or "job"
+    return f"modak-{short}-{hashlib.sha256(f'{workload.run} {workload.tag}'.encode()).hexdigest()[:8]}"
+
+
+def manifests(workload: Workload, placement: Placement) -> list[dict[str, Any]]:
+    """Return the ConfigMap with the job's files, where it has any, and the Job; InputError for what cannot be had."""
+    _check(workload, placement)
+    name = job_name(workload)
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": placement.namespace,
+        "labels": {"app.kubernetes.io/managed-by": "modak", "app.kubernetes.io/instance": name},
+        "annotations": {PLAN_ANNOTATION: workload.tag},
+    }
+    job_metadata = dict(metadata)
+    if placement.queue is not None:
+        job_metadata["labels"] = {**metadata["labels"], QUEUE_LABEL: placement.queue}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": job_metadata, "spec": _job(workload, placement, name)}
+    return [*_config_map(workload, metadata), job]
+
+
+def _check(workload: Workload, placement: Placement) -> None:
+    if workload.secrets and placement.secret is None:
+        raise InputError(
+            f"the application needs the secret variable {workload.secrets[0]}",
+            key="secret",
+            hint="name a Secret of the cluster that has a key of that name",
+        )
+    if workload.outputs and placement.work_claim is None:
+        raise InputError(
+            f"the output '{workload.outputs[0]}' would be lost with the pod",
+            key="work_claim",
+            hint="name a PersistentVolumeClaim for the working directory",
+        )
+    size = sum(len(content) * 4 // 3 for content, _ in workload.files.values())
+    if size > _MOST_INPUT:
+        raise InputError(
+            f"the files of the job have {size} bytes in base64, and a ConfigMap takes {_MOST_INPUT}",
+            key="application.inputs",
+            hint="put them into the image or on a claim",
+        )
+
+
+def _counts(array: str | None) -> tuple[int, int]:
+    """Return the Job's completions and parallelism."""
+    if array is None:
+        return 1, 1
+    match = _ARRAY.fullmatch(array)
+    if match is None:
+        raise InputError(
+            f"the array '{array}' is not supported by Kubernetes",
+            key="job.array",
+            hint="an indexed Job counts from 0: write 0-N or 0-N%M",
+        )
+    count = int(match[1]) + 1
+    return count, min(count, int(match[2] or count) or count)
+
+
+def _job(workload: Workload, placement: Placement, name: str) -> dict[str, Any]:
+    completions, parallelism = _counts(workload.array)
+    spec: dict[str, Any] = {
+        "completionMode": "Indexed",
+        "completions": completions,
+        "parallelism": parallelism,
+        # Exactly once: a pod that failed is not replaced.
+        "backoffLimit": 0,
+        "template": {
+            "metadata": {
+                "labels": {"app.kubernetes.io/managed-by": "modak", "app.kubernetes.io/instance": name},
+                "annotations": {PLAN_ANNOTATION: workload.tag},
+            },
+            "spec": _pod(workload, placement, name),
+        },
+    }
+    if workload.wall_time is not None:
+        spec["activeDeadlineSeconds"] = workload.wall_time
+    if placement.keep is not None:
+        spec["ttlSecondsAfterFinished"] = placement.keep
+    if placement.queue is not None:
+        spec["suspend"] = True
+    return spec
+
+
+def _pod(workload: Workload, placement: Placement, name: str) -> dict[str, Any]:
+    volumes, mounts = _volumes(workload, placement, name)
+    pod: dict[str, Any] = {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [
+            {
+                "name": "job",
+                "image": workload.image,
+                "command": ["sh", "-c", _START, "modak", *map(_literal, workload.argv)]
+                if workload.files
+                else [_literal(argument) for argument in workload.argv],
+                "workingDir": WORK,
+                "env": _environment(workload, placement),
+                "resources": _resources(workload, placement),
+                "volumeMounts": mounts,
+                "securityContext": {"allowPrivilegeEscalation": False},
+            }
+        ],
+        "volumes": volumes,
+    }
+    if placement.node_selector:
+        pod["nodeSelector"] = dict(placement.node_selector)
+    if placement.pull_secret is not None:
+        pod["imagePullSecrets"] = [{"name": placement.pull_secret}]
+    return pod
+
+
+def _literal(text: str) -> str:
+    """Return a text that Kubernetes leaves as it is.
+
+    It expands $(NAME) in commands and values, and makes one $ of any $$ (third_party/forked/golang/expansion).
+    """
+    return text.replace("$", "$$")
+
+
+def _environment(workload: Workload, placement: Placement) -> list[dict[str, Any]]:
+    plain = [{"name": name, "value": _literal(value)} for name, value in sorted(workload.environment.items())]
+    secret = [
+        {"name": name, "valueFrom": {"secretKeyRef": {"name": placement.secret, "key": name}}}
+        for name in sorted(workload.secrets)
+    ]
+    return [*plain, *secret]
+
+
+def _resources(workload: Workload, placement: Placement) -> dict[str, Any]:
+    amounts: dict[str, str] = {}
+    if workload.cores is not None:
+        amounts["cpu"] = str(workload.cores)
+    if workload.memory is not None:
+        amounts["memory"] = str(workload.memory)
+    if workload.gpus:
+        amounts[_GPU[placement.gpu]] = str(workload.gpus)
+    # Equal requests and limits: the pod is of the class Guaranteed, and its cores are its own under the static policy.
+    return {"requests": amounts, "limits": dict(amounts)} if amounts else {}
+
+
+def _volumes(workload: Workload, placement: Placement, name: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    work: dict[str, Any] = {"name": "work", "emptyDir": {}}
+    mount: dict[str, Any] = {"name": "work", "mountPath": WORK}
+    if placement.work_claim is not None:
+        work = {"name": "work", "persistentVolumeClaim": {"claimName": placement.work_claim}}
+        mount["subPath"] = name
+    if placement.work_claim is not None and workload.array is not None:
+        del mount["subPath"]
+        mount["subPathExpr"] = f"{name}/$(JOB_COMPLETION_INDEX)"
+    volumes, mounts = [work], [mount]
+    if workload.files:
+        items = [
+            {"key": _key(number), "path": path, "mode": 0o755 if executable else 0o644}
+            for number, (path, (_, executable)) in enumerate(sorted(workload.files.items()))
+        ]
+        volumes.append({"name": "input", "configMap": {"name": name, "items": items}})
+        mounts.append({"name": "input", "mountPath": INPUT, "readOnly": True})
+    for number, (claim, path) in enumerate(sorted(placement.claims.items())):
+        volumes.append({"name": f"claim-{number}", "persistentVolumeClaim": {"claimName": claim}})
+        mounts.append({"name": f"claim-{number}", "mountPath": path})
+    return volumes, mounts
+
+
+def _key(number: int) -> str:
+    return f"file-{number}"
+
+
+def _config_map(workload: Workload, metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
+    if not workload.files:
+        return []
+    data = {
+        _key(number): base64.b64encode(content).decode("ascii")
+        for number, (_, (content, _)) in enumerate(sorted(workload.files.items()))
+    }
+    return [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": dict(metadata), "immutable": True, "binaryData": data}
+    ]

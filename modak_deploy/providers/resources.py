@@ -1,0 +1,115 @@
+"""What a deployment has at a provider: what is to be created, and what a listing shows."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from modak_deploy.model.base import HostName, Line, Memory, Model, Name, Positive
+from modak_deploy.model.cloud import Network, Port, ProviderName
+
+DEPLOYMENT_TAG = "modak:deployment"
+"""Key of the tag by which everything of a deployment is recognised."""
+PLAN_TAG = "modak:plan"
+"""Key of the tag with the Plan's own tag: for people, nothing is recognised by it."""
+
+Identity = Annotated[str, StringConstraints(pattern=r"^modak-[0-9a-f]{16}$")]
+"""Value of the deployment's tag."""
+Reported = Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,200}$")]
+"""A word that a provider reports: printable, with no blank in it."""
+State = Literal["starting", "running", "stopped", "ending", "gone"]
+
+
+class Rule(Model):
+    """Ports of a security group, and who may connect to them."""
+
+    protocol: Literal["tcp", "udp"]
+    first: Port
+    last: Port
+    sources: Annotated[list[Network], Field(min_length=1)]
+
+
+class Group(Model):
+    """A security group: what no rule names is closed from outside."""
+
+    name: Line
+    description: Line
+    rules: list[Rule] = []
+
+
+class Instance(Model):
+    """An instance to create."""
+
+    name: Line
+    type: Name
+    machine_image: Line
+    subnet: Line | None = None
+    vpc: Line | None = None
+    zones: list[Line] = []
+    public_address: bool = True
+    disk: Memory | None = None
+    root_device: Line | None = None
+
+
+class Resources(Model):
+    """All that a deployment needs at its provider."""
+
+    provider: ProviderName
+    identity: Identity
+    region: Line | None = None
+    profile: Line | None = None
+    tags: dict[str, Line]
+    group: Group | None = None
+    instance: Instance | None = None
+    """Nothing for a host that is there already."""
+    lease: Positive | None = None
+    """Seconds after which the instance ends itself."""
+    hourly: float | None = None
+    currency: Line | None = None
+    maximum_cost: float | None = None
+    """Price of the whole lease."""
+
+    def summary(self) -> list[str]:
+        """Return one line for each thing that is created, with its price."""
+        lines = []
+        if self.group is not None:
+            opened = [
+                f"{rule.protocol} {rule.first if rule.first == rule.last else f'{rule.first}-{rule.last}'}"
+                f" for {', '.join(rule.sources)}"
+                for rule in self.group.rules
+            ]
+            lines.append(f"security group {self.group.name}: opens {'; '.join(opened) or 'nothing'}")
+        if self.instance is not None:
+            price = f"{self.hourly:g} {self.currency} an hour, {self.maximum_cost:g} {self.currency} at most"
+            lines.append(
+                f"instance {self.instance.name}: {self.instance.type} in {self.region}, {price}; "
+                f"it ends itself after {self.lease} s"
+            )
+        return lines
+
+
+class Listed(Model):
+    """An instance as the provider lists it."""
+
+    id: Reported
+    type: Reported
+    state: State
+    launched: Reported
+    """Time of the launch in ISO 8601, so that texts compare as times do."""
+    address: HostName | None = None
+    host_key: Line | None = None
+    """The public host key in its user data."""
+    tags: dict[str, str] = {}
+
+
+class ListedGroup(Model):
+    """A security group as the provider lists it."""
+
+    id: Reported
+    tags: dict[str, str] = {}
+
+
+class Listing(Model):
+    """All that the provider has of a deployment."""
+
+    instances: list[Listed] = []
+    groups: list[ListedGroup] = []

@@ -1,0 +1,161 @@
+"""Slurm's words for the states of jobs and for why they wait, and the lines in which it tells them."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from modak_deploy.model.job import ENDS, JobState
+from modak_deploy.numbers import digits
+from modak_deploy.schedulers.base import QueueState
+from modak_deploy.schedulers.options import TASKS, hosts, ranges
+from modak_deploy.util.units import seconds_of
+
+STATES: Mapping[str, JobState] = {
+    "PENDING": "queued",
+    "REQUEUED": "queued",
+    "REQUEUE_FED": "queued",
+    "REQUEUE_HOLD": "held",
+    "SPECIAL_EXIT": "held",
+    "RESV_DEL_HOLD": "held",
+    "CONFIGURING": "running",
+    "RUNNING": "running",
+    "COMPLETING": "running",
+    "SUSPENDED": "running",
+    "STOPPED": "running",
+    "RESIZING": "running",
+    "SIGNALING": "running",
+    "STAGE_OUT": "running",
+    "COMPLETED": "completed",
+    "FAILED": "failed",
+    "LAUNCH_FAILED": "failed",
+    "RECONFIG_FAIL": "failed",
+    "TIMEOUT": "timeout",
+    "DEADLINE": "timeout",
+    "CANCELLED": "cancelled",
+    "REVOKED": "cancelled",
+    "OUT_OF_MEMORY": "out_of_memory",
+    "NODE_FAIL": "node_failure",
+    "BOOT_FAIL": "node_failure",
+    "PREEMPTED": "preempted",
+}
+
+_MOST_CODE = 2**31 - 1
+HELD = re.compile(r"JobHeld|JobHoldMaxRequeue|requeued held|RequestedNodeRemoved", re.IGNORECASE)
+NEVER = re.compile(
+    r"BadConstraints|PartitionTimeLimit|PartitionNodeLimit|InvalidAccount|InvalidQOS|AccountNotAllowed|QOSNotAllowed|"
+    r"MaxMemPerLimit|(Assoc|QOS)Max\w+PerJob|(Assoc|QOS)Max\w+PerNode(Limit)?$|QOSMin\w+|ReservationDeleted|"
+    r"BeginTimeNever|Requested node configuration is not available|AccountingPolicy$"
+)
+"""Reasons of waiting that no other job's end can take away."""
+_REASON = {
+    "timeout": "its wall time is over",
+    "out_of_memory": "it used more memory than it reserved",
+    "node_failure": "a node of it failed",
+    "preempted": "another job with more priority took its place",
+    "dependency_never_satisfied": "a job that it depends on did not end as it must",
+}
+_NOTHING = {"", "None", "N/A", "(null)", "NonZeroExitCode", "TimeLimit", "OutOfMemory"}
+
+
+def from_row(line: str) -> Iterator[tuple[str, str, QueueState]]:
+    """Yield what a line of squeue (``%i|%F|%K|%T|%M|%l|%N|%r|%S``) tells; nothing where it is no such line."""
+    parts = line.split("|")
+    if len(parts) < 9 or parts[3] not in STATES:
+        return
+    number, job, _, token, elapsed, limit, nodes, reason, start = parts[:9]
+    state = _state(token, reason, elapsed=elapsed, limit=limit, nodes=nodes)
+    if state.state == "queued" and start not in _NOTHING:
+        state = replace(state, start=start)
+    for task in _tasks(number):
+        yield job, task, state
+
+
+def from_record(line: str) -> Iterator[tuple[str, str, QueueState]]:
+    """Yield what a line of ``scontrol --oneliner show job`` tells."""
+    field = {key: match[1] for key, pattern in _RECORD.items() if (match := pattern.search(line))}
+    if field.get("state") not in STATES or "job" not in field:
+        return
+    state = _state(
+        field["state"],
+        field.get("reason", ""),
+        code=field.get("code", ""),
+        elapsed=field.get("elapsed", ""),
+        limit=field.get("limit", ""),
+        nodes=field.get("nodes", ""),
+    )
+    job = field.get("array", field["job"])
+    for task in _tasks(f"{job}_{field['task']}" if "task" in field else field["job"]):
+        yield job, task, state
+
+
+_RECORD = {
+    key: re.compile(rf"(?:^| ){pattern}", re.ASCII)
+    for key, pattern in {
+        "job": r"JobId=(\d+)",
+        "array": r"ArrayJobId=(\d+)",
+        "task": r"ArrayTaskId=(\S+)",
+        "state": r"JobState=([A-Z_]+)",
+        "reason": r"Reason=(\S+)",
+        "code": r"ExitCode=(\d+:\d+)",
+        "elapsed": r"RunTime=(\S+)",
+        "limit": r"TimeLimit=(\S+)",
+        "nodes": r"NodeList=(\S+)",
+    }.items()
+}
+
+
+def from_accounting(line: str, users: Mapping[str, str]) -> Iterator[tuple[str, str, QueueState]]:
+    """Yield what a line of sacct (after ``sacct|``: id, state, exit code, elapsed, limit, nodes, reason) tells.
+
+    ``users`` are the names of users by their number; one who cancelled a job is named by the number where it has none.
+    """
+    parts = line.split("|", 7)
+    if len(parts) < 8:
+        return
+    _, number, reported, code, elapsed, limit, nodes, reason = parts
+    token, _, by = reported.partition(" by ")
+    if token not in STATES:
+        return
+    if by:
+        reason = f"cancelled by {users.get(by) or f'user id {by}'}"
+    state = _state(token, reason, code=code, elapsed=elapsed, limit=limit, nodes=nodes)
+    for task in _tasks(number):
+        yield number.partition("_")[0], task, state
+
+
+def _state(
+    token: str, reason: str, *, code: str = "", elapsed: str = "", limit: str = "", nodes: str = ""
+) -> QueueState:
+    state = STATES[token]
+    why = "" if reason in _NOTHING else reason
+    if "DependencyNeverSatisfied" in reason and state in ("queued", "held", "cancelled"):
+        state, why = "dependency_never_satisfied", ""
+    elif state == "queued" and HELD.search(reason):
+        state = "held"
+    elif state == "queued" and NEVER.search(reason):
+        state = "never_starts"
+    elif state in ("completed", "cancelled") and not reason.startswith("cancelled by"):
+        why = ""  # it is still the one for which the job had waited
+    exit_code, signal = (digits(part, _MOST_CODE) for part in [*code.split(":"), ""][:2])
+    return QueueState(
+        state=state,
+        exit_code=exit_code if state in ("completed", "failed") and not signal else None,
+        signal=signal if signal and signal < 65 else None,
+        reason=why or _REASON.get(state, ""),
+        elapsed=seconds_of(elapsed),
+        limit=seconds_of(limit),
+        nodes=tuple(hosts(nodes)) if nodes not in _NOTHING else (),
+        in_queue=state in ENDS and STATES[token] not in ENDS,
+    )
+
+
+def _tasks(number: str) -> list[str]:
+    """Return the tasks in ``10`` (none: an empty name), ``10_3`` or ``10_[4-9:2%2]``, the waiting rest of an array."""
+    _, bar, tasks = number.partition("_")
+    if not bar:
+        return [""]
+    numbers = tasks.strip("[]").partition("%")[0]
+    tasks_of = ranges(numbers) if re.fullmatch(TASKS, numbers, re.ASCII) else None
+    if tasks_of is None:
+        return [numbers]
+    return [str(task) for first, last, step in tasks_of for task in range(first, last + 1, step or 1)]

@@ -1,0 +1,161 @@
+"""A blueprint for a deployment document: the reverse of ``translate``."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import yaml
+
+from modak_deploy.documents import LocalSource, find_sources, load_deployment
+from modak_deploy.errors import InputError
+from modak_deploy.model.base import Model
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.model.target import Target
+from modak_deploy.tosca import library
+from modak_deploy.tosca.fields import Schema, schema_of
+from modak_deploy.tosca.library import RENAMED, Dumper
+from modak_deploy.tosca.service import VERSION
+from modak_deploy.tosca.translate import OF_APPLICATION_TYPE, OF_TARGET_TYPE
+from modak_deploy.tosca.values import FUNCTIONS
+
+JOB, TARGET = "job", "target"
+"""Names of the node templates of the job and its host; other targets are ``target_2`` and so on."""
+_OUTPUTS = {
+    "job_id": "The job's id.",
+    "job_state": "State of the job.",
+    "chosen": "What the Plan chose.",
+    "predicted_seconds": "Predicted run time in seconds.",
+    "measured_seconds": "Measured run time in seconds.",
+    "results_path": "Folder with the run's results.",
+}
+
+
+def properties_of(model: Model, *omitted: str) -> dict[str, Any]:
+    """Return the fields of ``model`` that differ from their defaults, as properties of a node."""
+    properties = {}
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        if name in omitted or (not field.is_required() and value == field.get_default()):
+            continue
+        properties[RENAMED.get(name, name)] = _value(value, schema_of(field.annotation, field.metadata), name)
+    return properties
+
+
+def _value(value: Any, schema: Schema, path_of_key: str) -> Any:
+    if isinstance(value, Model):
+        value = properties_of(value)
+    elif schema.entry is not None and isinstance(value, Mapping):
+        value = {k: _value(v, schema.entry, f"{path_of_key}.{k}") for k, v in value.items()}
+    elif schema.entry is not None:
+        value = [_value(v, schema.entry, f"{path_of_key}[{i}]") for i, v in enumerate(value)]
+    elif schema.type == "scalar-unit.time":
+        value = f"{value} s"
+    elif schema.type == "scalar-unit.size":
+        value = f"{value} B"
+    if isinstance(value, Mapping) and len(value) == 1 and next(iter(value)) in FUNCTIONS:
+        raise InputError(
+            f"TOSCA takes a mapping with '{next(iter(value))}' alone for a call of that function", key=path_of_key
+        )
+    if value in ("", [], {}) and schema.optional:
+        raise InputError(
+            "TOSCA cannot tell an empty value from one that is not given", key=path_of_key, hint="leave it out"
+        )
+    return value
+
+
+def compose(deployment: Deployment, artifacts: Sequence[str] = ()) -> dict[str, Any]:
+    """Return a blueprint that deploys what ``deployment`` says; ``artifacts`` are files and folders beside it.
+
+    InputError names a value that TOSCA cannot express.
+    """
+    application = deployment.application
+    properties = properties_of(application, "type", "workload") | properties_of(application.workload)
+    request, job = properties_of(deployment.request), properties_of(deployment.job)
+    template: dict[str, Any] = {
+        "type": OF_APPLICATION_TYPE[application.type],
+        "properties": properties | ({"request": request} if request else {}) | ({"job": job} if job else {}),
+    }
+    if artifacts:
+        template["artifacts"] = {f"file_{number}": _artifact(path) for number, path in enumerate(artifacts, 1)}
+    others = {f"{TARGET}_{number}": target for number, target in enumerate(deployment.other_targets, 2)}
+    requirements = [{"host": TARGET}, *({"other_target": name} for name in others)]
+    return {
+        "tosca_definitions_version": VERSION,
+        "description": f"The application {application.name} on the target {deployment.target.name}.",
+        "imports": [f"{library.FOLDER}/{library.NAME}"],
+        "topology_template": {
+            "node_templates": {
+                **{name: _target(target) for name, target in {TARGET: deployment.target, **others}.items()},
+                JOB: template | {"requirements": requirements},
+            },
+            "outputs": {
+                name: {"description": text, "value": {"get_attribute": [JOB, name]}} for name, text in _OUTPUTS.items()
+            },
+        },
+    }
+
+
+def _target(target: Target) -> dict[str, Any]:
+    """Return a target's node template; a scheduler of another distribution has no node type of its own."""
+    if target.type in OF_TARGET_TYPE:
+        return {"type": OF_TARGET_TYPE[target.type], "properties": properties_of(target, "type")}
+    return {"type": "modak.nodes.Target", "properties": properties_of(target)}
+
+
+def _artifact(path: str) -> dict[str, str]:
+    kind = "PythonScript" if path.endswith(".py") else "Input"
+    return {"type": f"modak.artifacts.{kind}", "file": path}
+
+
+def as_yaml(blueprint: Mapping[str, Any]) -> str:
+    """Return the text of a blueprint."""
+    return yaml.dump(
+        dict(blueprint), Dumper=Dumper, sort_keys=False, width=110, allow_unicode=True, explicit_start=True
+    )
+
+
+def write_blueprint(document: Path, folder: Path) -> Path:
+    """Write a blueprint for a deployment document into a new folder, with its files and the library; return its path.
+
+    InputError names what is wrong with the document, a value that TOSCA cannot express, or the folder that is there.
+    """
+    deployment = load_deployment(document)
+    application = deployment.application
+    sources = find_sources(application, [document.parent])
+    paths = [*([application.script] if application.script else []), *application.inputs]
+    names = {path: PurePosixPath(path).name for path in paths}
+    flat = application.model_copy(
+        update={
+            "script": names[application.script] if application.script else None,
+            "inputs": [names[path] for path in application.inputs],
+        }
+    )
+    if len(set(names.values())) < len(names):
+        raise InputError("two files have one name, and xOpera copies all files into one folder", source=document)
+    text = as_yaml(compose(deployment.model_copy(update={"application": flat}), sorted(names.values())))
+    try:
+        folder.mkdir(parents=True)
+        shutil.copytree(library.folder(), folder / library.FOLDER)
+        if any(target.type not in OF_TARGET_TYPE for target in deployment.targets):
+            library.write(folder / library.FOLDER)  # the type's permitted values have the scheduler then
+        _copy(sources, names, folder)
+        blueprint = folder / f"{application.name}.yaml"
+        blueprint.write_text(text)
+    except FileExistsError:
+        raise InputError("this folder is there already", source=folder, hint="name a new one") from None
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", source=folder) from None
+    return blueprint
+
+
+def _copy(sources: Sequence[LocalSource], names: Mapping[str, str], folder: Path) -> None:
+    for source in sources:
+        where = PurePosixPath(source.source.path)
+        for path, name in names.items():
+            whole = PurePosixPath(path)
+            if where == whole or whole in where.parents:
+                where = PurePosixPath(name) / where.relative_to(whole)
+        target = folder / where
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source.local, target)

@@ -1,0 +1,141 @@
+"""``modak tune``: plan, search, and say what came of it."""
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from modak_deploy.answers import answer
+from modak_deploy.catalogue.site import catalogue_for
+from modak_deploy.documents import find_sources, read_description
+from modak_deploy.errors import InputError, OptionError
+from modak_deploy.jobrequest import job_request
+from modak_deploy.jobs.control import Jobs
+from modak_deploy.jobs.settings import Reporter
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.model.plan import Plan
+from modak_deploy.performance.paths import data_folder, store_in_use
+from modak_deploy.planning import plan_deployment, with_image
+from modak_deploy.transport.base import Transport
+from modak_deploy.transport.connect import connect
+from modak_deploy.tuning.search import Options, Outcome, Say, Search, WouldSubmit
+
+
+def tune(
+    deployment: Deployment,
+    transport: Transport,
+    *,
+    search: Sequence[Path],
+    results: Path,
+    say: Say,
+    options: Options,
+    reporter: Reporter | None = None,
+    default_python: str | None = None,
+    dry: bool = False,
+) -> tuple[Plan, Outcome | None]:
+    """Search for the fastest configuration of a deployment on its one target; return its Plan and what was found.
+
+    With ``dry`` nothing is submitted or kept, and None is returned where the search has not come to its end.
+    """
+    if len(deployment.targets) != 1:
+        raise InputError(
+            "not supported by 'modak tune'", key="other_targets", hint="describe the one target to tune for"
+        )
+    plan = plan_deployment(deployment, transport, search=search, now=datetime.now(UTC), default_python=default_python)
+    plan = with_image(plan, transport, search=search)
+    catalogue = catalogue_for(deployment.request.catalogue, list(search))
+    folder = data_folder() / "tune"
+    with ExitStack() as stack:
+        if dry:
+            copy = Path(stack.enter_context(TemporaryDirectory(prefix="modak-tune-")))
+            results, folder = copy / "results", _copied(folder, plan, copy / "tune")
+        work = Search(
+            plan,
+            catalogue,
+            Jobs(transport, reporter=reporter),
+            find_sources(deployment.application, list(search)),
+            folder=folder,
+            results=results,
+            say=say,
+            options=options,
+            realise=_realiser(transport),
+            store=store_in_use(),
+            dry=dry,
+        )
+        try:
+            return plan, work.run()
+        except WouldSubmit:
+            return plan, None
+
+
+def _copied(folder: Path, plan: Plan, copy: Path) -> Path:
+    """Return a folder with copies of what is kept of a Plan's search."""
+    copy.mkdir()
+    for file in folder.glob(f"{plan.inputs[:16]}.*"):
+        if file.is_file() and file.suffix in (".json", ".journal"):
+            shutil.copy(file, copy)
+    return copy
+
+
+def _realiser(transport: Transport) -> Callable[[Plan, str], None]:
+    def realise_image(plan: Plan, directory: str) -> None:
+        from modak_deploy.images.store import realise
+
+        realise(transport, job_request(plan), directory)
+
+    return realise_image
+
+
+def write_tuning(
+    documents: Sequence[Path], *, search: Sequence[Path], config: Path | None, results: Path, options: Options
+) -> None:
+    """Tune what ``documents`` describe, and print what came of it."""
+    description = read_description(*documents)
+    deployment = description.parse()[0]
+    folders = [*search, *(document.parent for document in reversed(documents)), Path()]
+    paths = list(dict.fromkeys(folder.expanduser().absolute() for folder in folders))
+    with ExitStack() as stack:
+        try:
+            plan, outcome = tune(
+                deployment,
+                connect(deployment.target, config, stack),
+                search=paths,
+                results=results,
+                say=_print,
+                options=options,
+                default_python=sys.executable if deployment.target.host is None else None,
+            )
+        except OptionError as error:
+            raise error.located(description.locate) from None
+    text = "\n".join(lines(plan, outcome)) if outcome is not None else ""
+    answer({"name": plan.name, "target": plan.target.name, "outcome": outcome}, text)
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def lines(plan: Plan, outcome: Outcome) -> Iterator[str]:
+    """Yield what a search came to, for people."""
+    for name, gain in outcome.ranking[:10]:
+        yield f"  {gain:5.2f}  {name}"
+    failed = f", {outcome.failed} of them failed" if outcome.failed else ""
+    yield f"{outcome.tried + outcome.failed} candidates in {outcome.rounds} rounds{failed}: {outcome.reason}"
+    if outcome.winner == outcome.default:
+        yield f"{outcome.default} stays: nothing is reliably faster"
+        return
+    yield (
+        f"{outcome.winner} is {outcome.gain:.2f} ({outcome.low:.2f} to {outcome.high:.2f}) times as fast as "
+        f"{outcome.default}, in fresh runs"
+    )
+    if plan.application.workload.model is None:
+        yield "the workload names no model, so that the next plan cannot know; name it, or use request.configuration"
+    elif not outcome.recorded and outcome.changed:
+        yield (
+            "nothing is recorded: workload.units is 1 or is not what is counted; request.configuration.levers chooses "
+            f"the winner: [{', '.join(outcome.levers)}]"
+        )

@@ -1,0 +1,161 @@
+"""The search itself: Optuna proposes combinations, with its memory in a file, so that a search can be resumed."""
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from modak_deploy.errors import InputError
+from modak_deploy.tuning.space import Point, Space
+
+if TYPE_CHECKING:
+    import optuna
+
+_KEY, _ROUND = "point", "round"
+_PROPOSALS = 60
+"""Proposals in a row that bring nothing new, after which the space counts as exhausted."""
+
+
+class Study:
+    """What was tried in a search, and what to try next."""
+
+    def __init__(self, file: Path, name: str, space: Space) -> None:
+        """Open or make the study ``name`` in ``file``; InputError where Optuna is not installed."""
+        try:
+            import optuna
+            from optuna.storages.journal import JournalFileBackend, JournalStorage
+        except ImportError:
+            raise InputError("modak tune needs Optuna: pip install 'modak-deploy[tune]'") from None
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self._optuna = optuna
+        self._space = space
+        self._distributions: dict[str, optuna.distributions.BaseDistribution] = {
+            group: optuna.distributions.CategoricalDistribution(tuple(choices))
+            for group, choices in space.groups.items()
+        }
+        file.parent.mkdir(parents=True, exist_ok=True)
+        backend = JournalFileBackend(str(file))
+        self._study = optuna.create_study(
+            study_name=name,
+            storage=JournalStorage(backend),
+            sampler=self._sampler(0),
+            load_if_exists=True,
+        )
+        if not self._study.trials:
+            for seed in space.seeds:
+                self._study.enqueue_trial(dict(seed), skip_if_exists=True)
+
+    def _sampler(self, seed: int) -> "optuna.samplers.BaseSampler":
+        return self._optuna.samplers.TPESampler(seed=seed, multivariate=True, constant_liar=True, n_startup_trials=12)
+
+    def pending(self) -> tuple[int, list[Point]] | None:
+        """Return the round that was begun and has no end, with its points; None where there is none."""
+        running = []
+        for trial in self._of(self._optuna.trial.TrialState.RUNNING):
+            if _ROUND in trial.user_attrs:
+                running.append(trial)
+            else:  # the search was ended just then
+                self._study.tell(trial.number, state=self._optuna.trial.TrialState.FAIL)
+        if not running:
+            return None
+        number = min(trial.user_attrs.get(_ROUND, 0) for trial in running)
+        return number, [trial.params for trial in running if trial.user_attrs.get(_ROUND, 0) == number]
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds were begun."""
+        return 1 + max((trial.user_attrs.get(_ROUND, -1) for trial in self._study.trials), default=-1)
+
+    def propose(self, count: int) -> list[Point]:
+        """Return up to ``count`` new points for the next round; fewer, or none, where the space is exhausted."""
+        number = self.rounds
+        # Seeded by the round: a search that was ended proposes what it would have proposed without that.
+        self._study.sampler = self._sampler(number)
+        points: list[Point] = []
+        seen = {self._key(self._space.start), *(self._key(trial.params) for trial in self._finished_or_running())}
+        for neighbour in self._neighbours(seen)[: (count + 1) // 2]:
+            self._study.enqueue_trial(dict(neighbour))
+        misses = 0
+        while len(points) < count and misses < _PROPOSALS and len(seen) < self._space.size:
+            trial = self._study.ask(self._distributions)
+            key = self._key(trial.params)
+            if key in seen or self._space.fault(trial.params) is not None:
+                # Neither a result nor a failure of the program: Optuna leaves it out of its model.
+                self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
+                seen.add(key)
+                misses += 1
+                continue
+            seen.add(key)
+            trial.set_user_attr(_ROUND, number)
+            points.append(trial.params)
+        return points
+
+    def _neighbours(self, seen: set[str]) -> list[Point]:
+        """Return the untried points that differ from the best one in one group, what was good elsewhere first.
+
+        Optuna's sampler needs more results than a search has at its beginning.
+        """
+        results = self.results()
+        if not results or results[0][0] >= 1 or self._of(self._optuna.trial.TrialState.WAITING):
+            return []
+        best = results[0][2]
+        quality: dict[str, float] = {}
+        for ratio, _, point in results:
+            for choice in point.values():
+                quality[choice] = min(ratio, quality.get(choice, math.inf))
+        ranked = [
+            (quality.get(choice, 1.0), {**best, group: choice})
+            for group, choices in self._space.groups.items()
+            for choice in choices
+            if choice != best[group]
+        ]
+        usable = [entry for entry in ranked if self._key(entry[1]) not in seen and self._space.fault(entry[1]) is None]
+        return [point for _, point in sorted(usable, key=lambda entry: entry[0])]
+
+    def tell(self, point: Point, ratio: float | None) -> None:
+        """Take the result of a running point in: its time over the default's; None for one that failed."""
+        state = self._optuna.trial.TrialState
+        for trial in self._of(state.RUNNING):
+            if self._key(trial.params) == self._key(point):
+                if ratio is None or not ratio > 0:
+                    self._study.tell(trial.number, state=state.FAIL)
+                else:
+                    self._study.tell(trial.number, math.log(ratio))
+
+    def postpone(self, point: Point) -> None:
+        """Propose a running point again, for which the budget of its round did not suffice."""
+        for trial in self._of(self._optuna.trial.TrialState.RUNNING):
+            if self._key(trial.params) == self._key(point):
+                self._study.set_user_attr(f"postponed-{trial.number}", True)
+                self._study.tell(trial.number, state=self._optuna.trial.TrialState.FAIL)
+                self._study.enqueue_trial(dict(point))
+
+    def results(self) -> list[tuple[float, int, Point]]:
+        """Return the measured points as time over the default's, round and point, the best first."""
+        done = self._of(self._optuna.trial.TrialState.COMPLETE)
+        finished = [
+            (math.exp(trial.value or 0.0), int(trial.user_attrs.get(_ROUND, 0)), trial.params) for trial in done
+        ]
+        return sorted(finished, key=lambda entry: entry[0])
+
+    @property
+    def failed(self) -> int:
+        """How many points were tried and failed."""
+        failed = self._of(self._optuna.trial.TrialState.FAIL)
+        postponed = self._study.user_attrs
+        return sum(_ROUND in trial.user_attrs and f"postponed-{trial.number}" not in postponed for trial in failed)
+
+    def _of(self, state: "optuna.trial.TrialState") -> Sequence[Any]:
+        trials: Sequence[Any] = self._study.get_trials(deepcopy=False, states=(state,))
+        return trials
+
+    def _finished_or_running(self) -> list[Any]:
+        waiting = self._optuna.trial.TrialState.WAITING
+        postponed = self._study.user_attrs
+        trials = self._study.get_trials(deepcopy=False)
+        return [t for t in trials if t.state != waiting and f"postponed-{t.number}" not in postponed]
+
+    @staticmethod
+    def _key(point: Point) -> str:
+        return json.dumps(dict(point), sort_keys=True)
