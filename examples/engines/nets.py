@@ -10,7 +10,7 @@ class Response(nn.Module):
     def __init__(self, width: int = 512, layers: int = 6) -> None:
         super().__init__()
         self.first = nn.Linear(942, width)
-        self.rest = nn.ModuleList([nn.Linear(width, width) for _ in range(layers)])
+        self.rest = nn.ModuleList([nn.Linear(width, width) for step in range(layers)])
         self.last = nn.Linear(width, 1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the modak authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tell what became of a job."""
+"""Get information about a batch job."""
 
 from __future__ import annotations
 
