@@ -115,6 +115,8 @@ def _typed(
     element: SourceLocation, wanted: str, definition: Any, types: Types, of_function: OfFunction | None, depth: int
 ) -> Iterator[Diagnostic]:
     value = element.value
+    if wanted == ANY:
+        return
     if wanted in _PRIMITIVES:
         is_right, expected = _PRIMITIVES[wanted]
         if wanted in ("string", "timestamp") and isinstance(value, str) and element.is_date:
@@ -200,6 +202,8 @@ def _is_timestamp(value: Any) -> bool:
     return True
 
 
+ANY = "tosca.datatypes.Root"
+"""Stands for a value of any type, for which TOSCA 1.3 has no name: the base of its complex types (5.3.1)."""
 _PRIMITIVES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "string": (lambda v: isinstance(v, str), "text"),
     "integer": (lambda v: _is_number(v) and isinstance(v, int), "a whole number"),
