@@ -38,7 +38,12 @@ def nothing_left(workspace: Path) -> Iterator[None]:
     """Check that what runs inside leaves no job below a workspace, where other tests may have left theirs."""
     before = folders(workspace)
     yield
-    assert [str(folder) for folder in folders(workspace) if folder not in before] == []
+    left = [
+        f"{folder}: {sorted(path.name for path in folder.iterdir())}"
+        for folder in folders(workspace)
+        if folder not in before
+    ]
+    assert not left, left  # pytest explains no assertion of this module
 
 
 class Orchestrator:
