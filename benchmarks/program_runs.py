@@ -150,6 +150,7 @@ def _results(folder: Path) -> dict[str, Any]:
         "start": None if total is None or "seconds" not in metrics else total - before - metrics["seconds"],
         "compile": counted[0].get("compile") if counted else None,
         "counted": counted[0].get("units") if counted else None,
+        "forecast": counted[0].get("forecast") if counted else None,
         "levers": plan["chosen"]["levers"],
         "basis": plan["prediction"]["basis"],
         "offered": (plan["chosen"].get("launch") or {}).get("candidates", []),

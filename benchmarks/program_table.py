@@ -164,6 +164,7 @@ def markdown(lines: Sequence[Line], left_out: Sequence[str]) -> str:
     )
     for minutes in LENGTHS:
         parts += [f"## Jobs of {minutes} min\n", _gains(lines, minutes)]
+    parts += ["## The total as forecast after 5 % of the units\n", _forecasts(lines)]
     parts += ["## Steady rate, and the best of the exhaustive search\n", _steady(lines)]
     notes = [note for line in lines for note in (*line.failures, *line.differences())]
     parts += ["## Failed, or with another result\n", "\n".join(f"* {note}" for note in notes) or "None.", ""]
@@ -192,6 +193,28 @@ def _gains(lines: Sequence[Line], minutes: float) -> str:
     worst = [values.get(("all", arm)) for arm in ARMS]
     rows.append(["worst", *(f"{min(one):.2f}" if one else "-" for one in worst)])
     return _table(rows)
+
+
+def _forecasts(lines: Sequence[Line]) -> str:
+    """Return by how much the forecasts of the launcher missed the time that the program took in the end."""
+    rows = [["program", "default", *ARMS]]
+    missed: dict[str, list[float]] = {}
+    for line in lines:
+        cells = [line.name]
+        for arm in ("default", *ARMS):
+            errors = [
+                run["forecast"] / (run["total"] - run["trials_before"]) - 1
+                for run in line.of(arm)
+                if run.get("forecast") and run["total"] > run["trials_before"]
+            ]
+            missed.setdefault(arm, []).extend(map(abs, errors))
+            cells.append(f"{statistics.median(errors):+.1%}" if errors else "-")
+        rows.append(cells)
+    medians = [f"**{statistics.median(errors):.1%}**" if errors else "-" for errors in missed.values()]
+    rows.append(["median, absolute", *medians])
+    every = [error for errors in missed.values() for error in errors]
+    count = f"All {len(every)} jobs: median {statistics.median(every):.1%}.\n" if every else ""
+    return f"{_table(rows)}\n{count}"
 
 
 def _steady(lines: Sequence[Line]) -> str:

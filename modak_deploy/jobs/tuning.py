@@ -110,7 +110,7 @@ def _state(entry: Mapping[str, Any], process: _Process) -> None:
     if entry["name"] == "process":
         process.peak_memory = _made(Tuning, {"peak_memory": entry["peak_memory"]}).peak_memory
         return
-    names = ("units", "seconds", "start", "compile", "steady", "elapsed", "loss")
+    names = ("units", "seconds", "start", "compile", "steady", "elapsed", "forecast", "loss")
     features = entry.get("features", {})
     shown = {key: _plain(value) for key, value in list(features.items())[:TIMES]}
     values = {key: entry[key] for key in names if key in entry}

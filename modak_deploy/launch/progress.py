@@ -11,6 +11,10 @@ HEAD = 10
 """First units that may hold compilation."""
 RECENT = 64
 """Last units of which the steady time is the median."""
+FORECAST = 0.05
+"""Part of all units, after which the time of the whole process is forecast for the record."""
+FEWEST = 3
+"""Units that a forecast needs: the first one often holds compilation."""
 OUTLIER = 2.0
 """Times the steady time, from which a unit at the head counts as slowed by compilation."""
 
@@ -18,10 +22,12 @@ OUTLIER = 2.0
 class Progress:
     """One counter: units of one kind, done by one object of the program."""
 
-    def __init__(self, name: str, unit: str, process_start: float) -> None:
+    def __init__(self, name: str, unit: str, process_start: float, expected: Optional[int] = None) -> None:
         self.name = name
         self.unit = unit
         self.count = 0
+        self.expected = expected
+        self.forecast: Optional[float] = None
         self.seconds = 0.0
         self.loss: Optional[float] = None
         self.features: Dict[str, Any] = {}
@@ -42,6 +48,9 @@ class Progress:
         if len(self._head) < HEAD:
             self._head.append(each)
         self._recent.append(each)
+        if self.forecast is None and self.expected is not None and self.count >= max(FEWEST, FORECAST * self.expected):
+            left = max(0, self.expected - self.count)
+            self.forecast = end - self._process_start + left * self.steady()
 
     def state(self) -> Dict[str, Any]:
         """Return what is known about the counter now."""
@@ -52,6 +61,8 @@ class Progress:
             values["compile"] = self.compile()
             values["steady"] = steady
             values["elapsed"] = self._last - self._first
+        if self.forecast is not None:
+            values["forecast"] = self.forecast
         if self.loss is not None:
             values["loss"] = self.loss
         if self.features:
@@ -72,9 +83,10 @@ class Progress:
 class Counters:
     """All counters of the process, and when their state reaches the record."""
 
-    def __init__(self, record: Any, interval: float = 5.0) -> None:
+    def __init__(self, record: Any, interval: float = 5.0, expected: Optional[int] = None) -> None:
         self._record = record
         self._interval = interval
+        self._expected = expected
         self._counters: List[Progress] = []
         self._names: Dict[str, int] = {}
         self._start = time.perf_counter()
@@ -85,7 +97,7 @@ class Counters:
         self._names[name] = self._names.get(name, 0) + 1
         if self._names[name] > 1:
             name = "{} {}".format(name, self._names[name])
-        counter = Progress(name[:120], unit, self._start)
+        counter = Progress(name[:120], unit, self._start, self._expected)
         self._counters.append(counter)
         return counter
 

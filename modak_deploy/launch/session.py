@@ -19,7 +19,7 @@ class Session:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.record = record.Record(config.record)
-        self.counters = Counters(self.record, config.interval)
+        self.counters = Counters(self.record, config.interval, config.trials.units)
         self.rank, self.ranks = processes.rank()
         self.active = True
         self.hands_off: Optional[str] = None

@@ -47,6 +47,8 @@ class Counted(DeferredModel):
     """Of one unit, once all is compiled."""
     elapsed: Seconds | None = None
     """From the beginning of the first unit to the end of the last."""
+    forecast: Seconds | None = None
+    """Of the whole process, from its start, as forecast after the first 5 % of its units."""
     loss: float | None = Field(default=None, allow_inf_nan=False)
     features: dict[Name, str | int | float] = {}
     """What the launcher saw of the model."""

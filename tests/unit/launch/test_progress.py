@@ -1,0 +1,39 @@
+"""What the launcher's counters know of a program's units of work."""
+
+import pytest
+
+from modak_deploy.launch.progress import Progress
+
+
+def _counted(expected: int | None, seconds: list[float], start: float = 2.0) -> Progress:
+    """Count units that follow one another, the first of which begins ``start`` seconds after the process."""
+    progress = Progress("work", "call", 100.0, expected)
+    end = 100.0 + start
+    for each in seconds:
+        end += each
+        progress.add(end, each)
+    return progress
+
+
+def test_the_total_is_forecast_once_after_5_percent_of_the_units() -> None:
+    before = _counted(100, [3.0, *[0.5] * 3])
+    assert before.state().get("forecast") is None
+    after = _counted(100, [3.0, *[0.5] * 4])
+    assert after.state()["forecast"] == pytest.approx(2.0 + 5.0 + 95 * 0.5)
+    later = _counted(100, [3.0, *[0.5] * 4, *[9.0] * 50])
+    assert later.state()["forecast"] == after.state()["forecast"]
+
+
+def test_few_units_are_awaited_before_a_forecast() -> None:
+    assert _counted(10, [1.0, 1.0]).forecast is None
+    assert _counted(10, [1.0, 1.0, 1.0]).forecast == pytest.approx(2.0 + 10.0)
+
+
+def test_nothing_is_forecast_of_an_unknown_number_of_units() -> None:
+    assert "forecast" not in _counted(None, [0.1] * 200).state()
+
+
+def test_more_units_than_expected_are_no_negative_rest() -> None:
+    progress = Progress("work", "batch", 0.0, 4)
+    progress.add(10.0, 10.0, units=20)
+    assert progress.forecast == pytest.approx(10.0)
