@@ -50,6 +50,8 @@ def job_request(plan: Plan) -> JobRequest:
         preload=chosen.preload,
         launch=chosen.launch,
         restart=plan.restart,
+        progress=application.progress,
+        units=application.workload.units if application.workload.units > 1 else None,
         candidate=chosen.name,
         sources=plan.sources,
         programs=_launcher(chosen),

@@ -14,6 +14,7 @@ from modak_deploy.model.job import Counted, Settled, Trial, Tuning
 from modak_deploy.terminal import excerpt
 from modak_deploy.transport.base import Transport
 from modak_deploy.util.text import plural
+from modak_deploy.util.units import clock
 
 FILES = 64
 """Records that are read, of one process each."""
@@ -202,8 +203,7 @@ def progress(text: str, units: int | None) -> str | None:
     rate = f"{counted.units}{total} {_plural(counted.unit, counted.units)}, {1 / counted.steady:.3g} a second"
     if not total or units is None:
         return rate
-    left = round((units - counted.units) * counted.steady)
-    return f"{rate}, about {left // 3600}:{left // 60 % 60:02d}:{left % 60:02d} to go"
+    return f"{rate}, about {clock(round((units - counted.units) * counted.steady))} to go"
 
 
 def lines(tuning: Tuning) -> Iterator[str]:

@@ -13,6 +13,7 @@ from modak_deploy.jobs.record import ExitRecord
 from modak_deploy.jobs.remote import STEP_LIMIT, call
 from modak_deploy.jobs.settings import Reporter, Timeouts
 from modak_deploy.jobs.tuning import progress
+from modak_deploy.jobs.written import BYTES, Written
 from modak_deploy.model.job import ENDS, JobResult
 from modak_deploy.schedulers.base import QueueState
 from modak_deploy.terminal import excerpt
@@ -43,6 +44,8 @@ class _Watched:
     end: QueueState | None = None
     progress: float | None = None
     """When its progress was told last."""
+    written: Written | None = None
+    """What its output tells of its progress."""
     superseded: float | None = None
     """When another run was seen to have put this attempt aside."""
 
@@ -71,7 +74,7 @@ class Watch:
         self._transport = transport
         self._timeouts = timeouts
         self._reporter = reporter
-        self._all = [_Watched(job, offset=int(follow)) for job in jobs]
+        self._all = [_Watched(job, offset=int(follow), written=_written(job)) for job in jobs]
         self._silent_since: float | None = None
         self._last_error = ""
         self._limit = timeouts.answer
@@ -177,6 +180,7 @@ class Watch:
         ids = [watched.job.id for watched in waiting]
         lines = [
             f"{item.job.spec.directory}\n{item.job.spec.output}\n{item.offset}\n{status.ends_of(item.job)}\n"
+            f"{BYTES if item.job.request.progress else 0}\n"
             for item in waiting
         ]
         nap = max(_NAP if linger < _LONG else _LONG_NAP, len(waiting) * _NAP_PER_JOB)
@@ -228,7 +232,7 @@ class Watch:
             alive = queue is not None and queue.state not in ENDS
             watched.end = status.of_job(watched.job, None if alive else queue, watched.records, watched.tasks)
         self._follow(watched, parts.get("output", ""))
-        self._tell_progress(watched, parts.get("progress", ""))
+        self._tell_progress(watched, parts.get("progress", ""), parts.get("written", ""))
         shown = watched.end or queue
         if shown is None or (watched.end is None and shown.state in ENDS):
             return
@@ -294,16 +298,19 @@ class Watch:
         watched.asks += 1
         return watched.asks >= asks and now - watched.since >= least
 
-    def _tell_progress(self, watched: _Watched, text: str) -> None:
-        """Tell how far a running job is, as the launcher has counted: once that is known, and then now and then."""
+    def _tell_progress(self, watched: _Watched, counted: str, written: str) -> None:
+        """Tell how far a running job is, by its output or as the launcher counts: once known, and then now and then."""
+        if watched.end is not None:
+            return
         launch, now = watched.job.request.launch, self._timeouts.clock()
-        if launch is None or not text or watched.end is not None:
+        if watched.written is not None:  # each time: the rate needs two numbers
+            text = watched.written.observe(written, now)
+        else:
+            text = progress(counted, launch.units) if launch is not None and counted else None
+        if text is None or (watched.progress is not None and now - watched.progress < self._timeouts.remind):
             return
-        if watched.progress is not None and now - watched.progress < self._timeouts.remind:
-            return
-        if (progress_text := progress(text, launch.units)) is not None:
-            watched.progress = now
-            self._reporter.notice(f"job {watched.job.id}: {progress_text}")
+        watched.progress = now
+        self._reporter.notice(f"job {watched.job.id}: {text}")
 
     def _follow(self, watched: _Watched, text: str) -> None:
         if not watched.offset or not text:
@@ -314,6 +321,11 @@ class Watch:
         if text:
             watched.offset += len(encode(text))
             self._reporter.output(watched.job, text)
+
+
+def _written(job: Job) -> Written | None:
+    request = job.request
+    return None if request.progress is None else Written(request.progress, request.units)
 
 
 def _shown(item: _Watched) -> QueueState | None:

@@ -52,6 +52,10 @@ class JobRequest:
     """What travels into the application's interpreter; None for a program that is left to itself."""
     restart: RestartPlan | None = None
     """Candidates that are tried before the run, each in a new process."""
+    progress: str | None = None
+    """A regular expression on the output, whose first group captures the number of the unit that was done."""
+    units: int | None = None
+    """Units of work in the whole program, where they are known."""
     candidate: str = "as-is"
     """Name of the candidate that was chosen."""
     sources: Sequence[Source] = ()

@@ -1,7 +1,7 @@
 # shellcheck shell=sh
-# poll STATUS LINGER NAP NAPS MESSAGE: what the scheduler says, and each job's own records. Standard input has four lines
+# poll STATUS LINGER NAP NAPS MESSAGE: what the scheduler says, and each job's own records. Standard input has five lines
 # for each job: its folder, the file that its output goes to, from which byte on that is wanted, with 0 for none of it,
-# and how many records of an end it writes. MESSAGE is the pattern of the lines that the scheduler writes into the job's
+# how many records of an end it writes, and how many bytes at the end of the output tell of its progress. MESSAGE is the pattern of the lines that the scheduler writes into the job's
 # log when it ends it; empty for none.
 #
 # Before that it waits for LINGER seconds, in at most NAPS naps of NAP seconds, until every job has written down its end:
@@ -11,7 +11,7 @@ status=$1 linger=$2 nap=$3 naps=$4 message=$5
 jobs=$(cat)
 
 ended() {
-  while IFS= read -r dir && IFS= read -r output && IFS= read -r offset && IFS= read -r ends; do
+  while IFS= read -r dir && IFS= read -r output && IFS= read -r offset && IFS= read -r ends && IFS= read -r tail; do
     set -- "$dir"/state/exit*
     [ -e "$1" ] && [ "$#" -ge "$ends" ] || return 1
   done <<JOBS
@@ -35,7 +35,7 @@ code=$?
 part code
 printf '%d' "$code"
 job=0
-while IFS= read -r dir && IFS= read -r output && IFS= read -r offset && IFS= read -r ends; do
+while IFS= read -r dir && IFS= read -r output && IFS= read -r offset && IFS= read -r ends && IFS= read -r tail; do
   part "job.$job"
   job=$((job + 1))
   records "$dir"
@@ -49,6 +49,10 @@ while IFS= read -r dir && IFS= read -r output && IFS= read -r offset && IFS= rea
       part progress
       tail -c 4096 "$dir/launch/record/$record" 2>/dev/null
     fi
+  fi
+  if [ "$tail" -gt 0 ] && [ -f "$output" ]; then
+    part written
+    tail -c "$tail" "$output" 2>/dev/null
   fi
   if [ "$offset" -gt 0 ] && [ -f "$output" ]; then
     part output
