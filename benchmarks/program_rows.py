@@ -1,5 +1,7 @@
 """The rows of the table of unchanged programs: which program, with which arguments, in the order of their value."""
 
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -7,6 +9,27 @@ from typing import Any
 import yaml
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """What users do in place of modak: switch something on themselves, or start the program by a launcher."""
+
+    name: str
+    frameworks: tuple[str, ...]
+    levers: tuple[str, ...] = ()
+    """What is the same as one of modak's levers is switched on by it."""
+    starter: tuple[str, ...] = ()
+    """Arguments of the interpreter that stand before the script."""
+
+
+# The other tools' defaults are the programs' own: ONNX Runtime's and Keras's backend are in the column of the default.
+PEERS = (
+    Peer("torch.compile", ("pytorch",), levers=("pytorch-compile",)),
+    Peer("torch.backends.xeon", ("pytorch",), starter=("-m", "torch.backends.xeon.run_cpu")),
+    Peer("OpenVINO", ("onnxruntime",), levers=("onnxruntime-openvino",)),
+    Peer("XLA", ("keras", "tensorflow"), levers=("graph-compiler",)),
+)
 
 
 @dataclass(frozen=True)
@@ -25,8 +48,13 @@ class Row:
     build: tuple[str, ...] = ()
     """Compiler and flags; the source is the folder's one C file."""
 
-    def document(self, units: int) -> dict[str, Any]:
-        """Return the program's deployment document, for so many units."""
+    @property
+    def peers(self) -> list[Peer]:
+        """Return what users of the program's framework do."""
+        return [peer for peer in PEERS if self.folder.partition("-")[0] in peer.frameworks]
+
+    def document(self, units: int, starter: Sequence[str] = ()) -> dict[str, Any]:
+        """Return the program's deployment document, for so many units; a starter stands before its script."""
         values: dict[str, Any] = yaml.safe_load((PROGRAMS / self.folder / "deploy.yml").read_text(encoding="utf-8"))
         application = values["application"]
         arguments = [str(argument) for argument in application["arguments"]]
@@ -36,6 +64,10 @@ class Row:
             arguments[arguments.index("--batch") + 1] = str(self.batch)
             application["workload"]["batch"] = self.batch
         application["arguments"] = arguments
+        if starter:
+            script = application.pop("script")
+            application["executable"], application["inputs"] = sys.executable, [script]
+            application["arguments"] = [*starter, script, *arguments]
         return values
 
     def units(self, seconds: float, steady: float) -> int:

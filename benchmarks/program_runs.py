@@ -70,6 +70,7 @@ def deploy(
     store: str,
     record: bool,
     limit: float,
+    starter: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Run the program by ``modak.deploy.deploy`` and return its times; ``state`` says how it ended.
 
@@ -79,7 +80,7 @@ def deploy(
     folder = place.folder / "runs" / run
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    document = row.document(units)
+    document = row.document(units, starter)
     place_of = {} if "configuration" in request else {"runtimes": ["native"]}
     document["request"] = {"objective": "time", **place_of, **request}
     document["target"]["workspace"] = str(folder / "space")

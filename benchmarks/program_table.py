@@ -166,6 +166,7 @@ def markdown(lines: Sequence[Line], left_out: Sequence[str]) -> str:
         parts += [f"## Jobs of {minutes} min\n", _gains(lines, minutes)]
     parts += ["## The total as forecast after 5 % of the units\n", _forecasts(lines)]
     parts += ["## Steady rate, and the best of the exhaustive search\n", _steady(lines)]
+    parts += ["## Steady rate, beside what else users do: times as fast as the default\n", _peers(lines)]
     notes = [note for line in lines for note in (*line.failures, *line.differences())]
     parts += ["## Failed, or with another result\n", "\n".join(f"* {note}" for note in notes) or "None.", ""]
     if left_out:
@@ -237,6 +238,28 @@ def _steady(lines: Sequence[Line]) -> str:
             cells = [f"median regret, {numerics}"] + [""] * 7
             cells[column] = f"**{statistics.median(regrets):.1%}**"
             rows.append(cells)
+    return _table(rows)
+
+
+def _peers(lines: Sequence[Line]) -> str:
+    names = list(dict.fromkeys(run["name"] for line in lines for run in line.of("peer")))
+    ours = ("second-exact", "second-relaxed")
+    rows = [["program", *names, *ours]]
+    gains: dict[str, list[float]] = {name: [] for name in (*names, *ours)}
+    for line in lines:
+        default = line.steady("default")
+        if default is None or not line.of("peer"):
+            continue
+        steady = {run["name"]: run["steady"] for run in line.of("peer")} | {arm: line.steady(arm) for arm in ours}
+        cells = [line.name]
+        for name, values in gains.items():
+            seconds = steady.get(name)
+            cells.append("-" if not seconds else f"{default / seconds:.2f}")
+            if seconds:
+                values.append(default / seconds)
+        rows.append(cells)
+    means = [f"**{statistics.geometric_mean(values):.2f}**" if values else "-" for values in gains.values()]
+    rows.append(["geometric mean", *means])
     return _table(rows)
 
 

@@ -5,10 +5,11 @@
     python benchmarks/programs.py --list
 
 Each program runs, by ``ansible-playbook modak.deploy.deploy``, with the default; with live trials (exact and relaxed);
-with live and restart trials; as a second deployment that knows what these have learnt;
-at last its candidates are measured one by one in short jobs. The default takes ``--minutes``; what jobs of 1, 5 and 20
-minutes take follows from the measured phases, and is marked by ``~``. Every result is a line of ``--out``; a table that
-was interrupted goes on when the command is given again. Beside it lie the tables as ``.md`` and ``.csv``.
+with live and restart trials; as a second deployment that knows what these have learnt; at last what users do in place
+of modak, and its candidates one by one, are measured in short jobs. The default takes ``--minutes``; what
+jobs of 1, 5 and 20 minutes take follows from the measured phases, and is marked by ``~``. Every result is a line of
+``--out``; a table that was interrupted goes on when the command is given again. Beside it lie the tables as ``.md`` and
+``.csv``.
 """
 
 import argparse
@@ -27,6 +28,8 @@ from program_runs import Workplace, candidates, deploy
 
 SHORT_SECONDS = 2.0
 """Seconds of steady work by which a candidate is measured."""
+COMPILED_SECONDS = 30.0
+"""Seconds that a short job may take which compiles first."""
 GAIN = 1.03
 """Times as fast as the default, from which a candidate is looked at in combinations."""
 MOST_COMBINATIONS = 5
@@ -112,6 +115,8 @@ class Table:
             if arm.name in self._options.arms and (known := self._with_store(row, arm, number)) is not None:
                 seconds = estimate + (self._options.restart if arm.name.startswith("both") else 0)
                 self._once(row, arm.name, number, units, known, seconds, "")
+        if "peers" in self._options.arms and number == 1:
+            self._peers(row, row.units(SHORT_SECONDS, short["steady"]))
         if "best" in self._options.arms and number == 1:
             self._search(row, row.units(SHORT_SECONDS, short["steady"]))
 
@@ -126,7 +131,15 @@ class Table:
         return None if arm.name in LEARNT else arm
 
     def _once(
-        self, row: Row, kind: str, number: int, units: int, arm: Arm, seconds: float, name: str
+        self,
+        row: Row,
+        kind: str,
+        number: int,
+        units: int,
+        arm: Arm,
+        seconds: float,
+        name: str,
+        starter: Sequence[str] = (),
     ) -> dict[str, Any] | None:
         """Return the result of one run: kept, or made now; None where the budget does not suffice."""
         kept = self.results.get(row.name, kind, number, name)
@@ -140,11 +153,22 @@ class Table:
         limit = min(self._left, 6 * seconds + 60)
         run = f"{row.name}/{kind}-{number}-{name.replace('+', '_') or 'run'}"[:100]
         store = f"{row.name}-{arm.store}-{number}"
-        entry = deploy(self.place, row, units, arm.request, run=run, store=store, record=arm.record, limit=limit)
+        entry = deploy(
+            self.place, row, units, arm.request, run=run, store=store, record=arm.record, limit=limit, starter=starter
+        )
         entry.update(row=row.name, kind=row.kind, arm=kind, round=number, name=name, minutes=self._options.minutes)
         self.results.add(entry)
         print(program_table.summary(entry), file=sys.stderr, flush=True)
         return entry
+
+    def _peers(self, row: Row, units: int) -> None:
+        """Measure what users do in place of modak, in short jobs."""
+        for peer in row.peers:
+            asked: dict[str, Any] = {"trials": "none", "numerics": "relaxed"}
+            if not peer.starter:
+                asked["configuration"] = {"levers": list(peer.levers)}
+            arm = Arm("peer", asked, "none", record=False)
+            self._once(row, "peer", 1, units, arm, COMPILED_SECONDS, peer.name, peer.starter)
 
     # the exhaustive search
 
@@ -203,7 +227,7 @@ def _combinations(
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [row.name for row in ROWS]
-    arms = [*(arm.name for arm in ARMS), "best"]
+    arms = [*(arm.name for arm in ARMS), "peers", "best"]
     parser.add_argument("--only", action="append", choices=names, metavar="NAME", help="a program; may be repeated")
     usual = [name for name in arms if name != "both-exact"]
     parser.add_argument("--arms", nargs="+", choices=arms, default=usual, metavar="ARM",
