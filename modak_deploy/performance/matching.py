@@ -175,12 +175,10 @@ def _is_as_long(theirs: Workload, ours: Workload) -> bool:
 
 
 def _phases(run: Run, theirs: Workload, ours: Workload) -> Phases:
-    if not run.later or run.first is None or run.start is None:
+    later = run.later_unit
+    if later is None or run.first is None or run.start is None:
         total = run.total if run.total is not None else (run.first or 0.0) + sum(run.later)
         return Phases(0.0, 0.0, total / ours.units, total, False)
-    ordered = sorted(run.later)
-    middle = len(ordered) // 2
-    later = ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
     scale = ours.samples / theirs.samples if ours.samples and theirs.samples else 1.0
     compiling = max(run.first - later, 0.0)
     steady = later * scale

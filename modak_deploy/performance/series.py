@@ -41,6 +41,8 @@ class Folded:
     moments: Moments
     """Of the seconds of all runs, at the record's own numbers of units and samples."""
     first_date: str
+    members: Sequence[str] = ()
+    """The records that it stands for, in canonical JSON; none where a store holds them."""
 
 
 Observation = Measurement | Ratio | Folded
@@ -124,6 +126,26 @@ def entry_of(records: Sequence[Measurement]) -> Entry:
         first_date=min(record.provenance.date for record in records),
         document=_canonical(data),
     )
+
+
+def fold(pairs: Iterable[tuple[str, Measurement | Ratio]]) -> list[tuple[str, Observation]]:
+    """Return what a decision needs of records in memory, each with its content, sorted by it; see ``read``."""
+    entries: list[tuple[str, Observation]] = []
+    groups: dict[str, list[tuple[str, Measurement]]] = {}
+    for line, record in pairs:
+        key = key_of(record)
+        if key is None or not isinstance(record, Measurement):
+            entries.append((line, record))
+        else:
+            groups.setdefault(key, []).append((line, record))
+    for members in groups.values():
+        if len(members) <= FEW:
+            entries += members
+        else:
+            entry = entry_of([record for _, record in members])
+            lines = [line for line, _ in members]
+            entries.append((entry.document, replace(entry.folded("these measurements"), members=lines)))
+    return sorted(entries, key=lambda pair: pair[0])
 
 
 def _dumped(model: BaseModel) -> dict[str, Any]:
