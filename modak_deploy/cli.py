@@ -6,6 +6,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Sequence
+from copy import copy
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 import typer.main
+from typer.models import CommandInfo
 
 from modak_deploy import __version__
 from modak_deploy.answers import add_json_option, answering
@@ -77,9 +79,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def command_line(argv: Sequence[str] = ()) -> Any:
     """Return the parser of a command line; of all commands where ``argv`` names none."""
     _mount(argv)
-    command = typer.main.get_command(app)
+    command = typer.main.get_command(_only(argv))
     add_json_option(command)
     return command
+
+
+def _only(argv: Sequence[str]) -> typer.Typer:
+    """Return the application with the command alone that ``argv`` begins with: to make all takes 2 % of a Plan's time.
+
+    With all of them where it begins with none, so that help, completion and errors have every name.
+    """
+    wanted = [info for info in app.registered_commands if argv and _name_of(info) == argv[0]]
+    if not wanted:
+        return app
+    alone = copy(app)
+    alone.registered_commands, alone.registered_groups = wanted, []
+    return alone
+
+
+def _name_of(info: CommandInfo) -> str:
+    return info.name or getattr(info.callback, "__name__", "").replace("_", "-")
 
 
 def _mount(argv: Sequence[str]) -> None:

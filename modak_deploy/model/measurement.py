@@ -156,6 +156,11 @@ class Measurement(Model):
         return self
 
     @cached_property
+    def by_phases(self) -> bool:
+        """Whether every run gives the seconds of its start and of later units."""
+        return bool(self.runs) and all(bool(run.later) and run.start is not None for run in self.runs)
+
+    @cached_property
     def setting(self) -> tuple[str, str, str]:
         """Hardware, workload and software as text, which a decision compares for each record."""
         return (self.hardware.model_dump_json(), self.workload.model_dump_json(), str(sorted(self.software.items())))

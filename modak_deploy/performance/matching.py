@@ -110,11 +110,7 @@ def _same_processor(hardware: Hardware, work: Work) -> bool:
 
 def _scales(record: Measurement | Ratio) -> bool:
     """A run by phases scales to other numbers of units and samples; a whole run only stands for itself."""
-    return isinstance(record, Measurement) and bool(record.runs) and all(_by_phases(run) for run in record.runs)
-
-
-def _by_phases(run: Run) -> bool:
-    return bool(run.later) and run.start is not None
+    return isinstance(record, Measurement) and record.by_phases
 
 
 def _differ(a: object, b: object) -> bool:
@@ -122,7 +118,7 @@ def _differ(a: object, b: object) -> bool:
 
 
 def _differs(theirs: str, ours: str | None) -> bool:
-    return ours is not None and release_line(theirs) != release_line(ours)
+    return ours is not None and theirs != ours and release_line(theirs) != release_line(ours)
 
 
 def widening(differences: frozenset[str]) -> float:
