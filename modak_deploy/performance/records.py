@@ -17,7 +17,7 @@ from modak_deploy.documents.validation import diagnostics_of
 from modak_deploy.errors import InputError
 from modak_deploy.model.measurement import Measurement, Ratio, Record
 from modak_deploy.performance.paths import store_address
-from modak_deploy.performance.series import Folded, Observation, fold, key_of, parse
+from modak_deploy.performance.series import Observation, fold, key_of, parse
 
 _ADAPTER: TypeAdapter[Measurement | Ratio] = TypeAdapter(Record)
 _MOST_PROBLEMS = 20
@@ -97,11 +97,15 @@ class Table:
     def evidence_of(self, model: str, excluded: Collection[str] = ()) -> Sequence[tuple[str, Observation]]:
         """See ``Measurements.evidence_of``; the series are made when a workload is first asked for."""
         if excluded:
-            lines = self._by_model.get(model, [])
-            return fold((line, self._record(line)) for line in lines if digest_of(line) not in excluded)
+            return fold(self.singles_of(model, excluded))
         if model not in self._folded:
-            self._folded[model] = fold((line, self._record(line)) for line in self._by_model.get(model, []))
+            self._folded[model] = fold(self.singles_of(model))
         return self._folded[model]
+
+    def singles_of(self, model: str, excluded: Collection[str] = ()) -> Sequence[tuple[str, Measurement | Ratio]]:
+        """Return the same record by record."""
+        lines = self._by_model.get(model, [])
+        return [(line, self._record(line)) for line in lines if not excluded or digest_of(line) not in excluded]
 
     @property
     def records(self) -> list[Measurement | Ratio]:
@@ -213,10 +217,9 @@ class Together:
             before = {
                 digest_of(line) for line, record in merged.items() if isinstance(record, Measurement) and key_of(record)
             }
-            for observation in merged.values():
-                if isinstance(observation, Folded):
-                    before |= set(map(digest_of, observation.members))
-            merged.update(part.evidence_of(model, {*excluded, *before}))
+            # A later part may have some of a series: only one that comes last can tell of what it holds as series.
+            ask = part.singles_of if isinstance(part, Table) else part.evidence_of
+            merged.update(ask(model, {*excluded, *before}))
         return sorted(merged.items())
 
     def all_records(self) -> Sequence[Measurement | Ratio]:

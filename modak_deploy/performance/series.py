@@ -41,8 +41,6 @@ class Folded:
     moments: Moments
     """Of the seconds of all runs, at the record's own numbers of units and samples."""
     first_date: str
-    members: Sequence[str] = ()
-    """The records that it stands for, in canonical JSON; none where a store holds them."""
 
 
 Observation = Measurement | Ratio | Folded
@@ -143,8 +141,7 @@ def fold(pairs: Iterable[tuple[str, Measurement | Ratio]]) -> list[tuple[str, Ob
             entries += members
         else:
             entry = entry_of([record for _, record in members])
-            lines = [line for line, _ in members]
-            entries.append((entry.document, replace(entry.folded("these measurements"), members=lines)))
+            entries.append((entry.document, entry.folded("these measurements")))
     return sorted(entries, key=lambda pair: pair[0])
 
 
