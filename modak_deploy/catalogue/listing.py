@@ -85,7 +85,7 @@ def add_file(file: Path, folder: Path, *, replace: bool) -> list[Path]:
     existing = [folder] if folder.is_dir() else []
     if existing and (folder / file.name).exists():
         if not replace:
-            raise InputError(f"{folder / file.name} is there already", hint="give --replace to replace it")
+            raise InputError(f"{folder / file.name} already exists", hint="give --replace to replace it")
         existing = [path for path in sorted(folder.glob("*.yaml")) if path.name != file.name]
     catalogue = load_catalogue([*existing, file])
     check_images(catalogue)
