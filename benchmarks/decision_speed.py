@@ -1,6 +1,7 @@
 """Measure how long a decision takes: decision_speed.py [--images N ...] [--measurements N ...] [--rounds N].
 
-Printed are medians in milliseconds: of a warm decision (catalogue and measurements in memory, or measurements in a
+Printed are medians in milliseconds, of wall time and of this process's processor time, which other work on the machine
+disturbs less: of a warm decision (catalogue and measurements in memory, or measurements in a
 SQLite store) as the catalogue and the measurements grow, and of `modak plan` as a whole process.
 """
 
@@ -127,15 +128,16 @@ def jobs_of(count: int) -> list[Measurement]:
     return found
 
 
-def median(function: Callable[[], object], rounds: int) -> float:
-    """Return the median milliseconds of ``function`` after one call that does not count."""
+def median(function: Callable[[], object], rounds: int) -> tuple[float, float]:
+    """Return the median milliseconds of ``function``, wall and processor, after one call that does not count."""
     function()
-    seconds = []
+    wall, processor = [], []
     for _ in range(rounds):
-        begin = time.perf_counter()
+        begin, used = time.perf_counter(), time.process_time()
         function()
-        seconds.append(time.perf_counter() - begin)
-    return statistics.median(seconds) * 1000
+        wall.append(time.perf_counter() - begin)
+        processor.append(time.process_time() - used)
+    return statistics.median(wall) * 1000, statistics.median(processor) * 1000
 
 
 def decide(catalogue: Catalogue, measurements: Measurements) -> object:
@@ -143,9 +145,11 @@ def decide(catalogue: Catalogue, measurements: Measurements) -> object:
     return make_plan(DEPLOYMENT, FACTS, [], now=NOW, catalogue=catalogue, measurements=measurements)
 
 
-def report(what: str, milliseconds: float) -> None:
-    """Print one line."""
-    print(f"{what:<38} {milliseconds:9.2f} ms", flush=True)
+def report(what: str, milliseconds: tuple[float, float], *, child: bool = False) -> None:
+    """Print one line; the processor time is that of this process, and says nothing of a ``child``."""
+    wall, processor = milliseconds
+    own = "" if child else f"{processor:9.2f} ms of processor time"
+    print(f"{what:<38} {wall:9.2f} ms {own}".rstrip(), flush=True)
 
 
 def main() -> None:
@@ -189,12 +193,12 @@ def whole_processes(rounds: int) -> None:
         modak = partial(subprocess.run, check=True, capture_output=True, cwd=TOP, env=environment)
         words = [sys.executable, "-m", "modak_deploy.cli"]
         plan = partial(modak, [*words, "plan", str(TOP / "examples" / "digits" / "deploy.yml"), "--json"])
-        report("modak plan, a whole process", median(plan, rounds))
+        report("modak plan, a whole process", median(plan, rounds), child=True)
         (Path(folder) / "own.jsonl").write_text("".join(to_line(record) for record in measurements_of(100)))
         modak([*words, "measurements", "import", f"{folder}/own.jsonl"])
-        report("the same with 100 records of one's own", median(plan, rounds))
+        report("the same with 100 records of one's own", median(plan, rounds), child=True)
         modak([*words, "model", "fit"])
-        report("the same with a fitted model, too", median(plan, rounds))
+        report("the same with a fitted model, too", median(plan, rounds), child=True)
 
 
 if __name__ == "__main__":

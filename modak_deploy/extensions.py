@@ -45,7 +45,7 @@ class Registry:
             module, _, attribute = self.builtin[name].partition(":")
             return getattr(import_module(module), attribute)
         if name not in self.installed:
-            raise InputError(f"there is no {self.noun} '{name}'; use {either(self.names())}")
+            raise InputError(f"{self.noun} '{name}' not found; use {either(self.names())}")
         try:
             loaded = self.installed[name].load()
         except (Exception, SystemExit) as error:  # whatever the other distribution's module raises

@@ -56,7 +56,7 @@ def _of_instance(entry: InstanceEntry, catalogue: Catalogue) -> Iterator[Diagnos
         try:
             date.fromisoformat(price.date)
         except ValueError:
-            yield Diagnostic(f"the date '{price.date}' of a price is not a date", "invalid-value")
+            yield Diagnostic(f"the date '{price.date}' of a price is not valid", "invalid-value")
 
 
 def _about(path: Path, image: ImageEntry, problem: Diagnostic) -> Diagnostic:

@@ -116,9 +116,15 @@ class Lever(Model):
         """What it makes of a run by itself."""
         return applied([self.all_effects])
 
+    @cached_property
+    def _runs(self) -> dict[Cores, Run]:
+        return {}
+
     def run_with(self, cores: Cores) -> Run:
-        """Return what it makes of a run by itself where a rank has these cores."""
-        return applied([self.all_effects], cores)
+        """Return what it makes of a run by itself where a rank has these cores; nobody changes it."""
+        if cores not in self._runs:  # a decision asks some ten times for each lever
+            self._runs[cores] = applied([self.all_effects], cores)
+        return self._runs[cores]
 
     def fault(self, use: Use) -> str | None:
         """Return why one of its effects cannot be used, as one clause; None where all can."""

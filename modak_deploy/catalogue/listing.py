@@ -1,11 +1,11 @@
 """What the catalogue's commands print and write."""
 
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel
 
 from modak_deploy.catalogue.catalogue import KINDS, Catalogue, load_catalogue, sources_of
 from modak_deploy.catalogue.checking import check_images, check_instances
@@ -72,8 +72,9 @@ def as_text(data: Mapping[str, Any]) -> str:
 
 def schema_of(kind: str) -> dict[str, Any]:
     """Return the JSON schema of a file of this kind."""
-    model: type[BaseModel] = KINDS[kind if kind in KINDS else "hardware"]
-    return model.model_json_schema()
+    module, _, name = KINDS[kind if kind in KINDS else "hardware"].partition(":")
+    schema: dict[str, Any] = getattr(import_module(module), name).model_json_schema()
+    return schema
 
 
 def add_file(file: Path, folder: Path, *, replace: bool) -> list[Path]:
@@ -84,7 +85,7 @@ def add_file(file: Path, folder: Path, *, replace: bool) -> list[Path]:
     existing = [folder] if folder.is_dir() else []
     if existing and (folder / file.name).exists():
         if not replace:
-            raise InputError(f"{folder / file.name} is there already", hint="give --replace to replace it")
+            raise InputError(f"{folder / file.name} already exists", hint="give --replace to replace it")
         existing = [path for path in sorted(folder.glob("*.yaml")) if path.name != file.name]
     catalogue = load_catalogue([*existing, file])
     check_images(catalogue)

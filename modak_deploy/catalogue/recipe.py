@@ -8,12 +8,12 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from modak_deploy.catalogue.catalogue import Catalogue
+from modak_deploy.catalogue.recipefiles import DATA, folders_beside
 from modak_deploy.documents import check, read_document
 from modak_deploy.errors import InputError
 from modak_deploy.model.base import DeferredModel, Line, Model, Name, Sha256, Specifier, VariableName, VersionText
 from modak_deploy.model.image import DefinitionText, ImageAccelerator, definition_text
 
-DATA = Path(__file__).parent / "data" / "recipes"
 Token = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.+_-]*$")]
 """A name that means the same in every shell."""
 Url = Annotated[str, StringConstraints(pattern=r"^https://[A-Za-z0-9._~:/?#@!&=%+,;-]+$")]
@@ -186,26 +186,7 @@ def load_recipes(folders: Sequence[Path] = ()) -> Recipes:
 
 def recipes_of(catalogue: Catalogue) -> Recipes:
     """Return the recipes that go with a catalogue: a site's folder has its own in a folder ``recipes``."""
-    return load_recipes(_folders(catalogue))
-
-
-def contents_of(catalogue: Catalogue) -> Iterator[tuple[str, bytes]]:
-    """Yield name and content of every file from which the images of a catalogue are made, in a fixed order.
-
-    InputError for a file that cannot be read.
-    """
-    for number, folder in enumerate([DATA, *_folders(catalogue)]):
-        patterns = ("recipes*.yaml", "checks.yaml", "locks/*.txt", "build/*.j2")
-        for path in sorted(path for pattern in patterns for path in folder.glob(pattern) if path.is_file()):
-            try:
-                yield f"{number}/{path.relative_to(folder)}", path.read_bytes()
-            except OSError as error:
-                raise InputError(f"cannot be read: {error.strerror}", source=path) from None
-
-
-def _folders(catalogue: Catalogue) -> list[Path]:
-    folders = dict.fromkeys(source.path.parent / "recipes" for source in catalogue.sources)
-    return [folder for folder in folders if folder != DATA and folder.is_dir()]
+    return load_recipes(folders_beside(source.path for source in catalogue.sources))
 
 
 @cache

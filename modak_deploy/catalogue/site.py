@@ -37,7 +37,7 @@ def _local(location: str, search: Sequence[Path]) -> Path:
         if candidate.exists():
             return candidate
     raise InputError(
-        f"'{location}' was not found", key="request.catalogue", hint=f"looked for {', '.join(map(str, tried))}"
+        f"'{location}' not found", key="request.catalogue", hint=f"looked for {', '.join(map(str, tried))}"
     )
 
 

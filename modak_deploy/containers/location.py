@@ -30,7 +30,7 @@ def locate(transport: Transport, target: Target) -> str:
     if workspace == "~" or workspace.startswith("~/"):
         done = transport.run('printf %s "${HOME:?}"')
         if done.returncode or not done.stdout.startswith("/"):
-            raise TargetError(f"the target {target.name} does not tell the user's home folder")
+            raise TargetError(f"the target {target.name} does not report the user's home folder")
         home = absolute_path(done.stdout, "a home folder")
         workspace = posixpath.normpath(posixpath.join(home, workspace[2:]))
     return folder(target, workspace)

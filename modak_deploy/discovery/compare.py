@@ -35,7 +35,7 @@ def _differences(target: Target, facts: Facts) -> Iterator[str]:
         yield f"target.mpi_type: srun does not support {target.mpi_type}; it supports {', '.join(facts.mpi_types)}"
     permitted = set(target.runtimes or ()) - {"native"}
     for runtime in sorted(permitted - set(facts.runtimes)):
-        yield f"target.runtimes: {runtime} was not found"
+        yield f"target.runtimes: {runtime} not found"
 
 
 def _node(key: str, described: Node, reported: Node) -> Iterator[str]:

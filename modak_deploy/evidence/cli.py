@@ -20,15 +20,15 @@ class _DefaultGroup(TyperGroup):
 app = typer.Typer(
     cls=_DefaultGroup, no_args_is_help=True, rich_markup_mode=None, help="Measure configurations against the default."
 )
-Least = Annotated[int | None, typer.Option("--least", help="Rounds that are made in any case; 5 when absent.")]
-Most = Annotated[int | None, typer.Option("--most", help="Rounds after which it ends; 30 when absent.")]
+Least = Annotated[int | None, typer.Option("--least", help="Minimum number of rounds; 5 when absent.")]
+Most = Annotated[int | None, typer.Option("--most", help="Maximum number of rounds; 30 when absent.")]
 Width = Annotated[
     float | None, typer.Option(help="End when each mean is known to this share of it (95 %); 0.03 when absent.")
 ]
 Limit = Annotated[
     str | None, typer.Option("--limit", metavar="TIME", help="No round begins after it, such as 30m; 1h when absent.")
 ]
-Seed = Annotated[int | None, typer.Option(help="Of the order within the rounds; 1 when absent.")]
+Seed = Annotated[int | None, typer.Option(help="Seed of the order within the rounds; 1 when absent.")]
 Others = Annotated[
     float | None,
     typer.Option(help="Share of the processors that others may use before a run is repeated; 0.1 when absent."),

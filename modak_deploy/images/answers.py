@@ -157,7 +157,7 @@ def checked(image: Image, path: str, answer: Answer, keys: int) -> Listing:
     ends = re.findall(r"\|[0-9]+-([0-9]{1,18})\s*\|", answer.text("list"))
     whole = max(map(int, ends), default=0)
     if size < whole:
-        raise TargetError(f"the image {path} is cut short: it has {size} bytes and should have {whole}")
+        raise TargetError(f"the image {path} is truncated: it has {size} bytes and should have {whole}")
     architecture, labels = _inside(path, answer)
     inspected = answer.get("inspect")
     if inspected is not None and architecture is None and _json(inspected) is None:

@@ -68,7 +68,7 @@ def make_build(
     With ``wheels`` this machine's pip fetches the Python packages; otherwise the build asks the package index itself.
     """
     if compression not in COMPRESSIONS:
-        raise InputError(f"compression '{compression}' is not known: it is one of {', '.join(COMPRESSIONS)}")
+        raise InputError(f"compression '{compression}' is not supported; use one of {', '.join(COMPRESSIONS)}")
     check_source(runtime, parse(f"build://{definition.entry.name}"))
     chain = stages(definition)
     for stage in chain:

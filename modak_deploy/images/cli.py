@@ -9,9 +9,7 @@ from modak_deploy.extensions import RUNTIMES
 from modak_deploy.model.base import RuntimeName
 from modak_deploy.util.text import either, nearest
 
-app = typer.Typer(
-    help="Container images: look at them, define, build, pull, verify, push, tidy up.", no_args_is_help=True
-)
+app = typer.Typer(help="Inspect, define, build, pull, verify, push and prune container images.", no_args_is_help=True)
 
 
 def _runtime(name: str) -> str:
@@ -55,7 +53,7 @@ Microarchitecture = Annotated[
 
 @app.command()
 def inspect(name: Name, catalogue: Catalogue = None) -> None:
-    """Show what the catalogue and the registry say of an image, its digest first of all."""
+    """Show what the catalogue and the registry hold on an image, beginning with its digest."""
     from modak_deploy.images import commands
 
     commands.show(name, catalogue or [])
@@ -114,7 +112,7 @@ def pull(
     catalogue: Catalogue = None,
     config: Config = None,
 ) -> None:
-    """Bring an image to the target, by its digest and once, and check it."""
+    """Pull an image to the target by its digest, once, and verify it."""
     from modak_deploy.images import commands
     from modak_deploy.images.ensure import Wish
 
@@ -164,7 +162,7 @@ def push(
 def gc(
     document: Document = None,
     days: Annotated[int, typer.Option("--days", min=0, help="Keep what was used within so many days.")] = 30,
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only say what would be removed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only show what would be removed.")] = False,
     images: Images = None,
     config: Config = None,
 ) -> None:

@@ -50,7 +50,7 @@ class Wish:
             entries = f"; use {either(RUNTIMES.names())}"
             raise InputError(f"runtime: '{self.runtime}' not found{nearest(self.runtime, RUNTIMES.names()) or entries}")
         if self.compression not in (None, *COMPRESSIONS):
-            raise InputError(f"compression '{self.compression}' is not known: it is one of {', '.join(COMPRESSIONS)}")
+            raise InputError(f"compression '{self.compression}' is not supported; use one of {', '.join(COMPRESSIONS)}")
 
     def packing(self, image: Image) -> str:
         """Return how the image's file is compressed."""
@@ -146,7 +146,7 @@ class Images:
         if not self.look(image, wish.runtime):
             scheme = pin(image).scheme
             if scheme == "file":
-                raise TargetError(f"the image {image.reference} is not there")
+                raise TargetError(f"the image {image.reference} not found")
             if scheme == "build":
                 self._build(image, wish)
                 made = True

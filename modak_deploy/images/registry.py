@@ -120,7 +120,7 @@ class _Registry:
         if not there:
             has = sorted({p.architecture for _, p in platforms} - {"unknown", ""})
             raise InputError(
-                f"the image '{self.reference}' is not there for {architecture}, only for {', '.join(has) or 'nothing'}"
+                f"the image '{self.reference}' not found for {architecture}, only for {', '.join(has) or 'nothing'}"
             )
         return self._manifest(self._part(there[0].model_dump(), answers.Pointer).digest)
 
@@ -138,7 +138,7 @@ class _Registry:
         digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
         if name.startswith("sha256:") and name != digest:
             raise TargetError(
-                f"{self.reference.registry} sent for '{self.reference}' something else than its digest says"
+                f"the answer of {self.reference.registry} for '{self.reference}' does not match its digest"
             )
         return digest
 

@@ -304,7 +304,7 @@ class Jobs:
         if ended.state in _QUEUED_FOR_EVER:
             left, said = queue.cancel(self._transport, scheduler, [ended.id], self._timeouts)
             if left:
-                raise TargetError(f"job {left[0]} does not go away{f': {said}' if said else ''}: its folder stays")
+                raise TargetError(f"job {left[0]} cannot be removed{f': {said}' if said else ''}: its folder stays")
         # The scheduler may have answered with another job than the one that ran; see ``Watch``.
         answered = read_id(scheduler, job_folder.records.id_text) if job_folder.records.id_text else None
         numbers = dict.fromkeys([ended.id, *([answered] if answered else [])])
@@ -324,7 +324,7 @@ class Jobs:
                 raise unreachable("the scheduler", done)
             if done.returncode:
                 said = " ".join((done.stderr.strip() or done.stdout.strip()).split())
-                raise JobError(f"the scheduler would not take the job: {said or f'exit code {done.returncode}'}")
+                raise JobError(f"the scheduler would not accept the job: {said or f'exit code {done.returncode}'}")
 
     def _entry(self, prepared: Prepared, item: JobInput) -> Entry:
         """Return a job that is to be submitted with what it needs; InputError where that is not at hand."""

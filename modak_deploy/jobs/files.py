@@ -68,7 +68,7 @@ def source_uploads(request: JobRequest, sources: Sequence[LocalSource]) -> list[
         path = inner_path(source.path, _KEY)
         file = local.get(source.path)
         if file is None:
-            raise InputError(f"the plan needs the file '{source.path}', which was not found")
+            raise InputError(f"the file '{source.path}' of the Plan not found")
         try:
             actual = digest(file)
         except OSError as error:

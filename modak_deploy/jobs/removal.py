@@ -18,7 +18,7 @@ def cancel(
     if alive := queue.alive(transport, scheduler, _ids(scheduler, job_folder)):
         left, said = queue.cancel(transport, scheduler, alive, timeouts)
         if left:
-            raise TargetError(f"job {left[0]} does not go away{f': {said}' if said else ''}: its folder stays")
+            raise TargetError(f"job {left[0]} cannot be removed{f': {said}' if said else ''}: its folder stays")
     return job_folder, alive
 
 

@@ -191,7 +191,7 @@ class Watch:
             answer = call(self._transport, "poll", arguments, stdin=encode("".join(lines)), limit=limit)
             parts = list(answer.groups("job."))
             if len(parts) != len(waiting):
-                raise TargetError(f"the target tells of {len(parts)} of {len(waiting)} jobs: {excerpt(answer.stderr)}")
+                raise TargetError(f"the target reports {len(parts)} of {len(waiting)} jobs: {excerpt(answer.stderr)}")
         except TargetError as error:
             self._last_error = str(error)
             if self._timeouts.clock() - begun >= limit:  # gone without a word, or slow
@@ -215,9 +215,7 @@ class Watch:
             limit = f"{self._timeouts.outage:g}"
             self._reporter.notice(f"no word of the job, asking again for up to {limit} s: {why}")
         elif now - self._silent_since > self._timeouts.outage:
-            raise TargetError(
-                f"no status of the job for {now - self._silent_since:.0f} s, and it may well go on: {why}"
-            )
+            raise TargetError(f"no status of the job for {now - self._silent_since:.0f} s; it may still run: {why}")
 
     def _take(self, watched: _Watched, parts: Mapping[str, str], reply: _Reply) -> None:
         records = folder.parse(parts)

@@ -1,8 +1,8 @@
 """The strict base of all models and the value types that they share."""
 
 import re
-from collections.abc import Callable, Collection
-from typing import Annotated, Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Annotated, Any, Self
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
@@ -25,6 +25,13 @@ class Model(BaseModel):
     """A frozen model that refuses unknown keys and never converts one type into another."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy; pydantic's own keeps what a ``cached_property`` made of the values before ``update``."""
+        copied = super().model_copy(update=update, deep=deep)
+        for name in copied.__dict__.keys() - type(self).model_fields.keys():
+            del copied.__dict__[name]
+        return copied
 
     @classmethod
     def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:

@@ -1,6 +1,8 @@
 """What was measured: one workload, on one hardware, with one configuration, every single value kept."""
 
 from datetime import date
+from functools import cached_property
+from statistics import median
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -76,12 +78,17 @@ class Run(Model):
             raise ValueError(f"the units take {units:.4f} s, longer than the total of {self.total} s")
         return self
 
-    @property
+    @cached_property
     def start(self) -> float | None:
         """Seconds outside all units: start of the process, reading of data, the end."""
         if self.total is None or self.first is None:
             return None
         return self.total - self.first - sum(self.later)
+
+    @cached_property
+    def later_unit(self) -> float | None:
+        """Median of the seconds of the later units."""
+        return median(self.later) if self.later else None
 
 
 class Summary(Model):
@@ -148,6 +155,16 @@ class Measurement(Model):
             raise ValueError("the workload needs a 'model', by which measurements are matched")
         return self
 
+    @cached_property
+    def by_phases(self) -> bool:
+        """Whether every run gives the seconds of its start and of later units."""
+        return bool(self.runs) and all(bool(run.later) and run.start is not None for run in self.runs)
+
+    @cached_property
+    def setting(self) -> tuple[str, str, str]:
+        """Hardware, workload and software as text, which a decision compares for each record."""
+        return (self.hardware.model_dump_json(), self.workload.model_dump_json(), str(sorted(self.software.items())))
+
 
 class Ratio(Model):
     """How much faster one configuration was than another, where a publication gives no seconds."""
@@ -177,6 +194,11 @@ class Ratio(Model):
         if self.workload.model is None:
             raise ValueError("the workload needs a 'model', by which measurements are matched")
         return self
+
+    @cached_property
+    def setting(self) -> tuple[str, str, str]:
+        """Hardware, workload and no software as text, which a decision compares for each record."""
+        return (self.hardware.model_dump_json(), self.workload.model_dump_json(), "")
 
 
 Record = Annotated[Measurement | Ratio, Field(discriminator="schema_")]

@@ -28,7 +28,7 @@ def read_arrays(path: Path, *, drop: tuple[str, ...] = (), columns: bool = False
     """Return the arrays of a ``.npz``, ``.npy``, ``.csv`` or ``.parquet`` file by name; all have as many samples."""
     reader = {".npz": _read_npz, ".npy": _read_npy}.get(path.suffix)
     if not path.is_file():
-        raise InputError(f"{path}: there is no such file")
+        raise InputError(f"{path}: file not found")
     if reader is not None:
         arrays = reader(path)
         if dtype is not None:
@@ -90,7 +90,7 @@ def _read_parquet(path: Path) -> dict[str, list[Any]]:
 
 def _from_table(path: Path, table: Mapping[str, list[Any]], drop: tuple[str, ...], columns: bool, dtype: str) -> Arrays:
     if missing := next((name for name in drop if name not in table), None):
-        raise InputError(f"{path}: there is no column '{missing}' to drop")
+        raise InputError(f"{path}: column '{missing}' not found, so it cannot be dropped")
     kept = {name: values for name, values in table.items() if name not in drop}
     if columns:
         return {name: _column(values, dtype).reshape(-1, 1) for name, values in kept.items()}

@@ -92,7 +92,7 @@ def read_bundle(folder: Path) -> Bundle:
     """Return the bundle in ``folder``; its files are not verified yet. InputError names the file, key and problem."""
     path = folder / MANIFEST
     if not folder.is_dir():
-        raise InputError(f"{folder}: there is no such folder")
+        raise InputError(f"{folder}: folder not found")
     try:
         handle = _open_below(folder, MANIFEST)
     except InputError as error:

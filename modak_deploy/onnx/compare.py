@@ -63,7 +63,7 @@ def compare(
     results = []
     for name, expected in original.items():
         if name not in converted:
-            results.append(Difference(name, passed=False, problem="the converted model has no such output"))
+            results.append(Difference(name, passed=False, problem="output not found in the converted model"))
         else:
             results.append(_difference(name, expected, converted[name], tolerances or {}))
     return results

@@ -111,7 +111,7 @@ def _path(given: str | None, base: Path, what: str) -> str | None:
         return None
     path = (base / Path(given).expanduser()).absolute()
     if not path.exists():
-        raise InputError(f"{what}: {path}: there is no such file or folder")
+        raise InputError(f"{what}: {path}: file or folder not found")
     return str(path)
 
 

@@ -121,7 +121,7 @@ def _reason(folder: Path, record: Path, wanted: str) -> str:
     try:
         made, digest = record.read_text(encoding="utf-8").split()
     except (OSError, ValueError):
-        return "there is no record of how it was made"
+        return "the record of how it was made was not found"
     try:
         read_bundle(folder).verify()
     except ModakError as error:

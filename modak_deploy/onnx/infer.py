@@ -54,7 +54,7 @@ def infer_command(
     inputs = load_inputs(input_, runner.inputs, convert=convert)
     outputs = runner.run(inputs, batch=batch, origin=str(input_))
     if unknown := next((name for name in only if name not in outputs), None):
-        raise InputError(f"--only {unknown}: there is no such output; the model gives {', '.join(outputs)}")
+        raise InputError(f"--only {unknown}: output not found; the model gives {', '.join(outputs)}")
     outputs = {name: outputs[name] for name in only} if only else outputs
     _tell(f"{runner.providers[0]}: {runner.choice.reason}")
     if output is not None:

@@ -346,7 +346,7 @@ def _check_combination(combination: Combination, models: dict[str, ModelEntry]) 
     }
     for key, named in keyed.items():
         if unknown := next((name for name in named if name not in models), None):
-            raise ValueError(f"combination.{key}: there is no model '{unknown}'")
+            raise ValueError(f"combination.{key}: model '{unknown}' not found")
     for name, renamed in combination.inputs.items():
         if unknown := next(
             (n for n in renamed if n not in {tensor.name for tensor in models[name].graph.inputs}), None
@@ -366,6 +366,6 @@ def _check_combination(combination: Combination, models: dict[str, ModelEntry]) 
     if (combination.meta is not None) != (rule == "stacking"):
         raise ValueError("combination.meta: 'stacking' needs it, and no other rule")
     if combination.meta is not None and combination.meta not in models:
-        raise ValueError(f"combination.meta: there is no model '{combination.meta}'")
+        raise ValueError(f"combination.meta: model '{combination.meta}' not found")
     if combination.connect and (rule != "pipeline" or len(combination.connect) != len(order) - 1):
         raise ValueError("combination.connect: for 'pipeline', one mapping between each model and the next")

@@ -145,9 +145,9 @@ class Tail:
             for to, source in links.items():
                 where = f"combination.connect[{at}].{to}"
                 if to not in takes:
-                    raise InputError(f"{where}: '{after.name}' has no such input{nearest(to, takes)}")
+                    raise InputError(f"{where}: input '{to}' of '{after.name}' not found{nearest(to, takes)}")
                 if source not in gives:
-                    raise InputError(f"{where}: '{before.name}' has no output '{source}'{nearest(source, gives)}")
+                    raise InputError(f"{where}: output '{source}' of '{before.name}' not found{nearest(source, gives)}")
                 if not fits(gives[source], takes[to], dtype=False):
                     raise InputError(f"{where}: {gives[source]} of '{before.name}' does not fit {takes[to]}")
                 tensor = before.inner(source)

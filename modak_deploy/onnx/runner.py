@@ -55,7 +55,7 @@ class Runner:
         """Return the number of samples; InputError where a name, type or shape is not what the graph takes."""
         for name in inputs:
             if name not in self._specs:
-                raise InputError(f"{origin}: '{excerpt(name, 80)}': there is no such input{nearest(name, self._specs)}")
+                raise InputError(f"{origin}: input '{excerpt(name, 80)}' not found{nearest(name, self._specs)}")
         if absent := next((name for name in self._specs if name not in inputs), None):
             raise InputError(f"{origin}: '{absent}': is required; the model takes {self._specs[absent]}")
         symbols: dict[str, tuple[int, str]] = {}

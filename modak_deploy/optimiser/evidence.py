@@ -162,6 +162,7 @@ class Evidence:
         self.direct: dict[Option, Sample] = {}
         self.tables: dict[Setting, Table] = {}
         self._locations = locations
+        self._packages = {location.option(()): _Packages(location) for location in locations}
         fitting = [observation for observation in records if comparable(record_in(observation), work)]
         configurations = (record_in(observation).configuration for observation in fitting)
         self._exact = {_where(c) for c in configurations} & {_where_of(location) for location in locations[:1]}
@@ -173,7 +174,7 @@ class Evidence:
         series = observation if isinstance(observation, Folded) and same_length(observation.record, self.work) else None
         phases = [phases_of(r, record, self.work) for r in record.runs] if isinstance(record, Measurement) else []
         for location, shift in self._locations_for(record):
-            unlike = differences(record, self.work, _Packages(location)) | shift
+            unlike = differences(record, self.work, self._packages[location.option(())]) | shift
             table = self.tables.setdefault(_setting(record, shift), Table(location_of(record)))
             option = location.option(tuple(record.configuration.levers))
             if isinstance(record, Measurement):
@@ -283,12 +284,10 @@ def location_differences(
 
 
 def _setting(record: Measurement | Ratio, shift: frozenset[str]) -> Setting:
-    parts = (record.hardware, record.workload)
-    software = str(sorted(record.software.items())) if isinstance(record, Measurement) else ""
     where = str(_where(record.configuration)) if shift == {"runtime"} else ""
     provenance = (record.provenance.source, record.provenance.date, record.provenance.method[:80])
     source = provenance if isinstance(record, Measurement) else provenance[:2]
-    return (*(part.model_dump_json() for part in parts), software, where, *source)
+    return (*record.setting, where, *source)
 
 
 def location_of(record: Measurement | Ratio) -> str:
@@ -304,9 +303,12 @@ class _Packages(Mapping[str, str]):
 
     def __init__(self, location: Location) -> None:
         self._location = location
+        self._versions: dict[str, str | None] = {}
 
     def __getitem__(self, name: str) -> str:
-        version = self._location.version_of(name)
+        if name not in self._versions:  # each record names the same packages
+            self._versions[name] = self._location.version_of(name)
+        version = self._versions[name]
         if version is None:
             raise KeyError(name)
         return version

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from modak_deploy.catalogue.catalogue import Catalogue
-from modak_deploy.catalogue.instances import InstanceEntry, InstancePrice
 from modak_deploy.errors import InfeasibleError, InputError
 from modak_deploy.model.cloud import DEFAULT_LEASE, LEASE_MARGIN, Cloud, Estimate, InstanceCandidate, InstancePlan
 from modak_deploy.model.deployment import Deployment
@@ -15,6 +15,9 @@ from modak_deploy.model.target import Facts
 from modak_deploy.optimiser.planner import make_plan
 from modak_deploy.performance.records import Measurements
 from modak_deploy.util.text import did_you_mean
+
+if TYPE_CHECKING:
+    from modak_deploy.catalogue.instances import InstanceEntry, InstancePrice
 
 START = Estimate(value=90, low=30, high=300)
 """Seconds that are paid for an instance before the job runs and after it: start, cloud-init, fetching, end."""
@@ -34,8 +37,8 @@ class Limits:
 
 @dataclass(frozen=True)
 class _Offer:
-    entry: InstanceEntry
-    price: InstancePrice
+    entry: "InstanceEntry"
+    price: "InstancePrice"
     plan: Plan
     candidate: InstanceCandidate
 
@@ -93,7 +96,7 @@ def plan_on_instance(
     return _chosen(deployment, cloud, offers, rejected)
 
 
-def facts_of(entry: InstanceEntry, price: InstancePrice, cloud: Cloud) -> Facts:
+def facts_of(entry: "InstanceEntry", price: "InstancePrice", cloud: Cloud) -> Facts:
     """Return what is known of an instance before it exists: its type's hardware and its machine image's software."""
     software = cloud.software
     return Facts(
@@ -107,7 +110,7 @@ def facts_of(entry: InstanceEntry, price: InstancePrice, cloud: Cloud) -> Facts:
 
 def _offered(
     deployment: Deployment, cloud: Cloud, catalogue: Catalogue, rejected: list[Rejected]
-) -> list[tuple[InstanceEntry, InstancePrice]]:
+) -> "list[tuple[InstanceEntry, InstancePrice]]":
     names = [name for name, entry in catalogue.instances.items() if entry.provider == cloud.provider]
     for name in cloud.instance_types:
         if name not in names:
@@ -138,7 +141,7 @@ def _excluded(name: str, limits: Limits) -> str | None:
     return limits.unavailable.get(name) if limits.only is None else None
 
 
-def _candidate(entry: InstanceEntry, price: InstancePrice, plan: Plan) -> InstanceCandidate:
+def _candidate(entry: "InstanceEntry", price: "InstancePrice", plan: Plan) -> InstanceCandidate:
     seconds = seconds_of(plan.prediction)
     cost = None
     if seconds is not None:

@@ -3,42 +3,37 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import modak_deploy
-from modak_deploy.catalogue.catalogue import DATA, Catalogue, load_catalogue
-from modak_deploy.catalogue.effects import applied
+from modak_deploy.catalogue.catalogue import Catalogue, load_catalogue
 from modak_deploy.catalogue.names import accelerator_name
 from modak_deploy.errors import InfeasibleError
 from modak_deploy.model.deployment import Deployment
-from modak_deploy.model.image import Packing
 from modak_deploy.model.measurement import Ratio
 from modak_deploy.model.nodes import node_of, partition_of
 from modak_deploy.model.plan import (
     TIMED,
-    Candidate,
-    Image,
     Plan,
     Ranked,
-    RankStart,
     Rejected,
     Resources,
     Source,
     Versions,
     sha256_of,
 )
-from modak_deploy.model.target import SINGLE_NODE, Facts, Node
+from modak_deploy.model.target import Facts, Node
+from modak_deploy.optimiser.building import Builder, Outcome
 from modak_deploy.optimiser.candidates import Choice, Enumerator, check_names
 from modak_deploy.optimiser.decision import Decision, decide
 from modak_deploy.optimiser.evidence import Evidence
 from modak_deploy.optimiser.knowledge import Knowledge
-from modak_deploy.optimiser.launching import launch_of, will_try, with_trials
+from modak_deploy.optimiser.launching import will_try, with_trials
 from modak_deploy.optimiser.locations import Locations, locations_of
 from modak_deploy.optimiser.modelled import Modelled, usable_model
 from modak_deploy.optimiser.options import Location, Option
-from modak_deploy.optimiser.ranks import rank_start
 from modak_deploy.optimiser.resources import resources_of, scheduler_of
-from modak_deploy.optimiser.restarting import Ranking, advice, counts, possible, restart_of
+from modak_deploy.optimiser.restarting import Ranking, advice, possible, restart_of
 from modak_deploy.optimiser.scale import Series, scale_of
 from modak_deploy.performance.matching import Work
 from modak_deploy.performance.records import Measurements, load_measurements
@@ -69,7 +64,7 @@ def make_plan(
     scheduler = scheduler_of(deployment, facts)
     outcome = _decided(deployment, facts, catalogue, measurements, model, unavailable or {})
     decision = outcome.decision
-    builder = _Builder(deployment, outcome.locations, sources, catalogue, outcome.resources, facts)
+    builder = Builder(deployment, outcome, sources, catalogue, facts)
     chosen = builder.candidate(decision.chosen)
     best = Ranking(decision.chosen, decision.predictions[decision.chosen], chosen)
     others = [
@@ -117,20 +112,6 @@ def _as_listed(others: Sequence[Ranking], choice: Choice) -> list[Ranking]:
     return sorted(others, key=lambda ranking: order[ranking.option])
 
 
-@dataclass(frozen=True)
-class _Outcome:
-    """What was decided, and among what."""
-
-    locations: Locations
-    choice: Choice
-    decision: Decision
-    resources: Resources
-    remarks: list[str]
-    """What else the reason has to tell."""
-    model: str | None
-    """Version of the time model that was used."""
-
-
 def _decided(
     deployment: Deployment,
     facts: Facts,
@@ -138,7 +119,7 @@ def _decided(
     measurements: Measurements,
     model: Path | None,
     unavailable: Mapping[str, str],
-) -> _Outcome:
+) -> Outcome:
     check_names(catalogue, deployment)
     partition = partition_of(deployment, facts)
     node = node_of(deployment, facts, partition)
@@ -152,8 +133,9 @@ def _decided(
         images = _images_in(records)
         locations = locations_of(deployment, facts, node, catalogue, resources.ranks, images, unavailable)
         evidence = Evidence(records, work, locations.feasible)
-        choice = _choice(deployment, catalogue, locations, evidence, pairs=fitted is not None)
-        return _Alternatives(resources, work, locations, evidence, choice)
+        enumerators: dict[Option, Enumerator] = {}
+        choice = _choice(deployment, catalogue, locations, evidence, enumerators, pairs=fitted is not None)
+        return _Alternatives(resources, work, locations, evidence, enumerators, choice)
 
     outcome = alternatives(asked)
     # What scales is what runs without a reason for anything else; the layout found for it is then that of all options.
@@ -171,7 +153,8 @@ def _decided(
         _budget(deployment, decision, resources, node.price),
     ]
     clauses = [remark for remark in remarks if remark is not None]
-    return _Outcome(outcome.locations, choice, decision, resources, clauses, modelled.version if modelled else None)
+    version = modelled.version if modelled else None
+    return Outcome(outcome.locations, outcome.enumerators, choice, decision, resources, clauses, version)
 
 
 @dataclass(frozen=True)
@@ -182,6 +165,7 @@ class _Alternatives:
     work: Work
     locations: Locations
     evidence: Evidence
+    enumerators: Mapping[Option, Enumerator]
     choice: Choice
 
     def series(self, records: Sequence[Observation]) -> Series:
@@ -247,15 +231,24 @@ def _images_in(observations: Sequence[Observation]) -> frozenset[str]:
 
 
 def _choice(
-    deployment: Deployment, catalogue: Catalogue, locations: Locations, evidence: Evidence, *, pairs: bool
+    deployment: Deployment,
+    catalogue: Catalogue,
+    locations: Locations,
+    evidence: Evidence,
+    enumerators: dict[Option, Enumerator],
+    *,
+    pairs: bool,
 ) -> Choice:
-    """Return the options of all places; the first place that can do what the request requires has the base."""
+    """Return the options of all places; the first place that can do what the request requires has the base.
+
+    ``enumerators`` takes up the one of each place.
+    """
     exact = deployment.request.configuration
     whole: Choice | None = None
     refused: list[Rejected] = []
     for location in locations.feasible:
         try:
-            enumerator = Enumerator(catalogue, deployment, location)
+            enumerator = enumerators[location.option(())] = Enumerator(catalogue, deployment, location)
             if exact is not None:
                 choice = enumerator.exactly(exact.levers)
             else:
@@ -289,110 +282,4 @@ def _work(deployment: Deployment, node: Node, resources: Resources, catalogue: C
         accelerators=gpus,
         nodes=resources.nodes,
         ranks=resources.ranks,
-    )
-
-
-class _Builder:
-    """Makes the Plan's candidates of options."""
-
-    def __init__(
-        self,
-        deployment: Deployment,
-        locations: Locations,
-        sources: Sequence[Source],
-        catalogue: Catalogue,
-        resources: Resources,
-        facts: Facts,
-    ) -> None:
-        self.deployment = deployment
-        self.facts = facts
-        self.locations = locations.by_option()
-        self.sources = sources
-        self.catalogue = catalogue
-        self.resources = resources
-        self._enumerators: dict[Option, Enumerator] = {}
-
-    def candidate(self, option: Option) -> Candidate:
-        """Return ``option`` with all that is needed to run it."""
-        location = self.locations[option.with_levers(())]
-        chosen = [self.catalogue.levers[name] for name in option.levers]
-        run = applied((lever.all_effects for lever in chosen), self._enumerator(location).cores)
-        engine = self.deployment.application.engines.get(option.engine) if option.engine else None
-        return Candidate(
-            name=option.name,
-            runtime=option.runtime,
-            image=_image(location, run.packing),
-            engine=option.engine,
-            compiler=next((lever.compiler for lever in chosen if lever.compiler), None),
-            levers=list(option.levers),
-            environment={**(engine.environment if engine else {}), **run.environment},
-            preload=run.preload,
-            launcher=run.launcher,
-            launcher_text=self._launcher_text(run.launcher),
-            launch=launch_of(
-                self.deployment,
-                self._enumerator(location),
-                option.levers,
-                self.resources,
-                counts=counts(self.deployment, location),
-            ),
-            argv=[
-                *run.prefix,
-                *self._argv(location, run.launcher),
-                *(engine.arguments if engine else []),
-                *run.arguments,
-            ],
-            resources=self._resources(run.threads),
-            rank_start=self._rank_start(location),
-        )
-
-    def _enumerator(self, location: Location) -> Enumerator:
-        option = location.option(())
-        if option not in self._enumerators:
-            self._enumerators[option] = Enumerator(self.catalogue, self.deployment, location)
-        return self._enumerators[option]
-
-    def _rank_start(self, location: Location) -> RankStart | None:
-        start = rank_start(self.deployment, self.facts, location.image, self.resources.ranks)
-        return start if isinstance(start, RankStart) else None
-
-    def _launcher_text(self, launcher: str | None) -> str | None:
-        path = self.catalogue.launchers[launcher] if launcher else None
-        return None if path is None or path.is_relative_to(DATA) else path.read_text(encoding="utf-8")
-
-    def _resources(self, threads: int | None) -> Resources:
-        """What a lever uses less is not reserved, unless the user asked for it by number."""
-        asked = self.deployment.job.cores_per_rank
-        if threads is None or asked is not None or self.deployment.target.type in SINGLE_NODE:
-            return self.resources
-        return self.resources.model_copy(update={"threads": threads})
-
-    def _argv(self, location: Location, launcher: str | None) -> list[str]:
-        application = self.deployment.application
-        if application.script is None:
-            return [application.executable or "", *application.arguments]
-        starter = [f"launchers/{launcher}"] if launcher else []
-        return [location.python or "", *starter, self._path_of(application.script), *application.arguments]
-
-    def _path_of(self, script: str) -> str:
-        """Return where the script lies below the working directory."""
-        paths = [source.path for source in self.sources]
-        if script in paths:
-            return script
-        base = PurePosixPath(script).name
-        return base if base in paths else script
-
-
-def _image(location: Location, packing: Packing | None) -> Image | None:
-    entry = location.image
-    if entry is None:
-        return None
-    return Image(
-        reference=entry.reference or f"build://{entry.name}",
-        digest=entry.digest,
-        entry=entry.name,
-        architecture=entry.architecture,
-        accelerator=entry.accelerator,
-        labels=entry.labels,
-        packing=packing,
     )

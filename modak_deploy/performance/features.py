@@ -7,12 +7,15 @@ framework) is 1 or 0; a name that the model was not fitted with cannot be predic
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from modak_deploy.catalogue.catalogue import Catalogue
-from modak_deploy.catalogue.hardware import WorkloadEntry
 from modak_deploy.catalogue.names import accelerator_name, processor_name
 from modak_deploy.model.application import Workload
 from modak_deploy.model.measurement import Configuration, Hardware
+
+if TYPE_CHECKING:
+    from modak_deploy.catalogue.hardware import WorkloadEntry
 
 VERSION = 2
 """Of the features; a model fitted with others is not used."""
@@ -68,7 +71,7 @@ def features(case: Case, catalogue: Catalogue) -> Features | None:
     return inputs
 
 
-def _work(case: Case, entry: WorkloadEntry | None) -> tuple[float | None, float | None]:
+def _work(case: Case, entry: "WorkloadEntry | None") -> tuple[float | None, float | None]:
     """Return operations and bytes for one sample."""
     factor = _TRAINING if case.type == "ai_training" else 1.0
     flops = case.workload.flops_per_sample or (entry.flops * factor if entry else None)

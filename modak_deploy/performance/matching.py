@@ -110,11 +110,7 @@ def _same_processor(hardware: Hardware, work: Work) -> bool:
 
 def _scales(record: Measurement | Ratio) -> bool:
     """A run by phases scales to other numbers of units and samples; a whole run only stands for itself."""
-    return isinstance(record, Measurement) and bool(record.runs) and all(_by_phases(run) for run in record.runs)
-
-
-def _by_phases(run: Run) -> bool:
-    return bool(run.later) and run.start is not None
+    return isinstance(record, Measurement) and record.by_phases
 
 
 def _differ(a: object, b: object) -> bool:
@@ -122,7 +118,7 @@ def _differ(a: object, b: object) -> bool:
 
 
 def _differs(theirs: str, ours: str | None) -> bool:
-    return ours is not None and release_line(theirs) != release_line(ours)
+    return ours is not None and theirs != ours and release_line(theirs) != release_line(ours)
 
 
 def widening(differences: frozenset[str]) -> float:
@@ -175,12 +171,10 @@ def _is_as_long(theirs: Workload, ours: Workload) -> bool:
 
 
 def _phases(run: Run, theirs: Workload, ours: Workload) -> Phases:
-    if not run.later or run.first is None or run.start is None:
+    later = run.later_unit
+    if later is None or run.first is None or run.start is None:
         total = run.total if run.total is not None else (run.first or 0.0) + sum(run.later)
         return Phases(0.0, 0.0, total / ours.units, total, False)
-    ordered = sorted(run.later)
-    middle = len(ordered) // 2
-    later = ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
     scale = ours.samples / theirs.samples if ours.samples and theirs.samples else 1.0
     compiling = max(run.first - later, 0.0)
     steady = later * scale

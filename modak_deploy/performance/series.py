@@ -126,6 +126,25 @@ def entry_of(records: Sequence[Measurement]) -> Entry:
     )
 
 
+def fold(pairs: Iterable[tuple[str, Measurement | Ratio]]) -> list[tuple[str, Observation]]:
+    """Return what a decision needs of records in memory, each with its content, sorted by it; see ``read``."""
+    entries: list[tuple[str, Observation]] = []
+    groups: dict[str, list[tuple[str, Measurement]]] = {}
+    for line, record in pairs:
+        key = key_of(record)
+        if key is None or not isinstance(record, Measurement):
+            entries.append((line, record))
+        else:
+            groups.setdefault(key, []).append((line, record))
+    for members in groups.values():
+        if len(members) <= FEW:
+            entries += members
+        else:
+            entry = entry_of([record for _, record in members])
+            entries.append((entry.document, entry.folded("these measurements")))
+    return sorted(entries, key=lambda pair: pair[0])
+
+
 def _dumped(model: BaseModel) -> dict[str, Any]:
     return model.model_dump(mode="json", by_alias=True, exclude_none=True)
 

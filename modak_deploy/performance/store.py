@@ -130,7 +130,7 @@ class Store:
             raise InputError(f"the measurement store '{shown}://..' cannot be opened: {_first(error)}") from None
         file = self._engine.url.database
         if self._engine.dialect.name == "sqlite" and file and not make and not Path(file).exists():
-            raise InputError(f"there is no measurement store {file}")
+            raise InputError(f"measurement store {file} not found")
         with self._begin() as connection:
             _tables.create_all(connection)
             layout = connection.scalar(sa.select(_state.c.value).where(_state.c.key == "layout"))

@@ -208,7 +208,7 @@ def read_description(folder: Path) -> Description:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise InputError(f"{path}: there is no fitted model: run 'modak model fit'") from None
+        raise InputError(f"{path}: fitted model not found; run 'modak model fit'") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from None
     _check_version(path, text)

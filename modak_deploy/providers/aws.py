@@ -65,7 +65,7 @@ class Aws(Provider):
             )
         if cloud.address != "private" and not cloud.access:
             raise InputError(
-                "nobody may connect to the instance",
+                "no network may connect to the instance",
                 key="target.cloud.access",
                 hint="name the networks from which you connect, such as 192.0.2.0/24",
             )
@@ -114,7 +114,7 @@ class Aws(Provider):
 def _rows(raw: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
     rows = raw.get(key)
     if not isinstance(rows, list) or len(rows) > _MOST or not all(isinstance(row, dict) for row in rows):
-        raise TargetError(f"AWS was asked for {key.replace('_', ' ')}, and its answer holds no such list")
+        raise TargetError(f"AWS's answer has no list of {key.replace('_', ' ')}")
     yield from rows
 
 

@@ -72,7 +72,7 @@ class Routes:
         """Return a script that an answer linked to; 404 once its time is over."""
         kept = await run_in_threadpool(self._store.script, key, name)
         if kept is None:
-            raise Refusal(404, [fault("there is no such script, or its link is no longer valid", "not_found", "path")])
+            raise Refusal(404, [fault("script not found, or its link is no longer valid", "not_found", "path")])
         text, end = kept
         return PlainTextResponse(text, headers={"Expires": formatdate(end, usegmt=True)})
 

@@ -73,7 +73,7 @@ def _edited(path: Path, name: str, settings: Mapping[str, Any], *, replace: bool
     if name in sites and not replace:
         line = document.locate(("sites", name)).line
         raise InputError(
-            f"the site '{name}' is there already", source=path, line=line, hint="use --replace, or another --name"
+            f"the site '{name}' already exists", source=path, line=line, hint="use --replace, or another --name"
         )
     before = read_text(path)
     if before.encode() != path.read_bytes():

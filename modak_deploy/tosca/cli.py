@@ -107,7 +107,7 @@ def list_shipped() -> None:
 
 @app.command()
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Made when it is not there.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Created when missing.")],
     template: Annotated[
         str, typer.Option("--from", metavar="NAME", help="A blueprint of 'modak blueprint list'.")
     ] = "digits-machine",

@@ -143,7 +143,7 @@ def write_blueprint(document: Path, folder: Path) -> Path:
         blueprint = folder / f"{application.name}.yaml"
         blueprint.write_text(text)
     except FileExistsError:
-        raise InputError("this folder is there already", source=folder, hint="name a new one") from None
+        raise InputError("the folder already exists", source=folder, hint="name a new one") from None
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", source=folder) from None
     return blueprint

@@ -98,9 +98,7 @@ def _content(script: str, folders: Sequence[Path]) -> str:
         if candidate.is_file():
             return read_text(candidate)
     where = "" if path.is_absolute() else f" in {', '.join(map(str, folders))}"
-    raise InputError(
-        f"the file '{script}' was not found{where}", key="script", hint="give its absolute path, or its text"
-    )
+    raise InputError(f"the file '{script}' not found{where}", key="script", hint="give its absolute path, or its text")
 
 
 def header(content: str) -> dict[str, Any]:

@@ -201,7 +201,7 @@ class SshTransport:
     def _connect(self) -> "SharedConnection":
         program = shutil.which("ssh")
         if program is None:
-            raise TargetError("the program ssh was not found on this machine", hint="install OpenSSH's client")
+            raise TargetError("the program 'ssh' not found on this machine", hint="install OpenSSH's client")
         for path, what in ((self._private_key, "private key"), (self._known_hosts, "known hosts")):
             if path is not None and not path.is_file():
                 raise InputError(f"the {what} {path} for {self._destination} is not a file")

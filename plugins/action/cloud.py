@@ -125,7 +125,7 @@ class ActionModule(ModakAction):
             (candidate for candidate in self._listing(arguments).instances if candidate.address is not None), None
         )
         if instance is None:
-            raise InputError(f"there is no running instance of {identity}")
+            raise InputError(f"no running instance of {identity} found")
         hosts = record.known_hosts(identity, instance)
         update = {"host": instance.address, "known_hosts": str(hosts)}
         reached = host_vars(self._plan.target.model_copy(update=update))

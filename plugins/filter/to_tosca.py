@@ -33,7 +33,7 @@ options:
     type: dict
     required: true
   decision:
-    description: What M(modak.deploy.optimise) returned, which tells why there is no Plan.
+    description: What M(modak.deploy.optimise) returned, which gives the reason where no Plan was made.
     type: dict
   job:
     description: The job as RV(modak.deploy.batch_job#module:job), once there is one.

@@ -47,7 +47,7 @@ options:
     choices: [present, restarted, absent]
     default: present
   wait:
-    description: Wait until the job has ended, and fetch its results. M(modak.deploy.batch_job_info) tells of it later.
+    description: Wait until the job has ended, and fetch its results. See M(modak.deploy.batch_job_info), too.
     type: bool
     default: true
   timeout:
@@ -84,7 +84,7 @@ options:
   record:
     description:
       - Add what the completed job took to the measurements of the user who runs the play. The next plan knows it then.
-      - A job that is there already is added once. Whether it is new does not count as a change.
+      - A job that exists already is added once. Whether it is new does not count as a change.
       - The store is the address in the environment variable E(MODAK_MEASUREMENTS), or a file in the user's data folder.
       - Where nothing is said, what a job has tried is added, and what it took as a whole where it ran undisturbed,
         with next to nothing else on its node when it started. V(false) leaves it.

@@ -19,7 +19,7 @@ options:
     description: The plan of the job, as M(modak.deploy.optimise) returned it.
     type: dict
   directory:
-    description: The job's folder on the target, as an absolute path, where the plan is not at hand.
+    description: The job's folder on the target, as an absolute path, where the plan is not available.
     type: str
 attributes:
   check_mode:

@@ -52,10 +52,10 @@ options:
     type: bool
     default: false
   least:
-    description: Rounds that are made in any case; 5 when absent.
+    description: Minimum number of rounds; 5 when absent.
     type: int
   most:
-    description: Rounds after which it ends; 30 when absent.
+    description: Maximum number of rounds; 30 when absent.
     type: int
   width:
     description: End when each mean is known to this share of it with 95 percent; 0.03 when absent.
@@ -64,7 +64,7 @@ options:
     description: No round begins after this time, in seconds or such as C(30m); 1h when absent.
     type: raw
   seed:
-    description: Of the order within the rounds; 1 when absent. Another one makes another job.
+    description: Seed of the order within the rounds; 1 when absent. Another one makes another job.
     type: int
   retries:
     description: How often a disturbed run is repeated within its round; 2 when absent.

@@ -11,7 +11,7 @@ module: cloud
 short_description: Decide what is created and deleted at a provider of instances
 version_added: "0.1.0"
 description:
-  - Says what a Plan for a target of type C(cloud) needs at its provider, what to do about what is there already, and
+  - Says what a Plan for a target of type C(cloud) needs at its provider, what to do about what exists already, and
     what to delete. It contacts nobody; the role M(modak.deploy.cloud) lists, creates and deletes.
   - Keeps a record and the instance's SSH host key in the user's state folder before anything is created.
 author: the modak authors (@modak)
@@ -110,12 +110,12 @@ user_data:
   type: str
   sample: "#cloud-config"
 instance_type:
-  description: The instance type that cannot be had now.
+  description: The instance type that is not available.
   returned: judge
   type: str
   sample: c7i.xlarge
 reason:
-  description: Why it cannot be had.
+  description: Why it is not available.
   returned: judge
   type: str
   sample: InsufficientInstanceCapacity

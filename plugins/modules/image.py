@@ -29,7 +29,7 @@ options:
   name:
     description:
       - A name of the catalogue, a reference (C(docker://), C(oras://), C(library://)), or the absolute path of a file
-        on the target, where there is no plan.
+        on the target, without a plan.
     type: str
   digest:
     description:
@@ -37,7 +37,7 @@ options:
         stands for now, so that V(absent) removes what was brought.
     type: str
   target:
-    description: The target as in a deployment's document, where there is no plan; a plain machine when absent.
+    description: The target as in a deployment's document, without a plan; a plain machine when absent.
     type: dict
   job:
     description:
@@ -54,7 +54,7 @@ options:
     default: present
   runtime:
     description:
-      - The container runtime that the image is for, where there is no plan.
+      - The container runtime that the image is for, without a plan.
       - V(apptainer), V(singularity), V(podman), V(docker), V(charliecloud), or one that another distribution adds.
     type: str
     default: apptainer
@@ -66,7 +66,7 @@ options:
     type: str
     choices: [gzip, zstd, lz4, none]
   microarchitecture:
-    description: What a source build is compiled for, by archspec's name, where there is no plan.
+    description: What a source build is compiled for, by archspec's name, without a plan.
     type: str
   keys:
     description: Files of public keys, PEM or PGP, on the controller. The image must carry a signature by one of them.

@@ -33,7 +33,7 @@ options:
       - A Plan for another target, or the RV(unplanned) of one that cannot run the application. The same is planned for
         O(target), on the task's host, as well.
       - With the target that the Plan is for, its image is looked up from the task's host, and nothing else is decided.
-      - The better Plan is returned, and tells of the other one. It is kept in O(results).
+      - The better Plan is returned, and describes the other one. It is kept in O(results).
     type: dict
   other_targets:
     description: Targets that would do as well, the section C(other_targets). The best is taken. Needs O(answers).

@@ -249,7 +249,7 @@ def test_a_file_that_is_not_the_one_the_plan_names_is_refused(store: ImageStore,
     ("runtime", "size", "says"),
     [
         ("apptainer", 0, "cannot be run: .*image format not recognized"),
-        ("apptainer", 10_000_000, "is cut short: it has 10000000 bytes and should have [0-9]{8}"),
+        ("apptainer", 10_000_000, "is truncated: it has 10000000 bytes and should have [0-9]{8}"),
         ("charliecloud", 10_000_000, "is none that Charliecloud mounts"),
     ],
 )

@@ -14,7 +14,8 @@ import pytest
 
 from containers import Containers, UserTransport
 from imagelocks import held, process_of
-from modak_deploy.catalogue.recipe import DATA, Recipes
+from modak_deploy.catalogue.recipe import Recipes
+from modak_deploy.catalogue.recipefiles import DATA
 from modak_deploy.errors import JobError, TargetError
 from modak_deploy.images.build import Build, make_build, run_build
 from modak_deploy.images.ensure import Images, Wish

@@ -10,7 +10,8 @@ import pytest
 
 from containers import Containers
 from imagelocks import held
-from modak_deploy.catalogue.recipe import DATA, Recipes
+from modak_deploy.catalogue.recipe import Recipes
+from modak_deploy.catalogue.recipefiles import DATA
 from modak_deploy.errors import JobError
 from modak_deploy.images.build import Build, make_build, run_build
 from modak_deploy.images.pin import definition_for

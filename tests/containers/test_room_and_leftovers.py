@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from containers import Containers, UserTransport
-from modak_deploy.catalogue.recipe import DATA, Recipes
+from modak_deploy.catalogue.recipe import Recipes
+from modak_deploy.catalogue.recipefiles import DATA
 from modak_deploy.errors import JobError
 from modak_deploy.images import build as building
 from modak_deploy.images.build import make_build, run_build

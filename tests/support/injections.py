@@ -7,7 +7,8 @@ from typing import Any
 
 import yaml
 
-from modak_deploy.catalogue.recipe import DATA, Recipe, Recipes
+from modak_deploy.catalogue.recipe import Recipe, Recipes
+from modak_deploy.catalogue.recipefiles import DATA
 from modak_deploy.model.image import ImageEntry
 
 TABLE = yaml.safe_load(Path("tests/data/images/injections.yaml").read_text(encoding="utf-8"))

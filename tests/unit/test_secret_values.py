@@ -54,14 +54,14 @@ def test_one_line_end_is_not_part_of_a_value(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("secret", "sentence"),
     [
-        ({"file": "absent"}, "TOKEN: the file 'absent' was not found; looked in"),
+        ({"file": "absent"}, "TOKEN: the file 'absent' not found; looked in"),
         ({"file": "open"}, "open is open to other users; run: chmod 600"),
         ({"file": "vault"}, "is encrypted by Ansible's vault; use 'variable'"),
         ({"file": "empty"}, "TOKEN: the value is empty"),
         ({"file": "binary"}, "TOKEN: the value is not UTF-8 text"),
         ({"file": "nul"}, "TOKEN: the value holds a NUL"),
         ({"file": "long"}, "TOKEN: the value is longer than 100000 bytes"),
-        ({"file": "/dev/zero"}, "was not found"),
+        ({"file": "/dev/zero"}, "not found"),
         ({"variable": "x"}, "TOKEN: the variable 'x' is not set"),
         ({"command": ["false"]}, "TOKEN: the command 'false' ended with exit code 1"),
         ({"command": ["/no/such"]}, "TOKEN: the command '/no/such' cannot be run: No such file"),

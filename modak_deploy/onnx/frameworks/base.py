@@ -89,7 +89,7 @@ def user_code(task: Task) -> Iterator[None]:
     path = Path(task.code) if task.code else None
     before = list(sys.path)
     if path is not None and not path.exists():
-        raise InputError(f"{path}: there is no such file or folder")
+        raise InputError(f"{path}: file or folder not found")
     if path is not None and path.is_dir():
         sys.path.insert(0, str(path))
     elif path is not None:

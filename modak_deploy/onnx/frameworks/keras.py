@@ -56,7 +56,7 @@ def _read(task: Task) -> Any:
     if path.suffix not in FILES:
         raise InputError(f"{path}: the suffix {path.suffix or 'none'} is not supported; use .keras")
     if not path.is_file():
-        raise InputError(f"{path}: there is no such file")
+        raise InputError(f"{path}: file not found")
     if path.suffix != ".keras" and not task.trust:
         # Keras 3 reads Lambda layers of HDF5 files by marshal, and safe_mode did not cover them before 3.11.3
         # (CVE-2025-9905).

@@ -49,7 +49,7 @@ class ScikitLearn(Framework):
 def _read(task: Task) -> Any:
     path = Path(task.file or "")
     if not path.is_file():
-        raise InputError(f"{path}: there is no such file")
+        raise InputError(f"{path}: file not found")
     if path.suffix == ".skops":
         skops = require("skops.io", "skops", purpose=f"{path}: a .skops file", extra="convert")
         unknown = skops.get_untrusted_types(file=path)

@@ -70,7 +70,7 @@ def _file(task: Task, suffixes: tuple[str, ...]) -> Path:
     check_trust(task, PICKLES, f"the framework's own save_model ({' or '.join(suffixes)})")
     path = Path(task.file or "")
     if not path.is_file():
-        raise InputError("file: is required" if task.file is None else f"{path}: there is no such file")
+        raise InputError("file: is required" if task.file is None else f"{path}: file not found")
     if path.suffix not in (*suffixes, *PICKLES):
         raise InputError(f"{path}: the suffix {path.suffix or 'none'} is not supported; use {' or '.join(suffixes)}")
     return path

@@ -52,7 +52,7 @@ def test_a_folder_is_looked_for_where_the_document_lies(tmp_path):
 
 
 def test_a_place_that_is_not_there_names_where_it_was_looked_for(tmp_path):
-    with pytest.raises(InputError, match=rf"'site' was not found; looked for {tmp_path}/a/site, {tmp_path}/b/site"):
+    with pytest.raises(InputError, match=rf"'site' not found; looked for {tmp_path}/a/site, {tmp_path}/b/site"):
         catalogue_for(["site"], [tmp_path / "a", tmp_path / "b"])
 
 
@@ -209,7 +209,7 @@ def test_add_takes_a_lever_with_its_launcher(tmp_path):
     assert result.exit_code == 0
     assert (tmp_path / "site" / "launchers" / "wrap.py").read_text() == "# wraps\n"
     assert "wrap" in catalogue_for([str(tmp_path / "site")]).levers
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="already exists"):
         run("add", new / "levers-wrap.yaml", tmp_path / "site")
     assert run("add", new / "levers-wrap.yaml", tmp_path / "site", "--replace").exit_code == 0
 

@@ -193,7 +193,7 @@ def test_a_bounded_number_of_attempts_is_kept(jobs: Jobs, shell: Shell, tmp_path
 
 
 def test_file_that_is_missing_leaves_the_attempt_there(after_failure: Jobs, queued: JobRequest) -> None:
-    with pytest.raises(InputError, match=r"needs the file 'data/in\.txt', which was not found"):
+    with pytest.raises(InputError, match=r"the file 'data/in\.txt' of the Plan not found"):
         after_failure.present(queued)
     found = after_failure.find(queued)
     assert found is not None

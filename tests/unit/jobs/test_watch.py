@@ -269,7 +269,7 @@ def test_scheduler_silent_and_the_job_has_completed(stage: Stage) -> None:
 
 def test_scheduler_silent_for_too_long(queue: FakeQueue, tmp_path: Path, hasty: Timeouts) -> None:
     stage = Stage(queue, tmp_path, replace(hasty, outage=0.1), LocalTransport())
-    with pytest.raises(TargetError, match="no status of the job for 0 s, and it may well go on: the queue does not"):
+    with pytest.raises(TargetError, match="no status of the job for 0 s; it may still run: the queue does not"):
         stage.watch(lambda: stage.queue.fault("down"))
 
 

@@ -195,7 +195,7 @@ def test_subgraphs_keep_their_outer_tensors():
         (
             {"a": linear(np.ones((4, 2))), "b": linear(np.ones((2, 2)))},
             {"rule": "pipeline", "connect": [{"x": "z"}]},
-            r"'a' has no output 'z'",
+            r"output 'z' of 'a' not found",
         ),
     ],
 )

@@ -130,7 +130,7 @@ def test_an_output_that_cannot_be_written_ends_with_a_message(line, tmp_path, ca
     ("arrays", "problem"),
     [
         ({"z": X}, None),
-        ({"x": X, "z": X}, "'z': there is no such input"),
+        ({"x": X, "z": X}, "input 'z' not found"),
         ({"x": X.astype(np.float64)}, "has the type float64, the model takes float32; .*--cast"),
         ({"x": X[0]}, r"has the shape \[2\] of 1 dimension, the model takes x: float32\[batch, 2\]"),
         ({"x": np.ones((3, 5), np.float32)}, "axis 1 is 5, not 2"),

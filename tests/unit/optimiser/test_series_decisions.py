@@ -84,7 +84,7 @@ def _both(counts: dict[int, int], factors: Sequence[float], units: int) -> tuple
     store = Store("sqlite://")
     store.add(records)
     try:
-        whole = _plan(Table([*shipped.all_records(), *records]), units)
+        whole = _plan(Together([Table([*shipped.all_records(), *records])]), units)  # which reads it record by record
         return whole, _plan(Together([shipped, store]), units)
     finally:
         store.close()

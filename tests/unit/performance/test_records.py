@@ -6,7 +6,17 @@ import pytest
 
 from modak_deploy.catalogue import load_catalogue
 from modak_deploy.errors import InputError
-from modak_deploy.performance.records import SHIPPED, Table, load_measurements, read_records, to_line
+from modak_deploy.performance.records import (
+    SHIPPED,
+    Table,
+    Together,
+    digest_of,
+    load_measurements,
+    read_records,
+    to_line,
+)
+from modak_deploy.performance.series import FEW, Folded
+from stores import jobs
 
 GOOD = {
     "schema": "modak.measurement/1",
@@ -31,6 +41,27 @@ def test_what_ships_is_read_and_speaks_of_known_levers():
 def test_what_ships_is_in_canonical_form():
     for path in SHIPPED.glob("*.jsonl"):
         assert path.read_text() == "".join(to_line(record) for record in read_records(path))
+
+
+def test_a_table_of_lines_is_that_of_their_records():
+    records = load_measurements().records
+    table = Table.of_lines(to_line(record).rstrip("\n") for record in records)
+    assert table.version == Table(records).version
+    assert table.of_workload("alexnet") == Table(records).of_workload("alexnet") != []
+    assert table.all_records() == records
+
+
+def test_a_table_in_memory_makes_series_of_many_jobs() -> None:
+    few, many = jobs(FEW), jobs(20)
+    assert [one for _, one in Table(few).evidence_of("mnist-cnn")] == Table(few).of_workload("mnist-cnn")
+    (series,) = [one for _, one in Table(many).evidence_of("mnist-cnn")]
+    assert isinstance(series, Folded)
+    assert series.moments.count == 20
+    excluded = {digest_of(to_line(record).rstrip("\n")) for record in many[:10]}
+    (series,) = [one for _, one in Table(many).evidence_of("mnist-cnn", excluded)]
+    assert isinstance(series, Folded)
+    assert series.moments.count == 10
+    assert len(Together([Table(many), Table(many)]).evidence_of("mnist-cnn")) == 20
 
 
 def test_the_version_does_not_depend_on_the_order():

@@ -175,7 +175,7 @@ def test_nothing_is_forgotten_by_accident(words, told):
 
 @pytest.mark.parametrize("command", [("list",), ("export",), ("forget", "--all")])
 def test_what_only_reads_makes_no_store(command, tmp_path):
-    with pytest.raises(InputError, match=r"there is no measurement store .*none\.sqlite"):
+    with pytest.raises(InputError, match=r"measurement store .*none\.sqlite not found"):
         run(*command, "--store", f"sqlite:///{tmp_path}/none.sqlite")
     assert list(tmp_path.iterdir()) == []
 

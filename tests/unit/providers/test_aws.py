@@ -49,7 +49,9 @@ def test_the_identity_is_the_documents_and_the_keys(cloud_plan: Planner) -> None
     assert Aws().describe(cloud_plan({"region": "us-east-1"}, job={"name": "other"}), key).identity != first
 
 
-@pytest.mark.parametrize(("missing", "words"), [("access", "nobody may connect"), ("machine_image", "machine image")])
+@pytest.mark.parametrize(
+    ("missing", "words"), [("access", "no network may connect"), ("machine_image", "machine image")]
+)
 def test_what_the_description_lacks_is_said(cloud_plan: Planner, missing: str, words: str) -> None:
     plan = cloud_plan({missing: [] if missing == "access" else None})
     with pytest.raises(InputError, match=rf"target\.cloud\.{missing}.*{words}"):
@@ -101,7 +103,7 @@ def test_an_odd_answer_is_refused(change: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("raw", [{}, {"instances": None, "security_groups": []}, {"instances": ["x"]}])
 def test_a_missing_list_is_no_empty_one(raw: dict[str, Any]) -> None:
-    with pytest.raises(TargetError, match="holds no such list"):
+    with pytest.raises(TargetError, match="has no list of"):
         Aws().listing(raw, "modak-0123456789abcdef")
 
 

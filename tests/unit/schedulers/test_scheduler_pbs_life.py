@@ -199,7 +199,7 @@ def test_many_jobs_are_one_question_of_openpbs(
 def test_a_server_that_is_down_is_not_one_that_refuses(jobs: Jobs, server: Callable[..., JobRequest]) -> None:
     with pytest.raises(TargetError, match="the scheduler does not answer: "):
         jobs.preview(server("true", {"down": True}, job={"partition": "work"}))
-    with pytest.raises(JobError, match=r"the scheduler would not take the job: .*Unknown queue"):
+    with pytest.raises(JobError, match=r"the scheduler would not accept the job: .*Unknown queue"):
         jobs.preview(server("true", job={"partition": "nosuch"}))
 
 

@@ -102,7 +102,7 @@ def test_what_cannot_be_inserted_into_is_left_with_a_hint(tmp_path, text):
 def test_a_site_that_is_there_is_only_replaced_on_request(tmp_path):
     path = tmp_path / "sites.yaml"
     path.write_text(FILE)
-    with pytest.raises(InputError, match=r"sites.yaml:9: the site 'two' is there already; use --replace"):
+    with pytest.raises(InputError, match=r"sites.yaml:9: the site 'two' already exists; use --replace"):
         write_site(path, "two", NEW, replace=False)
     write_site(path, "two", NEW, replace=True)
     assert sites(path)["two"] == NEW

@@ -215,7 +215,7 @@ def test_a_document_becomes_a_blueprint_with_its_files(tmp_path: Path) -> None:
     assert (tmp_path / "project" / "data" / "x.csv").is_file()
     job = yaml.safe_load(blueprint.read_text())["topology_template"]["node_templates"][JOB]
     assert job["properties"]["job"] == {"wall_time": "7200 s", "memory": f"{4 * 2**30} B"}
-    with pytest.raises(InputError, match=r"project: this folder is there already; name a new one$"):
+    with pytest.raises(InputError, match=r"project: the folder already exists; name a new one$"):
         write_blueprint(tmp_path / "deploy.yml", tmp_path / "project")
 
 

@@ -75,7 +75,7 @@ def test_a_script_is_a_file_beside_the_blueprint_or_kept(tmp_path: Path) -> None
     told = {"name": "a", "script": "jobs/a.sh"}
     assert execution(told, [tmp_path / "none", tmp_path], {})["content"] == "echo file\n"
     assert execution(told, [tmp_path], {"job-script.sh": "echo kept\n"})["content"] == "echo kept\n"
-    with pytest.raises(InputError, match="the file 'jobs/a\\.sh' was not found in /nowhere"):
+    with pytest.raises(InputError, match="the file 'jobs/a\\.sh' not found in /nowhere"):
         execution(told, [Path("/nowhere")], {})
 
 

@@ -27,7 +27,7 @@ class Compile(TorchLever):
 def compiler_missing(subject: Subject) -> Optional[str]:
     """Return why nothing can be compiled here: on processors, Inductor calls a C++ compiler."""
     if subject.device == "cpu" and not any(map(shutil.which, ("g++", "clang++", "c++"))):
-        return "there is no C++ compiler"
+        return "no C++ compiler found"
     return None
 
 

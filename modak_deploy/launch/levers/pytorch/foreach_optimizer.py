@@ -22,8 +22,8 @@ class ForeachOptimizer(TorchLever):
             if group.get("fused") or group.get("foreach") is not None or group.get("differentiable"):
                 return "the program has chosen how the optimizer steps"
             if "foreach" not in group:
-                return "the optimizer has no such step"
-        return None if groups else "there is no optimizer"
+                return "not supported by the optimizer"
+        return None if groups else "no optimizer found"
 
     def switch_training(self, subject: Subject, on: bool) -> None:
         for group in getattr(subject.optimizer, "param_groups", []):

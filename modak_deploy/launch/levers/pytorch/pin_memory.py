@@ -15,7 +15,7 @@ class PinMemory(TorchLever):
 
     def start(self, module: Any, settings: Mapping[str, Any]) -> None:
         if not module.cuda.is_available():
-            raise RuntimeError("there is no GPU")
+            raise RuntimeError("no GPU found")
         loader = module.utils.data.DataLoader
         init = loader.__init__
 

@@ -64,7 +64,7 @@ def test_a_second_add_is_refused_before_anything_is_asked(capsys, config, monkey
     modak(capsys, "add", "--name", "here", "--minimal")
     monkeypatch.setattr("modak_deploy.sites.adding.ask_target", lambda *_: pytest.fail("asked"))
     code, _, err = modak(capsys, "add", "--name", "here")
-    assert (code, err) == (2, f"{config}:5: the site 'here' is there already; use --replace, or another --name\n")
+    assert (code, err) == (2, f"{config}:5: the site 'here' already exists; use --replace, or another --name\n")
 
 
 def test_all_problems_of_all_files_are_reported_at_once(capsys, config, tmp_path):

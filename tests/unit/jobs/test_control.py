@@ -283,7 +283,7 @@ def test_source_that_changed_after_the_plan(jobs: Jobs, tmp_path: Path) -> None:
     file.write_text("after")
     with pytest.raises(InputError, match=r"in\.txt has changed since the plan was made"):
         jobs.present(requested(["true"], tmp_path / "space", sources=(item,)), [item])
-    with pytest.raises(InputError, match=r"the plan needs the file 'in\.txt', which was not found"):
+    with pytest.raises(InputError, match=r"the file 'in\.txt' of the Plan not found"):
         jobs.present(requested(["true"], tmp_path / "space", sources=(item,)))
     assert not (tmp_path / "space").exists()
 
