@@ -124,8 +124,9 @@ def page(types: dict[str, dict[str, Any]]) -> str:
     """Return the page of all types with their own properties."""
     text = """# TOSCA types
 
-What a blueprint has after `imports: [modak/modak.yaml]`. Made from the type library by `python scripts/pictures.py`.
-[blueprints.md](blueprints.md) shows how they are used, and the [tutorial](tutorials/tosca.md) begins with one.
+The types that a blueprint can use after `imports: [modak/modak.yaml]`. [Blueprints](blueprints.md) explains how to use
+them, and the [tutorial](tutorials/tosca.md) starts with a first blueprint. This page is generated from the type library by
+`python scripts/pictures.py`.
 
 ![Node types and what they are derived from](pictures/types.svg)
 """
@@ -145,15 +146,24 @@ What a blueprint has after `imports: [modak/modak.yaml]`. Made from the type lib
     return text
 
 
+def default_of(declared: dict[str, Any]) -> str:
+    """Return the default, "required" where there is none, or nothing where the default means "not given"."""
+    if "default" not in declared:
+        return "required" if declared.get("required", True) else ""
+    value = declared["default"]
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f"`{value}`" if value else ""
+
+
 def properties(declared: dict[str, Any]) -> str:
     if not declared:
         return ""
     rows = []
     for name, value in declared.items():
         meaning = " ".join(str(value.get("description", "")).split()).replace("|", "\\|").replace("``", "`")
-        required = "required" if value.get("required", True) and "default" not in value else ""
-        rows.append(f"| `{name}` | {value['type']} | {required} | {meaning} |")
-    return "\n| property | type | | meaning |\n|---|---|---|---|\n" + "\n".join(rows) + "\n"
+        rows.append(f"| `{name}` | {value['type']} | {default_of(value)} | {meaning} |")
+    return "\n| property | type | default | meaning |\n|---|---|---|---|\n" + "\n".join(rows) + "\n"
 
 
 def main() -> int:
