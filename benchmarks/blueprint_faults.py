@@ -51,19 +51,24 @@ def row(place: Path, text: str) -> list[str]:
     return [*words, "yes" if refused_by_modak(blueprint) else "-"]
 
 
+HEAD = """\
+# Faulty blueprints, and which tools reject them
+
+The table compares modak with the parsers and orchestrators of TOSCA: each row is a blueprint with a single error, from
+`tests/data/blueprints/faulty.yaml`, and "yes" means that the tool rejects it. All tools accept the blueprint without
+errors. `modak blueprint validate --for all` reports each error at its line. `python benchmarks/blueprint_faults.py`
+writes this page.
+"""
+
+
 def main() -> None:
     for tool in NEEDS:
         make(tool)
     place = project()
     base = (DATA / "base.yaml").read_text()
     cases = yaml.safe_load((DATA / "faulty.yaml").read_text())
-    print("# Faulty blueprints, and who refuses them\n")
-    print(
-        "One fault in each, as in `tests/data/blueprints/faulty.yaml`; the blueprint without fault is accepted by all."
-    )
-    print("`modak blueprint validate --for all` reports each at its line. This page is written by")
-    print("`python benchmarks/blueprint_faults.py`.\n")
-    print(f"| fault | {' | '.join([*TOOLS, 'modak'])} |")
+    print(HEAD)
+    print(f"| error | {' | '.join([*TOOLS, 'modak'])} |")
     print("| --- |" + " --- |" * (len(TOOLS) + 1))
     if set(row(place, base)) != {"-"}:
         sys.exit("the blueprint without fault is refused")
@@ -75,7 +80,7 @@ def main() -> None:
         rows.append(row(place, text))
         print(f"| {case['name']} | {' | '.join(rows[-1])} |", flush=True)
     sums = [column.count("yes") for column in zip(*rows, strict=True)]
-    print(f"| **refused, of {len(rows)}** | {' | '.join(f'**{number}**' for number in sums)} |")
+    print(f"| **rejected, of {len(rows)}** | {' | '.join(f'**{number}**' for number in sums)} |")
     shutil.rmtree(place)
 
 

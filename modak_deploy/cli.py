@@ -22,6 +22,7 @@ from modak_deploy.deploy.cli import register
 from modak_deploy.diagnostics import as_json
 from modak_deploy.errors import ModakError
 from modak_deploy.terminal import protected_output
+from modak_deploy.util.completion import completing
 
 SECTIONS = {
     "catalogue": "modak_deploy.catalogue.cli:app",
@@ -34,6 +35,20 @@ SECTIONS = {
     "site": "modak_deploy.sites.cli:app",
 }
 """Commands with commands of their own, by the module and the name of their Typer application."""
+
+
+def _schemas() -> list[str]:
+    from modak_deploy.commands import SCHEMAS
+
+    return list(SCHEMAS)
+
+
+def _providers() -> list[str]:
+    from modak_deploy.onnx.hardware import PROVIDERS
+
+    return ["auto", "measure", *(provider.name for provider in PROVIDERS)]
+
+
 Config = Annotated[
     Path | None, typer.Option("--ssh-config", metavar="FILE", help="SSH configuration in place of your own.")
 ]
@@ -239,7 +254,11 @@ def infer(
     provider: Annotated[
         str,
         typer.Option(
-            "--provider", "-p", help="auto, measure, cpu, openvino, cuda, tensorrt, migraphx or rocm.", metavar="NAME"
+            "--provider",
+            "-p",
+            help="auto, measure, cpu, openvino, cuda, tensorrt, migraphx or rocm.",
+            metavar="NAME",
+            autocompletion=completing(_providers),
         ),
     ] = "auto",
     batch: Annotated[int | None, typer.Option(min=1, help="Samples of one call; all at once when absent.")] = None,
@@ -366,7 +385,14 @@ def manifest(
 
 @app.command()
 def schema(
-    kind: Annotated[str, typer.Argument(metavar="NAME", help="plan, application, target, request, job, ...")],
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="plan, application, target, request, job, ...",
+            autocompletion=completing(_schemas),
+        ),
+    ],
 ) -> None:
     """Print the JSON schema of a document or of a part of one."""
     from modak_deploy.commands import write_schema
@@ -376,7 +402,7 @@ def schema(
 
 @app.command()
 def man() -> None:
-    """Print the manual page, which ``man modak`` shows where the wheel is installed."""
+    """Print the manual page; 'man modak' shows it where the wheel is installed."""
     from modak_deploy.answers import answer
     from modak_deploy.deploy.manpage import manual_page
 

@@ -19,17 +19,23 @@ git ls-files -z --cached --others --exclude-standard |
 ansible-galaxy collection build "$WORK/source" --output-path "$WORK"
 ANSIBLE_COLLECTIONS_PATH=$WORK ansible-galaxy collection install --offline --force --collections-path "$WORK" "$WORK"/modak-deploy-*.tar.gz
 
-# ansible-test would download a get-pip of its own; this stand-in installs the same pip from the index.
+# ansible-test would download a get-pip of its own, of the version that its release names; this stand-in installs the same
+# pip from the index.
+pip=$(python -c '
+import sys, types
+from ansible_test._internal.python_requirements import get_venv_packages
+print(get_venv_packages(types.SimpleNamespace(version="%d.%d" % sys.version_info[:2]))["pip"])')
 cache=$HOME/.ansible/test/cache
 mkdir -p "$cache"
-[ -e "$cache"/pip-24.2-py3-none-any.whl ] || python -m pip download --quiet --no-deps --dest "$cache" pip==24.2
-[ -e "$cache/get_pip_24_2.py" ] || cat >"$cache/get_pip_24_2.py" <<'PYTHON'
+[ -e "$cache/pip-$pip-py3-none-any.whl" ] || python -m pip download --quiet --no-deps --dest "$cache" "pip==$pip"
+stand_in=$cache/get_pip_${pip//./_}.py
+[ -e "$stand_in" ] || cat >"$stand_in" <<PYTHON
 import glob
 import os
 import runpy
 import sys
 
-sys.path.insert(0, glob.glob(os.path.join(os.path.dirname(os.path.abspath(__file__)), "pip-24.2-*.whl"))[0])
+sys.path.insert(0, glob.glob(os.path.join(os.path.dirname(os.path.abspath(__file__)), "pip-$pip-*.whl"))[0])
 sys.argv = ["pip", "install"] + [a for a in sys.argv[1:] if a not in ("--no-setuptools", "--no-wheel")]
 runpy.run_module("pip.__main__", run_name="__main__", alter_sys=True)
 PYTHON

@@ -13,26 +13,39 @@ TYPES = DOCS.parent / "tosca" / "blueprints" / "modak" / "types"
 FILES = ("applications", "targets", "images", "ensembles", "policies", "artifacts", "relationships")
 FLOW = (
     ("Describe", "application, target,", "request: YAML,", "TOSCA, Ansible"),
-    ("Discover", "one question to the", "target: cores, GPUs,", "scheduler, containers"),
+    ("Discover", "one query of the", "target: cores, GPUs,", "scheduler, containers"),
     ("Decide", "measurements and", "models choose;", "the Plan says why"),
     ("Run", "submitted once,", "followed to its end,", "results fetched"),
-    ("Learn", "what it took becomes", "a measurement for", "the next Plan"),
+    ("Learn", "times become", "measurements for", "the next Plan"),
 )
 LAYERS = (
-    ("Ways in", "modak plan", "ansible-playbook modak.deploy.deploy", "opera deploy blueprint.yaml"),
+    ("Front ends", "modak deploy", "ansible-playbook modak.deploy.deploy", "opera deploy blueprint.yaml"),
     ("documents", "Application, Target, Request, JobOptions"),
     ("optimiser", "with facts (discovery), levers and images (catalogue), measurements (performance)"),
-    ("Plan", "what was decided, and why: the one contract"),
+    ("Plan", "the decision and its reasons: the contract between the parts"),
     ("jobs", "stage, submit once, watch, fetch results; text in and out by schedulers"),
     ("transport", "this machine, ssh, or Ansible's connection"),
 )
+KEYS = {
+    "Framework": "applicationframework",
+    "Request": "request",
+    "JobOptions": "job",
+    "Node": "targetnode",
+    "Polling": "targetpolling",
+    "Cloud": "targetcloud",
+}
+"""Where docs/reference.md has the keys of a data type."""
 STYLE = "<style>text{font-family:sans-serif;fill:#1b2a3a}.h{font-size:17px;font-weight:bold}.t{font-size:13px}</style>"
 
 
-def svg(width: int, height: int, title: str, parts: Sequence[str]) -> str:
-    """Return an SVG on a light ground, so that it can be read on dark pages as well."""
+def svg(width: int, height: int, title: str, parts: Sequence[str], scale: float = 1) -> str:
+    """Return an SVG on a light ground, so that it can be read on dark pages as well.
+
+    It is drawn at ``scale``, or smaller where a page is narrower; on a phone it keeps its size and scrolls.
+    """
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width * scale:g}" height="{height * scale:g}" '
+        f'viewBox="0 0 {width} {height}" role="img" '
         f'aria-label="{escape(title)}"><title>{escape(title)}</title>{STYLE}'
         f'<rect width="{width}" height="{height}" rx="12" fill="#f7f9fc"/>'
     )
@@ -72,7 +85,7 @@ def flow() -> str:
     parts += [arrow([(16 + n * (width + gap) - gap, 76), (16 + n * (width + gap), 76)]) for n in range(1, len(FLOW))]
     last, decide = 16 + 4 * (width + gap) + width / 2, 16 + 2 * (width + gap) + width / 2
     parts.append(arrow([(last, 132), (last, 158), (decide, 158), (decide, 132)]))
-    return svg(32 + 5 * width + 4 * gap, 176, "describe, discover, decide, run, learn", parts)
+    return svg(32 + 5 * width + 4 * gap, 176, "describe, discover, decide, run, learn", parts, scale=0.75)
 
 
 def layers() -> str:
@@ -83,7 +96,7 @@ def layers() -> str:
         if n:
             parts.append(arrow([(300, y - 22), (300, y)]))
         y += height + 22
-    return svg(600, y - 6, "the way of the data through modak's packages", parts)
+    return svg(600, y - 6, "data flow through modak's packages", parts)
 
 
 def definitions() -> dict[str, dict[str, Any]]:
@@ -124,8 +137,9 @@ def page(types: dict[str, dict[str, Any]]) -> str:
     """Return the page of all types with their own properties."""
     text = """# TOSCA types
 
-What a blueprint has after `imports: [modak/modak.yaml]`. Made from the type library by `python scripts/pictures.py`.
-[blueprints.md](blueprints.md) shows how they are used, and the [tutorial](tutorials/tosca.md) begins with one.
+The types that a blueprint can use after `imports: [modak/modak.yaml]`. [Blueprints](blueprints.md) explains how to use
+them, and the [tutorial](tutorials/tosca.md) starts with a first blueprint. This page is generated from the type library
+by `python scripts/pictures.py`.
 
 ![Node types and what they are derived from](pictures/types.svg)
 """
@@ -145,15 +159,30 @@ What a blueprint has after `imports: [modak/modak.yaml]`. Made from the type lib
     return text
 
 
+def type_of(name: str) -> str:
+    """Return the name of a type; for a data type of modak a link to its keys, which are those of a document."""
+    short = name.removeprefix("modak.datatypes.")
+    return f"[{short}](reference.md#{KEYS[short]})" if short != name else name
+
+
+def default_of(declared: dict[str, Any]) -> str:
+    """Return the default, "required" where there is none, or nothing where the default means "not given"."""
+    if "default" not in declared:
+        return "required" if declared.get("required", True) else ""
+    value = declared["default"]
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f"`{value}`" if value else ""
+
+
 def properties(declared: dict[str, Any]) -> str:
     if not declared:
         return ""
     rows = []
     for name, value in declared.items():
         meaning = " ".join(str(value.get("description", "")).split()).replace("|", "\\|").replace("``", "`")
-        required = "required" if value.get("required", True) and "default" not in value else ""
-        rows.append(f"| `{name}` | {value['type']} | {required} | {meaning} |")
-    return "\n| property | type | | meaning |\n|---|---|---|---|\n" + "\n".join(rows) + "\n"
+        rows.append(f"| `{name}` | {type_of(value['type'])} | {default_of(value)} | {meaning} |")
+    return "\n| property | type | default | meaning |\n|---|---|---|---|\n" + "\n".join(rows) + "\n"
 
 
 def main() -> int:

@@ -9,8 +9,9 @@ from modak_deploy.model.deployment import Deployment
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference.md"
 HEAD = """# The keys of a deployment document
 
-Made from the models by `python scripts/reference.py`. Unknown keys are errors. Times are seconds, or text such as
-`30m`, `1:30:00` or `2-00:00:00`; memory is bytes, or text such as `4G` or `512 MB`, in powers of 1024.
+All keys that a document may contain; [Describing a deployment](deployment.md) explains how they are used. Unknown keys
+are errors. Times are in seconds, or text such as `30m`, `1:30:00` or `2-00:00:00`; memory is in bytes, or text such as
+`4G` or `512 MB`, in powers of 1024. This page is generated from the models by `python scripts/reference.py`.
 """
 
 
@@ -48,21 +49,28 @@ def default_of(name: str, schema: dict[str, Any], section: dict[str, Any]) -> st
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
-def sections(path: str, schema: dict[str, Any], models: dict[str, Any]) -> list[str]:
-    """Return the lines for one model, then those for the models below it."""
+def sections(path: str, schema: dict[str, Any], models: dict[str, Any], shown: dict[str, str]) -> list[str]:
+    """Return the lines for one model, then those for the models below it; ``shown`` names the heading of each model."""
     lines = [f"\n## {path or 'the document'}\n", "| key | type | default | meaning |", "|---|---|---|---|"]
     below: list[str] = []
     for name, entry in schema["properties"].items():
         meaning = " ".join(entry.get("description", "").split()).replace("|", "\\|").replace("``", "`")
         lines.append(f"| `{name}` | {type_of(entry)} | {default_of(name, entry, schema)} | {meaning} |")
-        if model := name_of(entry):
-            below += sections(f"{path}.{name}".strip("."), models[model], models)
+        heading = f"{path}.{name}".strip(".")
+        if (model := name_of(entry)) is None:
+            continue
+        if model in shown:
+            anchor = shown[model].replace(".", "")
+            below += [f"\n## {heading}\n", f"The keys are those of [{shown[model]}](#{anchor})."]
+        else:
+            shown[model] = heading
+            below += sections(heading, models[model], models, shown)
     return lines + below
 
 
 def page() -> str:
     schema = Deployment.model_json_schema()
-    return HEAD + "\n".join(sections("", schema, schema["$defs"])) + "\n"
+    return HEAD + "\n".join(sections("", schema, schema["$defs"], {})) + "\n"
 
 
 def main() -> int:

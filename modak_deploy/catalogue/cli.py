@@ -1,6 +1,7 @@
 """The commands ``modak catalogue list|show|validate|add|import-prices|schema``."""
 
 import json as json_text
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +10,7 @@ import typer
 
 from modak_deploy.answers import answer
 from modak_deploy.terminal import visible
+from modak_deploy.util.completion import completing
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -32,6 +34,20 @@ class Kind(StrEnum):
     INSTANCES = "instances"
 
 
+def complete(*kinds: Kind) -> Callable[[str], list[str]]:
+    """Return the completion for names of the shipped catalogue, of these kinds or of all."""
+
+    def names() -> Iterator[str]:
+        from modak_deploy.catalogue.listing import rows
+        from modak_deploy.catalogue.site import catalogue_for
+
+        catalogue = catalogue_for([])
+        for kind in kinds or Kind:
+            yield from (name.strip() for _, name, _ in rows(catalogue, kind.value, None))
+
+    return completing(names)
+
+
 @app.command("list")
 def list_entries(
     kind: Annotated[Kind | None, typer.Argument(help="All kinds when absent.")] = None,
@@ -49,7 +65,10 @@ def list_entries(
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(help="Name of a lever, an image, an accelerator or a processor.")],
+    name: Annotated[
+        str,
+        typer.Argument(help="Name of a lever, an image, an accelerator or a processor.", autocompletion=complete()),
+    ],
     catalogue: Site = None,
 ) -> None:
     """Print an entry as YAML, as it would stand in a catalogue file."""

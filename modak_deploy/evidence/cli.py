@@ -6,6 +6,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from modak_deploy.catalogue.cli import Kind, complete
+
 
 class _DefaultGroup(TyperGroup):
     """A group whose command ``run`` need not be named: ``modak benchmark DOCUMENT``."""
@@ -43,10 +45,22 @@ def run(
         typer.Option("--configuration", metavar="NAME", help="A candidate, as 'modak plan --explain' names it."),
     ] = None,
     lever: Annotated[
-        list[str] | None, typer.Option("--lever", metavar="NAME", help="The default with this lever added.")
+        list[str] | None,
+        typer.Option(
+            "--lever",
+            metavar="NAME",
+            help="The default with this lever added.",
+            autocompletion=complete(Kind.LEVERS),
+        ),
     ] = None,
     image: Annotated[
-        list[str] | None, typer.Option("--image", metavar="NAME", help="The default in this image of the catalogue.")
+        list[str] | None,
+        typer.Option(
+            "--image",
+            metavar="NAME",
+            help="The default in this image of the catalogue.",
+            autocompletion=complete(Kind.IMAGES),
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All candidates, at most 24.")] = False,
     least: Least = None,

@@ -5,8 +5,10 @@ from typing import Annotated, Literal
 
 import typer
 
+from modak_deploy.catalogue.cli import Kind, complete
 from modak_deploy.extensions import RUNTIMES
 from modak_deploy.model.base import RuntimeName
+from modak_deploy.util.completion import completing
 from modak_deploy.util.text import either, nearest
 
 app = typer.Typer(help="Inspect, define, build, pull, verify, push and prune container images.", no_args_is_help=True)
@@ -18,7 +20,12 @@ def _runtime(name: str) -> str:
     raise typer.BadParameter(f"'{name}' is not {either(RUNTIMES.names())}{nearest(name, RUNTIMES.names())}")
 
 
-Name = Annotated[str, typer.Argument(metavar="IMAGE", help="A name of the catalogue, or a reference.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="IMAGE", help="A name of the catalogue, or a reference.", autocompletion=complete(Kind.IMAGES)
+    ),
+]
 Catalogue = Annotated[
     list[Path] | None, typer.Option("--catalogue", metavar="FOLDER", help="A site's catalogue folder; repeatable.")
 ]
@@ -39,11 +46,17 @@ Runtime = Annotated[
         "-r",
         metavar="NAME",
         parser=_runtime,
+        autocompletion=completing(RUNTIMES.names),
         help=f"Container runtime on the target: {', '.join(RUNTIMES.builtin)}, or one that is installed.",
     ),
 ]
 Compression = Annotated[
-    str | None, typer.Option("--compression", help="gzip, zstd, lz4 or none: size against the time to start.")
+    str | None,
+    typer.Option(
+        "--compression",
+        help="gzip, zstd, lz4 or none: size against the time to start.",
+        autocompletion=completing(lambda: ("gzip", "zstd", "lz4", "none")),
+    ),
 ]
 Microarchitecture = Annotated[
     str | None,

@@ -25,7 +25,7 @@ class Engine(Model):
     version: Specifier | None = None
     """Versions that the application works with; any when absent."""
     arguments: list[Text] = []
-    """Arguments that are added for this engine."""
+    """Arguments added for this engine."""
     environment: dict[VariableName, Text] = {}
     """Environment variables for this engine."""
 
@@ -34,29 +34,29 @@ class Workload(Model):
     """What determines how long the work takes; all of it is optional, and each field makes predictions better."""
 
     model: Name | None = None
-    """The network or kernel by a stable name, such as mnist-cnn or resnet50; measurements are matched by it."""
+    """Stable name of the network or kernel, such as mnist-cnn or resnet50; measurements are matched by it."""
     dataset: Name | None = None
-    """The data by a stable name, such as mnist or imagenet."""
+    """Stable name of the data, such as mnist or imagenet."""
     unit: Literal["epoch", "step", "batch", "call", "iteration", "run"] = "epoch"
     """What ``units`` counts."""
     units: Positive = 1
-    """How many units the job does."""
+    """Number of units that the job does."""
     samples: Positive | None = None
     """Samples per unit."""
     batch: Positive | None = None
     """Samples per step."""
     parameters: Positive | None = None
-    """Trainable parameters."""
+    """Number of trainable parameters."""
     flops_per_sample: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Floating-point operations for one sample, backward pass included for training."""
+    """Floating-point operations per sample, including the backward pass in training."""
     bytes_per_sample: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Bytes moved between memory and processor for one sample."""
+    """Bytes moved between memory and processor per sample."""
     layers: Positive | None = None
-    """Layers of the network."""
+    """Number of layers of the network."""
     parallel_share: float | None = Field(default=None, gt=0, le=1)
-    """Share of the work that can be spread over ranks, above 0 and up to 1, where nobody measured how it scales."""
+    """Parallel fraction of the work, above 0 and up to 1; used where scaling has not been measured."""
     memory: Positive | None = None
-    """Bytes of memory that the job needs on a node."""
+    """Memory that the job needs on each node, in bytes."""
 
 
 class Secret(Model):
@@ -67,7 +67,7 @@ class Secret(Model):
     file: Line | None = None
     """File on the controller that holds the value and that only its owner can read, relative to the document."""
     command: list[Text] = []
-    """Program and arguments, run on the controller where the user permits it, that print the value."""
+    """Program and arguments that print the value; run on the controller, and only if the user permits it."""
 
     @model_validator(mode="after")
     def _single_source(self) -> "Secret":
@@ -82,24 +82,25 @@ class Application(Model):
     name: Name
     """Name of the application."""
     type: ApplicationType = "ai_training"
-    """What kind of work it does; it decides which levers are looked at."""
+    """Kind of workload; it decides which levers are considered."""
     script: Line | None = None
-    """A Python script, relative to the document; it is run by the target's Python."""
+    """Python script, relative to the document, run by the target's Python."""
     executable: Line | None = None
-    """A program on the target or in the image, in place of ``script``."""
+    """Program on the target or in the image, in place of ``script``."""
     arguments: list[Text] = []
     """Arguments of the script or program, one entry each."""
     inputs: list[Line] = []
     """Files and folders that are copied beside the script, relative to the document."""
     outputs: list[Line] = []
-    """Files that come back, relative to the job's working directory; ``metrics`` comes back in any case."""
+    """Files to fetch after the job, relative to its working directory; ``metrics`` is always fetched."""
     metrics: Line | None = None
-    """A JSON file that the application writes, shown and kept with the results."""
+    """JSON file that the application writes; it is shown, and kept with the results."""
     progress: ProgressPattern | None = None
-    """Regular expression on the program's output whose first group captures the number of the unit of work that was
-    done, such as ``step (\\d+)``; a second group captures a result by which trials are compared, such as the loss."""
+    """Regular expression for the program's output: its first group captures the number of the unit of work just
+    completed, as in ``step (\\d+)``, and an optional second group a result, such as the loss, by which trials are
+    compared."""
     trial: list[Text] | None = None
-    """Arguments, in place of ``arguments``, for a short run that trials can time as a whole."""
+    """Arguments that replace ``arguments`` in a short run, which trials can time from start to end."""
     environment: dict[VariableName, Text] = {}
     """Environment variables of the application, by name."""
     secret_environment: dict[VariableName, Secret] = {}
@@ -107,9 +108,9 @@ class Application(Model):
     framework: Framework | None = None
     """The framework that it is written for."""
     engines: dict[Name, Engine] = {}
-    """Other frameworks that it can use, by their names; which one is faster the optimiser decides."""
+    """Other frameworks that it can use, by name; the optimiser decides which is the fastest."""
     image: Line | None = None
-    """The image that it is known to run in: a name of the catalogue or a reference; it is then the default."""
+    """Image that it is known to run in, a name of the catalogue or a reference; when given, it is the default."""
     workload: Workload = Workload()
     """What determines how long the work takes."""
 

@@ -31,9 +31,9 @@ class OpenPort(Model):
     """A port that the instance's security group opens."""
 
     port: Port
-    """The first port."""
+    """The port, or the first one of a range."""
     last: Port | None = None
-    """The last port of a range; the first one when absent."""
+    """The last port of a range; a single port when absent."""
     protocol: Literal["tcp", "udp"] = "tcp"
     """The transport protocol."""
     sources: list[Network] = []
@@ -47,7 +47,7 @@ class OpenPort(Model):
 
 
 class MachineSoftware(Model):
-    """What the machine image brings: an instance that does not exist yet cannot be asked."""
+    """Software installed in the machine image; an instance that does not exist yet cannot be queried."""
 
     python: Line | None = None
     """The application's Python, as an absolute path."""
@@ -63,7 +63,7 @@ class Cloud(Model):
     """An instance that is created for the deployment and released after it."""
 
     provider: ProviderName
-    """Who provides it: ``aws``, or ``existing`` for a host that is already there."""
+    """Provider of the instance: ``aws``, or ``existing`` for a host that already exists."""
     region: Line | None = None
     """The provider's region; required for every provider but ``existing``."""
     zones: list[Line] = []
@@ -71,30 +71,30 @@ class Cloud(Model):
     machine_image: Line | None = None
     """The provider's identifier of the machine image, such as ami-0123456789abcdef0."""
     software: MachineSoftware = MachineSoftware()
-    """What the machine image brings."""
+    """Software installed in the machine image."""
     instance_types: list[Name] = []
-    """Instance types of the catalogue to choose among; all that the provider has in the region when empty."""
+    """Instance types of the catalogue to choose among; all that the provider offers in the region when empty."""
     subnet: Line | None = None
-    """The subnet's identifier; the default one when absent."""
+    """Identifier of the subnet; the default subnet when absent."""
     vpc: Line | None = None
-    """The network's identifier; the default one when absent."""
+    """Identifier of the network (VPC); the default VPC when absent."""
     address: Literal["public", "private"] | None = None
     """The address that the controller connects to; the public one when absent."""
     access: list[Network] = []
-    """Networks that may connect to the SSH server, in CIDR notation; nobody may when empty."""
+    """Networks that may connect to the SSH server, in CIDR notation; none when empty."""
     ports: list[OpenPort] = []
-    """Further ports to open."""
+    """Other ports to open."""
     public_key: Line | None = None
     """Public SSH key file on the controller; the target's ``private_key`` with ``.pub`` when absent."""
     disk: Memory | None = None
-    """Bytes of the root disk; as large as the machine image when absent."""
+    """Size of the root disk in bytes; that of the machine image when absent."""
     root_device: Line | None = None
     """Device name of the machine image's root disk; required with ``disk``."""
     lease: Duration | None = None
-    """Seconds after which the instance shuts itself down and ends; 30 minutes over the job's ``wall_time`` when absent,
-    or 4 hours where that is absent as well. A budget shortens it to what the budget pays for."""
+    """Seconds after which the instance shuts itself down and is terminated; when absent, 30 minutes more than the job's
+    ``wall_time``, or 4 hours without one. A budget shortens it to what the budget pays for."""
     profile: Line | None = None
-    """Name of the profile in the provider's own configuration; credentials come from its usual places alone."""
+    """Profile in the provider's configuration; credentials are read only from the provider's usual sources."""
 
     @model_validator(mode="after")
     def _region(self) -> "Cloud":

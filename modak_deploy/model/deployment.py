@@ -12,7 +12,7 @@ class Destination(Model):
     """A target, and options of what is submitted there to bring or build an image."""
 
     target: Target = Target(name="localhost")
-    """Where it is brought; this machine when absent."""
+    """Where the image is brought; this machine when absent."""
     job: JobOptions = JobOptions()
     """Options of a build's job."""
 
@@ -21,11 +21,11 @@ class Deployment(Model):
     """One application for one target, or for the best of several."""
 
     application: Application
-    """What is run."""
+    """The application to run."""
     target: Target = Target(name="localhost")
-    """Where it is run; this machine when absent."""
+    """Where it runs; this machine when absent."""
     other_targets: list[Target] = []
-    """Targets that would do as well; the Plan leaves ``target`` where the application is surely faster elsewhere."""
+    """Alternative targets; the Plan chooses one of them only if the application is certainly faster there."""
     request: Request = Request()
     """Objectives and limits for the decision."""
     job: JobOptions = JobOptions()

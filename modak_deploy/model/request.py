@@ -29,7 +29,7 @@ class ExactConfiguration(Model):
     engine: Name | None = None
     """One of the application's ``engines``; the framework itself when absent."""
     levers: list[Name] = []
-    """All levers that are on; none of the others is, not even one that is on by default."""
+    """The complete set of levers that are on; all others are off, even those that are on by default."""
 
     @model_validator(mode="after")
     def _complete(self) -> "ExactConfiguration":
@@ -46,32 +46,32 @@ class Request(Model):
     """The optimisation options."""
 
     objective: Literal["time", "cost", "efficiency"] = "time"
-    """What is made least: time, cost, or time at no less than ``minimal_efficiency``."""
+    """What to minimise: time, cost, or time at a parallel efficiency of at least ``minimal_efficiency``."""
     numerics: Literal["exact", "relaxed"] = "exact"
-    """``relaxed`` permits levers that change results beyond the order of additions: bf16, TF32, fast math."""
+    """``relaxed`` permits levers that change results by more than the order of additions: bf16, TF32, fast math."""
     runtimes: list[RuntimeName] | None = None
     """Runtimes to choose among; all that the target has when absent."""
     require_levers: list[Name] = []
-    """Levers that must be on; others may be on as well. See ``configuration`` for exactly one set of levers."""
+    """Levers that must be on; others may be on as well. ``configuration`` names a complete set instead."""
     forbid_levers: list[Name] = []
     """Levers that must be off."""
     configuration: ExactConfiguration | None = None
-    """The one configuration to run, for a measurement of just that: the Plan holds exactly this, with the nodes, ranks
-    and threads of ``job``, or is refused with the reason."""
+    """Exactly the configuration to run, for instance to measure it, with the nodes, ranks and threads of ``job``. If it
+    cannot run, planning fails with the reason."""
     trials: Trials = "live"
-    """``live``: levers that ``numerics`` permits are tried while the program runs, in Python programs of PyTorch and
-    ONNX Runtime; what was tried is in the job's result. ``none``: the program runs as the Plan starts it. A mapping
-    with ``budget`` permits restart trials, too: the program is started several times, in copies of its working
-    directory, before its one run."""
+    """``live``: levers that ``numerics`` permits are tried while the program runs, if it is a Python program that uses
+    PyTorch or ONNX Runtime; the job's result lists the trials. ``none``: no trials. A mapping with ``budget`` also
+    permits restart trials: before its actual run, the program is started several times in copies of its working
+    directory."""
     catalogue: list[Line] = []
-    """Folders, or https:// addresses of single files, with levers, images and hardware that add to the catalogue or
-    replace entries of the same name; a later one wins."""
+    """Folders, or https:// addresses of single files, with levers, images and hardware that are added to the catalogue
+    or replace entries of the same name; later ones take precedence."""
     minimal_efficiency: float | None = Field(default=None, gt=0, le=1)
-    """Parallel efficiency to keep, for the objective ``efficiency``."""
+    """Lowest parallel efficiency, for the objective ``efficiency``."""
     budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Highest cost: nodes x hours x the price of a node, or node-hours where it has none."""
+    """Highest cost: nodes x hours x price of a node, or node-hours if nodes have no price."""
     deadline: Duration | None = None
-    """Longest predicted time in seconds: with the objective ``cost``, the cheapest way that keeps to it."""
+    """Longest predicted time, in seconds; with the objective ``cost``, the cheapest candidate within it is chosen."""
 
     @property
     def tries_live(self) -> bool:
@@ -125,7 +125,7 @@ class JobOptions(Model):
     name: Name | None = None
     """The run's name; the application's when absent."""
     account: Line | None = None
-    """Account or project that is charged."""
+    """Account or project to charge."""
     partition: Line | None = None
     """Partition or queue."""
     qos: Line | None = None
@@ -133,64 +133,64 @@ class JobOptions(Model):
     wall_time: Duration | None = None
     """Longest run time in seconds, after which the scheduler ends the job."""
     nodes: Positive = 1
-    """How many nodes."""
+    """Number of nodes."""
     ranks: Positive | None = None
-    """Processes in total; 1 per node when absent."""
+    """Number of ranks in total; one per node when absent."""
     ranks_per_node: Positive | None = None
-    """Processes on each node."""
+    """Number of ranks on each node."""
     cores_per_rank: Positive | None = None
-    """Cores for each process."""
+    """Number of cores for each rank."""
     threads: Positive | None = None
-    """Threads per rank; as many as ``cores_per_rank`` when absent, and one where several ranks have neither."""
+    """Threads per rank; ``cores_per_rank`` when absent, or 1 for several ranks without ``cores_per_rank``."""
     memory: Memory | None = None
-    """Bytes per node."""
+    """Memory per node, in bytes."""
     memory_per_core: Memory | None = None
-    """Bytes per core, in place of ``memory``."""
+    """Memory per core, in bytes, in place of ``memory``."""
     gpus: NonNegative = 0
-    """GPUs per node."""
+    """Number of GPUs per node."""
     constraint: Line | None = None
-    """Node features, in the scheduler's own words."""
+    """Node features, in the scheduler's syntax."""
     node_list: Line | None = None
-    """Names of the nodes to run on, in the scheduler's own words."""
+    """Names of the nodes to run on, in the scheduler's syntax."""
     exclusive: bool = False
-    """Share no node with other jobs."""
+    """Share nodes with no other job."""
     array: JobArray | None = None
     """Task numbers of a job array, such as 1-10:2%4."""
     dependency: list[Dependency] = []
     """Other jobs to wait for, such as afterok:1234."""
     begin: Line | None = None
-    """Earliest start, ``YYYY-MM-DDTHH:MM[:SS]`` in the target's time zone."""
+    """Earliest start time, ``YYYY-MM-DDTHH:MM[:SS]`` in the target's time zone."""
     output: Line | None = None
     """File for standard output, relative to the job's working directory."""
     error: Line | None = None
     """File for standard error, relative to the job's working directory."""
     join_output: bool = True
-    """Standard error goes into the same file as standard output."""
+    """Write standard error to the same file as standard output."""
     mail_user: Line | None = None
     """Address for mail."""
     mail_events: list[MailEvent] = []
-    """Events that cause mail; for Torque and OpenPBS ``fail`` is a job that they abort, whatever its exit code, and
-    only Slurm has more than the first three."""
+    """Events that cause mail. Only Slurm has more than the first three; on Torque and OpenPBS, ``fail`` means that the
+    scheduler aborted the job, whatever its exit code."""
     export_environment: bool = False
-    """Pass the submitter's whole environment on."""
+    """Pass the submitter's whole environment to the job."""
     scratch: Scratch | None = None
-    """Folder on the node's own disk, or ``$NAME`` for the one that a variable of the job names: the application runs on
-    a copy of its working directory there, and its outputs come back to the job's folder however it ends."""
+    """Folder on the node's local disk, or ``$NAME`` for an environment variable of the job that names it. The
+    application runs there, in a copy of its working directory; its outputs are copied back however it ends."""
     environment: dict[VariableName, Text] = {}
     """Environment variables of the whole job, by name."""
     modules: list[Line] = []
     """Environment modules to load, after those of the target."""
     pre_execution: Text | None = None
-    """Shell lines run before the application; when they fail the job fails."""
+    """Shell lines that run before the application; if they fail, the job fails."""
     post_execution: Text | None = None
-    """Shell lines run after the application, whose exit code stays the job's."""
+    """Shell lines that run after the application; the job keeps the application's exit code."""
     mpi_launcher: Literal["srun", "mpirun", "mpiexec", "none"] | None = None
     """Command that starts the ranks; the site's usual one when absent."""
     mpi: Literal["mpich", "openmpi", "mvapich", "intelmpi", "none"] | None = None
-    """The MPI library of the program, by which ``srun --mpi`` is chosen and the start of each rank is checked; found by
-    what the program is linked to when absent. ``none`` is a program whose ranks do not use MPI."""
+    """MPI library of the program; it determines the value for ``srun --mpi`` and the check of each rank's start. When
+    absent, it is the library that the program is linked to. ``none`` is for programs whose ranks do not use MPI."""
     retry: bool = True
-    """Run the job again when it is deployed again after it failed, was cancelled or timed out."""
+    """Whether a job that failed, was cancelled or timed out runs again when it is deployed again."""
 
     @model_validator(mode="after")
     def _layout_fits(self) -> "JobOptions":

@@ -35,25 +35,25 @@ def usual_scheduler(target: TargetType) -> SchedulerName:
 
 
 class Polling(Model):
-    """How often the queue is asked, in seconds: from ``first``, growing by half each time, to ``maximum``."""
+    """How often the queue is queried: after ``first`` seconds, then at intervals growing by half up to ``maximum``."""
 
     first: float = Field(default=2.0, gt=0, le=3600)
-    """Seconds to the first question."""
+    """Seconds before the first status request."""
     maximum: float = Field(default=30.0, gt=0, le=3600)
-    """Longest pause between two questions, in seconds."""
+    """Longest interval between two status requests, in seconds."""
 
 
 class Accelerator(Model):
     """GPUs of one kind in one node."""
 
     model: Line
-    """The maker's name, such as A100-SXM4-80GB."""
+    """Model name as the vendor writes it, such as A100-SXM4-80GB."""
     count: Positive = 1
-    """GPUs of this kind in the node."""
+    """Number of GPUs of this kind in the node."""
     vendor: Literal["nvidia", "amd", "intel"] = "nvidia"
-    """Who made it."""
+    """Vendor of the GPU."""
     memory: Memory | None = None
-    """Bytes of memory of one GPU."""
+    """Memory of one GPU, in bytes."""
     driver: VersionText | None = None
     """Version of the driver on the node."""
 
@@ -62,36 +62,36 @@ class Node(Model):
     """The hardware of one node; what is unknown is absent."""
 
     cores: Positive | None = None
-    """Physical or virtual cores that a job can use."""
+    """Number of cores that a job can use; hardware threads count as cores."""
     threads_per_core: Positive | None = None
-    """How many of them share one physical core (SMT)."""
+    """Number of hardware threads that share one physical core (SMT)."""
     memory: Memory | None = None
-    """Bytes of main memory that a job can use."""
+    """Main memory that a job can use, in bytes."""
     microarchitecture: Name | None = None
-    """archspec's name, such as zen5 or skylake_avx512."""
+    """Microarchitecture as archspec names it, such as zen5 or skylake_avx512."""
     cpu_model: Line | None = None
-    """The maker's name, as in /proc/cpuinfo."""
+    """Model name, as in /proc/cpuinfo."""
     cpu_features: list[Line] = []
-    """Features as in the flags of /proc/cpuinfo, such as avx512_bf16."""
+    """CPU flags, as in /proc/cpuinfo, such as avx512_bf16."""
     accelerators: list[Accelerator] = []
-    """The node's GPUs, one entry for each kind."""
+    """GPUs of the node, one entry for each kind."""
     price: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Price of the node for an hour, in the unit of the request's budget."""
+    """Price of the node per hour, in the unit of ``request.budget``."""
 
 
 class Partition(Model):
     """A partition (Slurm) or queue (Torque, OpenPBS, Grid Engine)."""
 
     name: Line
-    """Name by which jobs ask for it."""
+    """Name that jobs request it by."""
     default: bool = False
-    """Jobs that name no partition go here."""
+    """Whether jobs that name no partition go here."""
     available: bool = True
-    """It takes jobs."""
+    """Whether it accepts jobs."""
     nodes: NonNegative | None = None
-    """How many nodes it has."""
+    """Number of nodes."""
     maximum_wall_time: Duration | None = None
-    """Seconds; absent means no limit."""
+    """Longest wall time of a job, in seconds; unlimited when absent."""
     node: Node = Node()
     """Hardware of its nodes."""
 
@@ -102,47 +102,47 @@ class Target(Model):
     name: Name
     """Name of the target."""
     site: Name | None = Field(default=None, exclude=True)
-    """Site whose settings hold where this section is silent; ``modak site list`` shows the sites."""
+    """Site that supplies the keys absent from this section; ``modak site list`` shows the sites."""
     type: TargetType = "machine"
     """A plain machine, an instance of a cloud, or the scheduler of a cluster."""
     host: HostName | None = None
     """Inventory or SSH host name; this machine when absent."""
     user: UserName | None = None
-    """User to log in as; SSH's own choice when absent."""
+    """User to log in as; as configured for SSH when absent."""
     port: int | None = Field(default=None, ge=1, le=65535)
-    """Port of its SSH server; SSH's own choice when absent."""
+    """Port of its SSH server; as configured for SSH when absent."""
     private_key: Line | None = None
-    """SSH private key file on the controller; SSH's own choice when absent."""
+    """SSH private key file on the controller; as configured for SSH when absent."""
     known_hosts: Line | None = None
-    """File of known host keys on the controller, in place of the user's own; host keys are always checked."""
+    """File of known host keys on the controller, used instead of the user's own; host keys are always checked."""
     python: Line | None = None
-    """The application's Python on the target, an absolute path or one in the home (``~/``); found when absent."""
+    """The application's Python on the target, an absolute path or one in the home (``~/``); discovered when absent."""
     workspace: Line = "~/.modak"
-    """Folder on the target, shared by its nodes, under which every job gets its own."""
+    """Folder on the target, shared by its nodes, in which each job gets a folder of its own."""
     runtimes: list[RuntimeName] | None = None
-    """Runtimes that the site permits; those found when absent."""
+    """Runtimes that the site permits; those discovered when absent."""
     images: Line | None = None
     """Folder on the target for container images, shared by its nodes; ``images`` in the workspace when absent."""
     image_keys: list[Line] = []
-    """Public keys, PEM or PGP, in files on the controller: an image runs only with a signature by one of them."""
+    """Files on the controller with public keys, PEM or PGP; if given, an image runs only if one of them signed it."""
     binds: list[Line] = []
-    """Folders of the target that containers see at the same path, besides the home and the job's folder."""
+    """Folders of the target that are mounted in containers at the same path, besides the home and the job's folder."""
     node: Node | None = None
-    """The node's hardware, where it should not or cannot be discovered."""
+    """Hardware of the node, where it cannot or should not be discovered."""
     partitions: list[Partition] = []
-    """Partitions or queues; those found when empty."""
+    """Partitions or queues; those discovered when empty."""
     modules: list[Line] = []
-    """Environment modules that each job loads first."""
+    """Environment modules that every job loads first."""
     gpu_spelling: Line | None = None
-    """How a job asks this site for GPUs, with ``{count}`` for their number on a node: ``gres=gpu:a100:{count}`` or
-    ``gpus-per-node={count}`` (Slurm), ``gpus={count}`` (Torque), ``ngpus={count}`` (OpenPBS); the scheduler's usual one
-    when absent."""
+    """Option by which jobs request GPUs at this site, with ``{count}`` for the number per node, such as
+    ``gres=gpu:a100:{count}`` or ``gpus-per-node={count}`` (Slurm), ``gpus={count}`` (Torque) or ``ngpus={count}``
+    (OpenPBS); the scheduler's usual option when absent."""
     parallel_environment: Name | None = None
-    """Grid Engine's parallel environment for jobs with several ranks or cores; ``qconf -spl`` lists the site's."""
+    """Parallel environment of Grid Engine for jobs with several ranks or cores; ``qconf -spl`` lists them."""
     mpi_type: Name | None = None
-    """What ``srun --mpi`` needs here, such as pmi2 or pmix; Slurm's own default when absent."""
+    """Value for ``srun --mpi``, such as pmi2 or pmix; Slurm's default when absent."""
     polling: Polling = Polling()
-    """How often the queue is asked."""
+    """How often the queue is queried."""
     cloud: Cloud | None = None
     """The instance to create, for a target of type cloud."""
 

@@ -40,9 +40,9 @@ class RestartBudget(Model):
     """Permission to start the program several times before its one run, for what only a new process can change."""
 
     budget: Budget
-    """Time that the trials may take at most: a share of the job such as ``5%``, or a duration."""
+    """Longest time for all trials: a share of the job's time, such as ``5%``, or a duration."""
     live: bool = True
-    """Whether levers are tried while the program runs as well."""
+    """Whether levers are also tried while the program runs."""
 
     @property
     def share(self) -> float | None:

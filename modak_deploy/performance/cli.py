@@ -1,6 +1,7 @@
 """The commands ``modak measurements import|record|export|list|show|forget``."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +9,7 @@ import typer
 
 from modak_deploy.answers import answer
 from modak_deploy.performance.paths import STORE_VARIABLE
+from modak_deploy.util.completion import completing
 
 measurements = typer.Typer(no_args_is_help=True, help="What was measured.", rich_markup_mode=None)
 Store = Annotated[
@@ -20,7 +22,20 @@ Store = Annotated[
         help="sqlite:///FILE or postgresql://USER@HOST/DATABASE; a file in your data folder when absent.",
     ),
 ]
-Workload = Annotated[str | None, typer.Option("--workload", "-w", help="Only those of this workload.")]
+
+
+def workloads() -> Iterator[str]:
+    """Yield the workloads of the shipped measurements and of the store."""
+    from modak_deploy.performance.listing import listed
+
+    for shipped in (True, False):
+        yield from (str(entry["workload"]) for entry in listed(None, workload=None, shipped=shipped))
+
+
+Workload = Annotated[
+    str | None,
+    typer.Option("--workload", "-w", help="Only those of this workload.", autocompletion=completing(workloads)),
+]
 
 
 @measurements.command("import")

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from modak_deploy.answers import answer
+from modak_deploy.util.completion import completing
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -16,6 +17,12 @@ Config = Annotated[
     Path | None, typer.Option("--ssh-config", metavar="FILE", help="SSH configuration in place of your own.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON; on an error, its diagnostics.")]
+
+
+def _names() -> list[str]:
+    from modak_deploy.documents.sites import load_site_settings
+
+    return list(load_site_settings().names())
 
 
 @app.command()
@@ -30,13 +37,13 @@ def add(
     ] = None,
     project: Annotated[bool, typer.Option("--project", help="Add it to modak-sites.yaml in this folder.")] = False,
     minimal: Annotated[
-        bool, typer.Option("--minimal", help="Leave partitions and hardware to be asked for each time.")
+        bool, typer.Option("--minimal", help="Leave partitions and hardware to be discovered each time.")
     ] = False,
     replace: Annotated[bool, typer.Option("--replace", help="Replace a site of this name.")] = False,
     print_: Annotated[bool, typer.Option("--print", help="Only print what would be added.")] = False,
     config: Config = None,
 ) -> None:
-    """Ask a login node or machine about itself over ssh, and write its description into a file of sites."""
+    """Discover a login node or machine over ssh, and write its description into a file of sites."""
     from modak_deploy.documents.sitefiles import PROJECT_FILE, user_folder
     from modak_deploy.errors import InputError
     from modak_deploy.sites.adding import address_of, ask_target, settings_of
@@ -69,7 +76,10 @@ def list_sites(json: Json = False) -> None:
 
 
 @app.command()
-def show(name: Annotated[str, typer.Argument(help="Name of the site.")], json: Json = False) -> None:
+def show(
+    name: Annotated[str, typer.Argument(help="Name of the site.", autocompletion=completing(_names))],
+    json: Json = False,
+) -> None:
     """Print all settings of a site, merged from the files that describe it."""
     from modak_deploy.documents.sites import load_site_settings
     from modak_deploy.sites.showing import shown
@@ -80,10 +90,13 @@ def show(name: Annotated[str, typer.Argument(help="Name of the site.")], json: J
 
 @app.command()
 def check(
-    names: Annotated[list[str] | None, typer.Argument(help="Ask these sites, too, and compare.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Also compare these sites with their descriptions.", autocompletion=completing(_names)),
+    ] = None,
     config: Config = None,
 ) -> None:
-    """Check all files of sites; with names, also ask those sites whether they are as described."""
+    """Check all files of sites; with names, also compare those sites with their descriptions."""
     from modak_deploy.sites.showing import check_files, check_targets
 
     text = check_files()

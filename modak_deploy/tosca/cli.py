@@ -9,12 +9,19 @@ import typer
 
 from modak_deploy.answers import answer
 from modak_deploy.tosca.profiles import Profile
+from modak_deploy.util.completion import completing
 
 app = typer.Typer(help="Check, pack and draw TOSCA blueprints.", no_args_is_help=True, rich_markup_mode=None)
 Blueprint = Annotated[Path, typer.Argument(metavar="FILE", help="The blueprint.")]
 Inputs = Annotated[
     Path | None, typer.Option("--inputs", "-i", metavar="FILE", help="YAML or JSON file with values of inputs.")
 ]
+
+
+def _templates() -> list[str]:
+    from modak_deploy.tosca.package import shipped
+
+    return list(shipped())
 
 
 @app.command()
@@ -109,7 +116,13 @@ def list_shipped() -> None:
 def init(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Created when missing.")],
     template: Annotated[
-        str, typer.Option("--from", metavar="NAME", help="A blueprint of 'modak blueprint list'.")
+        str,
+        typer.Option(
+            "--from",
+            metavar="NAME",
+            help="A blueprint of 'modak blueprint list'.",
+            autocompletion=completing(_templates),
+        ),
     ] = "digits-machine",
 ) -> None:
     """Copy a blueprint, its files and the type library into a folder of your own."""

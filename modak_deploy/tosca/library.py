@@ -33,15 +33,15 @@ FOLDER = "modak"
 RENAMED = {"host": "hostname"}
 """Fields whose property has another name: every target has a capability ``host``, and Puccini looks there first."""
 _DESCRIPTIONS = {
-    "name": "Name by which it is known; the template's, or for a target its type, when empty.",
-    "script": "File name of a Python script among the artifacts; it is run by the target's Python.",
-    "inputs": "File names of artifacts, files or folders, that are copied beside the script.",
+    "name": "Name of it; when empty, the template's name, or for a target its type.",
+    "script": "File name of a Python script among the artifacts, run by the target's Python.",
+    "inputs": "File names of artifacts, files or folders, to copy beside the script.",
     "hostname": "Host name for SSH, or an alias of its configuration; the orchestrator's own machine when empty.",
-    "private_key": "SSH private key file on the orchestrator's machine; SSH's own choice when empty.",
-    "known_hosts": "File of known host keys on the orchestrator's machine, in place of the user's own; host keys are "
-    "always checked.",
-    "image_keys": "Public keys, PEM or PGP, on the orchestrator's machine: an image runs only with a signature by one "
-    "of them, where given.",
+    "private_key": "SSH private key file on the orchestrator's machine; as configured for SSH when empty.",
+    "known_hosts": "File of known host keys on the orchestrator's machine, used instead of the user's own; host keys "
+    "are always checked.",
+    "image_keys": "Files on the orchestrator's machine with public keys, PEM or PGP; if given, an image runs only if "
+    "one of them signed it.",
 }
 _REGION = re.compile(
     r"^(?P<indent> *)# generated: (?P<part>[^\n]+)\n(?P<body>.*?)^(?P=indent)# end of generated$",
@@ -164,7 +164,7 @@ def image_runtime() -> dict[str, Any]:
     return {
         "runtime": {
             "type": "string",
-            "description": "The container runtime that it is for.",
+            "description": "Container runtime that it is for.",
             "required": False,
             "default": "apptainer",
             "constraints": [{"valid_values": RUNTIMES.names()}],

@@ -25,7 +25,13 @@ need_root() {
 
 # --- packages ----------------------------------------------------------------------------------------------------
 
-missing_programs() { for program in $PROGRAMS; do command -v "$program" >/dev/null || echo "$program"; done; }
+missing_programs() { # and libraries, which a script that needs some names by their soname in LIBRARIES
+  local program library present
+  for program in $PROGRAMS; do command -v "$program" >/dev/null || echo "$program"; done
+  [ -n "${LIBRARIES:-}" ] || return 0
+  present=$(ldconfig -p)
+  for library in $LIBRARIES; do case $present in *"$library ("*) ;; *) echo "$library" ;; esac; done
+}
 
 logged() { # NAME COMMAND...: its output goes to a log, of which the end is shown when it fails
   local log=$BUILD/logs/$1.log

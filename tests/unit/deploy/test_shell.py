@@ -49,13 +49,30 @@ def test_help_is_as_wide_as_the_terminal(columns: int) -> None:
         ("modak deploy deploy.yml -e job.wall", {"job.wall_time="}),
         ("modak unde", {"undeploy"}),
         ("modak measurements sh", {"show"}),
+        ("modak site show lu", {"lumi"}),
+        ("modak site check lumi le", {"leonardo"}),
+        ("modak image pull debian12-m", {"debian12-mpich"}),
+        ("modak image pull x --runtime a", {"apptainer"}),
+        ("modak image build x --compression zs", {"zstd"}),
+        ("modak catalogue show malloc-h", {"malloc-hugepages"}),
+        ("modak catalogue list le", {"levers"}),
+        ("modak benchmark run x --lever malloc-h", {"malloc-hugepages"}),
+        ("modak blueprint init x --from digits-s", {"digits-slurm"}),
+        ("modak blueprint validate x --for op", {"opera"}),
+        ("modak schema sit", {"site"}),
+        ("modak infer x --provider mea", {"measure"}),
+        ("modak measurements list --shipped --workload mnist-c", {"mnist-cnn"}),
     ],
 )
 def test_completion(words: str, expected: set[str], tmp_path: Path) -> None:
     (tmp_path / "results" / "digits").mkdir(parents=True)
     (tmp_path / "results" / "digits" / "plan.json").write_text("{}")
     (tmp_path / "deploy.yml").write_text("")
-    environment = {"_MODAK_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    sites = tmp_path / "sites.yaml"
+    sites.write_text("version: 1\nsites:\n  lumi: {target: {type: slurm}}\n  leonardo: {target: {type: slurm}}\n")
+    sites.chmod(0o600)
+    environment = {"MODAK_SITES": str(sites), "MODAK_MEASUREMENTS": f"sqlite:///{tmp_path}/store.sqlite"}
+    environment |= {"_MODAK_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
     done = subprocess.run(
         [Path(sys.executable).parent / "modak"],
         env={**os.environ, **environment}, cwd=tmp_path, capture_output=True, text=True,
