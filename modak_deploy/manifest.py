@@ -12,6 +12,7 @@ from modak_deploy.errors import InputError
 from modak_deploy.jobrequest import job_request
 from modak_deploy.jobs import launching
 from modak_deploy.jobs.job import specification
+from modak_deploy.jobs.results import declared_outputs
 from modak_deploy.jobs.script import merged_environment
 from modak_deploy.model.jobrequest import JobRequest
 from modak_deploy.model.plan import Plan
@@ -35,6 +36,11 @@ def read_plan(path: Path) -> Plan:
 
 def manifest(plan: Plan, placement: Placement, search: Sequence[Path]) -> str:
     """Return the manifests as one YAML stream; InputError for what an indexed Job cannot do."""
+    return yaml.safe_dump_all(manifests(workload_of(plan, search), placement), sort_keys=False, width=1000)
+
+
+def workload_of(plan: Plan, search: Sequence[Path], *, returned: bool = False) -> Workload:
+    """Return what the Job of a Plan runs; ``returned`` has the outputs come back in the pod's log."""
     request = job_request(plan)
     _check(plan, request)
     files = {
@@ -51,7 +57,7 @@ def manifest(plan: Plan, placement: Placement, search: Sequence[Path]) -> str:
     cores = request.resources.threads or options.cores_per_rank
     if memory is None and options.memory_per_core is not None:
         memory = options.memory_per_core * (cores or 1)
-    workload = Workload(
+    return Workload(
         run=request.name,
         tag=request.tag,
         image=_image(request),
@@ -59,14 +65,14 @@ def manifest(plan: Plan, placement: Placement, search: Sequence[Path]) -> str:
         environment=environment,
         secrets=sorted(request.secret_environment),
         files=files,
-        outputs=[*request.outputs, *([request.metrics] if request.metrics else [])],
+        outputs=list(declared_outputs(request)),
+        returned=returned,
         cores=cores,
         memory=memory,
         gpus=request.resources.gpus,
         wall_time=options.wall_time,
         array=options.array,
     )
-    return yaml.safe_dump_all(manifests(workload, placement), sort_keys=False, width=1000)
 
 
 def _check(plan: Plan, request: JobRequest) -> None:
@@ -124,6 +130,15 @@ def _sources(plan: Plan, search: Sequence[Path]) -> dict[str, tuple[bytes, bool]
     return files
 
 
+def placement_of(values: Mapping[str, Any], pairs: Mapping[str, Sequence[str]]) -> Placement:
+    """Return the placement that options say; ``pairs`` are those that are given as ``NAME=VALUE``, several times."""
+    mappings = {key: dict(_pair(text, key) for text in texts) for key, texts in pairs.items()}
+    for key, texts in pairs.items():
+        if len(mappings[key]) < len(texts):
+            raise InputError("a name is given twice", key=key)
+    return check(Placement, {**values, **mappings}, origin="options")
+
+
 def write_manifest(
     path: Path,
     values: Mapping[str, Any],
@@ -136,11 +151,7 @@ def write_manifest(
 
     ``values`` are options of the placement, ``pairs`` those that are given as ``NAME=VALUE``, several times.
     """
-    mappings = {key: dict(_pair(text, key) for text in texts) for key, texts in pairs.items()}
-    for key, texts in pairs.items():
-        if len(mappings[key]) < len(texts):
-            raise InputError("a name is given twice", key=key)
-    placement = check(Placement, {**values, **mappings}, origin="options")
+    placement = placement_of(values, pairs)
     folders = [*search, path.parent, Path()]
     folders = list(dict.fromkeys(folder.expanduser().absolute() for folder in folders))
     text = manifest(read_plan(path), placement, folders)

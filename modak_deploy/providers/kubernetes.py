@@ -13,6 +13,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from modak_deploy.errors import InputError
 from modak_deploy.model.base import Model, Positive
+from modak_deploy.shell import join
 
 DnsLabel = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
 """RFC 1123 label, as names of namespaces are."""
@@ -29,17 +30,47 @@ MountPath = Annotated[str, StringConstraints(pattern=r"^/[^:\x00-\x1f]{1,1000}$"
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 PLAN_ANNOTATION = "modak/plan"
-INPUT, WORK = "/modak/input", "/modak/work"
-"""Where the files of the job are mounted, and where it runs."""
+INPUT, WORK, RESULTS = "/modak/input", "/modak/work", "/modak/results"
+"""Where the files of the job are mounted, where it runs, and where its results are packed."""
+MAX_RETURNED = 4 * 1024 * 1024
+"""Bytes of packed results in a pod's log: nodes keep 10 MiB of it (containerLogMaxSize), and base64 adds a third."""
 _MOST_INPUT = 900_000
 """Bytes: etcd takes 1.5 MiB in one request, and the API 1 MiB in a ConfigMap (core/v1, ConfigMap); base64 and metadata
 are in these figures."""
 # A ConfigMap's volume holds the links of its files, and ..data with another copy, which no file of the job is named as.
-_START = (
+_COPY = (
     "for file in /modak/input/* /modak/input/.[!.]*; do "
     '[ ! -e "$file" ] || cp -RL "$file" /modak/work/ || exit 126; done; '
-    'exec "$@"'
 )
+_START = _COPY + 'exec "$@"'
+# The shell is the first process of the container and gets the signals; a trap interrupts wait. What is printed after
+# the program is read by modak_deploy/kubernetes/results.py. The pipe's tar is not used: sh does not tell that it failed.
+_RETURN = """
+trap 'kill -TERM "$pid" 2>/dev/null' TERM
+"$@" &
+pid=$!
+wait "$pid"; code=$?
+while kill -0 "$pid" 2>/dev/null; do wait "$pid"; code=$?; done
+set -- %(outputs)s
+for path do
+  shift
+  if [ -e "/modak/work/$path" ] || [ -L "/modak/work/$path" ]; then set -- "$@" "./$path"; fi
+done
+pack=/modak/results/archive
+if [ $# = 0 ]; then printf '\nmodak-results-none\n'
+elif cd /modak/work && tar -cf "$pack" "$@" && gzip -c "$pack" >"$pack.gz" && size=$(wc -c <"$pack.gz") &&
+  sum=$(sha256sum <"$pack.gz"); then
+  size=$((size))
+  if [ "$size" -gt %(limit)s ]; then printf '\nmodak-results-refused %%s\n' "$size"
+  else
+    printf '\nmodak-results-begin %%s %%s\n' "$size" "${sum%%%% *}"
+    base64 <"$pack.gz"
+    printf 'modak-results-end\n'
+  fi
+else printf '\nmodak-results-failed\n'
+fi
+exit "$code"
+"""
 _GPU = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
 _ARRAY = re.compile(r"0-([0-9]{1,5})(?:%([0-9]{1,5}))?")
 
@@ -91,6 +122,8 @@ class Workload:
     files: Mapping[str, tuple[bytes, bool]] = field(default_factory=dict)
     """Content by path below the working directory, and whether it is executable."""
     outputs: Sequence[str] = ()
+    returned: bool = False
+    """Whether the outputs come back in the pod's log, where no claim holds them."""
     cores: Positive | None = None
     memory: Positive | None = None
     gpus: int = 0
@@ -129,7 +162,13 @@ def _check(workload: Workload, placement: Placement) -> None:
             key="secret",
             hint="name a Secret of the cluster that has a key of that name",
         )
-    if workload.outputs and placement.work_claim is None:
+    if workload.outputs and placement.work_claim is None and workload.returned and workload.array is not None:
+        raise InputError(
+            "the outputs of an array are not fetched from the log",
+            key="work_claim",
+            hint="name a PersistentVolumeClaim",
+        )
+    if workload.outputs and placement.work_claim is None and not workload.returned:
         raise InputError(
             f"the output '{workload.outputs[0]}' would be lost with the pod",
             key="work_claim",
@@ -195,9 +234,7 @@ def _pod(workload: Workload, placement: Placement, name: str) -> dict[str, Any]:
             {
                 "name": "job",
                 "image": workload.image,
-                "command": ["sh", "-c", _START, "modak", *map(_literal, workload.argv)]
-                if workload.files
-                else [_literal(argument) for argument in workload.argv],
+                "command": _command(workload, placement),
                 "workingDir": WORK,
                 "env": _environment(workload, placement),
                 "resources": _resources(workload, placement),
@@ -206,12 +243,31 @@ def _pod(workload: Workload, placement: Placement, name: str) -> dict[str, Any]:
             }
         ],
         "volumes": volumes,
+        # Without these a pod of an unreachable node is deleted after 300 s (DefaultTolerationSeconds), and its Job
+        # makes another one while the first may still run.
+        "tolerations": [
+            {"key": f"node.kubernetes.io/{state}", "operator": "Exists", "effect": "NoExecute"}
+            for state in ("not-ready", "unreachable")
+        ],
     }
     if placement.node_selector:
         pod["nodeSelector"] = dict(placement.node_selector)
     if placement.pull_secret is not None:
         pod["imagePullSecrets"] = [{"name": placement.pull_secret}]
     return pod
+
+
+def returns_results(workload: Workload, placement: Placement) -> bool:
+    """Return whether the outputs come back in the pod's log."""
+    return workload.returned and bool(workload.outputs) and placement.work_claim is None
+
+
+def _command(workload: Workload, placement: Placement) -> list[str]:
+    argv = [_literal(argument) for argument in workload.argv]
+    if returns_results(workload, placement):
+        script = _RETURN % {"outputs": join(workload.outputs), "limit": MAX_RETURNED}
+        return ["sh", "-c", _literal((_COPY if workload.files else "") + script), "modak", *argv]
+    return ["sh", "-c", _START, "modak", *argv] if workload.files else argv
 
 
 def _literal(text: str) -> str:
@@ -253,6 +309,9 @@ def _volumes(workload: Workload, placement: Placement, name: str) -> tuple[list[
         del mount["subPath"]
         mount["subPathExpr"] = f"{name}/$(JOB_COMPLETION_INDEX)"
     volumes, mounts = [work], [mount]
+    if returns_results(workload, placement):
+        volumes.append({"name": "results", "emptyDir": {}})
+        mounts.append({"name": "results", "mountPath": RESULTS})
     if workload.files:
         items = [
             {"key": _key(number), "path": path, "mode": 0o755 if executable else 0o644}
