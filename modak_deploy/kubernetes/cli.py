@@ -1,45 +1,37 @@
 """``modak kubernetes``: a Plan as a Job of a cluster."""
 
-import json as json_text
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from modak_deploy.terminal import visible
+from modak_deploy.answers import answer
 
 if TYPE_CHECKING:
-    from modak_deploy.kubernetes.commands import Described
+    from modak_deploy.kubernetes.life import ClusterJob
 
-app = typer.Typer(help="Run Plans as Jobs of a Kubernetes cluster.", no_args_is_help=True)
+app = typer.Typer(help="Run Plans as Jobs of a Kubernetes cluster.", no_args_is_help=True, rich_markup_mode=None)
 
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="A Plan, as modak plan --output writes it.")]
 Namespace = Annotated[str, typer.Option(metavar="NAME", help="Namespace of the Job.")]
 Context = Annotated[
     str | None, typer.Option(metavar="NAME", help="Context in KUBECONFIG, in place of the current one.")
 ]
-Search = Annotated[list[Path] | None, typer.Option(metavar="FOLDER", help="Look for the application's files there.")]
-WorkClaim = Annotated[
-    str | None, typer.Option(metavar="NAME", help="PersistentVolumeClaim of the working directory; results stay there.")
-]
-Secret = Annotated[str | None, typer.Option(metavar="NAME", help="Secret with the application's secret variables.")]
 Check = Annotated[bool, typer.Option("--check", help="Change nothing; have the cluster check what would be created.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-
-
-def _described(
-    plan: Path, search: Sequence[Path] | None, pairs: dict[str, Sequence[str]], **values: Any
-) -> "Described":
-    from modak_deploy.kubernetes.commands import Described
-    from modak_deploy.manifest import placement_of
-
-    return Described.read(plan, placement_of(values, pairs), search or [])
 
 
 def _say(line: str) -> None:
-    print(visible(line), file=sys.stderr)
+    print(line, file=sys.stderr)
+
+
+def _job(plan: Path, namespace: str, context: str | None) -> "ClusterJob":
+    from modak_deploy.kubernetes.api import Cluster
+    from modak_deploy.kubernetes.commands import job_of
+    from modak_deploy.manifest import placement_of, read_plan
+
+    placement = placement_of({"namespace": namespace}, {})
+    return job_of(read_plan(plan), placement, Cluster(context))
 
 
 @app.command()
@@ -55,31 +47,45 @@ def deploy(
         list[str] | None,
         typer.Option(metavar="NAME=PATH", help="PersistentVolumeClaim and where it is mounted; repeatable."),
     ] = None,
-    work_claim: WorkClaim = None,
-    secret: Secret = None,
+    work_claim: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="PersistentVolumeClaim of the working directory; results stay there."),
+    ] = None,
+    secret: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Secret with the application's secret variables.")
+    ] = None,
     pull_secret: Annotated[str | None, typer.Option(metavar="NAME", help="Secret to pull the image with.")] = None,
     gpu: Annotated[str, typer.Option(metavar="VENDOR", help="Vendor of the GPUs: nvidia or amd.")] = "nvidia",
     results: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the results go.")] = Path("results"),
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the end, and fetch the results.")] = True,
     timeout: Annotated[float | None, typer.Option(min=0, metavar="SECONDS", help="Longest time to wait.")] = None,
-    search: Search = None,
+    search: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FOLDER", help="Look for the application's files there before the Plan's folder."),
+    ] = None,
     check: Check = False,
-    json: Json = False,
 ) -> None:
     """Create the Job of a Plan once, wait for its end, and fetch its results; a second run changes nothing."""
     from modak_deploy.kubernetes.api import Cluster
+    from modak_deploy.kubernetes.commands import Described, deployed_text
     from modak_deploy.kubernetes.commands import deploy as run
+    from modak_deploy.manifest import placement_of
 
     values = {"namespace": namespace, "queue": queue, "work_claim": work_claim, "secret": secret}
     values |= {"pull_secret": pull_secret, "gpu": gpu}
-    described = _described(plan, search, {"node_selector": node_selector or [], "claims": claim or []}, **values)
+    placement = placement_of(values, {"node_selector": node_selector or [], "claims": claim or []})
+    described = Described.read(plan, placement, search or [])
     value = run(described, Cluster(context), _say, results=results, wait=wait, timeout=timeout, check=check)
-    if json:
-        print(json_text.dumps(value))
-        return
-    state = "would be created" if check and value["changed"] else value.get("state", "created")
-    where = f"; results in {value['results']}" if "results" in value else ""
-    print(visible(f"{value['name']}: {state}{where}{'' if value['changed'] else ' (unchanged)'}"))
+    answer(value, deployed_text(value))
+
+
+@app.command()
+def status(plan: PlanFile, namespace: Namespace = "default", context: Context = None) -> None:
+    """Show the state of the Job of a Plan."""
+    from modak_deploy.kubernetes.commands import state_of, state_text
+
+    value = state_of(_job(plan, namespace, context))
+    answer(value, state_text(value))
 
 
 @app.command()
@@ -88,29 +94,18 @@ def logs(
     namespace: Namespace = "default",
     context: Context = None,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=100_000, help="Last lines to show.")] = 200,
-    search: Search = None,
 ) -> None:
     """Show what the program has printed."""
-    from modak_deploy.kubernetes.api import Cluster
     from modak_deploy.kubernetes.commands import logs as read
 
-    described = _described(plan, search, {}, namespace=namespace)
-    print(visible(read(described, Cluster(context), lines).decode(errors="replace")), end="")
+    text = read(_job(plan, namespace, context), lines).decode(errors="replace")
+    answer({"output": text}, text)
 
 
 @app.command()
-def undeploy(
-    plan: PlanFile,
-    namespace: Namespace = "default",
-    context: Context = None,
-    search: Search = None,
-    check: Check = False,
-) -> None:
+def undeploy(plan: PlanFile, namespace: Namespace = "default", context: Context = None, check: Check = False) -> None:
     """Cancel the Job of a Plan and delete it with its pods and its ConfigMap; the results here stay."""
-    from modak_deploy.kubernetes.api import Cluster
-
-    described = _described(plan, search, {}, namespace=namespace)
-    doomed = described.on(Cluster(context)).remove(_say, dry=check)
-    for thing in doomed:
-        print(visible(f"- {thing}"))
-    print("would be removed" if doomed and check else "removed" if doomed else "nothing to remove")
+    doomed = _job(plan, namespace, context).remove(_say, dry=check)
+    end = "would be removed" if check else "removed"
+    text = "".join(f"- {thing}\n" for thing in doomed) + (end if doomed else "nothing to remove")
+    answer({"changed": bool(doomed), "check": check, "removed": doomed}, text)

@@ -1,20 +1,22 @@
 """What ``modak kubernetes`` does, apart from how it is called."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from modak_deploy.errors import InputError, JobError, TargetError
+from modak_deploy.jobrequest import job_request
 from modak_deploy.jobs.results.folder import ResultsFolder
 from modak_deploy.jobs.results.metrics import MAX_BYTES, parse_metrics
 from modak_deploy.kubernetes.api import Cluster
 from modak_deploy.kubernetes.life import ClusterJob, Say, State
-from modak_deploy.kubernetes.results import parse_log, unpack
+from modak_deploy.kubernetes.results import parse_log, unpack, without_results
 from modak_deploy.manifest import read_plan, workload_of
 from modak_deploy.model.plan import Plan
 from modak_deploy.providers.kubernetes import Placement, Workload, job_name, manifests, returns_results
+from modak_deploy.terminal import excerpt
 
 RESULT, OUTPUT = "kubernetes.json", "output.log"
 _ALL = 200_000
@@ -37,15 +39,18 @@ class Described:
         workload = workload_of(plan, list(dict.fromkeys(folders)), returned=True)
         return cls(plan, workload, placement)
 
-    def on(self, cluster: Cluster) -> ClusterJob:
-        return ClusterJob(cluster, self.placement.namespace, job_name(self.workload))
+
+def job_of(plan: Plan, placement: Placement, cluster: Cluster) -> ClusterJob:
+    """Return the Job of a Plan; the application's files are not needed for it."""
+    request = job_request(plan)
+    return ClusterJob(cluster, placement.namespace, job_name(request.name, request.tag))
 
 
 def deploy(
     described: Described, cluster: Cluster, say: Say, *, results: Path, wait: bool, timeout: float | None, check: bool
 ) -> dict[str, Any]:
     """Create the Job where it is not there, wait for its end and fetch its results; JobError where it failed."""
-    job = described.on(cluster)
+    job = job_of(described.plan, described.placement, cluster)
     created = job.create(manifests(described.workload, described.placement), dry=check)
     value: dict[str, Any] = {"changed": created, "name": job.name, "namespace": job.namespace, "check": check}
     if check or not wait:
@@ -54,8 +59,9 @@ def deploy(
     folder, changed = _fetch(described, job, seen, results)
     if seen.state == "failed":
         code = "" if seen.exit_code is None else f" with exit code {seen.exit_code}"
+        output = f"; its output is in {folder / OUTPUT}" if (folder / OUTPUT).is_file() else ""
         raise JobError(
-            f"the Job {job.name} failed{code}: {seen.reason}; its output is in {folder}/{OUTPUT}",
+            f"the Job {job.name} failed{code}: {excerpt(seen.reason)}{output}",
             hint="it is not run again by itself; undeploy, and deploy again",
         )
     return value | {"changed": created or changed, "state": seen.state, "results": str(folder)}
@@ -121,11 +127,34 @@ def _take(log: bytes, workload: Workload, folder: ResultsFolder, *, failed: bool
     return returned.skipped
 
 
-def logs(described: Described, cluster: Cluster, lines: int) -> bytes:
+def deployed_text(value: Mapping[str, Any]) -> str:
+    """Return the sentence about what ``deploy`` has done."""
+    if value["check"]:
+        state = "would be created" if value["changed"] else "exists"
+    else:
+        state = value.get("state") or ("created" if value["changed"] else "exists")
+    where = f"; results in {value['results']}" if "results" in value else ""
+    return f"{value['name']}: {state}{where}{'' if value['changed'] else ' (unchanged)'}"
+
+
+def state_of(job: ClusterJob) -> dict[str, Any]:
+    """Return what is seen of a Job."""
+    seen = job.look()
+    return {"name": job.name, "namespace": job.namespace, **asdict(seen)}
+
+
+def state_text(value: Mapping[str, Any]) -> str:
+    """Return the line about a Job's state."""
+    where = f" on {value['node']}" if value["node"] else ""
+    code = f" with exit code {value['exit_code']}" if value["exit_code"] else ""
+    lost = "its node does not answer" if value["lost"] else ""
+    why = excerpt(value["refused"] or value["reason"] or lost, 500)
+    return f"{value['name']}: {value['state']}{where}{code}{f': {why}' if why else ''}"
+
+
+def logs(job: ClusterJob, lines: int) -> bytes:
     """Return the last lines that the program has printed, without the results."""
-    log = described.on(cluster).log(lines=_ALL if returns_results(described.workload, described.placement) else lines)
+    log = job.log(lines=_ALL)
     if log is None:
         raise InputError("there is no pod", hint="deploy first; a Job that waits has printed nothing")
-    if b"\nmodak-results-" in log:
-        log = log[: log.rfind(b"\nmodak-results-begin ")] if b"\nmodak-results-begin " in log else log
-    return b"".join(log.splitlines(keepends=True)[-lines:]) if lines else b""
+    return b"".join(without_results(log).splitlines(keepends=True)[-lines:]) if lines else b""

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
+from urllib.parse import quote
 
 from modak_deploy.errors import InputError, JobError, TargetError
 from modak_deploy.kubernetes.api import Cluster, Refused, path_of
@@ -127,8 +128,6 @@ class ClusterJob:
             try:
                 seen = self.look()
                 reached = time.monotonic()
-            except Refused:
-                raise
             except TargetError as error:
                 if time.monotonic() - reached > _PATIENT:
                     raise
@@ -211,9 +210,7 @@ class ClusterJob:
 
     def _node_is_unknown(self, name: str) -> bool:
         try:
-            node = (
-                self._cluster.get(f"/api/v1/nodes/{name}") if name.replace("-", "").replace(".", "").isalnum() else None
-            )
+            node = self._cluster.get(f"/api/v1/nodes/{quote(name, safe='')}") if name else None
         except Refused:  # not every user may read nodes
             return False
         return any(

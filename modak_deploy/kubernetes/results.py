@@ -42,13 +42,7 @@ def parse_log(log: bytes) -> Returned:
 
     JobError where the results are too large or could not be packed, TargetError where they are damaged.
     """
-    start = log.rfind(b"\nmodak-results-begin ")
-    start = (
-        start
-        if start >= 0
-        else max(log.rfind(b"\nmodak-results-" + word) for word in (b"refused ", b"failed", b"none"))
-    )
-    match = _FRAME.match(log, start) if start >= 0 else None
+    match = _frame(log)
     if match is None:
         raise TargetError(
             "the log of the pod does not end with the results",
@@ -64,6 +58,17 @@ def parse_log(log: bytes) -> Returned:
     if match["none"] is not None:
         return Returned(output, None)
     return Returned(output, _archive(match["data"], int(match["size"]), match["sha256"].decode()))
+
+
+def without_results(log: bytes) -> bytes:
+    """Return what the program has printed."""
+    match = _frame(log)
+    return log if match is None else log[: match.start()]
+
+
+def _frame(log: bytes) -> "re.Match[bytes] | None":
+    start = max(log.rfind(b"\nmodak-results-" + word) for word in (b"begin ", b"refused ", b"failed\n", b"none\n"))
+    return _FRAME.match(log, start) if start >= 0 else None
 
 
 def _archive(data: bytes, size: int, sha256: str) -> bytes:

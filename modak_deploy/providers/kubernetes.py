@@ -44,7 +44,7 @@ _COPY = (
 )
 _START = _COPY + 'exec "$@"'
 # The shell is the first process of the container and gets the signals; a trap interrupts wait. What is printed after
-# the program is read by modak_deploy/kubernetes/results.py. The pipe's tar is not used: sh does not tell that it failed.
+# the program is read by modak_deploy/kubernetes/results.py. Not 'tar | gzip': sh does not tell that tar failed.
 _RETURN = """
 trap 'kill -TERM "$pid" 2>/dev/null' TERM
 "$@" &
@@ -131,17 +131,17 @@ class Workload:
     array: str | None = None
 
 
-def job_name(workload: Workload) -> str:
+def job_name(run: str, tag: str) -> str:
     """Return the name of the Job: the same Plan has the same, so that it cannot be created twice."""
     # 47 characters and the hash: a pod's name has the Job's, the index and 5 characters more in its 63.
-    short = re.sub(r"[^a-z0-9-]+", "-", workload.run.lower()).strip("-")[:32].strip("-") or "job"
-    return f"modak-{short}-{hashlib.sha256(f'{workload.run} {workload.tag}'.encode()).hexdigest()[:8]}"
+    short = re.sub(r"[^a-z0-9-]+", "-", run.lower()).strip("-")[:32].strip("-") or "job"
+    return f"modak-{short}-{hashlib.sha256(f'{run} {tag}'.encode()).hexdigest()[:8]}"
 
 
 def manifests(workload: Workload, placement: Placement) -> list[dict[str, Any]]:
     """Return the ConfigMap with the job's files, where it has any, and the Job; InputError for what cannot be had."""
     _check(workload, placement)
-    name = job_name(workload)
+    name = job_name(workload.run, workload.tag)
     metadata: dict[str, Any] = {
         "name": name,
         "namespace": placement.namespace,

@@ -3,8 +3,8 @@
     kubelet.py SERVER TOKEN-FILE NODE FOLDER PORT CERTIFICATE KEY
 
 There is no image and no container: paths below /modak are replaced by those of the pod's folder, in the command and
-in the environment. Volumes are ConfigMaps and emptyDirs. A node's heartbeat is the status of its Node. Logs are served
-as a kubelet does, at /containerLogs/NAMESPACE/POD/CONTAINER.
+in the environment. Volumes are ConfigMaps and emptyDirs, variables may come from Secrets. A node's heartbeat is the
+status of its Node. Logs are served as a kubelet does, at /containerLogs/NAMESPACE/POD/CONTAINER.
 """
 
 import base64
@@ -79,7 +79,7 @@ class Pod:
         self._volumes(pod["spec"])
         here = f"{self.folder}/modak/"
         environment = {"PATH": os.environ["PATH"], "HOSTNAME": self.name}
-        environment |= {entry["name"]: _expanded(entry.get("value", "")) for entry in self.spec.get("env", [])}
+        environment |= {entry["name"]: self._value(entry) for entry in self.spec.get("env", [])}
         command = [_expanded(word).replace("/modak/", here) for word in self.spec["command"]]
         with self.log.open("wb") as log:
             try:
@@ -95,6 +95,13 @@ class Pod:
             except OSError as error:
                 log.write(f"{error}\n".encode())
                 self.process = None
+
+    def _value(self, entry: dict[str, Any]) -> str:
+        if "valueFrom" not in entry:
+            return _expanded(entry.get("value", ""))
+        source = entry["valueFrom"]["secretKeyRef"]
+        data = call("GET", f"/api/v1/namespaces/{self.namespace}/secrets/{source['name']}")["data"]
+        return base64.b64decode(data[source["key"]]).decode()
 
     def _volumes(self, spec: dict[str, Any]) -> None:
         mounts = {mount["name"]: mount["mountPath"] for mount in self.spec.get("volumeMounts", [])}

@@ -67,9 +67,18 @@ contexts: [{name: test, context: {cluster: test, user: admin}}]
 CONFIG
 }
 
+build() {
+  local site
+  [ ! -e "$CACHE/complete" ] || return 0
+  site=$(mirror debian)
+  if [ -z "$site" ]; then cannot "Kubernetes is built from Debian's source package, and apt here has no mirror of Debian"; fi
+  say "building Kubernetes in $CACHE"
+  logged kubernetes-build "$HERE/kubernetes/build.sh" "$CACHE" "$site"
+}
+
 up() {
   install_packages
-  [ -e "$CACHE/complete" ] || logged kubernetes-build "$HERE/kubernetes/build.sh" "$CACHE"
+  build
   ! alive || return 0
   down
   mkdir -p "$BUILD"
@@ -78,6 +87,7 @@ up() {
   read -r ETCD PEER API KUBELET <<<"$(free_ports 4)"
   echo "API=$API KUBELET=$KUBELET" >"$FOLDER/ports"
   umask 077
+  ln -s "$CACHE/bin" "$FOLDER/bin"
   settings
   started etcd "$CACHE/bin/etcd" --data-dir "$FOLDER/etcd" --listen-client-urls "http://127.0.0.1:$ETCD" --advertise-client-urls \
     "http://127.0.0.1:$ETCD" --listen-peer-urls "http://127.0.0.1:$PEER" --unsafe-no-fsync

@@ -23,13 +23,14 @@ class Site:
     namespace: str
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        command = ["kubectl", f"--kubeconfig={self.rig}/kubeconfig", *arguments]
+        command = [str(self.rig / "bin/kubectl"), f"--kubeconfig={self.rig}/kubeconfig", *arguments]
         return subprocess.run(command, input=stdin, capture_output=True, text=True, check=True).stdout
 
     def plan(self, program: str, **application: Any) -> Path:
         """Write a Plan of a shell program in an image; return its path."""
         job = application.pop("job", None)
-        plan = jobplans.plan(["sh", "-c", program], Path("/unused"), job=job, **application)
+        sources = tuple(jobplans.source(path, self.folder / path) for path in application.get("inputs", []))
+        plan = jobplans.plan(["sh", "-c", program], Path("/unused"), sources=sources, job=job, **application)
         data = plan.model_dump(mode="json", by_alias=True)
         image = {"reference": "docker://example.org/team/probe:1", "digest": DIGEST}
         data["chosen"] |= {"runtime": "docker", "image": image}
@@ -47,6 +48,19 @@ class Site:
     def everything(self) -> list[str]:
         listed = self.kubectl("get", "jobs,pods,configmaps", "-n", self.namespace, "-o", "name").split()
         return [name for name in listed if name != "configmap/kube-root-ca.crt"]
+
+    def pods(self, prefix: str = "") -> list[str]:
+        return [prefix + name for name in self._listed("pods", "{.metadata.name}")]
+
+    def uids(self) -> list[str]:
+        return self._listed("jobs,pods", "{.metadata.uid}")
+
+    def _listed(self, kinds: str, what: str) -> list[str]:
+        template = f'{{range .items[*]}}{what}{{"\\n"}}{{end}}'
+        return sorted(self.kubectl("get", kinds, "-n", self.namespace, "-o", f"jsonpath={template}").split())
+
+    def apply(self, manifest: str) -> None:
+        self.kubectl("apply", "-n", self.namespace, "-f", "-", stdin=manifest)
 
     def until_phase(self, phase: str) -> None:
         for _ in range(300):

@@ -1,9 +1,11 @@
 #!/bin/bash
-# The parts of Kubernetes 1.20.2 from Debian's source package, and etcd: build.sh CACHE
+# The parts of Kubernetes 1.20.2 from Debian's source package, kubectl and etcd: build.sh CACHE MIRROR
 # Nothing is installed: the packages are unpacked below CACHE. Each step leaves a mark and is not done again.
 set -eu
 CACHE=$(mkdir -p "$1" && cd "$1" && pwd)
+MIRROR=$2
 VERSION=1.20.2
+KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 export GOROOT=$CACHE/root/usr/lib/go-1.19 GOPATH=$CACHE/go GOCACHE=$CACHE/gocache GO111MODULE=off CGO_ENABLED=0 GOFLAGS=-p=2
 export GOMAXPROCS=${GOMAXPROCS:-2} LC_ALL=C.UTF-8
 SOURCE=$GOPATH/src/k8s.io/kubernetes
@@ -18,12 +20,13 @@ own_apt() { # sources and package lists of its own: the machine's are left alone
 
 if [ ! -e "$CACHE/unpacked" ]; then
   {
-    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian bookworm main"
-    echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian bookworm main"
+    echo "deb [signed-by=$KEYRING] $MIRROR bookworm main"
+    echo "deb-src [signed-by=$KEYRING] $MIRROR bookworm main"
   } >"$CACHE/apt/sources.list"
   own_apt apt-get -q update
   cd "$CACHE/download"
-  own_apt apt-get -q download golang-1.19-go golang-1.19-src etcd-server golang-github-modern-go-reflect2-dev
+  own_apt apt-get -q download golang-1.19-go golang-1.19-src etcd-server kubernetes-client \
+    golang-github-modern-go-reflect2-dev
   own_apt apt-get -q --download-only source kubernetes
   for package in *.deb; do dpkg-deb --extract "$package" "$CACHE/root"; done
   rm -rf "$SOURCE"
@@ -32,7 +35,7 @@ if [ ! -e "$CACHE/unpacked" ]; then
   # reflect2 1.0.1 of the source calls mapiterinit as Go had it before 1.18 (golang/go#46293), and crashes; 1.0.2 does not.
   rm "$SOURCE"/vendor/github.com/modern-go/reflect2/*.go "$SOURCE"/vendor/github.com/modern-go/reflect2/*.s
   cp "$CACHE"/root/usr/share/gocode/src/github.com/modern-go/reflect2/*.{go,s} "$SOURCE/vendor/github.com/modern-go/reflect2"
-  cp "$CACHE/root/usr/bin/etcd" "$CACHE/bin/etcd"
+  cp "$CACHE/root/usr/bin/etcd" "$CACHE/root/usr/bin/kubectl" "$CACHE/bin"
   touch "$CACHE/unpacked"
 fi
 
