@@ -185,7 +185,7 @@ def test_two_controllers_at_once_make_one_job(site: deployed.Site) -> None:
 
 def test_secrets_are_in_no_manifest_and_reach_the_program(site: deployed.Site) -> None:
     site.kubectl("create", "secret", "generic", "keys", "--from-literal=TOKEN=very-secret", "-n", site.namespace)
-    plan = site.plan('[ "$TOKEN" = very-secret ]', secret_environment={"TOKEN": {"file": "token"}})
+    plan = site.plan('[ "${TOKEN%-*} ${#TOKEN}" = "very 11" ]', secret_environment={"TOKEN": {"file": "token"}})
     refused = site.modak("deploy", plan)
     assert (refused.returncode, "TOKEN" in refused.stderr) == (2, True), refused.stderr
     done = site.modak("deploy", plan, "--secret", "keys")
