@@ -66,8 +66,9 @@ def deploy(
     check: Check = False,
 ) -> None:
     """Create the Job of a Plan once, wait for its end, and fetch its results; a second run changes nothing."""
+    from modak_deploy.errors import JobError
     from modak_deploy.kubernetes.api import Cluster
-    from modak_deploy.kubernetes.commands import Described, deployed_text
+    from modak_deploy.kubernetes.commands import Described, text_of
     from modak_deploy.kubernetes.commands import deploy as run
     from modak_deploy.manifest import placement_of
 
@@ -75,17 +76,22 @@ def deploy(
     values |= {"pull_secret": pull_secret, "gpu": gpu}
     placement = placement_of(values, {"node_selector": node_selector or [], "claims": claim or []})
     described = Described.read(plan, placement, search or [])
-    value = run(described, Cluster(context), _say, results=results, wait=wait, timeout=timeout, check=check)
-    answer(value, deployed_text(value))
+    ran = run(described, Cluster(context), _say, results=results, wait=wait, timeout=timeout, check=check)
+    if ran.problem:
+        raise JobError(ran.problem, hint="it is not run again by itself; undeploy, and deploy again")
+    value = {"changed": ran.changed, "name": ran.job.name, "namespace": namespace, "check": check, "job": ran.result}
+    answer(value, text_of(ran, check=check))
 
 
 @app.command()
 def status(plan: PlanFile, namespace: Namespace = "default", context: Context = None) -> None:
     """Show the state of the Job of a Plan."""
-    from modak_deploy.kubernetes.commands import state_of, state_text
+    from modak_deploy.kubernetes.commands import result_of, state_text
+    from modak_deploy.manifest import read_plan
 
-    value = state_of(_job(plan, namespace, context))
-    answer(value, state_text(value))
+    job = _job(plan, namespace, context)
+    result = result_of(read_plan(plan), job.look())
+    answer({"name": job.name, "namespace": namespace, "job": result}, f"{job.name}: {state_text(result)}")
 
 
 @app.command()

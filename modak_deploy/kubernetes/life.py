@@ -1,14 +1,16 @@
 """The life of a Job: created once, waited for until it ends, removed with all that belongs to it."""
 
 import time
+from calendar import timegm
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 from urllib.parse import quote
 
 from modak_deploy.errors import InputError, JobError, TargetError
 from modak_deploy.kubernetes.api import Cluster, Refused, path_of
 from modak_deploy.providers.kubernetes import PLAN_ANNOTATION
+from modak_deploy.reported import MAX_TIME
 from modak_deploy.terminal import excerpt
 
 Say = Callable[[str], None]
@@ -26,6 +28,7 @@ _LOST_AFTER = 2
 class State:
     """What is seen of a Job."""
 
+    name: str
     state: Literal["absent", "queued", "running", "completed", "failed"]
     reason: str = ""
     pod: str | None = None
@@ -35,6 +38,10 @@ class State:
     """Why its pod cannot be created or started."""
     lost: bool = False
     """Whether the node of its pod has stopped to answer."""
+    submitted: float | None = None
+    """When the Job was created, in seconds since the epoch, as the times that follow."""
+    started: float | None = None
+    ended: float | None = None
 
 
 class ClusterJob:
@@ -102,23 +109,33 @@ class ClusterJob:
         """Return what is seen of the Job now."""
         job = self._get("jobs")
         if job is None or not _is_own(job, self.name):
-            return State("absent")
+            return State(self.name, "absent")
         pods = self._pods()
         pod = pods[-1] if pods else None
         name = None if pod is None else _text(pod, "metadata", "name")
         node = None if pod is None else _text(pod, "spec", "nodeName") or None
         ended = _ended(pod)
+        seen = State(
+            self.name,
+            "queued",
+            pod=name,
+            node=node,
+            submitted=_seconds(_text(job, "metadata", "creationTimestamp")),
+            started=_seconds(_text(ended, "startedAt") or _text(job, "status", "startTime")),
+            ended=_seconds(_text(ended, "finishedAt")),
+        )
         code = ended.get("exitCode") if isinstance(ended.get("exitCode"), int) else None
         for condition in _list(job, "status", "conditions"):
             if condition.get("status") == "True" and condition.get("type") in ("Complete", "Failed"):
                 if condition["type"] == "Complete":
-                    return State("completed", pod=name, node=node, exit_code=0)
-                return State("failed", _why(condition, ended, pod), name, node, code)
+                    return replace(seen, state="completed", exit_code=0)
+                return replace(seen, state="failed", reason=_why(condition, ended, pod), exit_code=code)
         if pod is None:
-            return State("queued", refused="" if (job.get("spec") or {}).get("suspend") else self._refusal(job))
+            waits = (job.get("spec") or {}).get("suspend")
+            return replace(seen, refused="" if waits else self._refusal(job))
         if _text(pod, "status", "phase") == "Running":
-            return State("running", pod=name, node=node, lost=self._is_lost(pod))
-        return State("queued", _unscheduled(pod), name, node, refused=_stuck(pod))
+            return replace(seen, state="running", lost=self._is_lost(pod))
+        return replace(seen, reason=_unscheduled(pod), refused=_stuck(pod))
 
     def wait(self, say: Say, timeout: float | None) -> State:
         """Return the state in which the Job has ended; JobError where it cannot start, or its node is lost."""
@@ -132,7 +149,7 @@ class ClusterJob:
                 if time.monotonic() - reached > _PATIENT:
                     raise
                 say(f"{excerpt(str(error))}; trying again")
-                seen = State("queued")
+                seen = State(self.name, "queued")
             if seen.state in ("completed", "failed"):
                 return seen
             lost = lost + 1 if seen.lost else 0
@@ -272,6 +289,15 @@ def _is_own(thing: dict[str, Any], name: str) -> bool:
 
 def _annotation(thing: dict[str, Any]) -> object:
     return ((thing.get("metadata") or {}).get("annotations") or {}).get(PLAN_ANNOTATION)
+
+
+def _seconds(text: str) -> float | None:
+    """Return a time of the API server; None for what is none."""
+    try:
+        seconds = float(timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%SZ")))
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds <= MAX_TIME else None
 
 
 def _text(value: Any, *keys: str) -> str:

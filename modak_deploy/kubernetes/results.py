@@ -13,7 +13,8 @@ from modak_deploy.errors import JobError, TargetError
 from modak_deploy.jobs.results.folder import InTheWay, ResultsFolder, UnsupportedName
 from modak_deploy.jobs.results.links import kept_target
 from modak_deploy.jobs.results.listing import MAX_DEPTH, MAX_ENTRIES, members
-from modak_deploy.providers.kubernetes import MAX_RETURNED, WORK
+from modak_deploy.jobs.tuning import BYTES, FILES
+from modak_deploy.providers.kubernetes import MAX_RETURNED, WORK, Workload
 from modak_deploy.reported import MAX_PATH
 from modak_deploy.terminal import excerpt
 from modak_deploy.transport.local import encode
@@ -35,6 +36,10 @@ class Returned:
     """As tar has it; None where the program wrote no output."""
     written: list[str] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
+    records: list[str] = field(default_factory=list)
+    """What the launcher wrote, of one process each."""
+    recorded: int = 0
+    """How many processes wrote a record."""
 
 
 def parse_log(log: bytes) -> Returned:
@@ -88,13 +93,16 @@ def _archive(data: bytes, size: int, sha256: str) -> bytes:
     return archive
 
 
-def unpack(returned: Returned, outputs: Sequence[str], folder: ResultsFolder) -> None:
-    """Write what is in the archive below the results, nothing outside of ``outputs``; skipped things are noted."""
+def unpack(returned: Returned, workload: Workload, folder: ResultsFolder) -> None:
+    """Write what is in the archive below the results, nothing but the outputs; skipped things are noted."""
     if returned.archive is None:
         return
     for number, (tar, member) in enumerate(members(returned.archive)):
         path = member.name.removeprefix("./").rstrip("/")
-        _check(path, outputs, number)
+        _check(path, [*workload.outputs, *([workload.records] if workload.records else [])], number)
+        if workload.records is not None and (path == workload.records or path.startswith(f"{workload.records}/")):
+            _record(returned, tar, member)
+            continue
         try:
             if member.isdir():
                 folder.make_folder(path)
@@ -108,6 +116,13 @@ def unpack(returned: Returned, outputs: Sequence[str], folder: ResultsFolder) ->
         except (UnsupportedName, InTheWay) as error:
             returned.skipped[path] = str(error)
         returned.written.append(path)
+
+
+def _record(returned: Returned, tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+    """Take a record of the launcher, within its bounds."""
+    returned.recorded += member.isreg()
+    if member.isreg() and member.size <= BYTES and len(returned.records) < FILES:
+        returned.records.append(_content(tar, member).decode(errors="replace"))
 
 
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:

@@ -2,31 +2,15 @@
 
 import base64
 import hashlib
-import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Annotated, Any, Literal
-
-from pydantic import Field, StringConstraints, model_validator
+from typing import Any
 
 from modak_deploy.errors import InputError
-from modak_deploy.model.base import Model, Positive
+from modak_deploy.model.base import Positive
+from modak_deploy.model.kubernetes import Placement
 from modak_deploy.shell import join
-
-DnsLabel = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
-"""RFC 1123 label, as names of namespaces are."""
-DnsName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$")]
-"""RFC 1123 subdomain, as names of claims and Secrets are."""
-LabelKey = Annotated[
-    str,
-    StringConstraints(
-        pattern=r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$"
-    ),
-]
-LabelValue = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$")]
-MountPath = Annotated[str, StringConstraints(pattern=r"^/[^:\x00-\x1f]{1,1000}$")]
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 PLAN_ANNOTATION = "modak/plan"
@@ -75,39 +59,6 @@ _GPU = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
 _ARRAY = re.compile(r"0-([0-9]{1,5})(?:%([0-9]{1,5}))?")
 
 
-class Placement(Model):
-    """Where and how a Job runs on a cluster."""
-
-    namespace: DnsLabel = "default"
-    """Namespace of everything that is created."""
-    queue: LabelValue | None = None
-    """Kueue's LocalQueue; the Job is then created suspended, and Kueue starts it."""
-    node_selector: dict[LabelKey, LabelValue] = {}
-    """Labels that a node must have."""
-    claims: dict[DnsName, MountPath] = {}
-    """PersistentVolumeClaims and where they are mounted."""
-    work_claim: DnsName | None = None
-    """PersistentVolumeClaim of the working directory, in which the results stay."""
-    secret: DnsName | None = None
-    """Secret with a key for each of the application's secret variables."""
-    pull_secret: DnsName | None = None
-    """Secret with which the image is pulled."""
-    gpu: Literal["nvidia", "amd"] = "nvidia"
-    """Whose device plugin the cluster has."""
-    keep: Annotated[int, Field(ge=0)] | None = None
-    """Seconds after which a Job that has ended is deleted; it stays when absent."""
-
-    @model_validator(mode="after")
-    def _mounts_are_apart(self) -> "Placement":
-        paths = sorted(posixpath.normpath(path) for path in self.claims.values())
-        for path in paths:
-            if path == "/" or path.split("/")[1] == "modak":
-                raise ValueError(f"a claim cannot be mounted at '{path}': use another path than / and /modak")
-        if twice := next((path for path, after in pairwise(paths) if path == after), None):
-            raise ValueError(f"two claims are mounted at '{twice}'")
-        return self
-
-
 @dataclass(frozen=True)
 class Workload:
     """What the Job runs."""
@@ -124,6 +75,8 @@ class Workload:
     outputs: Sequence[str] = ()
     returned: bool = False
     """Whether the outputs come back in the pod's log, where no claim holds them."""
+    records: str | None = None
+    """Folder of the launcher's records, which come back with the outputs."""
     cores: Positive | None = None
     memory: Positive | None = None
     gpus: int = 0
@@ -265,7 +218,10 @@ def returns_results(workload: Workload, placement: Placement) -> bool:
 def _command(workload: Workload, placement: Placement) -> list[str]:
     argv = [_literal(argument) for argument in workload.argv]
     if returns_results(workload, placement):
-        script = _RETURN % {"outputs": join(workload.outputs), "limit": MAX_RETURNED}
+        script = _RETURN % {
+            "outputs": join([*workload.outputs, *([workload.records] if workload.records else [])]),
+            "limit": MAX_RETURNED,
+        }
         return ["sh", "-c", _literal((_COPY if workload.files else "") + script), "modak", *argv]
     return ["sh", "-c", _START, "modak", *argv] if workload.files else argv
 

@@ -14,17 +14,20 @@ import pytest
 from modak_deploy.errors import JobError, ModakError, TargetError
 from modak_deploy.jobs.results.folder import ResultsFolder
 from modak_deploy.kubernetes.results import Returned, parse_log, unpack
-from modak_deploy.providers.kubernetes import Placement, Workload, manifests
+from modak_deploy.model.kubernetes import Placement
+from modak_deploy.providers.kubernetes import Workload, manifests
 
 SHELLS = [shell for shell in ("dash", "bash", "busybox") if shutil.which(shell)]
 
 
+def workload(outputs: list[str], program: str = "true", records: str | None = None) -> Workload:
+    argv = ["sh", "-c", program]
+    return Workload("probe", "tag", "example.org/a@sha256:0", argv, outputs=outputs, returned=True, records=records)
+
+
 def ran(shell: str, folder: Path, program: str, outputs: list[str]) -> "subprocess.CompletedProcess[bytes]":
     """Run what the Job's container would run, with the paths below /modak in ``folder``."""
-    workload = Workload(
-        "probe", "modak-tag", "example.org/a@sha256:0", ["sh", "-c", program], outputs=outputs, returned=True
-    )
-    container = manifests(workload, Placement())[-1]["spec"]["template"]["spec"]["containers"][0]
+    container = manifests(workload(outputs, program), Placement())[-1]["spec"]["template"]["spec"]["containers"][0]
     for name in ("work", "results"):
         (folder / "modak" / name).mkdir(parents=True)
     command = [word.replace("$$", "$").replace("/modak/", f"{folder}/modak/") for word in container["command"]]
@@ -39,7 +42,7 @@ def test_outputs_and_exit_code_come_back(shell: str, tmp_path: Path) -> None:
     returned = parse_log(done.stdout)
     assert (done.returncode, returned.output) == (7, b"said")
     with ResultsFolder(tmp_path / "results") as folder:
-        unpack(returned, ["out", "not-written"], folder)
+        unpack(returned, workload(["out", "not-written"]), folder)
     assert (tmp_path / "results/out/link").read_text() == "a\n"
     assert (returned.skipped, sorted(returned.written)) == ({}, ["out", "out/it's", "out/link"])
 
@@ -92,7 +95,7 @@ def test_damaged_logs_are_errors(log: bytes) -> None:
 @pytest.mark.parametrize("name", ["../out", "/out", "out/../../x", "other", "out//x", "./out/./x"])
 def test_paths_that_were_not_asked_for_are_errors(name: str, tmp_path: Path) -> None:
     with ResultsFolder(tmp_path / "results") as folder, pytest.raises(ModakError):
-        unpack(parse_log(frame(archive(name))), ["out"], folder)
+        unpack(parse_log(frame(archive(name))), workload(["out"]), folder)
     assert list((tmp_path / "results").iterdir()) == []
 
 
@@ -102,10 +105,26 @@ def test_paths_that_were_not_asked_for_are_errors(name: str, tmp_path: Path) -> 
 def test_links_that_lead_out_and_devices_are_skipped(kind: bytes, link: str, tmp_path: Path) -> None:
     returned: Returned = parse_log(frame(archive("out", kind, link)))
     with ResultsFolder(tmp_path / "results") as folder:
-        unpack(returned, ["out"], folder)
+        unpack(returned, workload(["out"]), folder)
     assert (list(returned.skipped), returned.written) == (["out"], [])
 
 
 def test_a_program_that_prints_a_frame_is_its_own_output() -> None:
     forged = frame(archive("other"))
     assert parse_log(forged + frame(archive("out"))).output == forged
+
+
+def test_records_of_the_launcher_are_read_and_not_written(tmp_path: Path) -> None:
+    returned = parse_log(frame(archive("launch/record/1.jsonl")))
+    with ResultsFolder(tmp_path / "results") as folder:
+        unpack(returned, workload(["out"], records="launch/record"), folder)
+    assert (returned.records, returned.recorded, returned.written) == ([""], 1, [])
+    assert list((tmp_path / "results").iterdir()) == []
+    with ResultsFolder(tmp_path / "other") as folder, pytest.raises(ModakError):
+        unpack(returned, workload(["out"]), folder)
+
+
+def test_a_program_that_prints_a_frame_and_writes_no_results_is_its_own_output(tmp_path: Path) -> None:
+    forged = frame(archive("other"))
+    returned = parse_log(forged + b"\nmodak-results-none\n")
+    assert (returned.output, returned.archive) == (forged, None)

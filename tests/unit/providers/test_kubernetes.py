@@ -16,8 +16,9 @@ import jobplans
 from modak_deploy.cli import app
 from modak_deploy.errors import InputError
 from modak_deploy.manifest import manifest
+from modak_deploy.model.kubernetes import Placement
 from modak_deploy.model.plan import Plan
-from modak_deploy.providers.kubernetes import Placement, Workload, job_name
+from modak_deploy.providers.kubernetes import Workload, job_name
 
 HERE = Path(__file__).parent
 CASES: dict[str, dict[str, Any]] = yaml.safe_load((HERE / "kubernetes_plans.yaml").read_text())
