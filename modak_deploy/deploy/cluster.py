@@ -7,6 +7,7 @@ import yaml
 
 from modak_deploy.deploy.running import Outcome, Previewed, RunSettings, check_recording, recorded
 from modak_deploy.errors import InputError, JobError
+from modak_deploy.jobs.script import default_template
 from modak_deploy.kubernetes import commands
 from modak_deploy.kubernetes.api import Cluster
 from modak_deploy.kubernetes.life import ClusterJob
@@ -15,6 +16,8 @@ from modak_deploy.model.kubernetes import Kubernetes
 from modak_deploy.model.plan import Plan
 from modak_deploy.providers.kubernetes import manifests
 
+_SHORTEST_MEASURED = 20.0
+"""Seconds of a Job that is recorded without being asked for."""
 Notice = Callable[[str], None]
 
 
@@ -59,7 +62,9 @@ class ClusterRun:
         if ran.result is None:
             raise JobError(f"the Job {self.job.name} was deleted", hint="deploy again to run it again")
         new = None
-        if settings.wait and not ran.problem:
+        # Of a short Job whole seconds, which are all that the API server tells, are no measurement.
+        is_exact = (ran.result.seconds or 0.0) >= _SHORTEST_MEASURED
+        if settings.wait and not ran.problem and (is_exact or settings.record):
             new = recorded(self.plan, ran.result, settings.record, self._search, self._notice)
         return Outcome(ran.changed, ran.created, self._script(described), ran.result, problem=ran.problem, recorded=new)
 
@@ -104,7 +109,7 @@ class ClusterRun:
 
 def _check(settings: RunSettings) -> None:
     """Raise InputError for what a Job of Kubernetes has not."""
-    if settings.template is not None:
+    if settings.template not in (None, default_template()):
         raise InputError("a template of the job script is not supported by Kubernetes", key="template")
     if settings.follow:
         raise InputError("not supported by Kubernetes", key="follow", hint="kubectl logs --follow shows the output")
