@@ -25,8 +25,6 @@ MountPath = Annotated[str, StringConstraints(pattern=r"^/[^:\x00-\x1f]{1,1000}$"
 class _Place(Model):
     """Where and how a Job runs on a cluster."""
 
-    namespace: DnsLabel = "default"
-    """Namespace of everything that is created."""
     queue: LabelValue | None = None
     """Kueue's LocalQueue; the Job is then created suspended, and Kueue starts it."""
     node_selector: dict[LabelKey, LabelValue] = {}
@@ -39,8 +37,6 @@ class _Place(Model):
     """Secret with a key for each of the application's secret variables."""
     pull_secret: DnsName | None = None
     """Secret with which the image is pulled."""
-    gpu: Literal["nvidia", "amd"] = "nvidia"
-    """Whose device plugin the cluster has."""
 
     @model_validator(mode="after")
     def _mounts_are_apart(self) -> Self:
@@ -56,6 +52,10 @@ class _Place(Model):
 class Placement(_Place):
     """Where and how the Job of a manifest runs."""
 
+    namespace: DnsLabel = "default"
+    """Namespace of everything that is created."""
+    gpu: Literal["nvidia", "amd"] = "nvidia"
+    """Whose device plugin the cluster has."""
     keep: Annotated[int, Field(ge=0)] | None = None
     """Seconds after which a Job that has ended is deleted; it stays when absent."""
 
@@ -63,10 +63,14 @@ class Placement(_Place):
 class Kubernetes(_Place):
     """A namespace of a cluster; credentials come from KUBECONFIG or the pod's service account alone."""
 
+    namespace: DnsLabel | None = None
+    """Namespace of everything that is created; ``default`` when absent."""
+    gpu: Literal["nvidia", "amd"] | None = None
+    """Whose device plugin the cluster has; NVIDIA's when absent."""
     context: Line | None = None
     """Context in KUBECONFIG; the current one when absent."""
 
     @property
     def placement(self) -> Placement:
         """The placement of a Job. It stays after its end: one that is deleted would be run again."""
-        return Placement.model_validate(self.model_dump(exclude={"context"}))
+        return Placement.model_validate(self.model_dump(exclude={"context"}, exclude_none=True))
