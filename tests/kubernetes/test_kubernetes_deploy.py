@@ -119,7 +119,7 @@ def test_a_cluster_is_compared_with_other_targets(site: deployed.Site, document:
         ({"target": {"node": None}}, "needs 'node' with its 'cores'"),
         ({"job": {"ranks": 2}}, "2 ranks"),
         ({"job": {"qos": "high"}}, "job.qos"),
-        ({"application": {"image": f"library://example/probe@{DIGEST}"}}, "pull images of a registry only"),
+        ({"application": {"image": "library://example/team/probe:1"}}, "pull images of a registry only"),
     ],
 )
 def test_what_a_cluster_cannot_do_is_told_when_it_is_planned(
@@ -133,4 +133,26 @@ def test_what_a_cluster_cannot_do_is_told_when_it_is_planned(
         done = modak(site, command, document)
         assert done.returncode in (2, 3), done.stdout
         assert words in done.stderr, done.stderr
+    assert site.everything() == []
+
+
+def test_a_blueprint_deploys_to_a_cluster(site: deployed.Site, document: Path) -> None:
+    made = modak(site, "blueprint", "create", document, site.folder / "blueprint")
+    assert made.returncode == 0, made.stderr
+    assert "modak.nodes.target.KubernetesCluster" in (site.folder / "blueprint/probe.yaml").read_text()
+
+    def opera(*words: str) -> str:
+        command = ["opera", *words]
+        done = subprocess.run(command, cwd=site.folder / "blueprint", capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    opera("deploy", "probe.yaml")
+    job, pod, *files = site.everything()
+    assert (job[:10], pod[:8], len(files)) == ("job.batch/", "pod/moda", 1)
+    outputs = yaml.safe_load(opera("outputs", "-f", "yaml"))
+    assert outputs["job_state"]["value"] == "completed", outputs
+    results = Path(outputs["results_path"]["value"])
+    assert (results / "answer").read_text() == "from the user\n"
+    opera("undeploy")
     assert site.everything() == []
