@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("kubernetes", reason="needs the package kubernetes: pip install 'modak-deploy[kubernetes]'")
+pytest.importorskip("kubernetes.client", reason="needs the package kubernetes: pip install 'modak-deploy[kubernetes]'")
 
 import deployed
 

@@ -12,7 +12,7 @@ import pytest
 from modak_deploy.errors import InputError, ModakError, TargetError
 from modak_deploy.kubernetes.api import Cluster, Refused, path_of
 
-pytest.importorskip("kubernetes", reason="needs the package kubernetes: pip install 'modak-deploy[kubernetes]'")
+pytest.importorskip("kubernetes.client", reason="needs the package kubernetes: pip install 'modak-deploy[kubernetes]'")
 
 
 class Server(BaseHTTPRequestHandler):
