@@ -78,7 +78,7 @@ def deploy(
     described = Described.read(plan, placement, search or [])
     ran = run(described, Cluster(context), _say, results=results, wait=wait, timeout=timeout, check=check)
     if ran.problem:
-        raise JobError(ran.problem, hint="it is not run again by itself; undeploy, and deploy again")
+        raise JobError(ran.problem)
     value = {"changed": ran.changed, "name": ran.job.name, "namespace": namespace, "check": check, "job": ran.result}
     answer(value, text_of(ran, check=check))
 

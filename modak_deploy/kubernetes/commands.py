@@ -97,13 +97,16 @@ def result_of(plan: Plan, seen: State) -> JobResult | None:
         return None
     state: JobState = _ENDS.get(seen.reason, "failed") if seen.state == "failed" else seen.state
     lost = "its node does not answer" if seen.lost else ""
+    # That a Job which is run once may not be run again says nothing beside the program's exit code.
+    plain = seen.reason == "BackoffLimitExceeded" and seen.exit_code is not None
+    reason = f"exit code {seen.exit_code}" if plain else seen.refused or seen.reason or lost
     started, ended = seen.started, seen.ended
     return JobResult(
         id=seen.name,
         scheduler=plan.scheduler,
         tag=plan.tag(),
         state=state,
-        reason=excerpt(seen.refused or seen.reason or lost, 500),
+        reason=excerpt(reason, 500),
         exit_code=seen.exit_code,
         host=None if seen.node is None else excerpt(seen.node),
         submitted=seen.submitted,
@@ -205,5 +208,4 @@ def state_text(result: JobResult | None) -> str:
     if result is None:
         return "not deployed"
     where = f" on {result.host}" if result.host else ""
-    code = f" with exit code {result.exit_code}" if result.exit_code else ""
-    return f"{result.state}{where}{code}{f': {result.reason}' if result.reason else ''}"
+    return f"{result.state}{where}{f': {result.reason}' if result.reason else ''}"
