@@ -108,7 +108,7 @@ class _Deployment:
         outcome = run.run(settings, self._selected.results)
         if self._mode.diff and outcome.submitted:
             self._screen.line(visible(outcome.script))
-        return self._told(plan, outcome, changed)
+        return self._report(plan, outcome, changed)
 
     def _decide(self) -> tuple[Plan, bool]:
         """Return the Plan, and whether it is another one than before; it is kept before anything is submitted."""
@@ -161,9 +161,9 @@ class _Deployment:
         return 0
 
     def _finished(self, plan: Plan, deployer: Deployer, present: Present, settings: RunSettings, changed: bool) -> int:
-        return self._told(plan, deployer.finish(plan, present, settings, self._selected.results), changed)
+        return self._report(plan, deployer.finish(plan, present, settings, self._selected.results), changed)
 
-    def _told(self, plan: Plan, outcome: Outcome, changed: bool) -> int:
+    def _report(self, plan: Plan, outcome: Outcome, changed: bool) -> int:
         for sentence in not_fetched([outcome.job]):
             self._screen.progress(sentence)
         changed |= outcome.changed

@@ -76,7 +76,15 @@ def deploy(
     values |= {"pull_secret": pull_secret, "gpu": gpu}
     placement = placement_of(values, {"node_selector": node_selector or [], "claims": claim or []})
     described = Described.read(plan, placement, search or [])
-    ran = run(described, Cluster(context), _say, results=results, wait=wait, timeout=timeout, check=check)
+    ran = run(
+        described,
+        Cluster(context),
+        _say,
+        results=results.expanduser().absolute(),
+        wait=wait,
+        timeout=timeout,
+        check=check,
+    )
     if ran.problem:
         raise JobError(ran.problem)
     value = {"changed": ran.changed, "name": ran.job.name, "namespace": namespace, "check": check, "job": ran.result}

@@ -22,7 +22,7 @@ LabelValue = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9]([A-Za-z0-9
 MountPath = Annotated[str, StringConstraints(pattern=r"^/[^:\x00-\x1f]{1,1000}$")]
 
 
-class _Place(Model):
+class _JobLocation(Model):
     """Where and how a Job runs on a cluster."""
 
     queue: LabelValue | None = None
@@ -49,7 +49,7 @@ class _Place(Model):
         return self
 
 
-class Placement(_Place):
+class Placement(_JobLocation):
     """Where and how the Job of a manifest runs."""
 
     namespace: DnsLabel = "default"
@@ -60,7 +60,7 @@ class Placement(_Place):
     """Seconds after which a Job that has ended is deleted; it stays when absent."""
 
 
-class Kubernetes(_Place):
+class Kubernetes(_JobLocation):
     """A namespace of a cluster; credentials come from KUBECONFIG or the pod's service account alone."""
 
     namespace: DnsLabel | None = None
