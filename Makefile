@@ -2,12 +2,12 @@
 # make check    the quick suite
 # make test     everything, on real parts
 .DEFAULT_GOAL := help
-.PHONY: help deploy setup generate check test test-images test-pbs test-gridengine test-onnx soak soak-cluster fuzz up down clean test-browser test-trials test-cloud soak-cloud docs test-docs test-galaxy test-newcomer
+.PHONY: help deploy setup generate check test test-images test-pbs test-gridengine test-onnx soak soak-cluster fuzz up down clean test-browser test-trials test-cloud test-kubernetes soak-cloud docs test-docs test-galaxy test-newcomer
 
 ARGS ?=
 PYTHON_OF_THE_SYSTEM = $$(scripts/find-python.sh)
 BIN = $(CURDIR)/.venv/bin
-PARTS = tests/real/slurm.sh tests/real/cluster.sh tests/real/containers.sh tests/real/postgresql.sh tests/real/pbs.sh tests/real/cloud.sh
+PARTS = tests/real/slurm.sh tests/real/cluster.sh tests/real/containers.sh tests/real/postgresql.sh tests/real/pbs.sh tests/real/cloud.sh tests/real/kubernetes.sh
 
 help: ## show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ test-trials: setup ## restart trials with good and bad candidates, by each shell
 
 test-cloud: setup ## deployments on AWS's API as moto has it, each call failing once (an hour; 340 MB the first time)
 	@$(BIN)/python scripts/suite.py real-cloud cloud
+
+test-kubernetes: setup ## Jobs on a real API server, built from Debian's source package (three minutes; the first time ten)
+	@$(BIN)/python scripts/suite.py real-kubernetes kubernetes
 
 soak-cloud: setup ## deployments to moto killed at random moments, 100 times: no orphan, no second instance (two hours)
 	@$(BIN)/python scripts/suite.py real-cloud soak-cloud

@@ -33,6 +33,7 @@ SECTIONS = {
     "blueprint": "modak_deploy.tosca.cli:app",
     "serve": "modak_deploy.serve.cli:app",
     "site": "modak_deploy.sites.cli:app",
+    "kubernetes": "modak_deploy.kubernetes.cli:app",
 }
 """Commands with commands of their own, by the module and the name of their Typer application."""
 

@@ -102,7 +102,7 @@ def _inquiries(deployment: "Deployment", config: Path | None, stack: ExitStack) 
             connect(target, config, stack), script_for(deployment.on(target), sys.executable), target.name
         ).answer
         for target in deployment.targets
-        if not target.is_created
+        if target.is_asked
     }
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
-_RESERVED = frozenset({"any", "cloud", "machine", "native", "none"})
+_RESERVED = frozenset({"any", "cloud", "kubernetes", "machine", "native", "none"})
 """Names that stand for something else where a scheduler or a runtime is named."""
 
 

@@ -29,6 +29,7 @@ from modak_deploy.optimiser.planner import inputs_of
 from modak_deploy.optimiser.targets import Refused, instead_of, refuse, weigh
 from modak_deploy.performance.paths import model_folder
 from modak_deploy.performance.records import Measurements, available_measurements, load_measurements
+from modak_deploy.providers.kubernetesplan import check_plan, facts_of
 from modak_deploy.schedulers import registry
 from modak_deploy.transport.base import Transport
 
@@ -98,9 +99,9 @@ def plan_deployment(
 
     ``transport`` leads to the target, or gives the way to each of several. ``default_python`` is the application's
     Python on this machine, where it is a target and names none. ``inquiries`` holds the answers, by the names of the
-    targets, of those that are being asked already; a target of type cloud is not asked. ``limits`` are what is known of
-    its instance types. ``refusal`` gives the reason of a target that cannot do it, beside another one that can.
-    TargetError when one of the targets cannot be asked.
+    targets, of those that are being asked already; a target of type cloud or kubernetes is not asked. ``limits`` are
+    what is known of instance types. ``refusal`` gives the reason of a target that cannot do it, beside another one that
+    can. TargetError when one of the targets cannot be asked.
     """
     local_sources = [source.source for source in find_sources(deployment.application, search)]
     outcomes: list[Plan | Refused] = []
@@ -108,7 +109,7 @@ def plan_deployment(
     for target in deployment.targets:
         alone = deployment.on(target)
         inquiry = (inquiries or {}).get(target.name)
-        if inquiry is None and not target.is_created:
+        if inquiry is None and target.is_asked:
             way = transport(target) if callable(transport) else transport
             inquiry = partial(ask, way, script_for(alone, default_python), target.name)
         try:
@@ -153,7 +154,7 @@ def reconsider(
     alone = Deployment(application=before.application, target=target, request=before.request, job=before.job)
     try:
         answer = None
-        if not target.is_created:
+        if target.is_asked:
             answer = partial(ask, transport, script_for(alone, default_python), target.name)
         plan = _planned(alone, before.sources, answer, search, now)
     except (InfeasibleError, OptionError) as error:
@@ -172,10 +173,11 @@ def _planned(
 ) -> Plan:
     """Return the Plan of a deployment on its one target, which ``answer`` asks about itself or waits for.
 
-    Without it the target is an instance that does not exist yet, and its type is chosen as well.
+    Without it the target is a cluster of Kubernetes as it is described, or an instance that does not exist yet, whose
+    type is chosen as well.
     """
     catalogue = preload(deployment.request.catalogue, search)
-    if answer is None:
+    if answer is None and deployment.target.type != "kubernetes":
         plan = plan_on_instance(
             deployment,
             sources,
@@ -187,7 +189,10 @@ def _planned(
         )
         check_options(job_request(plan))
         return plan
-    facts = parse_probe(answer(), deployment.target, libraries=_libraries(catalogue))
+    if answer is None:
+        facts = facts_of(deployment.target)
+    else:
+        facts = parse_probe(answer(), deployment.target, libraries=_libraries(catalogue))
     plan = make_plan(
         deployment,
         facts,
@@ -198,6 +203,8 @@ def _planned(
         model=model_folder(),
     )
     check_options(job_request(plan))
+    if deployment.target.type == "kubernetes":
+        check_plan(plan, job_request(plan))
     return plan
 
 

@@ -121,8 +121,13 @@ def hashes(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def hashes_of(plan: Plan, reader: Reader) -> dict[str, str]:
-    """Return the keyed hashes of the secrets of the Plan's application, which are read now."""
-    return hashes(reader.read(plan.application)) if plan.application.secret_environment else {}
+    """Return the keyed hashes of the secrets of the Plan's application, which are read now.
+
+    Those of a Job of Kubernetes are in a Secret of the cluster, and are not read.
+    """
+    if not plan.application.secret_environment or plan.target.type == "kubernetes":
+        return {}
+    return hashes(reader.read(plan.application))
 
 
 def checked_values(plan: Plan, reader: Reader) -> dict[str, str]:

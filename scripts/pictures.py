@@ -33,6 +33,7 @@ KEYS = {
     "Node": "targetnode",
     "Polling": "targetpolling",
     "Cloud": "targetcloud",
+    "Kubernetes": "targetkubernetes",
 }
 """Where docs/reference.md has the keys of a data type."""
 STYLE = "<style>text{font-family:sans-serif;fill:#1b2a3a}.h{font-size:17px;font-weight:bold}.t{font-size:13px}</style>"

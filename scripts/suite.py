@@ -22,6 +22,7 @@ PROGRAMS = str(TOP / "tests" / "real" / "programs.sh")
 CONTAINERS = str(TOP / "tests" / "real" / "containers.sh")
 PBS = str(TOP / "tests" / "real" / "pbs.sh")
 CLOUD = str(TOP / "tests" / "real" / "cloud.sh")
+KUBERNETES = str(TOP / "tests" / "real" / "kubernetes.sh")
 CANNOT = 77
 PYTEST = ["pytest", "-rfEs", "--no-header", "--durations=15"]
 UNIT = [*PYTEST, "-n", str((os.cpu_count() or 1) + 1)]
@@ -89,6 +90,8 @@ def steps() -> list[Step]:
         Step("galaxy", [*PYTEST, "tests/galaxy"], tests=True, apart=True),
         Step("real-cloud", [CLOUD, "up"], apart=True),
         Step("cloud", [*PYTEST, "tests/cloud"], tests=True, apart=True),
+        Step("real-kubernetes", [KUBERNETES, "up"], apart=True),
+        Step("kubernetes", [*PYTEST, "tests/kubernetes"], tests=True, apart=True),
         Step("soak-cloud", ["python", "tests/soak/cloud_rounds.py"], apart=True),
         Step("soak", ["python", "tests/soak/rounds.py"], apart=True),
         Step("soak-cluster", ["python", "tests/soak/cluster_rounds.py"], apart=True),

@@ -4,9 +4,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
+from modak_deploy.deploy.cluster import ClusterRun, is_on_cluster
 from modak_deploy.deploy.image import ensure_image, open_images
 from modak_deploy.deploy.progress import not_fetched
-from modak_deploy.deploy.running import Deployer, Outcome, RunSettings
+from modak_deploy.deploy.running import Deployer, Outcome, Previewed, RunSettings
 from modak_deploy.deploy.screen import Screen
 from modak_deploy.deploy.selection import Arguments, Connections, Selected, select
 from modak_deploy.errors import InputError, JobError
@@ -62,9 +63,12 @@ class _Deployment:
     def __init__(self, selected: Selected, mode: Mode, screen: Screen, connections: Connections) -> None:
         self._selected, self._mode, self._screen, self._connections = selected, mode, screen, connections
         self._submitted: Job | None = None
+        self._on_cluster: str | None = None
 
     def run(self) -> int:
         plan, changed = self._decide()
+        if is_on_cluster(plan):
+            return self._run_on_cluster(plan, changed)
         options, reporter = self._selected.options, self._screen.reporter
         transport = self._connections.to(plan.target)
         jobs = Jobs(transport, reporter=reporter)
@@ -87,6 +91,24 @@ class _Deployment:
         if self._mode.diff and present.made:
             self._screen.line(visible(present.script))
         return self._finished(plan, deployer, present, settings, changed)
+
+    def _run_on_cluster(self, plan: Plan, changed: bool) -> int:
+        run = ClusterRun(plan, self._selected.search, self._screen.progress)
+        options = self._selected.options
+        settings = RunSettings(
+            wait=options.wait,
+            timeout=options.timeout_seconds or None,
+            restarted=options.force,
+            follow=self._mode.follow,
+            record=options.record,
+        )
+        if self._mode.check:
+            return self._previewed(plan, run.preview(settings), changed)
+        self._on_cluster = run.job.name
+        outcome = run.run(settings, self._selected.results)
+        if self._mode.diff and outcome.submitted:
+            self._screen.line(visible(outcome.script))
+        return self._report(plan, outcome, changed)
 
     def _decide(self) -> tuple[Plan, bool]:
         """Return the Plan, and whether it is another one than before; it is kept before anything is submitted."""
@@ -119,7 +141,9 @@ class _Deployment:
         return ensure_image(plan, images, check=self._mode.check)
 
     def _preview(self, plan: Plan, deployer: Deployer, settings: RunSettings, changed: bool) -> int:
-        preview = deployer.preview(deployer.completed(plan), settings)
+        return self._previewed(plan, deployer.preview(deployer.completed(plan), settings), changed)
+
+    def _previewed(self, plan: Plan, preview: Previewed, changed: bool) -> int:
         if self._mode.diff and preview.submits:
             self._screen.line(visible(preview.script))
         if preview.submits:
@@ -137,7 +161,9 @@ class _Deployment:
         return 0
 
     def _finished(self, plan: Plan, deployer: Deployer, present: Present, settings: RunSettings, changed: bool) -> int:
-        outcome = deployer.finish(plan, present, settings, self._selected.results)
+        return self._report(plan, deployer.finish(plan, present, settings, self._selected.results), changed)
+
+    def _report(self, plan: Plan, outcome: Outcome, changed: bool) -> int:
         for sentence in not_fetched([outcome.job]):
             self._screen.progress(sentence)
         changed |= outcome.changed
@@ -168,6 +194,8 @@ class _Deployment:
 
     def interrupted(self) -> Interrupted:
         """Return what to tell the user who has pressed Ctrl-C."""
+        if self._on_cluster is not None:
+            return Interrupted(f"stopped; the Job {self._on_cluster} goes on", hint=self._further())
         if self._submitted is None:
             documents = self._selected.documents
             return Interrupted("stopped", hint=f"modak deploy {documents} goes on; no job is submitted twice")
@@ -193,16 +221,26 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
     }
 
 
+def _removed(
+    plan: Plan, selected: Selected, mode: Mode, screen: Screen, connections: Connections
+) -> tuple[list[str], bool]:
+    """Return what was removed, as far as that is asked for, and whether anything was."""
+    if is_on_cluster(plan):
+        doomed = ClusterRun(plan, selected.search, screen.progress).remove(check=mode.check)
+        return doomed, bool(doomed)
+    jobs = Jobs(connections.to(plan.target), reporter=screen.reporter)
+    request = job_request(plan)
+    doomed = jobs.doomed(request) if mode.check or mode.diff else []
+    return doomed, bool(doomed) if mode.check else jobs.absent(request)
+
+
 def undeploy(arguments: Arguments, mode: Mode, screen: Screen) -> int:
     """Cancel the job and remove its folder on the target; the results on this machine stay."""
     selected = select(arguments)
     with ExitStack() as stack, screen.alive(f"{selected.name}: undeploying"):
         connections = Connections(arguments.config, stack)
         plan = selected.deployed(connections, screen.progress)
-        jobs = Jobs(connections.to(plan.target), reporter=screen.reporter)
-        request = job_request(plan)
-        doomed = jobs.doomed(request) if mode.check or mode.diff else []
-        changed = bool(doomed) if mode.check else jobs.absent(request)
+        doomed, changed = _removed(plan, selected, mode, screen, connections)
     for thing in doomed:
         screen.line(f"- {visible(thing)}")
     verb = "would be removed" if mode.check else "removed"

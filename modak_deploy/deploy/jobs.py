@@ -6,18 +6,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from modak_deploy.deploy.cluster import ClusterRun, is_on_cluster
 from modak_deploy.deploy.progress import not_fetched
 from modak_deploy.deploy.running import write_reports
 from modak_deploy.deploy.screen import Screen
 from modak_deploy.deploy.selection import Arguments, Connections, Selected, kept_runs, results_folder, select
 from modak_deploy.deploy.statustable import Row, render_rows
 from modak_deploy.documents import parse_options
-from modak_deploy.errors import JobError, ModakError
+from modak_deploy.errors import InputError, JobError, ModakError
 from modak_deploy.jobrequest import job_request
 from modak_deploy.jobs.control import Jobs, Present
 from modak_deploy.jobs.job import Job
 from modak_deploy.jobs.logs import explanation
 from modak_deploy.jobs.output import output_file, tail
+from modak_deploy.jobs.results import FetchedResults
 from modak_deploy.model.job import ENDS
 from modak_deploy.model.plan import Plan
 from modak_deploy.optimiser.table import render
@@ -75,9 +77,12 @@ def _row(arguments: Arguments, connections: Connections, screen: Screen) -> Row:
     try:
         selected = select(arguments)
         plan = selected.deployed(connections, screen.progress)
-        jobs = Jobs(connections.to(plan.target), reporter=screen.reporter)
-        job = jobs.find(job_request(plan))
-        result = None if job is None else jobs.see(job)
+        if is_on_cluster(plan):
+            result = ClusterRun(plan, selected.search, screen.progress).see()
+        else:
+            jobs = Jobs(connections.to(plan.target), reporter=screen.reporter)
+            job = jobs.find(job_request(plan))
+            result = None if job is None else jobs.see(job)
         folder = selected.results / plan.name
         return Row(plan.name, plan, result, folder if (folder / "job.json").is_file() else None)
     except ModakError as error:
@@ -90,6 +95,8 @@ def logs(
     """Show the end of a job's output, and with ``follow`` what it writes until it has ended."""
     with ExitStack() as stack:
         run = _Run(arguments, screen, stack)
+        if is_on_cluster(run.plan):
+            return _logs_of_cluster(run, screen, lines, unsupported=follow or error or task is not None)
         job = run.job()
         file = output_file(job, error=error, task=task)
         end = tail(run.transport, file, lines)
@@ -109,10 +116,26 @@ def logs(
     return 0
 
 
+def _logs_of_cluster(run: _Run, screen: Screen, lines: int, *, unsupported: bool) -> int:
+    if unsupported:
+        raise InputError(
+            "Kubernetes has one log of a Job, which is shown as it is now",
+            hint="kubectl logs --follow shows it as it grows",
+        )
+    cluster = ClusterRun(run.plan, run.selected.search, screen.progress)
+    text = cluster.logs(lines)
+    if not screen.json:
+        screen.write(visible(text))
+    screen.value({"name": run.plan.name, "job": cluster.job.name, "file": None, "text": visible(text)})
+    return 0
+
+
 def cancel(arguments: Arguments, screen: Screen, *, check: bool) -> int:
     """Cancel the job of a run; its folder stays."""
     with ExitStack() as stack, screen.alive("cancelling"):
         run = _Run(arguments, screen, stack)
+        if is_on_cluster(run.plan):
+            raise InputError("a Job of Kubernetes is cancelled with all that belongs to it", hint="modak undeploy")
         if check:
             job = run.jobs.find(job_request(run.plan))
             cancelled = [job.id] if job is not None and run.jobs.is_alive(job) else []
@@ -129,6 +152,9 @@ def results(arguments: Arguments, screen: Screen) -> int:
     """Fetch the results of a job that has ended; the exit code tells how it ended, as that of ``modak deploy``."""
     with ExitStack() as stack, screen.alive("fetching results"):
         run = _Run(arguments, screen, stack)
+        if is_on_cluster(run.plan):
+            cluster = ClusterRun(run.plan, run.selected.search, screen.progress)
+            return _fetched(run.plan, FetchedResults(*cluster.fetch(run.selected.results)), screen)
         job = run.job()
         result = run.jobs.see(job)
         if result.state not in ENDS:
@@ -138,10 +164,14 @@ def results(arguments: Arguments, screen: Screen) -> int:
             )
         fetched = run.jobs.fetch_results(job, result, run.selected.results)
         write_reports(run.jobs, [fetched.result])
+    return _fetched(run.plan, fetched, screen)
+
+
+def _fetched(plan: Plan, fetched: FetchedResults, screen: Screen) -> int:
     for sentence in not_fetched([fetched.result]):
         screen.progress(sentence)
-    screen.value({"changed": fetched.changed, "name": run.plan.name, "job": fetched.result.model_dump(mode="json")})
-    problem = "" if fetched.result.state == "completed" else explanation(job.request, fetched.result)
+    screen.value({"changed": fetched.changed, "name": plan.name, "job": fetched.result.model_dump(mode="json")})
+    problem = "" if fetched.result.state == "completed" else explanation(job_request(plan), fetched.result)
     screen.line(f"results: {fetched.result.results}{'' if fetched.changed else ' (unchanged)'}")
     if problem and not screen.json:
         raise JobError(problem)

@@ -1,6 +1,6 @@
 """The job of a Plan from its preview to its recorded results: what the action plugins and the command line share."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,7 +113,7 @@ class Deployer:
     def submit(self, plan: Plan, settings: RunSettings) -> Present:
         """Submit the job of a Plan unless it has been submitted before; see ``Jobs.present``."""
         if settings.record:
-            _check_recording(plan, wait=settings.wait)
+            check_recording(plan, wait=settings.wait)
         item = self.input(plan)
         if settings.restarted:
             # What cannot be submitted must not cost the job that is there.
@@ -142,31 +142,35 @@ class Deployer:
         if result.state != "completed":
             problem = explanation(present.job.request, result)
             return Outcome(changed, present.made, present.script, result, present.ended, problem=problem)
-        recorded = self._recorded(plan, result, settings.record)
-        return Outcome(changed, present.made, present.script, result, present.ended, recorded=recorded)
+        new = recorded(plan, result, settings.record, self._search, self._reporter.notice)
+        return Outcome(changed, present.made, present.script, result, present.ended, recorded=new)
 
     def run(self, plan: Plan, settings: RunSettings, results: Path) -> Outcome:
         """Submit the job unless it has been submitted, wait for it, and fetch and record its results."""
         return self.finish(plan, self.submit(plan, settings), settings, results)
 
-    def _recorded(self, plan: Plan, result: JobResult, record: bool | None) -> int | None:
-        """Add what the job took, or has tried, to the store of measurements; return how many were new.
 
-        It is recorded unless the user has said no, and then a store that cannot be written is no reason to fail a job
-        that has completed.
-        """
-        if record:
-            return self._record(plan, result)
-        if record is None and is_learnt_from(plan, result):
-            try:
-                return self._record(plan, result)
-            except (ModakError, OSError) as error:
-                self._reporter.notice(f"the job is not recorded: {error}")
-        return None
+def recorded(
+    plan: Plan, result: JobResult, record: bool | None, search: Sequence[Path], notice: Callable[[str], None]
+) -> int | None:
+    """Add what a job took, or has tried, to the store of measurements; return how many were new.
 
-    def _record(self, plan: Plan, result: JobResult) -> int:
-        catalogue = catalogue_for(plan.request.catalogue, list(self._search))
-        return add_results([Path(str(result.results))], catalogue, store_in_use())[0]
+    It is recorded unless the user has said no, and then a store that cannot be written is no reason to fail a job that
+    has completed.
+    """
+    if record:
+        return _record(plan, result, search)
+    if record is None and is_learnt_from(plan, result):
+        try:
+            return _record(plan, result, search)
+        except (ModakError, OSError) as error:
+            notice(f"the job is not recorded: {error}")
+    return None
+
+
+def _record(plan: Plan, result: JobResult, search: Sequence[Path]) -> int:
+    catalogue = catalogue_for(plan.request.catalogue, list(search))
+    return add_results([Path(str(result.results))], catalogue, store_in_use())[0]
 
 
 def write_reports(jobs: Jobs, results: Sequence[JobResult]) -> None:
@@ -177,7 +181,7 @@ def write_reports(jobs: Jobs, results: Sequence[JobResult]) -> None:
         jobs.notice(problem)
 
 
-def _check_recording(plan: Plan, *, wait: bool) -> None:
+def check_recording(plan: Plan, *, wait: bool) -> None:
     """Raise InputError, before anything is submitted, for what can be no measurement in the end."""
     check_recordable(plan, "record")
     if not wait:

@@ -110,6 +110,7 @@ class Selected:
                 connections.to(target), script_for(deployment.on(target), sys.executable), target.name
             ).answer
             for target in deployment.targets
+            if target.is_asked
         }
         try:
             plan = plan_deployment(

@@ -37,6 +37,13 @@ PATTERNS = {
     r"^(after|afterok|afternotok|afterany):[A-Za-z0-9_.\[\]-]+(:[A-Za-z0-9_.\[\]-]+)*$": (
         "a dependency such as afterok:1234"
     ),
+    r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$": "a name of at most 63 small letters, digits and hyphens",
+    r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$": "a name of small letters, digits, dots and hyphens",
+    r"^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$": "a label's value of at most 63 letters, digits and ._-",
+    r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$": (
+        "a label such as example.org/zone"
+    ),
+    r"^/[^:\x00-\x1f]{1,1000}$": "an absolute path without a colon",
 }
 """What each pattern of the models asks for."""
 

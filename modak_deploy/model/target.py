@@ -22,11 +22,19 @@ from modak_deploy.model.base import (
 )
 from modak_deploy.model.cloud import Cloud
 from modak_deploy.model.image import MpiLibrary
+from modak_deploy.model.kubernetes import Kubernetes
 
 ClusterType = Annotated[str, Registered(SCHEDULERS, without="process")]
-TargetType = Annotated[str, Registered(SCHEDULERS, also=["machine", "cloud"], without="process")]
-SINGLE_NODE = frozenset({"machine", "cloud"})
+TargetType = Annotated[str, Registered(SCHEDULERS, also=["machine", "cloud", "kubernetes"], without="process")]
+SINGLE_NODE = frozenset({"machine", "cloud", "kubernetes"})
 """Types of targets that are one node without a queue."""
+
+
+_OF_HOSTS = (
+    *("host", "user", "port", "private_key", "known_hosts", "python", "images", "image_keys", "binds", "modules"),
+    *("gpu_spelling", "parallel_environment", "mpi_type"),
+)
+"""What has no meaning on a cluster of Kubernetes, where nobody logs in."""
 
 
 def usual_scheduler(target: TargetType) -> SchedulerName:
@@ -104,7 +112,7 @@ class Target(Model):
     site: Name | None = Field(default=None, exclude=True)
     """Site that supplies the keys absent from this section; ``modak site list`` shows the sites."""
     type: TargetType = "machine"
-    """A plain machine, an instance of a cloud, or the scheduler of a cluster."""
+    """A plain machine, an instance of a cloud, a cluster of Kubernetes, or the scheduler of a cluster."""
     host: HostName | None = None
     """Inventory or SSH host name; this machine when absent."""
     user: UserName | None = None
@@ -145,11 +153,19 @@ class Target(Model):
     """How often the queue is queried."""
     cloud: Cloud | None = None
     """The instance to create, for a target of type cloud."""
+    kubernetes: Kubernetes | None = None
+    """The namespace and what its Jobs need, for a target of type kubernetes; ``default`` of the current context when
+    absent."""
 
     @property
     def is_created(self) -> bool:
         """Whether it is an instance that a provider creates, so that nobody can ask it before."""
         return self.cloud is not None and self.cloud.provider != "existing"
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether it can be asked about itself; nobody logs in to a cluster of Kubernetes."""
+        return not self.is_created and self.type != "kubernetes"
 
     @model_validator(mode="after")
     def _partitions_need_a_queue(self) -> "Target":
@@ -168,9 +184,24 @@ class Target(Model):
             raise ValueError(f"a target of the provider '{self.cloud.provider}' {needs}")
         return self
 
+    @model_validator(mode="after")
+    def _cluster_is_described(self) -> "Target":
+        if self.type != "kubernetes":
+            if self.kubernetes is not None:
+                raise ValueError(f"a target of type {self.type} has no section 'kubernetes'; write 'type: kubernetes'")
+            return self
+        if foreign := next((key for key in _OF_HOSTS if getattr(self, key)), None):
+            raise ValueError(f"a target of type kubernetes has no '{foreign}': its API server is named by KUBECONFIG")
+        if self.node is None or self.node.cores is None:
+            raise ValueError("a target of type kubernetes needs 'node' with its 'cores': nodes are not asked")
+        return self
+
     def identity(self) -> dict[str, Any]:
         """Return what makes a job on it another job: not how it is asked, nor what it is expected to have."""
-        return self.model_dump(mode="json", exclude={"polling", "node", "partitions", "private_key", "known_hosts"})
+        what = self.model_dump(mode="json", exclude={"polling", "node", "partitions", "private_key", "known_hosts"})
+        if self.kubernetes is None:  # so that jobs of other targets keep their fingerprints
+            del what["kubernetes"]
+        return what
 
 
 class FileSystem(Model):

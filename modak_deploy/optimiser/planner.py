@@ -214,6 +214,8 @@ def inputs_of(deployment: Deployment, sources: Sequence[Source]) -> str:
     # Left out where they are not given, so that what was asked before there were any keeps its hash.
     if deployment.target.cloud is None:
         del asked["target"]["cloud"]
+    if deployment.target.kubernetes is None:
+        del asked["target"]["kubernetes"]
     if deployment.request.deadline is None:
         del asked["request"]["deadline"]
     return sha256_of({**asked, "sources": [source.model_dump(mode="json") for source in sources]})

@@ -45,6 +45,8 @@ def resources_of(deployment: Deployment, node: Node, partition: Partition | None
     threads = job.cores_per_rank or job.threads
     if threads is None and _takes_node(deployment, ranks) and deployment.target.type not in SINGLE_NODE:
         threads = node.cores
+    if threads is None and deployment.target.type == "kubernetes":
+        threads = node.cores  # a pod that asks for none may get none, and the Plan is made for those
     resources = Resources(nodes=job.nodes, ranks=ranks, ranks_per_node=per_node, threads=threads, gpus=job.gpus)
     where = f"the partition {partition.name}" if partition else f"the target {deployment.target.name}"
     _check_nodes(deployment, where, partition)

@@ -34,7 +34,7 @@ def _head(plan: Plan) -> list[str]:
     rests = f"{plan.prediction.basis}: {plan.prediction.evidence}".removesuffix(": ")
     chosen = plan.chosen
     lines = [
-        f"Plan for {plan.name} on {plan.target.name} ({plan.scheduler})",
+        f"Plan for {plan.name} on {plan.target.name} ({_queue(plan)})",
         *_labelled("chosen", chosen.name),
         *_labelled("why", plan.reason),
         *_labelled("predicted", _predicted(plan.prediction)),
@@ -53,6 +53,10 @@ def _head(plan: Plan) -> list[str]:
         tried = ", ".join(plan.chosen.launch.candidates)
         lines += _labelled("tries", f"while the program runs, losing at most 5% of its time on it: {tried}")
     return [*lines, *_restart(plan)]
+
+
+def _queue(plan: Plan) -> str:
+    return "kubernetes" if plan.target.type == "kubernetes" else plan.scheduler
 
 
 def _restart(plan: Plan) -> list[str]:

@@ -2,79 +2,61 @@
 
 import base64
 import hashlib
-import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Annotated, Any, Literal
-
-from pydantic import Field, StringConstraints, model_validator
+from typing import Any
 
 from modak_deploy.errors import InputError
-from modak_deploy.model.base import Model, Positive
-
-DnsLabel = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
-"""RFC 1123 label, as names of namespaces are."""
-DnsName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$")]
-"""RFC 1123 subdomain, as names of claims and Secrets are."""
-LabelKey = Annotated[
-    str,
-    StringConstraints(
-        pattern=r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$"
-    ),
-]
-LabelValue = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$")]
-MountPath = Annotated[str, StringConstraints(pattern=r"^/[^:\x00-\x1f]{1,1000}$")]
+from modak_deploy.model.base import Positive
+from modak_deploy.model.kubernetes import Placement
+from modak_deploy.shell import join
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 PLAN_ANNOTATION = "modak/plan"
-INPUT, WORK = "/modak/input", "/modak/work"
-"""Where the files of the job are mounted, and where it runs."""
+INPUT, WORK, RESULTS = "/modak/input", "/modak/work", "/modak/results"
+"""Where the files of the job are mounted, where it runs, and where its results are packed."""
+MAX_RETURNED = 4 * 1024 * 1024
+"""Bytes of packed results in a pod's log: nodes keep 10 MiB of it (containerLogMaxSize), and base64 adds a third."""
 _MOST_INPUT = 900_000
 """Bytes: etcd takes 1.5 MiB in one request, and the API 1 MiB in a ConfigMap (core/v1, ConfigMap); base64 and metadata
 are in these figures."""
 # A ConfigMap's volume holds the links of its files, and ..data with another copy, which no file of the job is named as.
-_START = (
+_COPY = (
     "for file in /modak/input/* /modak/input/.[!.]*; do "
     '[ ! -e "$file" ] || cp -RL "$file" /modak/work/ || exit 126; done; '
-    'exec "$@"'
 )
+_START = _COPY + 'exec "$@"'
+# The shell is the first process of the container and gets the signals; a trap interrupts wait. What is printed after
+# the program is read by modak_deploy/kubernetes/results.py. Not 'tar | gzip': sh does not tell that tar failed.
+_RETURN = """
+trap 'kill -TERM "$pid" 2>/dev/null' TERM
+"$@" &
+pid=$!
+wait "$pid"; code=$?
+while kill -0 "$pid" 2>/dev/null; do wait "$pid"; code=$?; done
+set -- %(outputs)s
+for path do
+  shift
+  if [ -e "/modak/work/$path" ] || [ -L "/modak/work/$path" ]; then set -- "$@" "./$path"; fi
+done
+pack=/modak/results/archive
+if [ $# = 0 ]; then printf '\nmodak-results-none\n'
+elif cd /modak/work && tar -cf "$pack" "$@" && gzip -c "$pack" >"$pack.gz" && size=$(wc -c <"$pack.gz") &&
+  sum=$(sha256sum <"$pack.gz"); then
+  size=$((size))
+  if [ "$size" -gt %(limit)s ]; then printf '\nmodak-results-refused %%s\n' "$size"
+  else
+    printf '\nmodak-results-begin %%s %%s\n' "$size" "${sum%%%% *}"
+    base64 <"$pack.gz"
+    printf 'modak-results-end\n'
+  fi
+else printf '\nmodak-results-failed\n'
+fi
+exit "$code"
+"""
 _GPU = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
 _ARRAY = re.compile(r"0-([0-9]{1,5})(?:%([0-9]{1,5}))?")
-
-
-class Placement(Model):
-    """Where and how a Job runs on a cluster."""
-
-    namespace: DnsLabel = "default"
-    """Namespace of everything that is created."""
-    queue: LabelValue | None = None
-    """Kueue's LocalQueue; the Job is then created suspended, and Kueue starts it."""
-    node_selector: dict[LabelKey, LabelValue] = {}
-    """Labels that a node must have."""
-    claims: dict[DnsName, MountPath] = {}
-    """PersistentVolumeClaims and where they are mounted."""
-    work_claim: DnsName | None = None
-    """PersistentVolumeClaim of the working directory, in which the results stay."""
-    secret: DnsName | None = None
-    """Secret with a key for each of the application's secret variables."""
-    pull_secret: DnsName | None = None
-    """Secret with which the image is pulled."""
-    gpu: Literal["nvidia", "amd"] = "nvidia"
-    """Whose device plugin the cluster has."""
-    keep: Annotated[int, Field(ge=0)] | None = None
-    """Seconds after which a Job that has ended is deleted; it stays when absent."""
-
-    @model_validator(mode="after")
-    def _mounts_are_apart(self) -> "Placement":
-        paths = sorted(posixpath.normpath(path) for path in self.claims.values())
-        for path in paths:
-            if path == "/" or path.split("/")[1] == "modak":
-                raise ValueError(f"a claim cannot be mounted at '{path}': use another path than / and /modak")
-        if twice := next((path for path, after in pairwise(paths) if path == after), None):
-            raise ValueError(f"two claims are mounted at '{twice}'")
-        return self
 
 
 @dataclass(frozen=True)
@@ -91,6 +73,10 @@ class Workload:
     files: Mapping[str, tuple[bytes, bool]] = field(default_factory=dict)
     """Content by path below the working directory, and whether it is executable."""
     outputs: Sequence[str] = ()
+    returned: bool = False
+    """Whether the outputs come back in the pod's log, where no claim holds them."""
+    records: str | None = None
+    """Folder of the launcher's records, which come back with the outputs."""
     cores: Positive | None = None
     memory: Positive | None = None
     gpus: int = 0
@@ -98,17 +84,17 @@ class Workload:
     array: str | None = None
 
 
-def job_name(workload: Workload) -> str:
+def job_name(run: str, tag: str) -> str:
     """Return the name of the Job: the same Plan has the same, so that it cannot be created twice."""
     # 47 characters and the hash: a pod's name has the Job's, the index and 5 characters more in its 63.
-    short = re.sub(r"[^a-z0-9-]+", "-", workload.run.lower()).strip("-")[:32].strip("-") or "job"
-    return f"modak-{short}-{hashlib.sha256(f'{workload.run} {workload.tag}'.encode()).hexdigest()[:8]}"
+    short = re.sub(r"[^a-z0-9-]+", "-", run.lower()).strip("-")[:32].strip("-") or "job"
+    return f"modak-{short}-{hashlib.sha256(f'{run} {tag}'.encode()).hexdigest()[:8]}"
 
 
 def manifests(workload: Workload, placement: Placement) -> list[dict[str, Any]]:
     """Return the ConfigMap with the job's files, where it has any, and the Job; InputError for what cannot be had."""
     _check(workload, placement)
-    name = job_name(workload)
+    name = job_name(workload.run, workload.tag)
     metadata: dict[str, Any] = {
         "name": name,
         "namespace": placement.namespace,
@@ -129,7 +115,13 @@ def _check(workload: Workload, placement: Placement) -> None:
             key="secret",
             hint="name a Secret of the cluster that has a key of that name",
         )
-    if workload.outputs and placement.work_claim is None:
+    if workload.outputs and placement.work_claim is None and workload.returned and workload.array is not None:
+        raise InputError(
+            "the outputs of an array are not fetched from the log",
+            key="work_claim",
+            hint="name a PersistentVolumeClaim",
+        )
+    if workload.outputs and placement.work_claim is None and not workload.returned:
         raise InputError(
             f"the output '{workload.outputs[0]}' would be lost with the pod",
             key="work_claim",
@@ -195,9 +187,7 @@ def _pod(workload: Workload, placement: Placement, name: str) -> dict[str, Any]:
             {
                 "name": "job",
                 "image": workload.image,
-                "command": ["sh", "-c", _START, "modak", *map(_literal, workload.argv)]
-                if workload.files
-                else [_literal(argument) for argument in workload.argv],
+                "command": _command(workload, placement),
                 "workingDir": WORK,
                 "env": _environment(workload, placement),
                 "resources": _resources(workload, placement),
@@ -206,12 +196,34 @@ def _pod(workload: Workload, placement: Placement, name: str) -> dict[str, Any]:
             }
         ],
         "volumes": volumes,
+        # Without these a pod of an unreachable node is deleted after 300 s (DefaultTolerationSeconds), and its Job
+        # makes another one while the first may still run.
+        "tolerations": [
+            {"key": f"node.kubernetes.io/{state}", "operator": "Exists", "effect": "NoExecute"}
+            for state in ("not-ready", "unreachable")
+        ],
     }
     if placement.node_selector:
         pod["nodeSelector"] = dict(placement.node_selector)
     if placement.pull_secret is not None:
         pod["imagePullSecrets"] = [{"name": placement.pull_secret}]
     return pod
+
+
+def returns_results(workload: Workload, placement: Placement) -> bool:
+    """Return whether the outputs come back in the pod's log."""
+    return workload.returned and bool(workload.outputs) and placement.work_claim is None
+
+
+def _command(workload: Workload, placement: Placement) -> list[str]:
+    argv = [_literal(argument) for argument in workload.argv]
+    if returns_results(workload, placement):
+        script = _RETURN % {
+            "outputs": join([*workload.outputs, *([workload.records] if workload.records else [])]),
+            "limit": MAX_RETURNED,
+        }
+        return ["sh", "-c", _literal((_COPY if workload.files else "") + script), "modak", *argv]
+    return ["sh", "-c", _START, "modak", *argv] if workload.files else argv
 
 
 def _literal(text: str) -> str:
@@ -253,6 +265,9 @@ def _volumes(workload: Workload, placement: Placement, name: str) -> tuple[list[
         del mount["subPath"]
         mount["subPathExpr"] = f"{name}/$(JOB_COMPLETION_INDEX)"
     volumes, mounts = [work], [mount]
+    if returns_results(workload, placement):
+        volumes.append({"name": "results", "emptyDir": {}})
+        mounts.append({"name": "results", "mountPath": RESULTS})
     if workload.files:
         items = [
             {"key": _key(number), "path": path, "mode": 0o755 if executable else 0o644}

@@ -30,6 +30,7 @@ OF_TARGET_TYPE = {
     "openpbs": "modak.nodes.target.PBSCluster",
     "gridengine": "modak.nodes.target.GridEngineCluster",
     "cloud": "modak.nodes.target.CloudInstance",
+    "kubernetes": "modak.nodes.target.KubernetesCluster",
 }
 """The node type for each type of target."""
 _FIELDS = {shown: field for field, shown in RENAMED.items()}

@@ -16,6 +16,7 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_
 from ansible_collections.modak.deploy.plugins.plugin_utils.several import MOST, check_names, wait_and_fetch
 
 try:
+    from modak_deploy.deploy.cluster import ClusterRun, is_on_cluster
     from modak_deploy.deploy.running import Deployer, Outcome, Previewed, RunSettings
     from modak_deploy.errors import InputError, ModakError
     from modak_deploy.jobrequest import job_request
@@ -38,6 +39,9 @@ class ActionModule(JobAction):
         check_seconds(arguments)
         search = search_folders(arguments["search_paths"], task_vars)
         self._jobs = self.jobs(task_vars, outage=arguments["outage"])
+        plan = None if arguments["plan"] is None else plan_of(arguments["plan"])
+        if plan is not None and is_on_cluster(plan):
+            return self._on_cluster(ClusterRun(plan, search, self.reporter.notice), arguments, task_vars)
         self._deployer = Deployer(
             self.transport(task_vars),
             self._jobs,
@@ -46,17 +50,31 @@ class ActionModule(JobAction):
             reporter=self.reporter,
         )
         settings = _settings(arguments)
-        if arguments["plans"] is not None:
+        if plan is None:
             plans = [self._deployer.completed(plan_of(value)) for value in arguments["plans"]]
             check_names(plans)
+            if any(map(is_on_cluster, plans)):
+                raise InputError("plans: not supported for Kubernetes: give each in a task of its own as 'plan'")
             return self._several(plans, settings, arguments, task_vars)
-        plan = self._deployer.completed(plan_of(arguments["plan"]))
+        plan = self._deployer.completed(plan)
         if arguments["state"] == "absent":
             return self._absent(plan)
         if self._task.check_mode:
             return _previewed(self._deployer.preview(plan, settings))
         results = results_folder(arguments["results"], self._task, task_vars, plan.name)
         return _returned(self._deployer.run(plan, settings, results))
+
+    def _on_cluster(self, run: ClusterRun, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Do it with a Job of Kubernetes; the controller alone speaks with the cluster."""
+        check = self._task.check_mode
+        if arguments["state"] == "absent":
+            doomed = run.remove(check=check)
+            before = visible("".join(f"{thing}\n" for thing in doomed))
+            return {"changed": bool(doomed), "job": None, "diff": {"before": before, "after": ""}}
+        if check:
+            return _previewed(run.preview(_settings(arguments)))
+        folder = results_folder(arguments["results"], self._task, task_vars, run.plan.name)
+        return _returned(run.run(_settings(arguments), folder))
 
     def _several(
         self,

@@ -11,6 +11,7 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.arguments import argu
 from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction, plan_of
 
 try:
+    from modak_deploy.deploy.cluster import ClusterRun, is_on_cluster
     from modak_deploy.documents.jsontext import parse_json
     from modak_deploy.errors import InputError
     from modak_deploy.jobrequest import job_request
@@ -29,7 +30,11 @@ class ActionModule(JobAction):
             raise InputError("give either 'plan' or 'directory', the job's folder on the target")
         value = arguments["plan"] if arguments["plan"] is not None else self._read(arguments["directory"], task_vars)
         jobs = self.jobs(task_vars)
-        job = jobs.find(job_request(plan_of(value)))
+        plan = plan_of(value)
+        if is_on_cluster(plan):
+            result = ClusterRun(plan, [], self.reporter.notice).see()
+            return {"changed": False, "job": None if result is None else result.model_dump(mode="json")}
+        job = jobs.find(job_request(plan))
         return {"changed": False, "job": None if job is None else jobs.see(job).model_dump(mode="json")}
 
     def _read(self, directory: str, task_vars: dict[str, Any]) -> Any:

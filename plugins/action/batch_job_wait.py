@@ -13,6 +13,7 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.results import result
 from ansible_collections.modak.deploy.plugins.plugin_utils.several import check_names, wait_and_fetch
 
 try:
+    from modak_deploy.deploy.cluster import is_on_cluster
     from modak_deploy.errors import InputError
     from modak_deploy.jobrequest import job_request
     from modak_deploy.jobs.control import Jobs, Present
@@ -29,6 +30,8 @@ class ActionModule(JobAction):
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         plans = [plan_of(value) for value in arguments["plans"]]
         check_names(plans)
+        if any(map(is_on_cluster, plans)):
+            raise InputError("plans: not supported for Kubernetes", hint="wait with modak.deploy.batch_job")
         check_seconds(arguments)
         jobs = self.jobs(task_vars, outage=arguments["outage"])
         present = _find_all(jobs, [job_request(plan) for plan in plans])

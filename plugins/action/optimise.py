@@ -194,7 +194,7 @@ def _inquiries(deployment: Deployment, answers: list[str]) -> dict[str, Callable
     if len(answers) != len(deployment.targets):
         raise InputError(f"'answers' has {len(answers)} items for {len(deployment.targets)} targets")
     pairs = zip(deployment.targets, answers, strict=True)
-    return {target.name: partial(_decoded, answer) for target, answer in pairs if not target.is_created}
+    return {target.name: partial(_decoded, answer) for target, answer in pairs if target.is_asked}
 
 
 def _decoded(answer: str) -> str:

@@ -16,8 +16,9 @@ import jobplans
 from modak_deploy.cli import app
 from modak_deploy.errors import InputError
 from modak_deploy.manifest import manifest
+from modak_deploy.model.kubernetes import Placement
 from modak_deploy.model.plan import Plan
-from modak_deploy.providers.kubernetes import Placement, Workload, job_name
+from modak_deploy.providers.kubernetes import Workload, job_name
 
 HERE = Path(__file__).parent
 CASES: dict[str, dict[str, Any]] = yaml.safe_load((HERE / "kubernetes_plans.yaml").read_text())
@@ -106,10 +107,10 @@ def test_the_job_starts_with_its_files(shell: list[str], tmp_path: Path) -> None
 
 def test_names_are_short_valid_and_the_plans() -> None:
     first = Workload(run="A_very.long-run" * 9, tag="modak-1", image="i", argv=["x"])
-    assert len(job_name(first)) <= 47
-    assert job_name(first) == job_name(first)
-    assert job_name(first) != job_name(Workload(run=first.run, tag="modak-2", image="i", argv=["x"]))
-    assert job_name(Workload(run="___", tag="t", image="i", argv=["x"])).startswith("modak-job-")
+    assert len(job_name(first.run, first.tag)) <= 47
+    assert job_name(first.run, first.tag) == job_name(first.run, first.tag)
+    assert job_name(first.run, first.tag) != job_name(first.run, "modak-2")
+    assert job_name("___", "t").startswith("modak-job-")
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,12 @@ OF_FIELD: dict[str, st.SearchStrategy[Any]] = {
         st.sampled_from([{"variable": "token"}, {"file": "~/.token"}, {"command": ["pass", "show", "token"]}]),
         min_size=1,
     ),
+    "kubernetes": st.sampled_from(
+        [
+            {"namespace": "team-a", "gpu": "amd"},
+            {"claims": {"data": "/data"}, "node_selector": {"example.org/zone": "a"}},
+        ]
+    ),
     "image": st.sampled_from(["docker://keras:3", "library://a/b:1"]),
     "catalogue": st.lists(st.sampled_from(["site", "/etc/modak", "https://example.org/levers.yaml"]), min_size=1),
 }

@@ -1,0 +1,117 @@
+"""Runs on clusters of Kubernetes: what the commands and the action plugins do with a Plan for one."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import yaml
+
+from modak_deploy.deploy.running import Outcome, Previewed, RunSettings, check_recording, recorded
+from modak_deploy.errors import InputError, JobError
+from modak_deploy.jobs.script import default_template
+from modak_deploy.kubernetes import commands
+from modak_deploy.kubernetes.api import Cluster
+from modak_deploy.kubernetes.life import ClusterJob
+from modak_deploy.model.job import ENDS, JobResult
+from modak_deploy.model.kubernetes import Kubernetes
+from modak_deploy.model.plan import Plan
+from modak_deploy.providers.kubernetes import manifests
+
+_SHORTEST_MEASURED = 20.0
+"""Seconds of a Job that is recorded without being asked for."""
+Notice = Callable[[str], None]
+
+
+def is_on_cluster(plan: Plan) -> bool:
+    """Return whether the Plan's job is a Job of Kubernetes."""
+    return plan.target.type == "kubernetes"
+
+
+class ClusterRun:
+    """The Job of a Plan on the Plan's cluster."""
+
+    def __init__(self, plan: Plan, search: Sequence[Path], notice: Notice) -> None:
+        described = plan.target.kubernetes or Kubernetes()
+        self.plan = plan
+        self._search, self._notice = search, notice
+        self._placement = described.placement
+        self._cluster = Cluster(described.context)
+        self.job: ClusterJob = commands.job_of(plan, self._placement, self._cluster)
+
+    def see(self) -> JobResult | None:
+        """Return what is seen of the Job; None where there is none."""
+        return commands.result_of(self.plan, self.job.look())
+
+    def preview(self, settings: RunSettings) -> Previewed:
+        """Have the cluster check what ``run`` would create; nothing is changed."""
+        _check(settings)
+        described = self._described()
+        if settings.restarted and (there := self.see()) is not None:
+            return Previewed(self._script(described), True, there, None)
+        ran = self._deploy(described, settings, Path(), check=True)
+        return Previewed(self._script(described), ran.created, ran.result, None)
+
+    def run(self, settings: RunSettings, results: Path) -> Outcome:
+        """Create the Job unless it is there, wait for its end, and fetch and record its results."""
+        _check(settings)
+        if settings.record:
+            check_recording(self.plan, wait=settings.wait)
+        described = self._described()
+        if settings.restarted:
+            self.remove()
+        ran = self._deploy(described, settings, results, check=False)
+        if ran.result is None:
+            raise JobError(f"the Job {self.job.name} was deleted", hint="deploy again to run it again")
+        new = None
+        # Of a short Job whole seconds, which are all that the API server tells, are no measurement.
+        is_exact = (ran.result.seconds or 0.0) >= _SHORTEST_MEASURED
+        if settings.wait and not ran.problem and (is_exact or settings.record):
+            new = recorded(self.plan, ran.result, settings.record, self._search, self._notice)
+        return Outcome(ran.changed, ran.created, self._script(described), ran.result, problem=ran.problem, recorded=new)
+
+    def fetch(self, results: Path) -> tuple[JobResult, bool]:
+        """Fetch the results of a Job that has ended; return whether anything was written."""
+        there = self.see()
+        if there is None:
+            raise JobError(f"{self.plan.name} has no job on {self.plan.target.name}", hint="deploy its document")
+        if there.state not in ENDS:
+            raise JobError(
+                f"job {there.id} of {self.plan.name} is {there.state}", hint="modak deploy waits for its end"
+            )
+        return commands.fetch(self._described(), self.job, self.job.look(), results)
+
+    def logs(self, lines: int) -> str:
+        """Return the last lines of the program's output."""
+        return commands.logs(self.job, lines).decode(errors="replace")
+
+    def remove(self, *, check: bool = False) -> list[str]:
+        """Cancel the Job and delete it with what belongs to it; return what there was."""
+        return self.job.remove(self._notice, dry=check)
+
+    def _described(self) -> commands.Described:
+        return commands.Described.of(self.plan, self._placement, self._search)
+
+    def _script(self, described: commands.Described) -> str:
+        return yaml.safe_dump_all(manifests(described.workload, described.placement), sort_keys=False, width=1000)
+
+    def _deploy(
+        self, described: commands.Described, settings: RunSettings, results: Path, *, check: bool
+    ) -> commands.Ran:
+        return commands.deploy(
+            described,
+            self._cluster,
+            self._notice,
+            results=results,
+            wait=settings.wait,
+            timeout=settings.timeout,
+            check=check,
+        )
+
+
+def _check(settings: RunSettings) -> None:
+    """Raise InputError for what a Job of Kubernetes has not."""
+    if settings.template not in (None, default_template()):
+        raise InputError("a template of the job script is not supported by Kubernetes", key="template")
+    if settings.follow:
+        raise InputError("not supported by Kubernetes", key="follow", hint="kubectl logs --follow shows the output")
+    if settings.retry:
+        raise InputError("not supported by Kubernetes: a Job runs once", key="retry", hint="undeploy, and deploy again")

@@ -1,0 +1,1 @@
+"""Plans as Jobs of a Kubernetes cluster: created once, waited for, their results fetched, removed."""
