@@ -1,12 +1,16 @@
 """How jobs end on the real Grid Engine."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import Cluster
 
 from modak_deploy.errors import JobError
+
+if TYPE_CHECKING:
+    from conftest import Cluster
 
 PARALLEL: dict[str, Any] = {"target": {"parallel_environment": "mpi"}, "job": {"nodes": 2}}
 

@@ -1,16 +1,21 @@
 """One job, whatever becomes of qsub's answer, of the server and of the controller."""
 
+from __future__ import annotations
+
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from conftest import Cluster
 
 from rig import TOP
+
+if TYPE_CHECKING:
+    from conftest import Cluster
 
 LOST = {
     "answer lost": '"$real" "$@" >/dev/null; exit 1',

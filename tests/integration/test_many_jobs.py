@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_batch_job import User
 
 from jobplans import plan
 from modak_deploy.model.plan import Plan
 from modak_deploy.model.target import Polling
+from plays import User
 from rig import Rig
 
 MANY = int(os.environ.get("MODAK_MANY_JOBS", "20"))

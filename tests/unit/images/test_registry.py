@@ -97,7 +97,7 @@ def test_the_variant_for_the_processor_is_chosen(server: Server) -> None:
     ]
     server.put("many", {"manifests": variants})
     assert resolve(parse(f"docker://{server.host}/app:many"), "arm64").digest == variants[1]["digest"]
-    with pytest.raises(InputError, match="not there for ppc64le, only for amd64, arm64"):
+    with pytest.raises(InputError, match="not found for ppc64le, only for amd64, arm64"):
         resolve(parse(f"docker://{server.host}/app:many"), "ppc64le")
 
 
