@@ -1,10 +1,11 @@
 """Text for a terminal: what could move the cursor, hide or reorder text is shown as an escape, and never sent."""
 
+import os
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 EXCERPT = 300
 """Most characters of a target's text in a sentence."""
@@ -59,6 +60,17 @@ def protected_output() -> Iterator[None]:
         yield
     finally:
         sys.stdout, sys.stderr = out, err
+        _drain(out)
+
+
+def _drain(stream: IO[str]) -> None:
+    """Write what is buffered, or drop it where the reader has ended, as ``head`` does: Python would exit with 120."""
+    try:
+        stream.flush()
+    except BrokenPipeError:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
 
 
 class _Visible:
@@ -73,8 +85,22 @@ class _Visible:
     def write(self, text: str) -> int:
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        self._stream.write(visible(text))
+        try:
+            self._stream.write(visible(text))
+        except BrokenPipeError:
+            self._end()
         return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            self._end()
+
+    def _end(self) -> NoReturn:
+        """End the command: its reader wants no more, as ``head`` after some lines."""
+        _drain(self._stream)
+        raise SystemExit(0)
 
     def writelines(self, texts: Iterator[str]) -> None:
         for text in texts:

@@ -1,6 +1,7 @@
 """The same description gives the same Plan, byte for byte except its date, and one job, by every way in."""
 
 import json
+import secrets
 import shutil
 import subprocess
 import sys
@@ -10,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from orchestrator import Orchestrator, folders
-from rig import TOP
+from orchestrator import Orchestrator, connection, folders
+from rig import TOP, Rig
 from sites import TINY
 
 DIGITS = TOP / "examples" / "digits"
@@ -161,24 +162,54 @@ TINY_DOCUMENT: dict[str, Any] = {
 @pytest.mark.parametrize("order", [("play", "opera", "command"), ("command", "play", "opera")], ids="-".join)
 def test_one_job_by_every_way_in(order: tuple[str, ...], tmp_path: Path, environment: dict[str, str]) -> None:
     """Whoever comes first submits the job; the others find it, by the same Plan, and fetch the same results."""
-    document = {**TINY_DOCUMENT, "target": {**TINY_DOCUMENT["target"], "workspace": str(tmp_path / "workspace")}}
+    workspace = {"workspace": str(tmp_path / "workspace")}
     opera = Orchestrator.on_tiny(tmp_path, environment, "Machine")
-    opera.inputs(name="tiny", arguments=["--numbers", "77"], workspace=str(tmp_path / "workspace"))
-    shutil.copy(TINY, tmp_path)
-    (tmp_path / "deploy.yml").write_text(yaml.safe_dump(document))
+    opera.inputs(name="tiny", arguments=["--numbers", "77"], **workspace)
+    ways = WaysIn(opera, {**TINY_DOCUMENT, "target": {**TINY_DOCUMENT["target"], **workspace}})
+    first, second, third = (ways.deploy(way) for way in order)
+    assert first == second == third
+    assert len(folders(tmp_path / "workspace")) == 1
 
-    def deploy(way: str) -> dict[str, Any]:
-        folder = opera.results if way == "opera" else tmp_path / way
+
+def test_one_job_on_slurm_by_every_way_in(tmp_path: Path, environment: dict[str, str], real_slurm: Rig) -> None:
+    name = f"tiny-{secrets.token_hex(4)}"
+    opera = Orchestrator.on_tiny(tmp_path, environment, "SlurmCluster")
+    opera.inputs(name=name, arguments=["--numbers", "77"], **connection(real_slurm))
+    target = {**TINY_DOCUMENT["target"], "name": "slurm", "type": "slurm", **connection(real_slurm)}
+    application = {**TINY_DOCUMENT["application"], "name": name}
+    ways = WaysIn(opera, {**TINY_DOCUMENT, "application": application, "target": target})
+    first, second, third = (ways.deploy(way) for way in ("command", "opera", "play"))
+    assert first == second == third
+    assert [state for its_name, state in real_slurm.jobs().values() if its_name == name] in (["COMPLETED"], [])
+
+
+class WaysIn:
+    """One application as a document and as a blueprint, in one folder."""
+
+    def __init__(self, opera: Orchestrator, document: dict[str, Any]) -> None:
+        self.opera, self.folder = opera, opera.folder
+        shutil.copy(TINY, self.folder)
+        (self.folder / "deploy.yml").write_text(yaml.safe_dump(document))
+
+    def deploy(self, way: str) -> dict[str, Any]:
+        """Return what one way in makes: Plan, job, and all files that it fetches."""
+        folder = self.opera.results if way == "opera" else self.folder / way
+        commands = {
+            "play": [
+                "ansible-playbook",
+                "modak.deploy.deploy",
+                "-e",
+                "deployment=deploy.yml",
+                "-e",
+                f"results={folder}",
+            ],
+            "command": [sys.executable, "-m", "modak_deploy", "deploy", "deploy.yml", "-r", str(folder)],
+        }
         if way == "opera":
-            ended = opera.deploy()
+            ended = self.opera.deploy()
             assert ended.code == 0, ended.text
-        elif way == "play":
-            play = ["ansible-playbook", "modak.deploy.deploy", "-e", "deployment=deploy.yml", "-e", f"results={folder}"]
-            run(play, tmp_path, environment)
         else:
-            run(
-                [sys.executable, "-m", "modak_deploy", "deploy", "deploy.yml", "-r", str(folder)], tmp_path, environment
-            )
+            run(commands[way], self.folder, self.opera.environment)
         (found,) = folder.rglob("plan.json")
         files = {path.name: path.read_bytes() for path in found.parent.iterdir()}
         job = json.loads(files["job.json"])
@@ -189,7 +220,3 @@ def test_one_job_by_every_way_in(order: tuple[str, ...], tmp_path: Path, environ
             "output": files["output.log"],
             "files": sorted(files),
         }
-
-    first, second, third = (deploy(way) for way in order)
-    assert first == second == third
-    assert len(folders(tmp_path / "workspace")) == 1

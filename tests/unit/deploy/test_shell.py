@@ -80,6 +80,16 @@ def test_completion(words: str, expected: set[str], tmp_path: Path) -> None:
     assert set(done.stdout.split()) == expected, done.stderr
 
 
+def test_a_reader_may_end_before_all_is_written() -> None:
+    """As in ``modak measurements list | head -n 2``."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [Path(sys.executable).parent / "modak", "catalogue", "list", "levers"]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_measurements_with_their_seconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
