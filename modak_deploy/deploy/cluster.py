@@ -47,6 +47,8 @@ class ClusterRun:
         described = self._described()
         if settings.restarted and (there := self.see()) is not None:
             return Previewed(self._script(described), True, there, None)
+        if (ended := self._ended_badly(settings)) is not None:
+            return Previewed(self._script(described), True, ended, ended)
         ran = self._deploy(described, settings, Path(), check=True)
         return Previewed(self._script(described), ran.created, ran.result, None)
 
@@ -56,7 +58,8 @@ class ClusterRun:
         if settings.record:
             check_recording(self.plan, wait=settings.wait)
         described = self._described()
-        if settings.restarted:
+        ended = self._ended_badly(settings)
+        if settings.restarted or ended is not None:
             self.remove()
         ran = self._deploy(described, settings, results, check=False)
         if ran.result is None:
@@ -66,7 +69,16 @@ class ClusterRun:
         is_exact = (ran.result.seconds or 0.0) >= _SHORTEST_MEASURED
         if settings.wait and not ran.problem and (is_exact or settings.record):
             new = recorded(self.plan, ran.result, settings.record, self._search, self._notice)
-        return Outcome(ran.changed, ran.created, self._script(described), ran.result, problem=ran.problem, recorded=new)
+        script = self._script(described)
+        return Outcome(ran.changed, ran.created, script, ran.result, ended, problem=ran.problem, recorded=new)
+
+    def _ended_badly(self, settings: RunSettings) -> JobResult | None:
+        """Return the end of the Job that is there and is to be run again; None where there is none."""
+        retry = self.plan.job.retry if settings.retry is None else settings.retry
+        if not retry or settings.restarted:
+            return None
+        there = self.see()
+        return there if there is not None and there.state in ENDS and there.state != "completed" else None
 
     def fetch(self, results: Path) -> tuple[JobResult, bool]:
         """Fetch the results of a Job that has ended; return whether anything was written."""
@@ -113,5 +125,3 @@ def _check(settings: RunSettings) -> None:
         raise InputError("a template of the job script is not supported by Kubernetes", key="template")
     if settings.follow:
         raise InputError("not supported by Kubernetes", key="follow", hint="kubectl logs --follow shows the output")
-    if settings.retry:
-        raise InputError("not supported by Kubernetes: a Job runs once", key="retry", hint="undeploy, and deploy again")
