@@ -10,11 +10,12 @@ from modak_deploy.errors import InputError, JobError
 from modak_deploy.jobs.script import default_template
 from modak_deploy.kubernetes import commands
 from modak_deploy.kubernetes.api import Cluster
-from modak_deploy.kubernetes.life import ClusterJob
+from modak_deploy.kubernetes.life import ClusterJob, State
 from modak_deploy.model.job import ENDS, JobResult
 from modak_deploy.model.kubernetes import Kubernetes
 from modak_deploy.model.plan import Plan
 from modak_deploy.providers.kubernetes import manifests
+from modak_deploy.terminal import excerpt
 
 _SHORTEST_MEASURED = 20.0
 """Seconds of a Job that is recorded without being asked for."""
@@ -48,7 +49,8 @@ class ClusterRun:
         if settings.restarted and (there := self.see()) is not None:
             return Previewed(self._script(described), True, there, None)
         if (ended := self._ended_badly(settings)) is not None:
-            return Previewed(self._script(described), True, ended, ended)
+            result = commands.result_of(self.plan, ended)
+            return Previewed(self._script(described), True, result, result)
         ran = self._deploy(described, settings, Path(), check=True)
         return Previewed(self._script(described), ran.created, ran.result, None)
 
@@ -59,8 +61,11 @@ class ClusterRun:
             check_recording(self.plan, wait=settings.wait)
         described = self._described()
         ended = self._ended_badly(settings)
-        if settings.restarted or ended is not None:
+        if settings.restarted:
             self.remove()
+        elif ended is not None:
+            self._notice(f"{self.job.name} has failed: {excerpt(ended.reason)}; it is run again")
+            self.job.remove_ended(ended)
         ran = self._deploy(described, settings, results, check=False)
         if ran.result is None:
             raise JobError(f"the Job {self.job.name} was deleted", hint="deploy again to run it again")
@@ -70,15 +75,16 @@ class ClusterRun:
         if settings.wait and not ran.problem and (is_exact or settings.record):
             new = recorded(self.plan, ran.result, settings.record, self._search, self._notice)
         script = self._script(described)
-        return Outcome(ran.changed, ran.created, script, ran.result, ended, problem=ran.problem, recorded=new)
+        previous = None if ended is None else commands.result_of(self.plan, ended)
+        return Outcome(ran.changed, ran.created, script, ran.result, previous, problem=ran.problem, recorded=new)
 
-    def _ended_badly(self, settings: RunSettings) -> JobResult | None:
+    def _ended_badly(self, settings: RunSettings) -> State | None:
         """Return the end of the Job that is there and is to be run again; None where there is none."""
         retry = self.plan.job.retry if settings.retry is None else settings.retry
         if not retry or settings.restarted:
             return None
-        there = self.see()
-        return there if there is not None and there.state in ENDS and there.state != "completed" else None
+        seen = self.job.look()
+        return seen if seen.state == "failed" else None
 
     def fetch(self, results: Path) -> tuple[JobResult, bool]:
         """Fetch the results of a Job that has ended; return whether anything was written."""

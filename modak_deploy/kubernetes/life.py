@@ -38,6 +38,8 @@ class State:
     """Why its pod cannot be created or started."""
     lost: bool = False
     """Whether the node of its pod has stopped to answer."""
+    uid: str = ""
+    """Which of the Jobs that had this name one after another."""
     submitted: float | None = None
     """When the Job was created, in seconds since the epoch, as the times that follow."""
     started: float | None = None
@@ -120,6 +122,7 @@ class ClusterJob:
             "queued",
             pod=name,
             node=node,
+            uid=_text(job, "metadata", "uid"),
             submitted=_seconds(_text(job, "metadata", "creationTimestamp")),
             started=_seconds(_text(ended, "startedAt") or _text(job, "status", "startTime")),
             ended=_seconds(_text(ended, "finishedAt")),
@@ -197,6 +200,15 @@ class ClusterJob:
             left = self._belongings()
         say(f"{self.name}: removed")
         return list(doomed)
+
+    def remove_ended(self, seen: State, timeout: float = 120.0) -> None:
+        """Delete the very Job that was seen, and its pods; not one that another modak has made in its place."""
+        self._cluster.delete(path_of("jobs", self.namespace, self.name), seen.uid)
+        deadline = time.monotonic() + timeout
+        while _text(self._get("jobs"), "metadata", "uid") == seen.uid:
+            if time.monotonic() > deadline:
+                raise JobError(f"the Job {self.name} is still there after {timeout:.0f} s", hint="undeploy removes it")
+            time.sleep(0.3)
 
     def _belongings(self) -> list[str]:
         things = []
