@@ -1,5 +1,5 @@
 #!/bin/bash
-# The parts of Kubernetes 1.20.2 from Debian's source package, kubectl and etcd: build.sh CACHE MIRROR
+# The parts of Kubernetes 1.20.2 from Debian's source package, kubectl and etcd: build.sh CACHE MIRROR [fetch]
 # Nothing is installed: the packages are unpacked below CACHE. Each step leaves a mark and is not done again.
 set -eu
 CACHE=$(mkdir -p "$1" && cd "$1" && pwd)
@@ -39,6 +39,7 @@ if [ ! -e "$CACHE/unpacked" ]; then
   cp "$CACHE/root/usr/bin/etcd" "$CACHE/root/usr/bin/kubectl" "$CACHE/bin"
   touch "$CACHE/unpacked"
 fi
+[ "${3:-}" != fetch ] || exit 0
 
 cd "$SOURCE"
 PATH=$GOROOT/bin:$PATH
