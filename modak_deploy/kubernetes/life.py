@@ -168,12 +168,17 @@ class ClusterJob:
             pause = min(_LONGEST, pause * 1.3)
 
     def log(self, *, lines: int) -> bytes | None:
-        """Return the last lines that the program has printed; None where there is no pod."""
+        """Return the last lines that the program has printed; None where there is no pod, or none that has started."""
         pods = self._pods()
         if not pods:
             return None
         path = path_of("pods", self.namespace, _text(pods[-1], "metadata", "name"), part="log")
-        return self._cluster.text(path, {"container": "job", "tailLines": str(lines)})
+        try:
+            return self._cluster.text(path, {"container": "job", "tailLines": str(lines)})
+        except Refused as error:
+            if error.status in (400, 404):  # it waits to start, or is being deleted
+                return None
+            raise
 
     def remove(self, say: Say, *, dry: bool, timeout: float = 120.0) -> list[str]:
         """Delete the Job, its pods and its ConfigMap, and wait until they are gone; return what there was."""
