@@ -10,11 +10,12 @@ from modak_deploy.errors import InputError, JobError
 from modak_deploy.jobs.script import default_template
 from modak_deploy.kubernetes import commands
 from modak_deploy.kubernetes.api import Cluster
-from modak_deploy.kubernetes.life import ClusterJob
+from modak_deploy.kubernetes.life import ClusterJob, State
 from modak_deploy.model.job import ENDS, JobResult
 from modak_deploy.model.kubernetes import Kubernetes
 from modak_deploy.model.plan import Plan
 from modak_deploy.providers.kubernetes import manifests
+from modak_deploy.terminal import excerpt
 
 _SHORTEST_MEASURED = 20.0
 """Seconds of a Job that is recorded without being asked for."""
@@ -47,6 +48,9 @@ class ClusterRun:
         described = self._described()
         if settings.restarted and (there := self.see()) is not None:
             return Previewed(self._script(described), True, there, None)
+        if (ended := self._ended_badly(settings)) is not None:
+            result = commands.result_of(self.plan, ended)
+            return Previewed(self._script(described), True, result, result)
         ran = self._deploy(described, settings, Path(), check=True)
         return Previewed(self._script(described), ran.created, ran.result, None)
 
@@ -56,8 +60,12 @@ class ClusterRun:
         if settings.record:
             check_recording(self.plan, wait=settings.wait)
         described = self._described()
+        ended = self._ended_badly(settings)
         if settings.restarted:
             self.remove()
+        elif ended is not None:
+            self._notice(f"{self.job.name} has failed: {excerpt(ended.reason)}; it is run again")
+            self.job.remove_ended(ended)
         ran = self._deploy(described, settings, results, check=False)
         if ran.result is None:
             raise JobError(f"the Job {self.job.name} was deleted", hint="deploy again to run it again")
@@ -66,7 +74,17 @@ class ClusterRun:
         is_exact = (ran.result.seconds or 0.0) >= _SHORTEST_MEASURED
         if settings.wait and not ran.problem and (is_exact or settings.record):
             new = recorded(self.plan, ran.result, settings.record, self._search, self._notice)
-        return Outcome(ran.changed, ran.created, self._script(described), ran.result, problem=ran.problem, recorded=new)
+        script = self._script(described)
+        previous = None if ended is None else commands.result_of(self.plan, ended)
+        return Outcome(ran.changed, ran.created, script, ran.result, previous, problem=ran.problem, recorded=new)
+
+    def _ended_badly(self, settings: RunSettings) -> State | None:
+        """Return the end of the Job that is there and is to be run again; None where there is none."""
+        retry = self.plan.job.retry if settings.retry is None else settings.retry
+        if not retry or settings.restarted:
+            return None
+        seen = self.job.look()
+        return seen if seen.state == "failed" else None
 
     def fetch(self, results: Path) -> tuple[JobResult, bool]:
         """Fetch the results of a Job that has ended; return whether anything was written."""
@@ -113,5 +131,3 @@ def _check(settings: RunSettings) -> None:
         raise InputError("a template of the job script is not supported by Kubernetes", key="template")
     if settings.follow:
         raise InputError("not supported by Kubernetes", key="follow", hint="kubectl logs --follow shows the output")
-    if settings.retry:
-        raise InputError("not supported by Kubernetes: a Job runs once", key="retry", hint="undeploy, and deploy again")

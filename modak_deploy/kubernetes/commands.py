@@ -143,6 +143,10 @@ def _fetched(described: Described, job: ClusterJob, result: JobResult, folder: R
         not_fetched = [f"{excerpt(path)}: {reason}" for path, reason in returned.skipped.items()]
         tuning = parse_tuning(returned.records, returned.recorded) if described.workload.records else None
         result = result.model_copy(update={"not_fetched": not_fetched, "tuning": tuning})
+    elif returns_results(workload, described.placement) and not failed:
+        raise JobError(
+            f"the results of the Job {job.name} are lost: its pod is gone", hint="undeploy, and deploy again"
+        )
     elif log is not None:
         folder.put(OUTPUT, log, 0o600)
     if application.metrics is not None and not failed and described.placement.work_claim is None:
@@ -189,7 +193,7 @@ def logs(job: ClusterJob, lines: int) -> bytes:
     """Return the last lines that the program has printed, without the results."""
     log = job.log(lines=_ALL)
     if log is None:
-        raise InputError("there is no pod", hint="deploy first; a Job that waits has printed nothing")
+        raise InputError("there is no output", hint="deploy first; a Job that waits has printed nothing")
     return b"".join(without_results(log).splitlines(keepends=True)[-lines:]) if lines else b""
 
 

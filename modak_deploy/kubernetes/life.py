@@ -38,6 +38,8 @@ class State:
     """Why its pod cannot be created or started."""
     lost: bool = False
     """Whether the node of its pod has stopped to answer."""
+    uid: str = ""
+    """Which of the Jobs that had this name one after another."""
     submitted: float | None = None
     """When the Job was created, in seconds since the epoch, as the times that follow."""
     started: float | None = None
@@ -120,6 +122,7 @@ class ClusterJob:
             "queued",
             pod=name,
             node=node,
+            uid=_text(job, "metadata", "uid"),
             submitted=_seconds(_text(job, "metadata", "creationTimestamp")),
             started=_seconds(_text(ended, "startedAt") or _text(job, "status", "startTime")),
             ended=_seconds(_text(ended, "finishedAt")),
@@ -165,12 +168,17 @@ class ClusterJob:
             pause = min(_LONGEST, pause * 1.3)
 
     def log(self, *, lines: int) -> bytes | None:
-        """Return the last lines that the program has printed; None where there is no pod."""
+        """Return the last lines that the program has printed; None where there is no pod, or none that has started."""
         pods = self._pods()
         if not pods:
             return None
         path = path_of("pods", self.namespace, _text(pods[-1], "metadata", "name"), part="log")
-        return self._cluster.text(path, {"container": "job", "tailLines": str(lines)})
+        try:
+            return self._cluster.text(path, {"container": "job", "tailLines": str(lines)})
+        except Refused as error:
+            if error.status in (400, 404):  # it waits to start, or is being deleted
+                return None
+            raise
 
     def remove(self, say: Say, *, dry: bool, timeout: float = 120.0) -> list[str]:
         """Delete the Job, its pods and its ConfigMap, and wait until they are gone; return what there was."""
@@ -197,6 +205,15 @@ class ClusterJob:
             left = self._belongings()
         say(f"{self.name}: removed")
         return list(doomed)
+
+    def remove_ended(self, seen: State, timeout: float = 120.0) -> None:
+        """Delete the very Job that was seen, and its pods; not one that another modak has made in its place."""
+        self._cluster.delete(path_of("jobs", self.namespace, self.name), seen.uid)
+        deadline = time.monotonic() + timeout
+        while _text(self._get("jobs"), "metadata", "uid") == seen.uid:
+            if time.monotonic() > deadline:
+                raise JobError(f"the Job {self.name} is still there after {timeout:.0f} s", hint="undeploy removes it")
+            time.sleep(0.3)
 
     def _belongings(self) -> list[str]:
         things = []

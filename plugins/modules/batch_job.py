@@ -21,6 +21,8 @@ description:
     moved to C(attempts/NUMBER) in the job's folder on the target, and its logs and its end in the results. The last
     five attempts are kept, and what the application wrote of the last one.
   - The target needs a POSIX shell, C(tar) and the scheduler's commands. It needs no Python.
+  - A plan for a target of type C(kubernetes) runs as a Job of the cluster. The controller creates, follows and deletes
+    it, with the credentials of C(kubectl). O(plans), O(follow) and another O(template) are not supported there.
   - While the task waits, each change of the job's state is shown in one line, with the reason for which it waits and
     the start that Slurm or OpenPBS expects, where they say so. A position in the queue is not shown, because no
     scheduler's answer about single jobs holds one. To stop the task does not stop the job.

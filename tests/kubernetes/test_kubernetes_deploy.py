@@ -90,6 +90,23 @@ def test_the_command_line_deploys_to_a_cluster(site: deployed.Site, document: Pa
     assert site.everything() == []
 
 
+def test_a_job_that_failed_is_run_again_unless_that_is_not_wanted(site: deployed.Site, document: Path) -> None:
+    described = yaml.safe_load(document.read_text())
+    described["application"]["arguments"] = ["-c", "echo part >answer; exit 3"]
+    document.write_text(yaml.safe_dump(described))
+    seen = []
+    for _ in range(2):
+        done = modak(site, "deploy", document)
+        assert (done.returncode, "exit code 3" in done.stderr) == (5, True), done.stderr
+        assert (site.folder / "results/probe/answer").read_text() == "part\n"
+        seen.append(site.uids())
+    assert set(seen[0]).isdisjoint(seen[1])
+    described["job"]["retry"] = False
+    document.write_text(yaml.safe_dump(described))
+    assert modak(site, "deploy", document).returncode == 5
+    assert site.uids() == seen[1]
+
+
 def test_the_playbooks_deploy_to_a_cluster(site: deployed.Site, document: Path) -> None:
     assert played(site, "deploy", document, "--check")["changed"] == 2  # the Plan, and the Job
     assert site.everything() == []

@@ -77,6 +77,18 @@ def test_a_job_past_its_wall_time_is_ended(site: deployed.Site) -> None:
     assert (done.returncode, "DeadlineExceeded" in done.stderr) == (5, True), done.stderr
 
 
+def test_results_that_are_lost_with_their_pod_are_told(site: deployed.Site) -> None:
+    plan = site.plan("echo 1 >out", outputs=["out"])
+    assert site.modak("deploy", plan, "--no-wait").returncode == 0
+    site.until_phase("Succeeded")
+    (pod,) = site.pods()
+    site.kubectl("wait", "--for=condition=complete", "job", "--all", "-n", site.namespace)
+    site.kubectl("delete", "pod", pod, "-n", site.namespace)
+    done = site.modak("deploy", plan)
+    assert (done.returncode, "are lost: its pod is gone" in done.stderr) == (5, True), done.stderr
+    assert "there is no output" in site.modak("logs", plan).stderr
+
+
 def test_undeploy_cancels_a_job_that_runs(site: deployed.Site) -> None:
     plan = site.plan("echo begun; echo $$ >/tmp/$HOSTNAME.pid; sleep 1000")
     assert site.modak("deploy", plan, "--no-wait").returncode == 0

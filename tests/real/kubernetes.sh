@@ -73,6 +73,7 @@ build() {
   site=$(mirror debian)
   if [ -z "$site" ]; then cannot "Kubernetes is built from Debian's source package, and apt here has no mirror of Debian"; fi
   say "building Kubernetes in $CACHE"
+  (logged kubernetes-fetch "$HERE/kubernetes/build.sh" "$CACHE" "$site" fetch) || cannot "its source package cannot be fetched"
   logged kubernetes-build "$HERE/kubernetes/build.sh" "$CACHE" "$site"
 }
 

@@ -1,15 +1,13 @@
 #!/bin/bash
-# The parts of Kubernetes 1.20.2 from Debian's source package, kubectl and etcd: build.sh CACHE MIRROR
+# The parts of Kubernetes 1.20.2 from Debian's source package, kubectl and etcd: build.sh CACHE MIRROR [fetch]
 # Nothing is installed: the packages are unpacked below CACHE. Each step leaves a mark and is not done again.
 set -eu
 CACHE=$(mkdir -p "$1" && cd "$1" && pwd)
 MIRROR=$2
-VERSION=1.20.2
 KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 export GOROOT=$CACHE/root/usr/lib/go-1.19 GOPATH=$CACHE/go GOCACHE=$CACHE/gocache GO111MODULE=off CGO_ENABLED=0 GOFLAGS=-p=2
 export GOMAXPROCS=${GOMAXPROCS:-2} LC_ALL=C.UTF-8
 SOURCE=$GOPATH/src/k8s.io/kubernetes
-VERSIONS=k8s.io/kubernetes/vendor/k8s.io/component-base/version
 mkdir -p "$CACHE/bin" "$CACHE/apt/lists/partial" "$CACHE/apt/archives/partial" "$CACHE/download"
 
 own_apt() { # sources and package lists of its own: the machine's are left alone
@@ -39,6 +37,7 @@ if [ ! -e "$CACHE/unpacked" ]; then
   cp "$CACHE/root/usr/bin/etcd" "$CACHE/root/usr/bin/kubectl" "$CACHE/bin"
   touch "$CACHE/unpacked"
 fi
+[ "${3:-}" != fetch ] || exit 0
 
 cd "$SOURCE"
 PATH=$GOROOT/bin:$PATH
@@ -59,8 +58,6 @@ if [ ! -e "$CACHE/generated" ]; then # the tarball lacks what openapi-gen makes
   touch "$CACHE/generated"
 fi
 for program in kube-apiserver kube-controller-manager kube-scheduler; do
-  [ -x "$CACHE/bin/$program" ] || go build -ldflags="-s -w -X $VERSIONS.gitVersion=v$VERSION \
-    -X $VERSIONS.gitMajor=1 -X $VERSIONS.gitMinor=20" \
-    -o "$CACHE/bin/$program" "k8s.io/kubernetes/cmd/$program"
+  [ -x "$CACHE/bin/$program" ] || go build -ldflags="-s -w" -o "$CACHE/bin/$program" "k8s.io/kubernetes/cmd/$program"
 done
 touch "$CACHE/complete"

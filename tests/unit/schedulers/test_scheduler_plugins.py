@@ -146,7 +146,7 @@ def test_the_schema_lists_it_only_while_it_is_installed(queue: Path) -> None:
     builtin = ["machine", "cloud", "kubernetes", "slurm", "torque", "openpbs", "gridengine"]
     assert Target.model_json_schema()["properties"]["type"]["enum"] == [*builtin, "shellqueue"]
     schema = Facts.model_json_schema()["properties"]["scheduler"]
-    assert schema["anyOf"][0]["enum"] == [*builtin[2:], "shellqueue"]
+    assert schema["anyOf"][0]["enum"] == [*builtin[3:], "shellqueue"]
 
 
 def test_a_blueprint_for_it_is_valid(queue: Path, tmp_path: Path) -> None:
