@@ -57,9 +57,9 @@ class Written:
     def _newest(self, text: str) -> int | None:
         """Return the unit's number in the last whole line that has one; the job may have written anything."""
         for line in reversed(re.split(r"[\r\n]", text)[:-1]):
-            found = self._regex.search(line[:_LINE])
-            if found is not None:
-                digits = re.sub(r"[ ,_]", "", found.group(self._group) or "")
+            match = self._regex.search(line[:_LINE])
+            if match is not None:
+                digits = re.sub(r"[ ,_]", "", match.group(self._group) or "")
                 if re.fullmatch(rf"[0-9]{{1,{_DIGITS}}}", digits):
                     return int(digits)
         return None

@@ -12,6 +12,7 @@ from modak_deploy.errors import InputError
 from modak_deploy.model.base import Model
 from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.target import Target
+from modak_deploy.model.trials import RestartBudget
 from modak_deploy.tosca import library
 from modak_deploy.tosca.fields import Schema, schema_of
 from modak_deploy.tosca.library import RENAMED, Dumper
@@ -43,7 +44,9 @@ def properties_of(model: Model, *omitted: str) -> dict[str, Any]:
 
 
 def _value(value: Any, schema: Schema, path_of_key: str) -> Any:
-    if isinstance(value, Model):
+    if isinstance(value, RestartBudget):
+        value = _budget(value, path_of_key)
+    elif isinstance(value, Model):
         value = properties_of(value)
     elif schema.entry is not None and isinstance(value, Mapping):
         value = {k: _value(v, schema.entry, f"{path_of_key}.{k}") for k, v in value.items()}
@@ -62,6 +65,15 @@ def _value(value: Any, schema: Schema, path_of_key: str) -> Any:
             "TOSCA cannot tell an empty value from one that is not given", key=path_of_key, hint="leave it out"
         )
     return value
+
+
+def _budget(trials: RestartBudget, path_of_key: str) -> str:
+    """Return the text that stands for the mapping, since TOSCA has no unions."""
+    if not trials.live:
+        raise InputError(
+            "TOSCA has no form for restart trials without live ones", key=f"{path_of_key}.live", hint="leave 'live' out"
+        )
+    return trials.budget if isinstance(trials.budget, str) else f"{trials.budget} s"
 
 
 def compose(deployment: Deployment, artifacts: Sequence[str] = ()) -> dict[str, Any]:

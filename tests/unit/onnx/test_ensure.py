@@ -72,7 +72,7 @@ def test_it_is_made_once(files, tmp_path, conversions):
         ("artifacts/nets.py", "the request or one of its files has changed"),
         ("results/line.pt", "the request or one of its files has changed"),
         ("out/line.bundle/models/line/model.onnx", "it is damaged"),
-        ("out/.line.bundle.convert/ensured", "no record"),
+        ("out/.line.bundle.convert/ensured", "the record of how it was made was not found"),
     ],
 )
 def test_it_is_made_again(files, tmp_path, path, reason):

@@ -21,7 +21,7 @@ from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.request import JobOptions, Request
 from modak_deploy.model.target import Target
 from modak_deploy.tosca import library
-from modak_deploy.tosca.compose import JOB, TARGET, as_yaml, compose, write_blueprint
+from modak_deploy.tosca.compose import JOB, TARGET, as_yaml, compose, properties_of, write_blueprint
 from modak_deploy.tosca.deployments import document_of, jobs, other_targets
 from modak_deploy.tosca.fields import Schema, schema_of
 from modak_deploy.tosca.library import RENAMED, application_properties, target_properties
@@ -144,6 +144,19 @@ def as_tosca_parser_reads_it(path: Path) -> dict[str, Any]:
 
     others = [sections(name)["target"] for name in sorted(told) if name.startswith(f"{TARGET}_")]
     return {**sections(TARGET), "other_targets": others}
+
+
+@pytest.mark.parametrize("budget", [90, "5%"])
+def test_restart_trials_are_a_text(budget: int | str) -> None:
+    request = Request.model_validate({"trials": {"budget": budget}})
+    told = properties_of(request)
+    assert told["trials"] == (budget if isinstance(budget, str) else f"{budget} s")
+    assert Request.model_validate(told) == request
+
+
+def test_restart_trials_without_live_ones_have_no_form() -> None:
+    with pytest.raises(InputError, match=r"trials\.live: TOSCA has no form"):
+        properties_of(Request.model_validate({"trials": {"budget": 60, "live": False}}))
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
