@@ -60,8 +60,7 @@ class Answers(Cluster):
 
 def _changed(value: Any) -> Iterator[Any]:
     """Return copies in which one part has another type."""
-    for odd in (None, [], [[]], {}, "\x1b[2J\n\u2028", 10**30, True, 1.5, {"a": {"b": []}}):
-        yield odd
+    yield from (None, [], [[]], {}, "\x1b[2J\n\u2028", 10**30, True, 1.5, {"a": {"b": []}})
     if isinstance(value, dict | list):
         for key in list(value) if isinstance(value, dict) else range(len(value)):
             for part in _changed(value[key]):
