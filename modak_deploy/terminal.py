@@ -55,13 +55,15 @@ def lines(text: str) -> list[str]:
 def protected_output() -> Iterator[None]:
     """Let nothing unsafe reach standard output and standard error, whoever writes it."""
     out, err = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = _Visible(out), _Visible(err, is_answer=False)
-    try:
-        yield
-    finally:
-        sys.stdout, sys.stderr = out, err
-        _drain(out)
-        _drain(err)
+    with open(os.devnull, "w", encoding="utf-8") as null:
+        shown, notes = out or null, err or null  # they are None where the shell has closed them, by '>&-'
+        sys.stdout, sys.stderr = _Visible(shown), _Visible(notes, is_answer=False)
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = out, err
+            _drain(shown)
+            _drain(notes)
 
 
 def _drain(stream: IO[str]) -> None:
