@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, Any
 
 EXCERPT = 300
@@ -55,7 +56,7 @@ def lines(text: str) -> list[str]:
 def protected_output() -> Iterator[None]:
     """Let nothing unsafe reach standard output and standard error, whoever writes it."""
     out, err = sys.stdout, sys.stderr
-    with open(os.devnull, "w", encoding="utf-8") as null:
+    with Path(os.devnull).open("w", encoding="utf-8") as null:
         shown, notes = out or null, err or null  # they are None where the shell has closed them, by '>&-'
         sys.stdout, sys.stderr = _Visible(shown), _Visible(notes, is_answer=False)
         try:

@@ -84,7 +84,7 @@ def test_a_reader_may_end_before_all_is_written() -> None:
     """As in ``modak measurements list | head -n 2``."""
     reader, writer = os.pipe()
     os.close(reader)
-    command = [Path(sys.executable).parent / "modak", "catalogue", "list", "levers"]
+    command = [str(Path(sys.executable).parent / "modak"), "catalogue", "list", "levers"]
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, "")
