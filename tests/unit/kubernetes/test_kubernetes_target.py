@@ -42,6 +42,8 @@ def test_a_cluster_is_one_node_with_images_and_is_not_asked() -> None:
         ({"type": "machine", "kubernetes": {"namespace": "a"}}, "write 'type: kubernetes'"),
         ({"kubernetes": {"namespace": "../default"}}, "namespace"),
         ({"kubernetes": {"claims": {"data": "/modak/x"}}}, "use another path"),
+        ({"kubernetes": {"claims": {"data": "//modak/x"}}}, "use another path"),
+        ({"kubernetes": {"claims": {"data": "//"}}}, "use another path"),
         ({"kubernetes": {"keep": 60}}, "keep"),
     ],
 )
