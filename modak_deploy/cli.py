@@ -6,6 +6,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from copy import copy
 from importlib import import_module
 from importlib.util import find_spec
@@ -85,10 +86,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             with answering():
                 command_line(argv)(argv, prog_name="modak")
         except ModakError as error:
-            if "--json" in argv:
-                print(as_json(error.diagnostics))
-            else:
-                print(error, file=sys.stderr)
+            with suppress(SystemExit):  # where nobody reads it; its exit code stays
+                if "--json" in argv:
+                    print(as_json(error.diagnostics), flush=True)
+                else:
+                    print(error, file=sys.stderr)
             sys.exit(error.exit_code)
 
 

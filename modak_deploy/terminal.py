@@ -5,7 +5,8 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, Any, NoReturn
+from pathlib import Path
+from typing import IO, Any
 
 EXCERPT = 300
 """Most characters of a target's text in a sentence."""
@@ -55,12 +56,15 @@ def lines(text: str) -> list[str]:
 def protected_output() -> Iterator[None]:
     """Let nothing unsafe reach standard output and standard error, whoever writes it."""
     out, err = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = _Visible(out), _Visible(err)
-    try:
-        yield
-    finally:
-        sys.stdout, sys.stderr = out, err
-        _drain(out)
+    with Path(os.devnull).open("w", encoding="utf-8") as null:
+        shown, notes = out or null, err or null  # they are None where the shell has closed them, by '>&-'
+        sys.stdout, sys.stderr = _Visible(shown), _Visible(notes, is_answer=False)
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = out, err
+            _drain(shown)
+            _drain(notes)
 
 
 def _drain(stream: IO[str]) -> None:
@@ -79,8 +83,8 @@ class _Visible:
     There is no ``buffer``, by which libraries would write past it.
     """
 
-    def __init__(self, stream: IO[str]) -> None:
-        self._stream = stream
+    def __init__(self, stream: IO[str], *, is_answer: bool = True) -> None:
+        self._stream, self._is_answer = stream, is_answer
 
     def write(self, text: str) -> int:
         if not isinstance(text, str):
@@ -97,10 +101,14 @@ class _Visible:
         except BrokenPipeError:
             self._end()
 
-    def _end(self) -> NoReturn:
-        """End the command: its reader wants no more, as ``head`` after some lines."""
+    def _end(self) -> None:
+        """End the command: its reader wants no more, as ``head`` after some lines.
+
+        What is done goes on where only notes are not read, and an error keeps its exit code.
+        """
         _drain(self._stream)
-        raise SystemExit(0)
+        if self._is_answer:
+            raise SystemExit(0)
 
     def writelines(self, texts: Iterator[str]) -> None:
         for text in texts:

@@ -4,7 +4,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from modak_deploy.deploy.progress import LineReporter, state_text
@@ -40,7 +40,8 @@ class Screen:
     def line(self, text: str) -> None:
         """Write a line of the result, which is left out where it is written as JSON."""
         if not self.json:
-            self.write(text + "\n")
+            with suppress(SystemExit):  # where its reader has ended; the work goes on, and has its exit code
+                self.write(text + "\n")
 
     def write(self, text: str) -> None:
         """Write text of the result as it is."""
@@ -51,7 +52,7 @@ class Screen:
     def value(self, value: Any) -> None:
         """Write the result as JSON, where that is wanted."""
         if self.json:
-            with self._still():
+            with self._still(), suppress(SystemExit):
                 sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
     def progress(self, text: str) -> None:
@@ -139,6 +140,7 @@ class _ScreenReporter(LineReporter):
     def output(self, job: Job, text: str) -> None:
         """See modak_deploy.jobs.settings.Reporter."""
         if self._output:
-            self._screen.write("".join(f"{line}\n" for line in lines(text)))
+            with suppress(SystemExit):
+                self._screen.write("".join(f"{line}\n" for line in lines(text)))
         else:
             super().output(job, text)

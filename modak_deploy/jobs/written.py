@@ -1,6 +1,9 @@
 """How far a running program is, by what it writes: ``application.progress``, for programs without the launcher."""
 
+import json
 import re
+import subprocess
+import sys
 from dataclasses import dataclass, field
 
 from modak_deploy.model.progress import pieces
@@ -12,6 +15,21 @@ _LINE = 2000
 """Characters of a line that are looked at, as on the node (progress.awk)."""
 _DIGITS = 12
 """Digits of a unit's number, as on the node."""
+_PATIENCE = 2.0
+"""Seconds for the expression."""
+# A process of its own: Python's re takes time that grows exponentially with the text for some expressions, such as
+# '(?:a+)+ ([0-9]+)', holds its lock meanwhile and knows no limit. The job may write anything.
+_SEARCH = """
+import json, re, sys
+expression, group, lines = json.load(sys.stdin)
+compiled = re.compile(expression)
+for line in lines:
+    match = compiled.search(line)
+    digits = re.sub("[ ,_]", "", match[group] or "") if match else ""
+    if re.fullmatch("[0-9]{1,%d}", digits):
+        print(digits)
+        break
+"""
 
 
 @dataclass
@@ -23,16 +41,18 @@ class Written:
 
     pattern: str
     units: int | None = None
-    _regex: re.Pattern[str] = field(init=False)
+    _expression: str = field(init=False)
     _group: int = field(init=False)
     _first: tuple[float, int] | None = None
     _last: tuple[float, int] | None = None
     _starts_over: bool = False
     """The numbers begin again, as with steps of an epoch: then they do not tell how many are left."""
+    _gave_up: bool = False
+    """The expression takes too long for this output."""
 
     def __post_init__(self) -> None:
         before, number, *after = pieces(self.pattern)
-        self._regex = re.compile("".join([before, f"({number})", *after]))
+        self._expression = "".join([before, f"({number})", *after])
         self._group = re.compile(before).groups + 1
 
     def observe(self, text: str, now: float) -> str | None:
@@ -56,10 +76,22 @@ class Written:
 
     def _newest(self, text: str) -> int | None:
         """Return the unit's number in the last whole line that has one; the job may have written anything."""
-        for line in reversed(re.split(r"[\r\n]", text)[:-1]):
-            match = self._regex.search(line[:_LINE])
-            if match is not None:
-                digits = re.sub(r"[ ,_]", "", match.group(self._group) or "")
-                if re.fullmatch(rf"[0-9]{{1,{_DIGITS}}}", digits):
-                    return int(digits)
-        return None
+        lines = [line[:_LINE] for line in reversed(re.split(r"[\r\n]", text)[:-1])]
+        if self._gave_up or not lines:
+            return None
+        try:
+            found = subprocess.run(
+                [sys.executable, "-I", "-S", "-c", _SEARCH % _DIGITS],
+                input=json.dumps([self._expression, self._group, lines]),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                timeout=_PATIENCE,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            self._gave_up = True
+            return None
+        except OSError:  # no memory or no process left: the job goes on without
+            return None
+        return int(found.stdout) if found.stdout else None

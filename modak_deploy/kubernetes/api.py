@@ -1,10 +1,13 @@
 """Requests to the API server, by the library ``kubernetes``: its configuration and credentials, JSON in bounds."""
 
 import json
+import os
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 from urllib.parse import quote, urlencode
+
+import yaml
 
 from modak_deploy.errors import InputError, JobError, TargetError
 from modak_deploy.terminal import excerpt
@@ -45,17 +48,16 @@ class Cluster:
             try:
                 config.load_kube_config(config_file, context=context, client_configuration=configuration)
             except config.ConfigException:
-                if context is not None:
+                if context is not None or "KUBERNETES_SERVICE_HOST" not in os.environ:  # what a pod has
                     raise
                 config.load_incluster_config(client_configuration=configuration)
-        except (config.ConfigException, OSError, ValueError) as error:
-            raise InputError(
-                f"no cluster is configured: {excerpt(str(error))}",
-                key="KUBECONFIG",
-                hint="check with: kubectl config get-contexts",
-            ) from None
+            self._pool = library.client.ApiClient(configuration).rest_client.pool_manager
+        except (config.ConfigException, OSError) as error:
+            raise _not_configured(excerpt(str(error))) from None
+        # The library looks at no types: a text in place of a list ends in any of these. Their messages may hold values.
+        except (yaml.YAMLError, ValueError, TypeError, AttributeError, LookupError):
+            raise _not_configured("the file is damaged") from None
         self._configuration = configuration
-        self._pool = library.client.ApiClient(configuration).rest_client.pool_manager
         self._timeout = import_module("urllib3").Timeout(connect=_CONNECT, read=_READ)
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> dict[str, Any] | None:
@@ -119,6 +121,7 @@ class Cluster:
                 body=None if body is None else json.dumps(body),
                 timeout=self._timeout,
                 preload_content=False,
+                decode_content=False,  # nothing compressed was asked for, and it may be a bomb
                 retries=False,
                 redirect=False,
             )
@@ -128,6 +131,8 @@ class Cluster:
                 response.close()
         except (errors.HTTPError, OSError) as error:
             raise TargetError(f"the cluster cannot be reached: {excerpt(str(error))}") from None
+        except ValueError:  # of http.client, with the header, which is the token
+            raise _not_configured("the token or another header has characters that HTTP does not permit") from None
         _check_status(response.status, data, f"{method} {path}")
         if len(data) > MAX_ANSWER:
             raise TargetError(f"the answer to {method} {path} has more than {MAX_ANSWER // 1024**2} MiB")
@@ -144,6 +149,12 @@ def path_of(kind: str, namespace: str, name: str = "", *, part: str = "") -> str
     base = "/apis/batch/v1" if kind == "jobs" else "/api/v1"
     parts = [base, "namespaces", quote(namespace, safe=""), kind, *([quote(name, safe="")] if name else [])]
     return "/".join([*parts, *([part] if part else [])])
+
+
+def _not_configured(why: str) -> InputError:
+    return InputError(
+        f"no cluster is configured: {why}", key="KUBECONFIG", hint="check with: kubectl config get-contexts"
+    )
 
 
 def _check_status(status: int, data: bytes, what: str) -> None:

@@ -60,7 +60,9 @@ class ClusterJob:
         if existing is not None:
             self._check_own(existing, job)
             return False
-        self._check_kept(job, self._cluster.create(path_of("jobs", self.namespace), job, dry=True))
+        stored = self._cluster.create(path_of("jobs", self.namespace), job, dry=True)
+        if stored is not None:  # else another run of modak was faster, which is seen below
+            self._check_kept(job, stored)
         if dry:
             return True
         made = [self._make_input(body) for body in manifests[:-1]]
@@ -94,9 +96,9 @@ class ClusterJob:
         if _text(existing, "metadata", "deletionTimestamp"):
             raise JobError(f"the Job {self.name} is being deleted", hint="try again when it is gone")
 
-    def _check_kept(self, job: dict[str, Any], stored: dict[str, Any] | None) -> None:
+    def _check_kept(self, job: dict[str, Any], stored: dict[str, Any]) -> None:
         """Check what the API server would store: an old one drops fields that it does not know."""
-        spec = (stored or {}).get("spec") or {}
+        spec = _mapping(stored, "spec")
         wanted = job["spec"]
         if wanted.get("suspend") and not spec.get("suspend"):
             raise InputError(
@@ -112,7 +114,7 @@ class ClusterJob:
         job = self._get("jobs")
         if job is None or not _is_own(job, self.name):
             return State(self.name, "absent")
-        pods = self._pods()
+        pods = self._pods(job)
         pod = pods[-1] if pods else None
         name = None if pod is None else _text(pod, "metadata", "name")
         node = None if pod is None else _text(pod, "spec", "nodeName") or None
@@ -127,14 +129,14 @@ class ClusterJob:
             started=_seconds(_text(ended, "startedAt") or _text(job, "status", "startTime")),
             ended=_seconds(_text(ended, "finishedAt")),
         )
-        code = ended.get("exitCode") if isinstance(ended.get("exitCode"), int) else None
+        code = _code(ended.get("exitCode"))
         for condition in _list(job, "status", "conditions"):
             if condition.get("status") == "True" and condition.get("type") in ("Complete", "Failed"):
                 if condition["type"] == "Complete":
                     return replace(seen, state="completed", exit_code=0)
                 return replace(seen, state="failed", reason=_why(condition, ended, pod), exit_code=code)
         if pod is None:
-            waits = (job.get("spec") or {}).get("suspend")
+            waits = _mapping(job, "spec").get("suspend")
             return replace(seen, refused="" if waits else self._refusal(job))
         if _text(pod, "status", "phase") == "Running":
             return replace(seen, state="running", lost=self._is_lost(pod))
@@ -157,7 +159,7 @@ class ClusterJob:
                 return seen
             lost = lost + 1 if seen.lost else 0
             _check_alive(self.name, seen, lost)
-            line = f"{self.name}: {seen.state}{f' on {seen.node}' if seen.node else ''}"
+            line = f"{self.name}: {seen.state}{f' on {excerpt(seen.node)}' if seen.node else ''}"
             line += f": {excerpt(seen.reason)}" if seen.reason else ""
             if line != told:
                 say(line)
@@ -169,7 +171,8 @@ class ClusterJob:
 
     def log(self, *, lines: int) -> bytes | None:
         """Return the last lines that the program has printed; None where there is no pod, or none that has started."""
-        pods = self._pods()
+        job = self._get("jobs")
+        pods = self._pods(job) if job is not None and _is_own(job, self.name) else []
         if not pods:
             return None
         path = path_of("pods", self.namespace, _text(pods[-1], "metadata", "name"), part="log")
@@ -219,15 +222,22 @@ class ClusterJob:
         things = []
         for kind in ("jobs", "pods", "configmaps"):
             listed = self._cluster.get(path_of(kind, self.namespace), self._selector) or {}
-            things += [f"{kind}/{_text(item, 'metadata', 'name')}" for item in _list(listed, "items")]
+            things += [f"{kind}/{excerpt(_text(item, 'metadata', 'name'))}" for item in _list(listed, "items")]
         return things
 
     def _get(self, kind: str) -> dict[str, Any] | None:
         return self._cluster.get(path_of(kind, self.namespace, self.name))
 
-    def _pods(self) -> list[dict[str, Any]]:
+    def _pods(self, job: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the pods that the Job's controller has made, oldest first; anybody may give a pod their labels."""
+        uid = _text(job, "metadata", "uid")
         listed = self._cluster.get(path_of("pods", self.namespace), self._selector) or {}
-        return sorted(_list(listed, "items"), key=lambda pod: _text(pod, "metadata", "creationTimestamp"))
+        own = [
+            pod
+            for pod in _list(listed, "items")
+            if any(owner.get("uid") == uid for owner in _list(pod, "metadata", "ownerReferences"))
+        ]
+        return sorted(own, key=lambda pod: _text(pod, "metadata", "creationTimestamp"))
 
     def _refusal(self, job: dict[str, Any]) -> str:
         """Return why the Job's pod is not created, such as an exceeded quota."""
@@ -287,8 +297,8 @@ def _stuck(pod: dict[str, Any]) -> str:
     for status in _list(pod, "status", "containerStatuses"):
         state = status.get("state")
         waiting = state.get("waiting") if isinstance(state, dict) else None
-        if isinstance(waiting, dict) and waiting.get("reason") in _STUCK:
-            return f"{waiting['reason']}: {_text(waiting, 'message')}"
+        if (reason := _text(waiting, "reason")) in _STUCK:
+            return f"{reason}: {_text(waiting, 'message')}"
     return ""
 
 
@@ -300,12 +310,17 @@ def _unscheduled(pod: dict[str, Any]) -> str:
 
 
 def _is_own(thing: dict[str, Any], name: str) -> bool:
-    labels = (thing.get("metadata") or {}).get("labels") or {}
+    labels = _mapping(thing, "metadata", "labels")
     return labels.get("app.kubernetes.io/managed-by") == "modak" and labels.get("app.kubernetes.io/instance") == name
 
 
 def _annotation(thing: dict[str, Any]) -> object:
-    return ((thing.get("metadata") or {}).get("annotations") or {}).get(PLAN_ANNOTATION)
+    return _mapping(thing, "metadata", "annotations").get(PLAN_ANNOTATION)
+
+
+def _code(value: object) -> int | None:
+    """Return an exit code; None for what is none."""
+    return value if type(value) is int and -(2**31) <= value < 2**32 else None
 
 
 def _seconds(text: str) -> float | None:
@@ -321,6 +336,12 @@ def _text(value: Any, *keys: str) -> str:
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value if isinstance(value, str) else ""
+
+
+def _mapping(value: Any, *keys: str) -> dict[str, Any]:
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
 
 
 def _list(value: Any, *keys: str) -> list[dict[str, Any]]:

@@ -97,16 +97,22 @@ def unpack(returned: Returned, workload: Workload, folder: ResultsFolder) -> Non
     """Write what is in the archive below the results, nothing but the outputs; skipped things are noted."""
     if returned.archive is None:
         return
-    for number, (tar, member) in enumerate(members(returned.archive)):
-        path = member.name.removeprefix("./").rstrip("/")
+    firsts: dict[str, tarfile.TarInfo] = {}
+    left = MAX_UNPACKED
+    for number, (tar, given) in enumerate(members(returned.archive)):
+        path = given.name.removeprefix("./").rstrip("/")
         _check(path, [*workload.outputs, *([workload.records] if workload.records else [])], number)
+        member = _first(firsts, given)
         if workload.records is not None and (path == workload.records or path.startswith(f"{workload.records}/")):
             _record(returned, tar, member)
             continue
+        left -= member.size if member.isreg() else 0
+        if left < 0:
+            raise TargetError(f"the results have more than {MAX_UNPACKED // 1024**2} MiB", hint="use --work-claim")
         try:
             if member.isdir():
                 folder.make_folder(path)
-            elif member.isreg() or member.islnk():
+            elif member.isreg():
                 folder.put(path, _content(tar, member), member.mode & 0o777)
             elif member.issym() and (target := kept_target(path, member.linkname, WORK)) is not None:
                 folder.make_link(path, target)
@@ -118,6 +124,20 @@ def unpack(returned: Returned, workload: Workload, folder: ResultsFolder) -> Non
         returned.written.append(path)
 
 
+def _first(firsts: dict[str, tarfile.TarInfo], member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Return the member itself, or of a second name the file or link that came before; ``firsts`` are those so far.
+
+    tarfile looks through all members for each, and a few bytes of second names may stand for a disk full of files.
+    """
+    if not member.islnk():
+        if member.isreg() or member.issym():
+            firsts[member.name] = member
+        return member
+    if member.linkname not in firsts:
+        raise TargetError("the results arrived damaged from the cluster", hint="fetch them again")
+    return firsts[member.linkname]
+
+
 def _record(returned: Returned, tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
     """Take a record of the launcher, within its bounds."""
     returned.recorded += member.isreg()
@@ -127,11 +147,11 @@ def _record(returned: Returned, tar: tarfile.TarFile, member: tarfile.TarInfo) -
 
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     try:
-        reader = tar.extractfile(member)  # of a second name of a file, what the first has
+        reader = tar.extractfile(member)
         content = reader.read(MAX_UNPACKED) if reader is not None else None
     except (KeyError, tarfile.TarError, OSError, RecursionError):
         content = None
-    if content is None or (member.isreg() and len(content) != member.size):
+    if content is None or len(content) != member.size:
         raise TargetError("the results arrived damaged from the cluster", hint="fetch them again")
     return content
 

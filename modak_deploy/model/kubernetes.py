@@ -40,7 +40,8 @@ class _JobLocation(Model):
 
     @model_validator(mode="after")
     def _mounts_are_apart(self) -> Self:
-        paths = sorted(posixpath.normpath(path) for path in self.claims.values())
+        # normpath keeps two slashes at the start, as POSIX permits.
+        paths = sorted(posixpath.normpath(f"/{path.lstrip('/')}") for path in self.claims.values())
         for path in paths:
             if path == "/" or path.split("/")[1] == "modak":
                 raise ValueError(f"a claim cannot be mounted at '{path}': use another path than / and /modak")

@@ -192,6 +192,9 @@ class Target(Model):
             return self
         if foreign := next((key for key in _OF_HOSTS if getattr(self, key)), None):
             raise ValueError(f"a target of type kubernetes has no '{foreign}': its API server is named by KUBECONFIG")
+        for key in ("workspace", "polling"):
+            if getattr(self, key) != type(self).model_fields[key].default:
+                raise ValueError(f"a target of type kubernetes has no '{key}': leave it out")
         if self.node is None or self.node.cores is None:
             raise ValueError("a target of type kubernetes needs 'node' with its 'cores': nodes are not asked")
         return self

@@ -84,10 +84,43 @@ def test_a_reader_may_end_before_all_is_written() -> None:
     """As in ``modak measurements list | head -n 2``."""
     reader, writer = os.pipe()
     os.close(reader)
-    command = [Path(sys.executable).parent / "modak", "catalogue", "list", "levers"]
+    command = [str(Path(sys.executable).parent / "modak"), "catalogue", "list", "levers"]
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("unread", ["stdout", "stderr"])
+@pytest.mark.parametrize("arguments", [["plan"], ["plan", "--json"], ["deploy"], ["deploy", "--json"]])
+def test_an_error_that_nobody_reads_has_its_exit_code(unread: str, arguments: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [str(Path(sys.executable).parent / "modak"), *arguments, "absent.yml"]
+    streams: dict[str, int] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, unread: writer}
+    done = subprocess.run(command, check=False, stdout=streams["stdout"], stderr=streams["stderr"])
+    os.close(writer)
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize(("command", "code"), [("plan absent.yml", 2), ("plan absent.yml --json", 2), ("--version", 0)])
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_streams_may_be_closed(closed: str, command: str, code: int) -> None:
+    modak = Path(sys.executable).parent / "modak"
+    assert subprocess.run(["sh", "-c", f"'{modak}' {command} {closed}"], check=False).returncode == code
+
+
+def test_what_is_done_goes_on_where_its_lines_are_not_read() -> None:
+    program = (
+        "import sys\nfrom modak_deploy.deploy.screen import Screen\n"
+        "from modak_deploy.terminal import protected_output\n"
+        "with protected_output():\n    for _ in range(3):\n        Screen().line('x')\n        Screen().progress('y')\n"
+        "    sys.exit(5)\n"
+    )
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-c", program], check=False, stdout=writer, stderr=writer)
+    os.close(writer)
+    assert done.returncode == 5
 
 
 def test_measurements_with_their_seconds(

@@ -1,5 +1,6 @@
 """How far a running program is, by what it writes."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -81,3 +82,21 @@ def test_it_is_told_while_the_job_runs(tmp_path: Path, hasty: Timeouts) -> None:
     assert result.state == "completed"
     told = [notice for notice in notes.notices if "of 25" in notice]
     assert told and " a second, about 0:00:0" in told[0]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line"),
+    [("(?:a+)+ (\\d+)", "a" * 200), ("x*x*x*x*x*x*x*(\\d+)", "x" * 1900), (".* .* .* .*s(\\d+)", " " * 1900)],
+)
+def test_an_expression_that_takes_forever_is_given_up(pattern: str, line: str) -> None:
+    written = Written(pattern)
+    began = time.monotonic()
+    assert [written.observe(f"{line}\n" * 4, float(now)) for now in range(20)] == [None] * 20
+    assert time.monotonic() - began < 20, "once, not at each look"
+
+
+def test_output_that_is_no_text_is_no_progress() -> None:
+    text = "\x1b[2Jstep 1\x00\ud800\u2028\nstep " + "9" * 5000 + "\nno end"
+    assert Written(STEP).observe(text, 1.0) is None
+    written = Written(STEP)
+    assert [written.observe(f"\ud800\x00step {now}\n", float(now)) for now in (1, 2)][1] == "unit 2, 1 a second"

@@ -1,5 +1,6 @@
 """Answers of an API server that a real one does not give on demand, and where credentials go."""
 
+import gzip
 import json
 import threading
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ pytest.importorskip("kubernetes.client", reason="needs the package kubernetes: p
 
 
 class Server(BaseHTTPRequestHandler):
+    encoding: ClassVar[str] = "identity"
     answer: ClassVar[tuple[int, bytes]] = (200, b"{}")
     seen: ClassVar[list[tuple[str, str | None]]] = []
 
@@ -24,6 +26,7 @@ class Server(BaseHTTPRequestHandler):
         status, body = self.answer
         self.send_response(status)
         self.send_header("Location", "http://127.0.0.1:1/elsewhere")
+        self.send_header("Content-Encoding", self.encoding)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -85,3 +88,38 @@ def test_no_object_is_none(cluster: Cluster) -> None:
 def test_no_configuration_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no cluster is configured"):
         Cluster(config_file=str(tmp_path / "absent"))
+
+
+GOOD = {
+    "current-context": "c",
+    "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+    "users": [{"name": "u", "user": {"token": "abc"}}],
+    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: [", "damaged"),
+        ("[1]", "damaged"),
+        ("text", "damaged"),
+        (json.dumps({**GOOD, "clusters": [{"name": "c", "cluster": {"server": 5}}]}), "damaged"),
+        (json.dumps({**GOOD, "clusters": "very-secret"}), "Expected key"),
+        (json.dumps({**GOOD, "users": [{"name": "u", "user": {"token": "very-secret\nX: 1"}}]}), "token"),
+        (json.dumps({**GOOD, "users": [{"name": "u", "user": {"token": "very-secret\u20ac"}}]}), "token"),
+    ],
+)
+def test_a_damaged_configuration_is_told_without_its_values(text: str, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(text)
+    with pytest.raises(InputError, match=words) as caught:
+        Cluster(config_file=str(path)).get("/api/v1/nodes")
+    assert "very-secret" not in str(caught.value)
+
+
+def test_an_answer_that_is_compressed_is_not_unpacked(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Server, "encoding", "gzip")
+    Server.answer = (200, gzip.compress(b" " * 300_000_000, 1))
+    with pytest.raises(TargetError, match="not JSON"):
+        cluster.get("/api/v1/nodes")

@@ -13,6 +13,7 @@ import pytest
 
 from modak_deploy.errors import JobError, ModakError, TargetError
 from modak_deploy.jobs.results.folder import ResultsFolder
+from modak_deploy.kubernetes import results
 from modak_deploy.kubernetes.results import Returned, parse_log, unpack
 from modak_deploy.model.kubernetes import Placement
 from modak_deploy.providers.kubernetes import Workload, manifests
@@ -128,3 +129,37 @@ def test_a_program_that_prints_a_frame_and_writes_no_results_is_its_own_output(t
     forged = frame(archive("other"))
     returned = parse_log(forged + b"\nmodak-results-none\n")
     assert (returned.output, returned.archive) == (forged, None)
+
+
+def test_second_names_of_files_and_links_are_written_within_bounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def packed(names: int) -> bytes:
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w") as tar:
+            first, link = tarfile.TarInfo("./out/a"), tarfile.TarInfo("./out/l")
+            first.size, link.type, link.linkname = 1000, tarfile.SYMTYPE, "a"
+            tar.addfile(first, io.BytesIO(b"x" * 1000))
+            tar.addfile(link)
+            for number in range(names):
+                other = tarfile.TarInfo(f"./out/{number}")
+                other.type, other.linkname = tarfile.LNKTYPE, "./out/l" if number == 0 else "./out/a"
+                tar.addfile(other)
+        return buffer.getvalue()
+
+    with ResultsFolder(tmp_path / "results") as folder:
+        unpack(parse_log(frame(packed(1500))), workload(["out"]), folder)
+        assert (tmp_path / "results/out/0").readlink() == Path("a")
+        assert (tmp_path / "results/out/1499").read_bytes() == b"x" * 1000
+    returned = parse_log(frame(packed(1500)))
+    monkeypatch.setattr(results, "MAX_UNPACKED", 1_000_000)
+    with ResultsFolder(tmp_path / "bounded") as folder, pytest.raises(TargetError, match="more than"):
+        unpack(returned, workload(["out"]), folder)
+    assert len(list((tmp_path / "bounded/out").iterdir())) == 1002
+
+
+@pytest.mark.parametrize("link", ["/etc/passwd", "out", "out/absent"])
+def test_a_second_name_of_what_is_not_in_the_archive_is_an_error(link: str, tmp_path: Path) -> None:
+    returned = parse_log(frame(archive("out", tarfile.LNKTYPE, link)))
+    with ResultsFolder(tmp_path / "results") as folder, pytest.raises(TargetError, match="damaged"):
+        unpack(returned, workload(["out"]), folder)

@@ -34,12 +34,16 @@ def test_a_cluster_is_one_node_with_images_and_is_not_asked() -> None:
     [
         ({"host": "login"}, "has no 'host'"),
         ({"modules": ["gcc"]}, "has no 'modules'"),
+        ({"workspace": "/scratch"}, "has no 'workspace'"),
+        ({"polling": {"first": 5.0}}, "has no 'polling'"),
         ({"image_keys": ["key.pem"]}, "has no 'image_keys'"),
         ({"node": {"memory": 2**30}}, "needs 'node' with its 'cores'"),
         ({"partitions": [{"name": "batch"}]}, "has no partitions"),
         ({"type": "machine", "kubernetes": {"namespace": "a"}}, "write 'type: kubernetes'"),
         ({"kubernetes": {"namespace": "../default"}}, "namespace"),
         ({"kubernetes": {"claims": {"data": "/modak/x"}}}, "use another path"),
+        ({"kubernetes": {"claims": {"data": "//modak/x"}}}, "use another path"),
+        ({"kubernetes": {"claims": {"data": "//"}}}, "use another path"),
         ({"kubernetes": {"keep": 60}}, "keep"),
     ],
 )
