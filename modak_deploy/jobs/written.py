@@ -15,7 +15,7 @@ _LINE = 2000
 """Characters of a line that are looked at, as on the node (progress.awk)."""
 _DIGITS = 12
 """Digits of a unit's number, as on the node."""
-_PATIENCE = 2.0
+_MATCH_LIMIT = 2.0
 """Seconds for the expression."""
 # A process of its own: Python's re takes time that grows exponentially with the text for some expressions, such as
 # '(?:a+)+ ([0-9]+)', holds its lock meanwhile and knows no limit. The job may write anything.
@@ -80,13 +80,13 @@ class Written:
         if self._gave_up or not lines:
             return None
         try:
-            found = subprocess.run(
+            matched = subprocess.run(
                 [sys.executable, "-I", "-S", "-c", _SEARCH % _DIGITS],
                 input=json.dumps([self._expression, self._group, lines]),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 text=True,
-                timeout=_PATIENCE,
+                timeout=_MATCH_LIMIT,
                 check=False,
             )
         except subprocess.TimeoutExpired:
@@ -94,4 +94,4 @@ class Written:
             return None
         except OSError:  # no memory or no process left: the job goes on without
             return None
-        return int(found.stdout) if found.stdout else None
+        return int(matched.stdout) if matched.stdout else None
