@@ -122,8 +122,9 @@ class QuietHandler(SimpleHTTPRequestHandler):
 def test_the_search_finds_a_page(browser, address: str) -> None:
     width, height = SIZES["desktop"]
     page = browser.new_context(viewport={"width": width, "height": height}).new_page()
-    page.goto(f"{address}/index.html")
-    page.fill("input.md-search__input", "scratch folders")
+    page.goto(f"{address}/index.html", wait_until="networkidle")  # before, nothing listens to the field
+    page.click("input.md-search__input")
+    page.locator("input.md-search__input").press_sequentially("scratch folders", delay=20)
     page.wait_for_selector(".md-search-result__link", timeout=20_000)
     links = page.eval_on_selector_all(".md-search-result__link", "found => found.map(link => link.href)")
     assert any("deployment.html" in link for link in links)
