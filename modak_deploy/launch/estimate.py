@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections import deque
-from typing import Deque, List, Optional
+from typing import Deque, List, Optional, Tuple
 
 FEWEST = 3
 MOST = 30
@@ -87,22 +87,42 @@ class Ledger:
         self.ran = 0.0
         self.done = 0
         self.lost = 0.0
+        self._before: Optional[Tuple[float, float]] = None
+        """Seconds of the last unit, where it was a variant's, and what the default was said to take in its place."""
 
-    def unit(self, seconds: float, default: bool) -> None:
-        """Book a unit of work; one of the default loses nothing, however long it takes."""
+    def unit(self, seconds: float, default: bool, beside: Optional[float] = None) -> None:
+        """Book a unit of work; one of the default loses nothing, however long it takes.
+
+        ``beside`` is what the default would have taken at that moment, where a unit next to it tells: a neighbour's
+        load makes both longer. No unit can gain more than a usual unit of the default takes.
+        """
         self.ran += seconds
         self.done += 1
-        if self.default is not None and not default:
-            self.lost += seconds - self.default
+        before, self._before = self._before, None
+        if self.default is None:
+            return
+        if not default:
+            alone = self.default if beside is None else beside
+            self._before = (seconds, alone)
+            self.lost += max(seconds - alone, -self.default)
+        elif before is not None and seconds > BEATEN * before[1] and before[0] > before[1]:
+            # The load began between two units: the default, just after, takes as long as what was booked as a loss.
+            self.lost -= before[0] - before[1] - max(0.0, before[0] - seconds)
 
-    def charge(self, seconds: float) -> None:
-        """Book time that the program alone would not have taken."""
+    def charge(self, seconds: float, beside: Optional[float] = None) -> None:
+        """Book time that the program alone would not have taken; what a neighbour's load adds is not the trial's."""
         self.ran += seconds
-        self.lost += seconds
+        loaded = beside is not None and self.default is not None and beside > self.default > 0
+        self.lost += seconds * self.default / beside if loaded else seconds  # type: ignore[operator]
 
     def affordable(self, seconds: float) -> bool:
         """Tell whether that much more may be lost."""
-        return self.lost + seconds <= self._share * self.span
+        return seconds <= self.left
+
+    @property
+    def left(self) -> float:
+        """Return the seconds that may still be lost."""
+        return self._share * self.span - self.lost
 
     @property
     def span(self) -> float:

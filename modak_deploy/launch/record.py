@@ -153,7 +153,7 @@ def _tried_last(events: List[Any]) -> List[str]:
             continue
         if event.get("event") == "trying" and isinstance(event.get("lever"), str):
             last = event["lever"]
-        elif event.get("event") in ("trial", "fallback", "end", "settled"):
+        elif event.get("event") in ("trial", "fallback", "deferred", "end", "settled"):
             last = None
     return [last] if last else []
 

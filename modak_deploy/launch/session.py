@@ -22,6 +22,8 @@ class Session:
         self.counters = Counters(self.record, config.interval, config.trials.units)
         self.rank, self.ranks = processes.rank()
         self.active = True
+        self.searches: List[Any] = []
+        """Trials of this process, which tell at its end what was not tried."""
         self.hands_off: Optional[str] = None
         """Why the program is left alone, where it does itself what levers do."""
         self.trained = False
@@ -41,6 +43,8 @@ class Session:
         """Write the last state."""
         if not self.active or os.getpid() != self._pid:
             return
+        for search in self.searches:
+            search.end()
         self.counters.write()
         if not self.record.empty:
             self.record.add("end")

@@ -1,9 +1,11 @@
 """One call of the program's, done as the trials want it, whatever the framework."""
 
 import time
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple, cast
 
-from .search import CHECK, DEFAULT, Action, Search, Variant
+from .parts import Part
+from .search import Search
+from .variants import CHECK, DEFAULT, PROBE, Action, Variant
 
 
 class TriedCalls:
@@ -16,6 +18,24 @@ class TriedCalls:
     def compare(self, variant: Variant, default: Any, result: Any) -> Tuple[Optional[float], Optional[str]]:
         """Return how far a result differs from the default's, and why it is not acceptable."""
         raise NotImplementedError
+
+    def cut(self, call: Any, part: Part) -> Any:
+        """Return a call with the first rows of its arguments, copied."""
+        raise NotImplementedError
+
+    def ready_part(self, search: Search, variant: Variant) -> Callable[[Any], Any]:
+        """Return what does a call of other shapes in a variant's way, on a copy of the program's object."""
+        return self.ready(search, variant)
+
+    def compare_part(
+        self, variant: Variant, default: Any, result: Any, part: Part
+    ) -> Tuple[Optional[float], Optional[str]]:
+        """Return how far a result on a part differs from the first rows of the default's, and why it does not fit."""
+        raise NotImplementedError
+
+    def unsound(self, variant: Variant, result: Any) -> Optional[str]:
+        """Return what is wrong with a result as such, of a variant that was compared on a part only."""
+        return None
 
     def follow(self, variant: Variant) -> None:
         """Set the process's settings for a variant."""
@@ -31,6 +51,8 @@ class TriedCalls:
         """Do a call for the program and tell the search about it."""
         if action.kind == CHECK:
             return self._check(search, action.variant, default, call)
+        if action.kind == PROBE:
+            return self._probe(search, action.variant, default, call)
         self.follow(action.variant)
         start = self.now(search)
         if action.variant == DEFAULT:
@@ -40,12 +62,63 @@ class TriedCalls:
                 function = self.ready(search, action.variant)
                 start = self.now(search)
                 result = function(call)
+                if search.partly(action.variant):
+                    start += self._inspected(search, action.variant, result)
             except Exception as error:  # whatever a lever makes of the program's objects
                 search.failed(sentence(error))
                 self.follow(DEFAULT)
                 self.recover()
                 result = default(call)
         search.report(action.variant, self.now(search) - start)
+        return result
+
+    def _inspected(self, search: Search, variant: Variant, result: Any) -> float:
+        """Refuse a result that is wrong as such; return the time that this took, which is not the unit's."""
+        start = self.now(search)
+        problem = self.unsound(variant, result)
+        seconds = self.now(search) - start
+        search.ledger.charge(seconds)
+        if problem is not None:
+            raise WrongResult(problem)
+        return seconds
+
+    def _probe(self, search: Search, variant: Variant, default: Callable[[Any], Any], call: Any) -> Any:
+        """Do the call with the default for the program, and its first rows with the variant, and compare these."""
+        self.follow(DEFAULT)
+        start = self.now(search)
+        result = default(call)
+        default_seconds = self.now(search) - start
+        try:
+            function = self.ready_part(search, variant)
+        except Exception as error:  # whatever a lever makes of the program's objects
+            search.failed(sentence(error))
+            self.recover()
+            search.report(DEFAULT, default_seconds)
+            return result
+        times: List[float] = []
+        difference: Optional[float] = None
+        start = self.now(search)
+        try:
+            part = cast(Part, search.part)
+            first = self.cut(call, part)
+            self.follow(variant)
+            other = self._timed(search, function, first, times)
+            if search.ledger.affordable(2 * times[0]):  # the first call allocates, and reorders weights
+                other = self._timed(search, function, first, times)
+            self.follow(DEFAULT)
+            difference, problem = self.compare_part(variant, result, other, part)
+        except Exception as error:  # whatever a lever makes of the program's objects
+            problem = sentence(error)
+            self.follow(DEFAULT)
+            self.recover()
+        search.ledger.charge(max(0.0, self.now(search) - start - sum(times)), default_seconds)
+        search.probed(default_seconds, times, difference, problem)
+        return result
+
+    def _timed(self, search: Search, function: Callable[[Any], Any], call: Any, times: List[float]) -> Any:
+        start = self.now(search)
+        result = function(call)
+        times.append(self.now(search) - start)
         return result
 
     def _check(self, search: Search, variant: Variant, default: Callable[[Any], Any], call: Any) -> Any:
@@ -73,6 +146,10 @@ class TriedCalls:
             self.recover()
         search.checked(default_seconds, seconds, difference, reason)
         return result
+
+
+class WrongResult(ValueError):
+    """A variant's result cannot be given to the program."""
 
 
 class OwnCall:
@@ -110,4 +187,6 @@ def shielded(
 
 def sentence(error: BaseException) -> str:
     """Return what went wrong, in a line."""
+    if isinstance(error, WrongResult):
+        return str(error)
     return "{}: {}".format(type(error).__name__, error)

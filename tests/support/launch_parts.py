@@ -10,7 +10,9 @@ from typing import Any
 from modak_deploy.launch import bundle
 from modak_deploy.launch.config import Trials
 from modak_deploy.launch.lever import Lever
-from modak_deploy.launch.search import CHECK, Search
+from modak_deploy.launch.parts import Part
+from modak_deploy.launch.search import Search
+from modak_deploy.launch.variants import CHECK, PROBE
 
 
 class Memory:
@@ -51,14 +53,20 @@ def lever(name: str, **attributes: Any) -> Lever:
 class Program:
     """Does units of given times, as an adapter would, and keeps count of what they took."""
 
-    def __init__(self, levers: list[Lever], times: Any, checks: bool = True, **trials: Any) -> None:
+    def __init__(
+        self, levers: list[Lever], times: Any, checks: bool = True, part: Part | None = None, **trials: Any
+    ) -> None:
         self.record = Memory()
-        self.search = Search("program", levers, Trials(mode="live", **trials), self.record, checks=checks)
+        self.search = Search("program", levers, Trials(mode="live", **trials), self.record, checks=checks, part=part)
         self._times = times
         self.seconds = 0.0
         self.worst = 0.0
         self.used: list[str] = []
         self.wrong: set[str] = set()
+        self.unfit: set[str] = set()
+        self.kinds: list[str] = []
+        self.fixed = 0.0
+        """Seconds of a call whatever its size."""
 
     def time(self, name: str, unit: int) -> float:
         value = self._times(name, unit) if callable(self._times) else self._times[name]
@@ -70,8 +78,14 @@ class Program:
             action = self.search.next()
             name = action.variant.name
             self.used.append(name)
+            self.kinds.append(action.kind)
             took, default = self.time(name, unit), self.time("default", unit)
-            if action.kind == CHECK:
+            if action.kind == PROBE:
+                assert self.search.part is not None
+                first = self.fixed + took * self.search.part.share
+                self.seconds += default + 2 * first
+                self.search.probed(default, [first, first], 0.0, "differs" if name in self.unfit else None)
+            elif action.kind == CHECK:
                 self.seconds += default + took
                 problem = "differs" if name in self.wrong else None
                 self.search.checked(default, took, 0.0, problem)

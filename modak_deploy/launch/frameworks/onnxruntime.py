@@ -7,11 +7,12 @@ import threading
 import time
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, cast
 
-from .. import hardware, structures
+from .. import hardware, parts, structures
 from ..lever import Lever
-from ..search import DEFAULT, Search, Variant
+from ..search import Search
 from ..session import Session
 from ..trials import TriedCalls, shielded
+from ..variants import DEFAULT, Variant
 
 TOLERANCE = {"": 1e-4, "fp16": 0.03, "bf16": 0.2}
 """Largest relative difference of outputs, by number format."""
@@ -61,6 +62,7 @@ class Runs(TriedCalls):
         self._progress = session.counters.counter("inference: onnxruntime", "run")
         self._sessions: Dict[str, Any] = {}
         self._searches: Dict[Any, Search] = {}
+        self._wholes: Dict[str, List[Any]] = {}
         self._busy = threading.Lock()
         self._over: Optional[str] = None
 
@@ -116,7 +118,9 @@ class Runs(TriedCalls):
             if self._searches:
                 return None
             levers, chosen = self._candidates()
-            search = Search("onnxruntime", levers, self._session.config.trials, self._session.record)
+            trials, record = self._session.config.trials, self._session.record
+            search = Search("onnxruntime", levers, trials, record, part=_part(owner, feed))
+            self._session.searches.append(search)
             if chosen.levers:
                 search.fix(chosen)
             self._searches[signature] = search
@@ -169,6 +173,29 @@ class Runs(TriedCalls):
             return "a second session takes about {} MiB and {} MiB are free".format(3 * size >> 20, free >> 20)
         return None
 
+    def cut(self, call: Any, part: parts.Part) -> Any:
+        names, feed, options = call
+        cut = {
+            key: value[: part.rows].copy() if parts.batched(value.shape, part) else value for key, value in feed.items()
+        }
+        return names, cut, options
+
+    def compare_part(
+        self, variant: Variant, default: Any, result: Any, part: parts.Part
+    ) -> Tuple[Optional[float], Optional[str]]:
+        if not all(parts.batched(getattr(value, "shape", ()), part) for value in default):
+            return None, "an output has no row for each row of the inputs"
+        self._wholes[variant.name] = [_shape(value) for value in default]
+        return self.compare(variant, [value[: part.rows] for value in default], result)
+
+    def unsound(self, variant: Variant, result: Any) -> Optional[str]:
+        import numpy
+
+        if [_shape(value) for value in result] != self._wholes.get(variant.name):
+            return "a result has another shape or type"
+        finite = all(bool(numpy.isfinite(value).all()) for value in result if value.dtype.kind in "fc")
+        return None if finite else "the result holds values that are not finite"
+
     def _tidy(self) -> None:
         wanted = set()
         for search in self._searches.values():
@@ -209,6 +236,19 @@ def _difference(numpy: Any, default: Any, result: Any, limit: float) -> Tuple[Op
     if largest > limit:
         return largest, "the result differs by {:.3g}, more than {:.3g}".format(largest, limit)
     return largest, None
+
+
+def _part(owner: Any, feed: Any) -> Optional[parts.Part]:
+    """Return the part of a run; None where the inputs have no batch in common, or the model is for one size of it."""
+    values = list(feed.values())
+    if not all(hasattr(value, "shape") and hasattr(value, "dtype") for value in values):
+        return None
+    part = parts.first(value.shape for value in values)
+    if part is None:
+        return None
+    given = {one.name: one.shape for one in owner.get_inputs()}
+    names = [name for name, value in feed.items() if parts.batched(value.shape, part)]
+    return None if any(isinstance(next(iter(given.get(name, ())), 0), int) for name in names) else part
 
 
 def _shape(value: Any) -> Any:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from launch_parts import Program, lever
 from modak_deploy.launch import hardware
+from modak_deploy.launch.parts import Part, first
 
 
 def test_the_fastest_variant_is_kept_and_the_default_is_measured_again():
@@ -140,7 +141,7 @@ def test_a_variant_that_fails_while_it_is_measured_is_not_tried_again():
 
 def test_a_variant_chosen_before_is_checked_once_and_used():
     program = Program([lever("a")], {"default": 1.0, "a": 0.5})
-    from modak_deploy.launch.search import Variant
+    from modak_deploy.launch.variants import Variant
 
     program.search.fix(Variant((lever("a"),)))
     program.run(50)
@@ -149,7 +150,7 @@ def test_a_variant_chosen_before_is_checked_once_and_used():
 
 
 def test_a_variant_chosen_before_that_is_wrong_is_not_used():
-    from modak_deploy.launch.search import Variant
+    from modak_deploy.launch.variants import Variant
 
     program = Program([], {"default": 1.0, "a": 0.5})
     program.wrong = {"a"}
@@ -203,8 +204,12 @@ def test_trials_never_lose_more_than_their_share(factor, units, seconds, checks)
 def test_a_lever_whose_longest_unit_would_lose_too_much_is_not_offered():
     program = Program([lever("a", risk=4.0)], {"default": 1.0, "a": 0.2}, checks=False, units=60).run(60)
     assert set(program.used) == {"default"}
-    (entry,) = program.record.of("not_offered")
-    assert entry["lever"] == "a" and "would cost more than trials may lose" in entry["reason"]
+    (entry,) = program.record.of("not_tried")
+    assert entry["lever"] == "a"
+    assert entry["reason"] == "a first unit with it may lose 3 s, and trials may lose 1.8 s in this job"
+    assert program.record.of("settled")[0]["reason"] == (
+        "nothing could be tried: a unit takes 1 s and trials may lose 1.8 s in this job, with 56 units left"
+    )
     assert program.search.settled
 
 
@@ -222,3 +227,108 @@ def test_what_a_safe_lever_gains_pays_for_a_risky_one():
     program = Program(levers, times, checks=False, units=80).run(80)
     assert program.search.best.name == "risky"
     assert program.used.index("safe") < program.used.index("risky")
+
+
+@pytest.mark.parametrize(
+    ("shapes", "part"),
+    [
+        ([(16, 3, 8, 8)], Part(2, 16)),
+        ([(17, 3), (17,), (), (1, 5)], Part(3, 17)),
+        ([(4, 2)], Part(1, 4)),
+        ([(3, 2)], None),
+        ([(16, 3), (5, 3)], None),
+        ([(16, 3), (0, 3)], None),
+        ([(1, 3), ()], None),
+        ([], None),
+    ],
+)
+def test_the_part_of_a_call_is_its_first_rows(shapes, part):
+    assert first(shapes) == part
+
+
+def test_in_a_job_of_few_long_units_a_part_is_what_makes_a_trial_possible():
+    levers, times = [lever("a", risk=2.0)], {"default": 0.95, "a": 0.3}
+    without = Program(levers, times, units=23).run(23)
+    assert set(without.used) == {"default"}
+    program = Program([lever("a", risk=2.0)], times, part=Part(2, 16), units=23).run(23)
+    assert program.search.best.name == "a"
+    assert program.kinds.count("probe") == program.kinds.count("check") == 1
+    assert program.seconds < 0.75 * without.seconds
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("fixed", [0.0, 0.1, 3.0])
+@pytest.mark.parametrize("units", [23, 60, 400])
+@pytest.mark.parametrize("factor", [0.25, 0.8, 1.0, 1.3, 4.0])
+def test_parts_never_lose_more_than_the_share(factor, units, fixed, known):
+    """What a call costs whatever its size makes the part's time an upper bound."""
+    times = {"default": 1.0, "a": factor}
+    program = Program([lever("a", risk=4.0)], times, part=Part(2, 16), units=units if known else None)
+    program.fixed = fixed
+    program.run(units)
+    # A part that takes longer than declared is what goes beyond, and that it is called twice.
+    beyond = max(0.0, 2 * (fixed + factor / 8) - (0.0 if not known and units < 60 else 0.5))
+    assert program.seconds <= 1.03 * units + beyond
+    if factor < 1 and units == 400 and fixed < 1:
+        assert program.search.best.name == "a"
+
+
+def test_a_lever_whose_part_took_long_waits_until_a_whole_unit_is_affordable():
+    program = Program([lever("a")], {"default": 1.0, "a": 0.5}, part=Part(2, 16), share=0.05)
+    program.fixed = 0.15
+    program.run(100)
+    assert program.search.best.name == "a"
+    assert program.kinds.count("probe") == 1
+    assert len(program.record.of("deferred")) == 1
+    assert program.used.index("a") < 15 < [unit for unit, name in enumerate(program.used) if name == "a"][1]
+
+
+def test_a_result_that_does_not_fit_on_a_part_is_compared_on_the_whole():
+    program = Program([lever("a"), lever("b")], {"default": 1.0, "a": 0.5, "a + b": 0.4}, part=Part(2, 16), units=200)
+    program.unfit = {"a", "a + b"}
+    program.run(200)
+    assert program.search.best.name == "a + b"
+    assert program.kinds.count("probe") == 1, "its rows depend on one another: no second part"
+
+
+def test_a_neighbours_load_is_not_booked_as_a_loss():
+    """The machine becomes five times as slow just as a lever of no effect is measured."""
+
+    def times(name, unit):
+        return 5.0 if 5 <= unit < 15 else 1.0
+
+    program = Program([lever("a"), lever("b")], times, units=120).run(120)
+    assert {entry["variant"] for entry in program.record.of("trial")} == {"a", "b"}
+    assert program.search.ledger.lost <= 0.03 * 120
+    assert max(entry["lost"] for entry in program.record.of("trial")) < 2.2
+
+
+def test_a_neighbours_load_on_the_winner_is_not_booked_either():
+    def times(name, unit):
+        return (0.5 if name == "a" else 1.0) * (6.0 if 40 <= unit < 60 else 1.0)
+
+    program = Program([lever("a")], times, units=200).run(200)
+    assert program.search.best.name == "a"
+    assert program.search.ledger.lost < -60
+
+
+def test_what_was_not_tried_is_told_at_the_end():
+    levers = [lever("a"), lever("b"), lever("c", expensive=True)]
+    program = Program(levers, {"default": 1.0, "a": 0.5, "a + b": 0.9}, units=200)
+    program.run(7)
+    program.search.end()
+    left = {entry["lever"]: entry["reason"] for entry in program.record.of("not_tried")}
+    assert left == {
+        "a": "the program ended while it was tried",
+        "b": "the program ended before",
+        "c": "the program ended before",
+    }
+    program = Program(levers, {"default": 1.0, "a": 0.5, "a + b": 0.9}, units=60).run(60)
+    program.search.end()
+    (left,) = program.record.of("not_tried")
+    assert left["lever"] == "c" and "making it ready takes about 20 s" in left["reason"]
+
+
+def test_without_levers_there_is_nothing_to_try():
+    (settled,) = Program([], {"default": 1.0}, units=60).run(60).record.of("settled")
+    assert settled["reason"] == "there was nothing to try"

@@ -5,10 +5,11 @@ import time
 import weakref
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from ... import structures
-from ...search import DEFAULT, Search, Variant
+from ... import parts, structures
+from ...search import Search
 from ...session import Session
 from ...trials import TriedCalls, sentence
+from ...variants import DEFAULT, PROBE, Variant
 from . import outputs, replica, watch
 from .kinds import TRAINING, Subject, TorchLever
 from .runner import Runner, Settings, torch_levers
@@ -36,6 +37,7 @@ class Inference(TriedCalls):
         self._seen: Dict[Any, int] = collections.OrderedDict()
         self._runners: Dict[str, Runner] = {}
         self._forms: Dict[Any, outputs.Form] = {}
+        self._wholes: Dict[str, outputs.Whole] = {}
         self._weights: Optional[watch.Weights] = None
         self._changes = 0
         self._observed = 0
@@ -69,7 +71,7 @@ class Inference(TriedCalls):
             return impl(*args, **kwargs)
         if self._observed < PURE_CALLS:
             return self._observe(impl, args, kwargs)
-        search = self._search(signature)
+        search = self._search(signature, args, kwargs)
         if search is None:
             return self._run_foreign(impl, args, kwargs, signature)
         return self._unit(search, impl, args, kwargs)
@@ -109,7 +111,7 @@ class Inference(TriedCalls):
                 self.stop("the result cannot be looked into: {}".format(error))
         return result
 
-    def _search(self, signature: Any) -> Optional[Search]:
+    def _search(self, signature: Any, args: Any, kwargs: Any) -> Optional[Search]:
         search = self._searches.get(signature)
         if search is not None:
             return search
@@ -123,11 +125,20 @@ class Inference(TriedCalls):
         levers, chosen = candidates(self._session, subject)
         name = self._label if not self._searches else "{} {}".format(self._label, len(self._searches) + 1)
         seconds = 5.0 + 0.15 * len(list(subject.modules))
-        search = Search(name, levers, self._session.config.trials, self._session.record, seconds=seconds)
+        trials, record = self._session.config.trials, self._session.record
+        search = Search(name, levers, trials, record, seconds=seconds, part=self._part(args, kwargs))
+        self._session.searches.append(search)
         if chosen.levers:
             search.fix(chosen)
         self._searches[signature] = search
         return search
+
+    def _part(self, args: Any, kwargs: Any) -> Optional[parts.Part]:
+        """Return the part of a call with such arguments; None where it has none."""
+        tensors = structures.leaves((args, kwargs), outputs.is_tensor(self._torch))
+        if any(tensor.layout != self._torch.strided or tensor.is_nested for tensor in tensors):
+            return None
+        return parts.first(tuple(tensor.shape) for tensor in tensors)
 
     # one call
 
@@ -136,7 +147,10 @@ class Inference(TriedCalls):
         changes = self._changes
         if action.variant != DEFAULT and (not self._current_weights() or changes != self._changes):
             action = search.next()
+        before = watch.State(self._torch, self._root()) if action.kind == PROBE else None
         result = self.do(search, action, lambda call: impl(*call[0], **call[1]), (args, kwargs))
+        if before is not None and before != watch.State(self._torch, self._root()):
+            self.stop("a call with a part of the arguments changes the module's state")
         self._tidy()
         return result
 
@@ -149,6 +163,35 @@ class Inference(TriedCalls):
         difference, reason = outputs.difference(self._torch, default, outputs.restore(self._torch, result, wanted))
         self._runners[variant.name].form = wanted
         return difference, outputs.problem(difference, reason, self._limit(variant))
+
+    def cut(self, call: Any, part: parts.Part) -> Any:
+        def change(tensor: Any) -> Any:
+            return tensor[: part.rows].clone() if parts.batched(tensor.shape, part) else tensor
+
+        return structures.replace(call, change, outputs.is_tensor(self._torch))
+
+    def ready_part(self, search: Search, variant: Variant) -> Callable[[Any], Any]:
+        if any(lever.copies for lever in torch_levers(variant)):
+            return self._runner(search, variant).same_form
+        return Runner(self._torch, self._root(), variant, copy=True).same_form
+
+    def compare_part(
+        self, variant: Variant, default: Any, result: Any, part: parts.Part
+    ) -> Tuple[Optional[float], Optional[str]]:
+        torch = self._torch
+        whole = outputs.whole(torch, default)
+        first = outputs.rows(torch, default, part)
+        difference, reason = outputs.difference(torch, first, outputs.restore(torch, result, whole.form))
+        self._wholes[variant.name], self._forms[variant.name] = whole, whole.form
+        if variant.name in self._runners:
+            self._runners[variant.name].form = whole.form
+        return difference, outputs.problem(difference, reason, self._limit(variant))
+
+    def unsound(self, variant: Variant, result: Any) -> Optional[str]:
+        wanted = self._wholes.get(variant.name)
+        return (
+            "its results were compared with nothing" if wanted is None else outputs.unsound(self._torch, result, wanted)
+        )
 
     def follow(self, variant: Variant) -> None:
         self._settings.follow(variant)

@@ -4,6 +4,7 @@ import math
 from typing import Any, List, NamedTuple, Optional, Tuple
 
 from ... import structures
+from ...parts import Part, batched
 
 TOLERANCE = {"": 1e-4, "tf32": 0.02, "fp16": 0.03, "bf16": 0.2}
 """Largest relative difference (Euclidean norm of the difference to that of the default), by number format.
@@ -91,6 +92,50 @@ def _relative(torch: Any, left: Any, other: Any) -> float:
     if not math.isfinite(norm) or not math.isfinite(distance):
         return math.nan
     return distance / norm if norm else (0.0 if not distance else math.inf)
+
+
+def rows(torch: Any, result: Any, part: Part) -> Any:
+    """Return the first rows of a result; structures.Unsupported where its rows are not those of the arguments."""
+
+    def change(tensor: Any) -> Any:
+        if not batched(tensor.shape, part):
+            raise structures.Unsupported("a tensor of the result has no row for each row of the arguments")
+        return tensor[: part.rows]
+
+    return structures.replace(result, change, is_tensor(torch))
+
+
+class Whole(NamedTuple):
+    """What the result of a whole call looks like."""
+
+    form: Form
+    sizes: List[Any]
+    infinite: bool
+    """Whether it may hold infinite values, as a mask does."""
+
+
+def whole(torch: Any, result: Any) -> Whole:
+    """Return what a result of the default's looks like."""
+    tensors = structures.leaves(result, is_tensor(torch))
+    infinite = any(bool(torch.isinf(tensor).any()) for tensor in tensors)
+    return Whole(form(torch, result), [tuple(tensor.shape) for tensor in tensors], infinite)
+
+
+def unsound(torch: Any, result: Any, wanted: Whole) -> Optional[str]:
+    """Return why a result cannot be one, whatever its values should be; None where nothing speaks against it."""
+    found = form(torch, result)
+    tensors = structures.leaves(result, is_tensor(torch))
+    if found.shape != wanted.form.shape:
+        return "the result has another structure"
+    if [tuple(tensor.shape) for tensor in tensors] != wanted.sizes:
+        return "a tensor of the result has another shape"
+    if [dtype for dtype, _ in found.leaves] != [dtype for dtype, _ in wanted.form.leaves]:
+        return "a tensor of the result has another number format"
+    for tensor in tensors:
+        finite = ~torch.isnan(tensor) if wanted.infinite else torch.isfinite(tensor)
+        if not bool(finite.all()):
+            return "the result holds values that are not finite"
+    return None
 
 
 def problem(value: Optional[float], reason: Optional[str], limit: float) -> Optional[str]:

@@ -4,7 +4,7 @@ import contextlib
 from typing import Any, Callable, ContextManager, Dict, List, Optional, cast
 
 from ... import structures
-from ...search import Variant
+from ...variants import Variant
 from . import outputs, replica
 from .kinds import TorchLever
 
@@ -35,18 +35,19 @@ class Settings:
 class Runner:
     """Calls a module's copy, or the module itself, in the variant's way."""
 
-    def __init__(self, torch: Any, root: Any, variant: Variant) -> None:
+    def __init__(self, torch: Any, root: Any, variant: Variant, copy: bool = False) -> None:
+        """``copy`` is whether the module itself may not be called; a copy shares the weights that no lever changes."""
         self._torch = torch
         self._levers = torch_levers(variant)
         self._device = next((parameter.device.type for parameter in root.parameters()), "cpu")
-        self._function = self._make(root)
+        self._function = self._make(root, copy)
         self._converts = any(type(lever).argument is not TorchLever.argument for lever in self._levers)
         self._contexts = [lever for lever in self._levers if type(lever).context is not TorchLever.context]
         self.form: Optional[outputs.Form] = None
 
-    def _make(self, root: Any) -> Callable[..., Any]:
+    def _make(self, root: Any, copy: bool) -> Callable[..., Any]:
         compiling = [lever for lever in self._levers if lever.expensive]
-        if not compiling and not any(lever.copies for lever in self._levers):
+        if not compiling and not copy and not any(lever.copies for lever in self._levers):
             return cast(Callable[..., Any], root._call_impl)
         module = replica.make(self._torch, root, self._weight)
         return compiling[0].compiled(self._torch, module) if compiling else cast(Callable[..., Any], module)

@@ -11,8 +11,9 @@ from collections import deque
 from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
 
 from ... import structures
-from ...search import DEFAULT, Search, Variant
+from ...search import Search
 from ...session import Session
+from ...variants import DEFAULT, Variant
 from . import outputs, replica
 from .calls import Calls, features
 from .kinds import INFERENCE, Subject, TorchLever
@@ -66,6 +67,7 @@ class Training:
         modules = len(subject.modules)
         trials, record = self._session.config.trials, self._session.record
         self._search = Search(name, levers, trials, record, checks=False, seconds=10.0 + 0.3 * modules)
+        self._session.searches.append(self._search)
         if chosen.levers:
             self._search.fix(chosen)
         if self._module is not None:

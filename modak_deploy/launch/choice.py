@@ -1,0 +1,232 @@
+"""State of live trials, and the choice of what is tried next."""
+
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
+
+from . import hardware
+from .config import Trials
+from .estimate import Estimate, Ledger
+from .lever import Lever
+from .parts import Part
+from .prospects import Prospects
+from .variants import DEFAULT, Variant
+
+TRYING = ("probe", "check", "measure")
+"""Phases in which a variant is tried."""
+MOST_MEMORY = 1 << 30
+"""Bytes by which the process may grow in a trial, however small it was; a larger one may double."""
+FIRST_RECHECK = 64
+"""Units after which the winner's results are compared again, and then each time that they have doubled."""
+
+
+class Choice:
+    """What is known about the variants of one object, which of them is tried, and what was found.
+
+    ``Search`` decides by it what to do with each unit.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        levers: Sequence[Lever],
+        trials: Trials,
+        record: Any,
+        checks: bool = True,
+        seconds: float = 20.0,
+        part: Optional[Part] = None,
+    ) -> None:
+        """``checks`` is whether results can be compared; ``seconds`` what an expensive lever costs, where not known;
+        ``part`` the part of a unit on which variants can be tried first."""
+        self._name = name
+        self._pending: List[Lever] = list(levers)
+        self._trials = trials
+        self._record = record
+        self._checks = checks
+        self._estimates: Dict[str, Estimate] = {DEFAULT.name: Estimate(skip=1)}
+        self._rival = self._estimates[DEFAULT.name]
+        self._tried: Set[str] = {DEFAULT.name}
+        self._phase = "baseline"
+        self._current = DEFAULT
+        self._lever: Optional[Lever] = None
+        self._turn = False
+        self._against = (DEFAULT.name, self._rival)
+        """What the variant is measured against: its name and its times."""
+        self._fixed = False
+        self._one_time = 0.0
+        self._memory: Optional[int] = None
+        self._difference: Optional[float] = None
+        self._recheck_at = FIRST_RECHECK
+        self._retry_at = 0
+        self._drift_measured = False
+        self._reason: Optional[str] = None
+        self._refused: Dict[str, str] = {}
+        """Why levers that wait are not tried now."""
+        self._beside: Optional[float] = None
+        """What the default would have taken in place of the last unit, where that is known."""
+        self._settled_as: Optional[Tuple[str, str]] = None
+        self.ledger = Ledger(trials.share, trials.units)
+        self._prospects = Prospects(trials, self.ledger, seconds, checks, part)
+        self.best = DEFAULT
+
+    @property
+    def current(self) -> Variant:
+        """Return the variant that is being tried; the best one when none is."""
+        return self._current if self._phase in TRYING else self.best
+
+    @property
+    def part(self) -> Optional[Part]:
+        """Return the part of a call on which variants are tried first."""
+        return self._prospects.part
+
+    def partly(self, variant: Variant) -> bool:
+        """Tell whether a variant's results were compared on a part of a call only."""
+        return variant.name in self._prospects.partly
+
+    @property
+    def settled(self) -> bool:
+        """Tell whether nothing is left to try for now."""
+        return self._phase == "settled"
+
+    @property
+    def _nothing(self) -> str:
+        """Return why the default stays."""
+        if len(self._tried) > 1:
+            return "nothing tried is faster"
+        return self._prospects.nothing(self._default) if self._refused else "there was nothing to try"
+
+    def _choose(self) -> None:
+        waiting: List[Lever] = []
+        for lever in list(self._pending):
+            variant = self.best.plus(lever)
+            if variant.name in self._tried or lever in self.best.levers:
+                self._pending.remove(lever)
+                continue
+            refusal = self._prospects.refusal(lever, variant, self._default, self._rival.median)
+            if refusal is None and not (waiting and lever.expensive):
+                self._pending.remove(lever)
+                self._begin(variant, lever)
+                return
+            self._refused[lever.name] = refusal or "it waited for what is cheaper to try"
+            if not lever.expensive:
+                waiting.append(lever)
+        if waiting and not self._hopeless:
+            return
+        for lever in waiting:
+            self._not_tried(lever)
+        if waiting:
+            self._choose()
+            return
+        # What is expensive and does not pay now may pay later.
+        self._begin_final()
+
+    def _not_tried(self, lever: Lever, reason: str = "the program ended before") -> None:
+        """Tell that a lever was not tried, and why."""
+        self._pending.remove(lever)
+        reason = self._refused.get(lever.name, reason)
+        self._record.add("not_tried", of=self._name, lever=lever.name, reason=reason)
+
+    def end(self) -> None:
+        """Tell what was not tried: the program ends."""
+        if self._phase in TRYING and self._lever is not None and not self._fixed:
+            reason = "the program ended while it was tried"
+            self._record.add("not_tried", of=self._name, lever=self._lever.name, reason=reason)
+        for lever in list(self._pending):
+            self._not_tried(lever)
+
+    @property
+    def _hopeless(self) -> bool:
+        """Tell whether no more time to lose will come: the span is that of the job, and nothing faster is in use."""
+        return self.best == DEFAULT and self._trials.units is not None
+
+    def _begin(self, variant: Variant, lever: Lever) -> None:
+        self._tried.add(variant.name)
+        self._refused.pop(lever.name, None)
+        self._current, self._lever = variant, lever
+        self._one_time, self._difference = 0.0, None
+        self._memory = hardware.resident_memory()
+        if not self._checks or self.partly(variant):
+            self._phase = "measure"
+        else:
+            self._phase = "probe" if self._prospects.probes(variant) else "check"
+        # A check of the whole is the variant's warming up.
+        self._estimates[variant.name] = Estimate(skip=0 if self._phase == "check" else 1)
+        if self._checks:
+            self._rival = Estimate()
+        self._against = (self.best.name, self._rival)
+        self._turn = False
+        self._record.add("trying", of=self._name, lever=lever.name, variant=variant.name)
+
+    @property
+    def _default(self) -> float:
+        return self._estimates[DEFAULT.name].median
+
+    # what was found
+
+    def _book(self, variant: Variant, seconds: float) -> float:
+        """Book a unit; return what the default would have taken in its place.
+
+        The unit before it tells: the default's own, or the best variant's by its usual gain. A unit of the best variant
+        that takes longer than usual, for a neighbour's load, gains what it usually gains.
+        """
+        default, before = self.ledger.default or seconds, self._beside
+        self._beside = seconds
+        if variant == DEFAULT:
+            self.ledger.unit(seconds, True)
+            return seconds
+        usual = self._usual if variant == self.best else None
+        self._beside = seconds * default / usual if usual and self._phase == "measure" else None
+        if before is None:
+            before = default + max(0.0, seconds - usual) if usual else default
+        self.ledger.unit(seconds, False, before)
+        return before
+
+    @property
+    def _usual(self) -> Optional[float]:
+        """Return the usual time of a unit with the best variant, where it was measured."""
+        estimate = self._estimates.get(self.best.name)
+        return estimate.median if estimate is not None and estimate.count else None
+
+    def _grown(self) -> Optional[int]:
+        """Return by how much the process has grown since the variant was begun, where that is too much."""
+        now = hardware.resident_memory()
+        if now is None or self._memory is None:
+            return None
+        return now - self._memory if now - self._memory > max(MOST_MEMORY, self._memory) else None
+
+    def _finish(self, result: str, failed: bool = False) -> None:
+        """Note how a trial ended; ``failed`` is whether its results, or what it did, make it unusable."""
+        estimate = self._estimates[self._current.name]
+        values: Dict[str, Any] = {"of": self._name, "variant": self._current.name, "result": result}
+        values.update(kept=self._current == self.best, failed=failed)
+        if estimate.count:
+            values.update(times=estimate.times, rival=self._against[0], rival_times=self._against[1].times)
+            values.update(units=estimate.count, seconds=estimate.median, noise=estimate.noise)
+            name, rival = self._against
+            default = rival.median if name == DEFAULT.name and rival.count else self._default
+            values["gain"] = default / estimate.median
+        values.update(default=self._default, one_time=self._one_time, difference=self._difference)
+        self._record.add("trial", lost=self.ledger.lost, **values)
+        self._back()
+
+    def _back(self) -> None:
+        """Go on with the best variant, and choose what to try next."""
+        if not self._rival.count:
+            self._rival = self._estimates[self.best.name]
+        self._current = self.best
+        self._phase = "choose"
+
+    def _settle(self, reason: str) -> None:
+        self._phase = "settled"
+        self._retry_at = self.ledger.done + max(10, self.ledger.done // 4)
+        if self._settled_as == (self.best.name, reason):
+            return
+        self._settled_as = (self.best.name, reason)
+        estimate = self._estimates.get(self.best.name)
+        values: Dict[str, Any] = {"of": self._name, "variant": self.best.name, "reason": reason}
+        if estimate is not None and estimate.count and self._estimates[DEFAULT.name].count:
+            values.update(seconds=estimate.median, gain=self._default / estimate.median)
+        values.update(lost=self.ledger.lost, after_units=self.ledger.done, difference=self._difference)
+        self._record.add("settled", **values)
+
+    def _begin_final(self) -> None:
+        """End the trials, for now."""
+        raise NotImplementedError

@@ -1,0 +1,102 @@
+"""What the first unit with a lever may cost, and whether the job can pay for it."""
+
+from typing import Dict, Optional, Set
+
+from . import hardware
+from .config import Expected, Trials
+from .estimate import BEATEN, Ledger, enough
+from .lever import Lever
+from .parts import Part
+from .variants import Variant
+
+FEW = "{} units are left, and a trial takes {}"
+DEAR = "a first unit with it may lose {:.3g} s, and trials may lose {:.3g} s {}"
+SLOW = "making it ready takes about {:.3g} s, and the units left would save {:.3g} s"
+
+NOTHING = "nothing could be tried: a unit takes {:.3g} s and trials may lose {:.3g} s in this job, with {} units left"
+NOTHING_YET = "nothing could be tried so far: a unit takes {:.3g} s and trials may lose {:.3g} s"
+
+
+class Prospects:
+    """What is known before a variant is tried: what its lever declares, what is expected, what a part took."""
+
+    def __init__(self, trials: Trials, ledger: Ledger, seconds: float, checks: bool, part: Optional[Part]) -> None:
+        self._trials = trials
+        self._ledger = ledger
+        self._seconds = seconds
+        self._checks = checks
+        self.part = part
+        """The part of a call on which variants are tried first; None where calls have none."""
+        self.partly: Dict[str, float] = {}
+        """Variants whose results were compared on a part only, with their longest plausible unit in default units."""
+        self.unfit: Set[str] = set()
+        """Variants whose results on a part were not the default's: that may be due to the part."""
+
+    def probes(self, variant: Variant) -> bool:
+        """Tell whether a variant is tried on a part first; what is compiled would be compiled for the part."""
+        return self.part is not None and not variant.expensive and variant.name not in self.unfit
+
+    def risk(self, lever: Lever) -> float:
+        """Return the times the default's time that the longest plausible unit with a lever takes."""
+        expected = self._trials.expected.get(lever.name)
+        if expected is None or expected.gain <= 1:
+            return lever.risk
+        return min(lever.risk, max(1.0, BEATEN / expected.gain))
+
+    def limit(self, lever: Lever, variant: Variant, default: float) -> float:
+        """Return what is lost at most by the next thing to do with a variant."""
+        if not self._checks:
+            return default * (self.risk(lever) - 1)
+        if variant.name in self.partly:
+            return default * (self.partly[variant.name] - 1)
+        if self.part is not None and self.probes(variant):
+            return default * self.risk(lever) * self.part.share
+        return default * self.risk(lever)  # a check does the unit twice
+
+    def fitted(self, variant: Variant, ratio: float) -> None:
+        """Note that results on a part agreed; ``ratio`` is its time over that of the default's whole unit."""
+        if self.part is not None:
+            self.partly[variant.name] = ratio / self.part.share
+
+    def agreed(self, variant: Variant) -> None:
+        """Note that results of a whole unit agreed."""
+        self.partly.pop(variant.name, None)
+        if variant.name in self.unfit:
+            self.part = None  # rows depend on one another: parts tell nothing
+
+    def forget(self, best: Variant) -> None:
+        """Forget what parts have told, but that the best variant's whole units are still to be compared."""
+        self.partly = {name: ratio for name, ratio in self.partly.items() if name == best.name}
+
+    def refusal(self, lever: Lever, variant: Variant, default: float, best: float) -> Optional[str]:
+        """Return why a lever is not tried now; None when it is affordable, and the units left can pay for it.
+
+        A unit cannot be stopped: the longest plausible one must fit. ``default`` and ``best`` are units' times.
+        """
+        ledger = self._ledger
+        needed = enough(default) + 1
+        if ledger.remaining < needed:
+            return FEW.format(ledger.remaining, needed)
+        if not lever.expensive:
+            limit = self.limit(lever, variant, default)
+            return None if ledger.affordable(limit) else self._dear(limit)
+        given = self._trials.expected.get(lever.name)
+        expected = given or Expected(BEATEN, self._seconds * hardware.load())
+        saving = ledger.remaining * best * (1 - 1 / max(1.0, expected.gain))
+        if given is not None and self._trials.units is not None and saving >= 2 * expected.seconds:
+            return None
+        if saving <= expected.seconds:
+            return SLOW.format(expected.seconds, saving)
+        limit = expected.seconds + default
+        return None if ledger.affordable(limit) else self._dear(limit)
+
+    def _dear(self, limit: float) -> str:
+        when = "so far" if self._trials.units is None else "in this job"
+        return DEAR.format(limit, max(0.0, self._ledger.left), when)
+
+    def nothing(self, default: float) -> str:
+        """Return why nothing was tried, where there were levers to try."""
+        left, units = max(0.0, self._ledger.left), self._ledger.remaining
+        if self._trials.units is None:
+            return NOTHING_YET.format(default, left)
+        return NOTHING.format(default, left, units)
