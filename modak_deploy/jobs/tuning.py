@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from modak_deploy.jobs.job import Job
 from modak_deploy.jobs.remote import call
 from modak_deploy.model.base import Model
-from modak_deploy.model.job import Counted, Settled, Trial, Tuning
+from modak_deploy.model.job import NOT_TRIED, Counted, Settled, Trial, Tuning
 from modak_deploy.terminal import excerpt
 from modak_deploy.transport.base import Transport
 from modak_deploy.util.text import plural
@@ -163,6 +163,10 @@ def _fallback(entry: Mapping[str, Any], process: _Process) -> None:
     process.not_used.append(f"{_plain(entry['what'])}: {_plain(entry['reason'])}")
 
 
+def _not_tried(entry: Mapping[str, Any], process: _Process) -> None:
+    process.not_used.append(f"{_plain(entry['lever'])}: {NOT_TRIED}{_plain(entry['reason'])}")
+
+
 def _lever(entry: Mapping[str, Any], process: _Process) -> None:
     process.levers += _made(Trial, {"of": "-", "levers": [entry["lever"]], "result": "-"}).levers
 
@@ -173,6 +177,7 @@ _KINDS: Mapping[object, Callable[[Mapping[str, Any], _Process], None]] = {
     "drift": _drift,
     "settled": _settled,
     "fallback": _fallback,
+    "not_tried": _not_tried,
     "lever": _lever,
 }
 

@@ -31,6 +31,10 @@ Seconds = Annotated[float, Field(ge=0, le=3e11, allow_inf_nan=False)]
 """Below ten thousand years."""
 
 
+NOT_TRIED = "not tried: "
+"""What a reason in ``not_used`` begins with where a lever was never used."""
+
+
 class Counted(DeferredModel):
     """Units of work of one kind that the launcher counted; times in seconds."""
 
@@ -105,7 +109,7 @@ class Tuning(DeferredModel):
     trials: list[Trial] = []
     settled: list[Settled] = []
     not_used: list[Line] = []
-    """What was not used, or given up, with the reason."""
+    """What was not tried, not used, or given up, with the reason."""
     peak_memory: NonNegative | None = None
     """Bytes."""
     incomplete: list[Line] = []

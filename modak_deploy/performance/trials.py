@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from modak_deploy.catalogue.catalogue import Catalogue
 from modak_deploy.errors import InputError
-from modak_deploy.model.job import Counted, JobResult, Tuning
+from modak_deploy.model.job import NOT_TRIED, Counted, JobResult, Tuning
 from modak_deploy.model.measurement import Measurement, Run
 from modak_deploy.model.plan import Plan
 
@@ -77,7 +77,8 @@ def _main(tuning: Tuning) -> Counted | None:
 
 def _by_levers(tuning: Tuning, main: Counted) -> dict[Levers, _Tried]:
     """Return the units of each configuration that was tried on the main object and not given up as wrong."""
-    wrong = {sentence.partition(": ")[0] for sentence in tuning.not_used}
+    given_up = (sentence.partition(": ") for sentence in tuning.not_used)
+    wrong = {variant for variant, _, reason in given_up if not reason.startswith(NOT_TRIED)}
     tried_levers: dict[Levers, _Tried] = {}
     trials = [trial for trial in tuning.trials if trial.of == main.name.partition(": ")[2]]
     refused = {tuple(trial.levers) for trial in trials if trial.failed or " + ".join(trial.levers) in wrong}

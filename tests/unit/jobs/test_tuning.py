@@ -150,6 +150,21 @@ def test_progress_of_odd_records() -> None:
     assert progress(text(RECORD[6:]), 50) == "100 calls, 2 a second"
 
 
+def test_what_was_not_tried_is_told_with_its_reason() -> None:
+    reason = "a first unit with it may lose 1.9 s, and trials may lose 0.63 s in this job"
+    settled = "nothing could be tried: a unit takes 0.95 s and trials may lose 0.63 s in this job, with 19 units left"
+    entries = [
+        {"event": "not_tried", "of": "Net", "lever": "pytorch-channels-last", "reason": reason},
+        {"event": "settled", "of": "Net", "variant": "default", "reason": settled, "lost": 0.0, "after_units": 4},
+    ]
+    tuning = parse_tuning([text(entries)], 1)
+    assert tuning.not_used == [f"pytorch-channels-last: not tried: {reason}"]
+    assert list(lines(tuning)) == [
+        f"Net went on with the default: {settled}",
+        f"not used: pytorch-channels-last: not tried: {reason}",
+    ]
+
+
 def test_the_process_that_did_the_work_is_told_of() -> None:
     helper = text([{**RECORD[6], "seconds": 900.0, "name": "inference: Other"}])
     assert parse_tuning([helper, text(RECORD)], 2).counted[0].name == "inference: Net"

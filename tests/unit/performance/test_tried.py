@@ -110,6 +110,11 @@ def test_what_was_wrong_is_never_recorded(records):
     assert levers(records([WRONG], number=3)) == [[]]
 
 
+def test_what_was_not_tried_on_one_object_is_recorded_where_it_was_on_another(records):
+    elsewhere = ["pytorch-channels-last: not tried: the program ended before"]
+    assert levers(records([LAST], not_used=elsewhere)) == [["pytorch-channels-last"], []]
+
+
 def test_what_was_tried_on_another_object_is_not_recorded(records):
     assert levers(records([OTHER, LAST])) == [["pytorch-channels-last"], []]
 
