@@ -6,8 +6,10 @@
 
 Each program runs, by ``ansible-playbook modak.deploy.deploy``, with the default; with live trials (exact and relaxed);
 with live and restart trials; as a second deployment that knows what these have learnt; at last what users do in place
-of modak, and its candidates one by one, are measured in short jobs. The default takes ``--minutes``; what
-jobs of 1, 5 and 20 minutes take follows from the measured phases, and is marked by ``~``. Every result is a line of
+of modak, and its candidates one by one, are measured in short jobs. Jobs that try levers have as many units as the
+default does in ``--live-minutes``, since the time that trials may lose is a share of it; all others have those of
+``--minutes``. What jobs of 1, 5 and 20 minutes take follows from the measured phases (start, trials, steady rate), and
+is marked by ``~``. Every result is a line of
 ``--out``; a table that was interrupted goes on when the command is given again. Beside it lie the tables as ``.md`` and
 ``.csv``.
 """
@@ -54,6 +56,8 @@ ARMS = (
     Arm("second-exact", {"numerics": "exact"}, "", record=False),
     Arm("second-relaxed", {"numerics": "relaxed"}, "", record=False),
 )
+TRIES = ("live-", "both-")
+"""What the names of arms begin with that try levers in the job."""
 LEARNT = {"second-exact": ("both-exact", "live-exact"), "second-relaxed": ("both-relaxed", "live-relaxed")}
 """First deployments from whose store a second one knows what was learnt: the first of them that was made."""
 
@@ -106,19 +110,22 @@ class Table:
                 program_table.write(self.results.entries, self.left_out, self._options.out)
 
     def _row(self, row: Row, number: int) -> None:
-        estimate = 60 * self._options.minutes
         short = self._once(row, "calibration", number, row.few, ARMS[0], 10.0, f"{number}")
         if short is None or short["state"] != "completed" or not short["steady"]:
             return
-        units = row.units(estimate, short["steady"])
         for arm in ARMS:
             if arm.name in self._options.arms and (known := self._with_store(row, arm, number)) is not None:
+                estimate = 60 * self._minutes(arm.name)
                 seconds = estimate + (self._options.restart if arm.name.startswith("both") else 0)
-                self._once(row, arm.name, number, units, known, seconds, "")
+                self._once(row, arm.name, number, row.units(estimate, short["steady"]), known, seconds, "")
         if "peers" in self._options.arms and number == 1:
             self._peers(row, row.units(SHORT_SECONDS, short["steady"]))
         if "best" in self._options.arms and number == 1:
             self._search(row, row.units(SHORT_SECONDS, short["steady"]))
+
+    def _minutes(self, kind: str) -> float:
+        """Return how long the default's job of so many units takes."""
+        return float(self._options.live_minutes if kind.startswith(TRIES) else self._options.minutes)
 
     def _with_store(self, row: Row, arm: Arm, number: int) -> Arm | None:
         """Return the arm with its store and budget; None for a second deployment without a first one."""
@@ -156,7 +163,7 @@ class Table:
         entry = deploy(
             self.place, row, units, arm.request, run=run, store=store, record=arm.record, limit=limit, starter=starter
         )
-        entry.update(row=row.name, kind=row.kind, arm=kind, round=number, name=name, minutes=self._options.minutes)
+        entry.update(row=row.name, kind=row.kind, arm=kind, round=number, name=name, minutes=self._minutes(kind))
         self.results.add(entry)
         print(program_table.summary(entry), file=sys.stderr, flush=True)
         return entry
@@ -233,6 +240,8 @@ def main() -> int:
     parser.add_argument("--arms", nargs="+", choices=arms, default=usual, metavar="ARM",
                         help=f"of {', '.join(arms)}; all but both-exact if not given")  # fmt: skip
     parser.add_argument("--minutes", type=float, default=0.35, help="length of the default's job")
+    parser.add_argument("--live-minutes", type=float, default=1.0,
+                        help="the same, of as many units as jobs with live trials have")  # fmt: skip
     parser.add_argument("--restart", type=int, default=60, help="seconds for restart trials")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--budget", type=float, default=3600, help="seconds for everything")
@@ -240,8 +249,13 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="run again what failed before")
     parser.add_argument("--list", action="store_true", help="list the programs")
     options = parser.parse_args()
-    if options.minutes <= 0 or options.rounds < 1 or options.budget <= 0 or options.restart < 5:
-        parser.error("--minutes, --rounds and --budget must be above 0, --restart 5 at least")
+    if (
+        min(options.minutes, options.live_minutes) <= 0
+        or options.rounds < 1
+        or options.budget <= 0
+        or options.restart < 5
+    ):
+        parser.error("--minutes, --live-minutes, --rounds and --budget must be above 0, --restart 5 at least")
     if options.out.suffix in (".md", ".csv", ".work"):
         parser.error("--out is the file of results, such as programs.jsonl; the tables lie beside it")
     if options.list:
