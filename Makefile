@@ -23,6 +23,7 @@ setup: ## make .venv with all that the tests need
 	@ln -sfn ../../.. .collections/ansible_collections/modak/deploy
 
 generate: setup ## make anew what is made from the models and the data: TOSCA types, reference, README's table
+	@PYTHONPATH=. $(BIN)/python scripts/registration.py
 	@PYTHONPATH=. $(BIN)/python -m modak_deploy.tosca.library tosca/blueprints/modak
 	@PYTHONPATH=. $(BIN)/python scripts/reference.py
 	@PYTHONPATH=. $(BIN)/python scripts/role_readmes.py

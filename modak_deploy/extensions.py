@@ -1,8 +1,9 @@
 """What other distributions add to modak by entry points: schedulers, runtimes, effects of levers, engines, providers.
 
-The built-in ones are registered in ``pyproject.toml`` in the same way, and stand in a table here as well: a checkout
+The built-in ones are registered in ``pyproject.toml`` in the same way, and stand in ``builtin.py`` as well: a checkout
 that is not installed has no entry points, and it takes several milliseconds to read the metadata of everything that is
-installed. So that is done only for a name that is not built in, and where all names are listed.
+installed. So that is done only for a name that is not built in, and where all names are listed. ``make generate``
+writes both from the classes.
 """
 
 import re
@@ -11,6 +12,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from modak_deploy import builtin
 from modak_deploy.errors import InputError
 from modak_deploy.util.text import either
 
@@ -110,68 +112,8 @@ def _distribution(entry: "EntryPoint") -> str:
     return entry.dist.name if entry.dist is not None else entry.value
 
 
-SCHEDULERS = Registry(
-    "modak.schedulers",
-    "scheduler",
-    {
-        "process": "modak_deploy.schedulers.process:Process",
-        "slurm": "modak_deploy.schedulers.slurm:Slurm",
-        "torque": "modak_deploy.schedulers.torque:Torque",
-        "openpbs": "modak_deploy.schedulers.openpbs:OpenPBS",
-        "gridengine": "modak_deploy.schedulers.gridengine:GridEngine",
-    },
-)
-RUNTIMES = Registry(
-    "modak.containers",
-    "container runtime",
-    {
-        "apptainer": "modak_deploy.containers.apptainer:Apptainer",
-        "singularity": "modak_deploy.containers.apptainer:Singularity",
-        "podman": "modak_deploy.containers.oci:Podman",
-        "docker": "modak_deploy.containers.oci:Docker",
-        "charliecloud": "modak_deploy.containers.charliecloud:Charliecloud",
-    },
-)
-LEVER_EFFECTS = Registry(
-    "modak.lever_effects",
-    "lever effect",
-    {
-        "threads": "modak_deploy.catalogue.effects:Threads",
-        "environment": "modak_deploy.catalogue.effects:Environment",
-        "preload": "modak_deploy.catalogue.effects:Preload",
-        "launcher": "modak_deploy.catalogue.effects:Launcher",
-        "launch": "modak_deploy.catalogue.effects:Launch",
-        "prefix": "modak_deploy.catalogue.effects:Prefix",
-        "arguments": "modak_deploy.catalogue.effects:Arguments",
-        "packing": "modak_deploy.catalogue.effects:Packing",
-        "session": "modak_deploy.catalogue.effects:SessionOptions",
-    },
-)
-ENGINES = Registry(
-    "modak.engines",
-    "engine",
-    {
-        "pytorch": "modak_deploy.engines.frameworks:PyTorch",
-        "tensorflow": "modak_deploy.engines.frameworks:TensorFlow",
-        "keras": "modak_deploy.engines.frameworks:Keras",
-        "jax": "modak_deploy.engines.frameworks:Jax",
-        "sklearn": "modak_deploy.engines.frameworks:ScikitLearn",
-        "xgboost": "modak_deploy.engines.frameworks:XGBoost",
-        "lightgbm": "modak_deploy.engines.frameworks:LightGBM",
-        "onnxruntime": "modak_deploy.onnx.engines:OnnxRuntime",
-        "openvino": "modak_deploy.onnx.engines:OpenVINO",
-        "tvm": "modak_deploy.onnx.engines:Tvm",
-        "mxnet": "modak_deploy.engines.frameworks:MXNet",
-        "cntk": "modak_deploy.engines.frameworks:Cntk",
-        "numexpr": "modak_deploy.engines.frameworks:NumExpr",
-        "tensorrt": "modak_deploy.engines.frameworks:TensorRT",
-    },
-)
-PROVIDERS = Registry(
-    "modak.providers",
-    "provider",
-    {
-        "existing": "modak_deploy.providers.existing:Existing",
-        "aws": "modak_deploy.providers.aws:Aws",
-    },
-)
+SCHEDULERS = Registry("modak.schedulers", "scheduler", builtin.SCHEDULERS)
+RUNTIMES = Registry("modak.containers", "container runtime", builtin.RUNTIMES)
+LEVER_EFFECTS = Registry("modak.lever_effects", "lever effect", builtin.LEVER_EFFECTS)
+ENGINES = Registry("modak.engines", "engine", builtin.ENGINES)
+PROVIDERS = Registry("modak.providers", "provider", builtin.PROVIDERS)

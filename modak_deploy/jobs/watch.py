@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import ceil
 
 from modak_deploy.errors import JobError, TargetError
 from modak_deploy.jobs import folder, status
@@ -21,10 +20,10 @@ from modak_deploy.transport.base import Transport
 from modak_deploy.transport.local import encode
 
 _GROWTH = 1.5
-_NAP, _LONG_NAP, _LONG = 0.3, 1.0, 10
-"""Seconds between two looks at the jobs' records on the target, where it lingers for less than ``_LONG`` and else."""
-_NAP_PER_JOB = 0.02
-"""Least seconds between two looks for each job that is looked for."""
+_NAP, _NAP_PER_JOB = 20, 2
+"""Least hundredths of a second between two looks at the jobs' records on the target: for all, and for each job."""
+_LONGEST = 3600
+"""Seconds after which a longer watch makes no difference to the pauses between two looks."""
 _HELD_BACK = 4096
 """Bytes of output without a line end that are kept for the next time."""
 
@@ -78,6 +77,7 @@ class Watch:
         self._silent_since: float | None = None
         self._last_error = ""
         self._limit = timeouts.answer
+        self._since = timeouts.clock()
 
     def wait(self, *, timeout: float | None = None, at_once: bool = False) -> list[JobResult]:
         """Return how the jobs ended, in their order.
@@ -183,10 +183,10 @@ class Watch:
             f"{BYTES if item.job.request.progress else 0}\n"
             for item in waiting
         ]
-        nap = max(_NAP if linger < _LONG else _LONG_NAP, len(waiting) * _NAP_PER_JOB)
-        naps = str(ceil(linger / nap))
-        arguments = [scheduler.status_command(ids), str(linger), f"{nap:g}", naps, scheduler.end_message]
         limit, begun = linger + self._limit, self._timeouts.clock()
+        watched = int(100 * min(begun - self._since, _LONGEST))
+        nap = max(_NAP, len(waiting) * _NAP_PER_JOB)
+        arguments = [scheduler.status_command(ids), str(linger), str(watched), str(nap), scheduler.end_message]
         try:
             answer = call(self._transport, "poll", arguments, stdin=encode("".join(lines)), limit=limit)
             parts = list(answer.groups("job."))

@@ -83,7 +83,7 @@ class Scheduler(ABC):
 
     name: ClassVar[SchedulerName]
     id_variable: ClassVar[str] = ""
-    """Variable in the job's environment that holds its id; empty where there is none."""
+    """Variable in the job's environment that holds its id; where it is empty, the id is the script's process id."""
     array_variable: ClassVar[str] = ""
     """Variable that holds an array's id in its tasks; empty where ``id_variable`` does."""
     task_variable: ClassVar[str] = ""

@@ -18,7 +18,8 @@ def probe_script(kind: str) -> str:
     asked = [] if kind in SINGLE_NODE else SCHEDULERS.names() if kind == "any" else [kind]
     parts = [script_text(__package__, "sh", "probe_commands.sh")] if asked else []
     parts += [part for name in asked for part in registry.get(name).probe()]
-    return "probe_schedulers() {\n" + "".join(dict.fromkeys(parts)) + ":\n}\n"
+    lines = (f"{part.rstrip()}\n" for part in dict.fromkeys(parts))  # whether or not a part ends its last line
+    return "probe_schedulers() {\n" + "".join(lines) + ":\n}\n"
 
 
 def recognise(parts: Parts, *, expected: str = "") -> Recognised | None:

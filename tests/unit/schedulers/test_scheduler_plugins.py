@@ -130,7 +130,7 @@ def test_an_option_that_it_does_not_support_is_named(queue: Path, tmp_path: Path
 def test_without_its_distribution_the_name_is_unknown(tmp_path: Path) -> None:
     with pytest.raises(
         InputError,
-        match=r"target\.type: must be 'machine', 'cloud', 'kubernetes', 'slurm', .* or 'gridengine', not 'shell",
+        match=r"target\.type: must be 'machine', 'cloud', 'kubernetes', 'slurm', .* or '\w+', not 'shell",
     ):
         parse_deployment(document(tmp_path, "-c", "true"), origin="test")
 
@@ -143,10 +143,11 @@ def test_a_misspelt_name_gets_the_nearest_one(queue: Path, tmp_path: Path) -> No
 
 
 def test_the_schema_lists_it_only_while_it_is_installed(queue: Path) -> None:
-    builtin = ["machine", "cloud", "kubernetes", "slurm", "torque", "openpbs", "gridengine"]
-    assert Target.model_json_schema()["properties"]["type"]["enum"] == [*builtin, "shellqueue"]
+    queues = [name for name in SCHEDULERS.builtin if name != "process"]
+    listed = Target.model_json_schema()["properties"]["type"]["enum"]
+    assert listed == ["machine", "cloud", "kubernetes", *queues, "shellqueue"]
     schema = Facts.model_json_schema()["properties"]["scheduler"]
-    assert schema["anyOf"][0]["enum"] == [*builtin[3:], "shellqueue"]
+    assert schema["anyOf"][0]["enum"] == [*queues, "shellqueue"]
 
 
 def test_a_blueprint_for_it_is_valid(queue: Path, tmp_path: Path) -> None:
