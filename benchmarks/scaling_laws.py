@@ -1,9 +1,11 @@
-"""Measure what the laws of scaling are worth on published series: scaling_laws.py [--series FILE].
+"""Measure what the laws of scaling are worth on published series: scaling_laws.py [--design | --series FILE].
 
-Of each series every layout is left out in turn, and the layouts from half of the largest number of workers on are
-predicted from those below; printed are the mean relative errors of modak's averaged laws, and of Amdahl's law, the
-universal scalability law and a power law alone, and how often modak's 95% interval held what came. Series in the store
-and in the catalogue (measurements of one configuration at several layouts) are taken as well.
+Without options the series are those of scaling_held_out.yaml, which no law or rule was chosen with; with --design those
+of scaling_series.yaml, which they were. Of each series every layout is left out in turn, and those beyond half of the
+largest number of workers are predicted from those below; printed are the mean relative errors of modak's averaged
+laws, and of Amdahl's law, the universal scalability law and a power law alone, and how often modak's 95% and
+90% intervals held what came. Series in the store and in the catalogue (measurements of one configuration at several layouts) are taken as
+well.
 """
 
 import argparse
@@ -19,7 +21,8 @@ from modak_deploy.performance.records import available_measurements
 from modak_deploy.performance.scaletable import series_of
 from modak_deploy.performance.scaling import ScaleModel, fit_scale
 
-SERIES = Path(__file__).parent / "scaling_series.yaml"
+DESIGN, HELD_OUT = (Path(__file__).parent / name for name in ("scaling_series.yaml", "scaling_held_out.yaml"))
+LEVELS = (0.95, 0.9)
 RIVALS = ("Amdahl", "USL", POWER)
 Predict = Callable[[Point], float]
 
@@ -30,8 +33,12 @@ def published(path: Path) -> Iterator[tuple[str, list[Point]]]:
         node = entry.get("node")
         yield (
             entry["name"],
-            [Point(math.ceil(cores / node) if node else 1, cores, 1, seconds) for cores, seconds in entry["points"]],
+            [_point(node, *values) for values in entry["points"]],
         )
+
+
+def _point(node: int | None, cores: int, seconds: float, nodes: int | None = None) -> Point:
+    return Point(nodes or (math.ceil(cores / node) if node else 1), cores, 1, seconds)
 
 
 def stored() -> Iterator[tuple[str, list[Point]]]:
@@ -62,10 +69,12 @@ def rival(law: str, points: Sequence[Point]) -> Predict | None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--series", type=Path, default=SERIES)
+    parser.add_argument("--design", action="store_const", dest="series", const=DESIGN, help="the series of the design")
+    parser.add_argument("--series", type=Path)
+    parser.set_defaults(series=HELD_OUT)
     path = parser.parse_args().series
     errors: dict[tuple[str, str], list[float]] = {}
-    held: dict[str, list[bool]] = {}
+    held: dict[tuple[str, float], list[bool]] = {}
     print(f"{'series':<26}{'':<14}" + "".join(f"{name:>12}" for name in ("modak", *RIVALS)) + "   laws")
     for name, points in [*published(path), *stored()]:
         for kind, pairs in splits(points).items():
@@ -80,8 +89,10 @@ def main() -> None:
                         if predict is not None:
                             own[law].append(abs(predict(point) / point.seconds - 1))
                     if model is not None:
-                        interval = model.interval(point)
-                        held.setdefault(kind, []).append(interval.low <= point.seconds <= interval.high)
+                        for level in LEVELS:
+                            interval = model.interval(point, level=level)
+                            inside = interval.low <= point.seconds <= interval.high
+                            held.setdefault((kind, level), []).append(inside)
             if own["modak"]:
                 for law, values in own.items():
                     errors.setdefault((kind, law), []).append(statistics.fmean(values))
@@ -92,7 +103,9 @@ def main() -> None:
         means = "".join(f"{statistics.fmean(errors[kind, law]):>11.1%} " for law in ("modak", *RIVALS))
         medians = "".join(f"{statistics.median(errors[kind, law]):>11.1%} " for law in ("modak", *RIVALS))
         print(f"{f'mean of {len(errors[kind, RIVALS[0]])} series':<26}{kind:<14}{means}  where modak tells of it")
-        inside = f"{sum(held[kind])} of {len(held[kind])} in the interval"
+        inside = ", ".join(
+            f"{sum(held[kind, level])} of {len(held[kind, level])} in the {level:.0%} interval" for level in LEVELS
+        )
         print(f"{'median':<26}{kind:<14}{medians}  {inside}")
 
 

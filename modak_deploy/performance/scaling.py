@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from modak_deploy.performance.laws import LAWS, Point, fit, unknowns, value
-from modak_deploy.performance.statistics import Interval, t975
+from modak_deploy.performance.statistics import Interval, t95, t975
 
 __all__ = ["LAWS", "Fitted", "Point", "ScaleModel", "amdahl", "fit_scale"]
 SPARE = 2
@@ -70,10 +70,11 @@ class ScaleModel:
         """Return the predicted seconds: the mean of the laws."""
         return sum(fitted.weight * fitted.seconds(point) for fitted in self.laws)
 
-    def interval(self, point: Point) -> Interval:
+    def interval(self, point: Point, *, level: float = 0.95) -> Interval:
         """Return the predicted seconds; the interval grows with each doubling or halving beyond what was measured.
 
         It also grows by as much as the laws differ there, and where several nodes are asked about and one was measured.
+        ``level`` is 0.95 or 0.9.
         """
         mean = self.seconds(point)
         if math.isnan(self.error) or mean <= 0:
@@ -82,7 +83,8 @@ class ScaleModel:
         beyond = max(0.0, math.log2(point.workers / self.most), math.log2(self.least / point.workers))
         beyond += float(point.nodes > 1 and not self.several_nodes)
         degrees = self.layouts - max(unknown_count(fitted) for fitted in self.laws)
-        half = min(t975(degrees) * math.hypot(self.error * (1 + beyond), math.sqrt(spread)), _MOST_WIDTH)
+        factor = t975(degrees) if level > 0.9 else t95(degrees)
+        half = min(factor * math.hypot(self.error * (1 + beyond), math.sqrt(spread)), _MOST_WIDTH)
         return Interval(mean, mean * math.exp(-half), mean * math.exp(half))
 
     def efficiency(self, point: Point) -> float:

@@ -166,3 +166,10 @@ def test_the_efficiency_is_the_measured_one_where_there_is_one():
     model = fit_scale([*measured, Point(8, 64, 1, 12.0)])
     assert model.efficiency(Point(8, 64)) == pytest.approx(100 / (64 * 12))
     assert model.efficiency(Point(1, 3)) == pytest.approx(100 / (3 * 40), rel=0.05)
+
+
+def test_the_interval_of_a_lower_level_is_narrower():
+    model = fit_scale(points(lambda r, t, s: 10 + 90 / r, noise=0.03))
+    for point in (Point(4, 32), Point(16, 128)):
+        wide, narrow = model.interval(point), model.interval(point, level=0.9)
+        assert wide.low < narrow.low < narrow.high < wide.high
