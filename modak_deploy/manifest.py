@@ -110,7 +110,8 @@ def write_manifest(
     folders = list(dict.fromkeys(folder.expanduser().absolute() for folder in folders))
     text = manifest(read_plan(path), placement, folders)
     if output is None:
-        answer(yaml.safe_load(text), text)
+        parts = list(yaml.safe_load_all(text))
+        answer(parts[0] if len(parts) == 1 else {"apiVersion": "v1", "kind": "List", "items": parts}, text)
         return
     try:
         write_atomically(output, text, mode=PRIVATE)

@@ -23,6 +23,10 @@ CERTAINTY: Mapping[Basis, tuple[str, str]] = {
     "measurement": ("Measured", "whole runs of this work were measured on this hardware"),
     "trial": ("Tried", "units of this work were timed while an earlier job ran"),
     "model": ("Modelled", "the performance model predicts it; this work was not measured here"),
+    "modelled": (
+        "Scaled",
+        "measured on other hardware; the catalogue's figures of both say how much faster or slower this one may be",
+    ),
     "rule": ("Carried over", "a ratio that was measured elsewhere, widened for every difference"),
     "none": ("Unknown", "nothing is known of how long this work takes"),
 }

@@ -124,6 +124,8 @@ class InstanceCandidate(Model):
     """Price for an hour."""
     seconds: Estimate | None = None
     """Predicted seconds of the job; absent where no time is known."""
+    basis: Line = "none"
+    """What the seconds rest on, as in a prediction."""
     cost: Estimate | None = None
     """Predicted price of the job with the start of its instance; absent where no time is known."""
 

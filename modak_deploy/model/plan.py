@@ -39,9 +39,10 @@ __all__ = [
 
 VERSION = 2
 """Of the schema that this modak reads and writes."""
-Basis = Literal["measurement", "trial", "model", "rule", "none"]
-"""What a prediction rests on, best first: whole runs, units that were tried while a job ran, the time model, a ratio
-from elsewhere; ``none`` means that no time can be told."""
+Basis = Literal["measurement", "trial", "model", "modelled", "rule", "none"]
+"""What a prediction rests on, best first: whole runs, units that were tried while a job ran, the time model, seconds
+from other hardware that the catalogue's figures of both carry over, a ratio from elsewhere; ``none`` means that no time
+can be told."""
 TIMED: frozenset[Basis] = frozenset({"measurement", "trial", "model"})
 """Those whose seconds are meant as such."""
 
@@ -189,6 +190,8 @@ class Plan(Model):
     alternatives: list[Ranked] = []
     """All feasible candidates but the chosen, best first."""
     rejected: list[Rejected] = []
+    cost: Estimate | None = None
+    """Predicted price, where the target was compared with others and a time is known."""
     other_targets: list[Elsewhere] = []
     """The targets that were asked for besides, and why the application does not run there."""
     instance: InstancePlan | None = None

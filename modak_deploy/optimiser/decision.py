@@ -18,6 +18,7 @@ _BASES: dict[Basis, str] = {
     "measurement": "measured here",
     "trial": "tried here while a job ran",
     "model": "by the model",
+    "modelled": "carried over by the hardware's figures",
     "rule": "carried over from other conditions",
 }
 

@@ -152,7 +152,8 @@ def _candidate(entry: "InstanceEntry", price: "InstancePrice", plan: Plan) -> In
             high=_round((seconds.high + START.high) * rate),
             unit=price.currency,
         )
-    return InstanceCandidate(name=entry.name, hourly=price.hourly, seconds=seconds, cost=cost)
+    basis = plan.prediction.basis
+    return InstanceCandidate(name=entry.name, hourly=price.hourly, seconds=seconds, basis=basis, cost=cost)
 
 
 def seconds_of(prediction: Prediction) -> Estimate | None:

@@ -4,6 +4,7 @@ import math
 from typing import NamedTuple
 
 from modak_deploy.model.plan import Basis
+from modak_deploy.optimiser.carrying import Carry
 from modak_deploy.optimiser.evidence import Evidence
 from modak_deploy.optimiser.modelled import Modelled
 from modak_deploy.optimiser.options import Option
@@ -23,10 +24,13 @@ class Comparison(NamedTuple):
 class Knowledge:
     """Measured beats model beats rule."""
 
-    def __init__(self, evidence: Evidence, modelled: Modelled | None, scale: Scale | None = None) -> None:
+    def __init__(
+        self, evidence: Evidence, modelled: Modelled | None, scale: Scale | None = None, carry: Carry | None = None
+    ) -> None:
         self.evidence = evidence
         self.modelled = modelled
         self.scale = scale
+        self.carry = carry
         self._compared: dict[tuple[Option, Option], Comparison | None] = {}
 
     def compare(self, first: Option, other: Option) -> Comparison | None:

@@ -25,6 +25,7 @@ from modak_deploy.model.plan import (
 from modak_deploy.model.target import Facts, Node
 from modak_deploy.optimiser.building import Builder, Outcome
 from modak_deploy.optimiser.candidates import Choice, Enumerator, check_names
+from modak_deploy.optimiser.carrying import Carrier
 from modak_deploy.optimiser.decision import Decision, decide
 from modak_deploy.optimiser.evidence import Evidence
 from modak_deploy.optimiser.knowledge import Knowledge
@@ -145,7 +146,9 @@ def _decided(
     choice, resources = outcome.choice, outcome.resources
     choice.rejected += unused
     modelled = Modelled(fitted, outcome.work, outcome.locations.by_option(), catalogue) if fitted else None
-    decision = decide(choice, Knowledge(outcome.evidence, modelled, scale), deployment, node.price)
+    decision = decide(
+        choice, Knowledge(outcome.evidence, modelled, scale, Carrier(outcome.work, catalogue)), deployment, node.price
+    )
     remarks = [
         outcome.locations.unused,
         scale.text if scale else None,

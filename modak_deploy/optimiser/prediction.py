@@ -31,7 +31,7 @@ def predict(option: Option, choice: Choice, knowledge: Knowledge) -> Prediction:
         return modelled
     elsewhere = evidence.elsewhere(option)
     if elsewhere is not None:
-        return _foreign(*elsewhere, units, shown_gain)
+        return _foreign(*elsewhere, knowledge, shown_gain)
     if against is not None:
         text = f"a ratio of {against.ratio.value:.2f} to {choice.base.name}, {against.text}"
         return Prediction(units=units, gain=shown_gain, basis=against.basis, evidence=text)
@@ -56,9 +56,14 @@ def _modelled(option: Option, knowledge: Knowledge, gain: Gain | None) -> Predic
     return prediction.model_copy(update={phase: _round(value) for phase, value in phases.items()})
 
 
-def _foreign(sample: Sample, location: str, units: int, gain: Gain | None) -> Prediction:
+def _foreign(sample: Sample, location: str, knowledge: Knowledge, gain: Gain | None) -> Prediction:
+    units = knowledge.evidence.work.workload.units
     times = f" {sample.count()} times" if sample.count() else ""
-    text = f"measured{times} on {location}{differing(sample.differences)}: the seconds are an order of magnitude"
+    text = f"measured{times} on {location}{differing(sample.differences)}"
+    carried = knowledge.carry(sample) if knowledge.carry else None
+    if carried is not None:
+        return _prediction(carried, units, gain, "modelled", f"{text}, and carried over by the hardware's figures")
+    text += ": the seconds are an order of magnitude"
     return _prediction(sample.interval().widened(_FOREIGN), units, gain, "rule", text)
 
 

@@ -96,7 +96,8 @@ def _joined(taken: Plan, left: Plan, why: str, *, moved: bool) -> Plan:
         inputs=left.inputs,
     )
     first, second = (left, taken) if moved else (taken, left)
-    update: dict[str, object] = {"other_targets": [*first.other_targets, *second.other_targets, elsewhere]}
+    others = [*first.other_targets, *second.other_targets, elsewhere]
+    update: dict[str, object] = {"other_targets": others, "cost": cost_of(taken)}
     if moved:
         update["reason"] = f"{taken.reason}; {why}"
     return taken.model_copy(update=update)

@@ -3,15 +3,18 @@
 from collections.abc import Sequence
 
 from modak_deploy.model.cloud import Estimate, InstanceCandidate, InstancePlan
-from modak_deploy.model.plan import Plan
+from modak_deploy.model.plan import Plan, Prediction
 from modak_deploy.model.target import Target
 from modak_deploy.optimiser.instances import seconds_of
 from modak_deploy.optimiser.targets import cost_of
 from modak_deploy.util.units import clock
 
+Row = tuple[str, str, str, str, str, str, str]
 _MOST = 8
 """Instance types shown; the Plan has all of them."""
-_HEAD = ("target", "instance", "seconds", "interval", "cost", "interval")
+_LEFT = (0, 1, 4)
+"""Columns of words."""
+_HEAD = ("target", "instance", "seconds", "interval", "basis", "cost", "interval")
 
 
 def instance_text(instance: InstancePlan) -> str:
@@ -30,18 +33,16 @@ def _text_of(amount: Estimate) -> str:
 
 def target_lines(plan: Plan) -> list[str]:
     """Return the table of all targets and instance types; empty where there is just one machine or cluster."""
-    if plan.instance is None and not any(other.prediction for other in plan.other_targets):
+    if plan.instance is None and not plan.other_targets:
         return []
     name = plan.target.name
     if plan.instance is None:
-        rows = [_row("* " + name, _kind(plan.target), seconds_of(plan.prediction), cost_of(plan))]
+        rows = [_row("* " + name, _kind(plan.target), plan.prediction, cost_of(plan))]
     else:
         rows = [_instance("* " + name, plan.instance.chosen)]
     for other in plan.other_targets:
-        if other.prediction is not None:
-            seconds = seconds_of(other.prediction)
-            kind = other.instance or _kind(other.target)
-            rows.append(_row("  " + other.target.name, kind, seconds, other.cost))
+        kind = other.instance or _kind(other.target)
+        rows.append(_row("  " + other.target.name, kind, other.prediction, other.cost))
     left: list[str] = []
     if plan.instance is not None:
         further = plan.instance.candidates
@@ -55,25 +56,33 @@ def _kind(target: Target) -> str:
     return target.type if target.cloud is None else f"{target.cloud.provider}"
 
 
-def _instance(name: str, candidate: InstanceCandidate) -> tuple[str, ...]:
-    return _row(name, candidate.name, candidate.seconds, candidate.cost)
+def _instance(name: str, candidate: InstanceCandidate) -> Row:
+    return (name, candidate.name, *_cells(candidate.seconds), candidate.basis, *_price(candidate.cost))
 
 
-def _row(name: str, kind: str, seconds: Estimate | None, cost: Estimate | None) -> tuple[str, ...]:
-    return (name, kind, *_cells(seconds, with_unit=False), *_cells(cost, with_unit=True))
+def _row(name: str, kind: str, prediction: Prediction | None, cost: Estimate | None) -> Row:
+    """Return the row of a target; one without a prediction cannot do it, and the reason stands below the table."""
+    if prediction is None:
+        return (name, kind, "-", "-", "cannot", "-", "-")
+    return (name, kind, *_cells(seconds_of(prediction)), prediction.basis, *_price(cost))
 
 
-def _cells(amount: Estimate | None, *, with_unit: bool) -> tuple[str, str]:
+def _price(cost: Estimate | None) -> tuple[str, str]:
+    """A target without ``node.price`` has costs in node-hours, which nobody can hold against a price."""
+    return ("not stated", "-") if cost is not None and cost.unit == "node-hours" else _cells(cost)
+
+
+def _cells(amount: Estimate | None) -> tuple[str, str]:
     if amount is None:
         return ("-", "-")
-    unit = f" {amount.unit}" if with_unit and amount.unit else ""
+    unit = f" {amount.unit}" if amount.unit not in (None, "s") else ""
     return (f"{amount.value:.3g}{unit}", f"{amount.low:.3g} to {amount.high:.3g}")
 
 
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+def _aligned(rows: Sequence[Row]) -> list[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
     lines = []
     for row in rows:
-        cells = [cell.ljust(widths[n]) if n < 2 else cell.rjust(widths[n]) for n, cell in enumerate(row)]
+        cells = [cell.ljust(widths[n]) if n in _LEFT else cell.rjust(widths[n]) for n, cell in enumerate(row)]
         lines.append("  ".join(cells).rstrip())
     return lines

@@ -43,7 +43,7 @@ def features(case: Case, catalogue: Catalogue) -> Features | None:
     """Return the features of ``case``; None where the size of the work or the speed of the hardware is not known."""
     entry = catalogue.workloads.get(case.workload.model or "")
     flops, moved = _work(case, entry)
-    machine = _machine(case.hardware, catalogue)
+    machine = speeds(case.hardware, catalogue)
     if flops is None or machine is None:
         return None
     peak, bandwidth = machine
@@ -79,7 +79,7 @@ def _work(case: Case, entry: "WorkloadEntry | None") -> tuple[float | None, floa
     return flops, moved
 
 
-def _machine(hardware: Hardware, catalogue: Catalogue) -> tuple[float, float] | None:
+def speeds(hardware: Hardware, catalogue: Catalogue) -> tuple[float, float] | None:
     """Return peak operations per second in fp32 and bytes per second."""
     if hardware.accelerator is not None and hardware.accelerators:
         entry = catalogue.accelerators.get(accelerator_name(hardware.accelerator, catalogue))

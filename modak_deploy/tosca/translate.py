@@ -70,7 +70,7 @@ def target_section(target: Mapping[str, Any]) -> dict[str, Any]:
     if "site" in where:
         # A property that is not given has its default, and must not hide the site's setting.
         where = {key: value for key, value in where.items() if not _is_default(Target, key, value)}
-    where.setdefault("name", target.get("tosca_name") or where.get("site") or where.get("type"))
+    where.setdefault("name", target.get("tosca_name") or where.get("site") or where.get("type") or "machine")
     return where
 
 

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -84,6 +84,8 @@ class Cloud:
     calls: list[Call] = field(default_factory=list)
     fail: tuple[int, str] | None = None
     """Number of the call to fail, from 0, and how: ``refused`` before it is done, ``lost`` after it was done."""
+    interrupt: tuple[int, Callable[[], None]] | None = None
+    """Number of a call, from 0, and what is done once the provider has done it and its answer is not sent yet."""
     no_capacity: dict[str, str] = field(default_factory=dict)
     """Instance types that the provider does not have, and the error code that says so."""
     launched: list[str] = field(default_factory=list)
@@ -114,6 +116,8 @@ class Cloud:
                 self._act(call.action, form, text.decode())
                 if token:
                     self._answers[token] = (status, text)
+            if self.interrupt is not None and self.interrupt[0] == number:
+                self.interrupt[1]()
             if self.fail == (number, "lost"):
                 call.done = "lost"
                 return 400, _REFUSED.format(code="RequestExpired").encode()
