@@ -173,5 +173,6 @@ PROVIDERS = Registry(
     {
         "existing": "modak_deploy.providers.existing:Existing",
         "aws": "modak_deploy.providers.aws:Aws",
+        "openstack": "modak_deploy.providers.openstack:OpenStack",
     },
 )

@@ -120,8 +120,8 @@ class InstanceCandidate(Model):
 
     name: Name
     """The provider's name of it."""
-    hourly: float = Field(gt=0, allow_inf_nan=False)
-    """Price for an hour."""
+    hourly: float = Field(ge=0, allow_inf_nan=False)
+    """Price for an hour; 0 where nothing is charged."""
     seconds: Estimate | None = None
     """Predicted seconds of the job; absent where no time is known."""
     cost: Estimate | None = None

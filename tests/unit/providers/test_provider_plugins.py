@@ -43,9 +43,9 @@ def test_it_is_planned_for_and_described(lending: Path, cloud_plan: Callable[...
 
 
 def test_one_that_is_not_installed_is_no_provider() -> None:
-    assert PROVIDERS.names() == ["existing", "aws"]
+    assert PROVIDERS.names() == ["existing", "aws", "openstack"]
     target = {"name": "x", "type": "cloud", "cloud": {"provider": "lendinghosts", "region": "here"}}
-    with pytest.raises(InputError, match=r"cloud\.provider.*'existing' or 'aws'"):
+    with pytest.raises(InputError, match=r"cloud\.provider.*'existing', 'aws' or 'openstack'"):
         parse_deployment(
             {"application": {"name": "a", "executable": "x", "type": "hpc"}, "target": target}, origin="test"
         )
