@@ -32,7 +32,7 @@ from modak_deploy.terminal import excerpt
 HOST_KEY_TAG = "modak:host_key"
 """Key of the metadata with the public host key: a project's members cannot read a server's user data back."""
 ADDRESS_TAG = "modak:address"
-"""Key of the metadata that says whether the server has a floating IP, so that one that lacks it is known as half made."""
+"""Key of the metadata that says whether the server has a floating IP, which one that is half made lacks."""
 _STATES: Mapping[str, State] = {
     "BUILD": "starting",
     "REBUILD": "starting",

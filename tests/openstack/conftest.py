@@ -27,12 +27,5 @@ def project(shared_project: stackcloud.Project) -> stackcloud.Project:
 @pytest.fixture
 def controller(project: stackcloud.Project, tmp_path: Path) -> stackcloud.Controller:
     controller = stackcloud.Controller(tmp_path, rig=project.rig)
-    write(controller, project)
+    controller.describe(project)
     return controller
-
-
-def write(controller: stackcloud.Controller, project: stackcloud.Project, **cloud: object) -> None:
-    """Give the controller a document with these changes in ``target.cloud``."""
-    document = stackcloud.document(controller.folder, **cloud)
-    document["target"]["workspace"] = str(project.folder / "work" / "modak")
-    controller.write(document)

@@ -10,7 +10,6 @@ import time
 
 import pytest
 
-from conftest import write
 from stackcloud import Controller, Project
 
 LEVELS = int(os.environ.get("MODAK_OPENSTACK_ROUNDS", "6"))
@@ -36,7 +35,9 @@ def test_a_deployment_from_nothing_to_nothing(project: Project, controller: Cont
     assert secret not in first.stdout + first.stderr
     assert "PRIVATE KEY" not in first.stdout + first.stderr
     assert (controller.folder / "results" / "probe" / "out.txt").read_text() == "ran\n"
-    kept = [path for path in controller.folder.rglob("*") if path.is_file() and secret in path.read_text(errors="replace")]
+    kept = [
+        path for path in controller.folder.rglob("*") if path.is_file() and secret in path.read_text(errors="replace")
+    ]
     assert kept == []
 
     listed = project.listed()
@@ -91,7 +92,7 @@ def test_with_lost_local_state_it_is_found_by_its_metadata(project: Project, con
 )
 def test_the_next_flavor_is_taken(project: Project, controller: Controller, flavor: str, words: str) -> None:
     """A quota of 20 cores, no host with 900 GB, and a flavor of the catalogue that this cloud does not have."""
-    write(controller, project, instance_types=[flavor, "m1.large"])
+    controller.describe(project, instance_types=[flavor, "m1.large"])
     first = controller.run("deploy")
     assert first.returncode == 0, first.stdout + first.stderr
     assert words in first.stdout
@@ -107,7 +108,7 @@ def test_the_next_flavor_is_taken(project: Project, controller: Controller, flav
 
 
 def test_no_flavor_can_be_had(project: Project, controller: Controller) -> None:
-    write(controller, project, instance_types=["m1.nowhere"])
+    controller.describe(project, instance_types=["m1.nowhere"])
     failed = controller.run("deploy")
     assert failed.returncode != 0
     assert "no instance type" in failed.stdout
@@ -116,7 +117,7 @@ def test_no_flavor_can_be_had(project: Project, controller: Controller) -> None:
 
 
 def test_a_floating_ip_comes_and_goes_with_the_server(project: Project, controller: Controller) -> None:
-    write(controller, project, address="public")
+    controller.describe(project, address="public")
     first = controller.run("deploy")
     assert first.returncode == 0, first.stdout + first.stderr
     assert len(project.listed()["floating"]) == 1
@@ -128,7 +129,9 @@ def test_a_floating_ip_comes_and_goes_with_the_server(project: Project, controll
 
 
 def test_the_missing_python_package_is_reported_with_its_command(project: Project, controller: Controller) -> None:
-    (controller.folder / "hosts").write_text("localhost ansible_connection=local ansible_python_interpreter=/usr/bin/python3\n")
+    (controller.folder / "hosts").write_text(
+        "localhost ansible_connection=local ansible_python_interpreter=/usr/bin/python3\n"
+    )
     failed = controller.run("deploy")
     assert failed.returncode != 0
     assert "pip install openstacksdk" in failed.stdout

@@ -1,8 +1,8 @@
-"""A project of the rig's OpenStack: a proxy before each public endpoint that can fail, and a real sshd for each server.
+"""A project of the rig's OpenStack: a proxy that can fail before each public endpoint, and a real sshd for each server.
 
-The services are real, and nova's hypervisor is a fake one that starts nothing. The proxy before nova reads the user data of
-each server that is created, does what cloud-init does with the SSH keys in it, and starts an sshd at the server's address, in
-the rig's own network namespace.
+The services are real, and nova's hypervisor is a fake one that starts nothing. The proxy before nova reads the user
+data of each server that is created, does what cloud-init does with the SSH keys in it, and starts an sshd at the server's
+address, in the rig's own network namespace.
 """
 
 import base64
@@ -171,7 +171,8 @@ class Project:
     def _listen(self, machine: Machine, address: str) -> None:
         subprocess.run(["ip", "address", "add", f"{address}/32", "dev", "lo"], check=True)
         machine.addresses.append(address)
-        sshd = f"exec /usr/sbin/sshd -D -e -f {machine.home}/sshd_config -o ListenAddress={address}:22 2>>{machine.home}/log"
+        options = f"-D -e -f {machine.home}/sshd_config -o ListenAddress={address}:22"
+        sshd = f"exec /usr/sbin/sshd {options} 2>>{machine.home}/log"
         if machine.processes:
             command = ["nsenter", f"--mount=/proc/{machine.processes[0].pid}/ns/mnt", "sh", "-c", sshd]
         else:
@@ -250,7 +251,9 @@ def _handler(project: Project, service: str) -> type[BaseHTTPRequestHandler]:
 
         def _serve(self) -> None:
             body = self._body()
-            headers = {k: v for k, v in self.headers.items() if k.lower() not in ("content-length", "transfer-encoding")}
+            headers = {
+                k: v for k, v in self.headers.items() if k.lower() not in ("content-length", "transfer-encoding")
+            }
             headers["Connection"] = "close"
             status, given, text = project.answer(service, self.command, self.path, body, headers)
             with suppress(OSError):  # a controller that was killed reads no answer
@@ -311,6 +314,12 @@ class Controller(clouds.Controller):
         python = CACHE / "venv" / "bin" / "python"
         (self.folder / "hosts").write_text(f"localhost ansible_connection=local ansible_python_interpreter={python}\n")
         (self.folder / "instances-lab.yaml").write_text(FLAVORS)
+
+    def describe(self, project: Project, **cloud: Any) -> None:
+        """Write a document with these changes in ``target.cloud``."""
+        described = document(self.folder, **cloud)
+        described["target"]["workspace"] = str(project.folder / "work" / "modak")
+        self.write(described)
 
 
 FLAVORS = "version: 1\ninstances:\n" + "".join(

@@ -32,7 +32,9 @@ admin.create_image(
     "debian-12", filename=str(image), disk_format="raw", container_format="bare", visibility="public", wait=True
 )
 outside = admin.network.create_network(name="outside", **{"router:external": True})
-admin.network.create_subnet(network_id=outside.id, ip_version=4, cidr="203.0.113.0/24", name="outside", enable_dhcp=False)
+admin.network.create_subnet(
+    network_id=outside.id, ip_version=4, cidr="203.0.113.0/24", name="outside", enable_dhcp=False
+)
 inside = lab.network.create_network(name="inside")
 subnet = lab.network.create_subnet(network_id=inside.id, ip_version=4, cidr="10.99.0.0/24", name="inside")
 router = lab.network.create_router(name="router", external_gateway_info={"network_id": outside.id})
