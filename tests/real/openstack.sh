@@ -131,7 +131,7 @@ up() {
   cp -r "$SCRIPTS" "$FOLDER/os/scripts"
   (inside "$FOLDER/os" bash /os/scripts/start.sh) >"$FOLDER/log" 2>&1 </dev/null &
   echo $! >"$FOLDER/pid"
-  local end=$((SECONDS + 240))
+  local end=$((SECONDS + 480))
   until [ -e "$FOLDER/os/ready" ]; do
     runs "$(cat "$FOLDER/pid")" || { tail -n 5 "$FOLDER/log" >&2; fail "it ended; its logs are in $FOLDER/os/log"; }
     [ "$SECONDS" -lt "$end" ] || fail "it is not ready; its logs are in $FOLDER/os/log"

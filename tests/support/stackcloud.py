@@ -1,8 +1,8 @@
 """A project of the rig's OpenStack: a proxy that can fail before each public endpoint, and a real sshd for each server.
 
 The services are real, and nova's hypervisor is a fake one that starts nothing. The proxy before nova reads the user
-data of each server that is created, does what cloud-init does with the SSH keys in it, and starts an sshd at the server's
-address, in the rig's own network namespace.
+data of each server that is created, does what cloud-init does with the SSH keys in it, and starts an sshd at the
+server's address, in the rig's own network namespace.
 """
 
 import base64

@@ -50,6 +50,7 @@ started neutron neutron-server --config-file /os/neutron.conf
 for name in conductor api scheduler compute; do started "nova-$name" "nova-$name" --config-file /os/nova.conf; done
 for port in 9292 8774 9696; do answers "$port"; done
 for round in $(seq 90); do
+  [ ! -e content ] || break # the databases know the host already
   nova-manage --config-file /os/nova.conf cell_v2 discover_hosts >/dev/null 2>&1
   ! nova-manage --config-file /os/nova.conf cell_v2 list_hosts 2>/dev/null | grep -q fake1 || break
   [ "$round" != 90 ] || { echo "nova has no host" >&2; exit 1; }
