@@ -182,14 +182,14 @@ def _instance(row: Mapping[str, Any]) -> Listed:
 
 def _addresses(row: Mapping[str, Any]) -> tuple[str | None, str | None]:
     """Return the server's floating and its fixed address; IPv4 before IPv6."""
-    found: dict[str, list[str]] = {"floating": [], "fixed": []}
+    reported: dict[str, list[str]] = {"floating": [], "fixed": []}
     addresses = row.get("addresses")
     for network in addresses.values() if isinstance(addresses, dict) else []:
         for entry in network if isinstance(network, list) else []:
             kind = entry.get("OS-EXT-IPS:type") if isinstance(entry, dict) else None
-            if kind in found:
-                found[kind].append(_address(entry.get("addr")))
-    first = {kind: min(several, key=lambda one: ":" in one, default=None) for kind, several in found.items()}
+            if kind in reported:
+                reported[kind].append(_address(entry.get("addr")))
+    first = {kind: min(several, key=lambda address: ":" in address, default=None) for kind, several in reported.items()}
     return first["floating"], first["fixed"]
 
 

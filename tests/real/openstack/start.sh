@@ -2,7 +2,7 @@
 # In the Debian and the namespaces of openstack.sh, as the first process of them: starts the services, writes /os/ready when
 # they answer, and stays. With its end everything here ends.
 set -uo pipefail
-cd /os
+cd /os || exit
 . /os/scripts/database.sh
 rm -f ready mysql/socket
 ip link set lo up 2>/dev/null || python3 /os/scripts/loopback.py
