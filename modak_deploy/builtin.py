@@ -49,4 +49,5 @@ ENGINES: Mapping[str, str] = {
 PROVIDERS: Mapping[str, str] = {
     "existing": "modak_deploy.providers.existing:Existing",
     "aws": "modak_deploy.providers.aws:Aws",
+    "openstack": "modak_deploy.providers.openstack:OpenStack",
 }

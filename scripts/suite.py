@@ -23,6 +23,7 @@ CONTAINERS = str(TOP / "tests" / "real" / "containers.sh")
 PBS = str(TOP / "tests" / "real" / "pbs.sh")
 CLOUD = str(TOP / "tests" / "real" / "cloud.sh")
 KUBERNETES = str(TOP / "tests" / "real" / "kubernetes.sh")
+OPENSTACK = str(TOP / "tests" / "real" / "openstack.sh")
 CANNOT = 77
 PYTEST = ["pytest", "-rfEs", "--no-header", "--durations=15"]
 UNIT = [*PYTEST, "-n", str((os.cpu_count() or 1) + 1)]
@@ -92,6 +93,8 @@ def steps() -> list[Step]:
         Step("cloud", [*PYTEST, "tests/cloud"], tests=True, apart=True),
         Step("real-kubernetes", [KUBERNETES, "up"], apart=True),
         Step("kubernetes", [*PYTEST, "tests/kubernetes"], tests=True, apart=True),
+        Step("real-openstack", [OPENSTACK, "up"], apart=True),
+        Step("openstack", [*PYTEST, "tests/openstack"], tests=True, apart=True),
         Step("soak-cloud", ["python", "tests/soak/cloud_rounds.py"], apart=True),
         Step("soak", ["python", "tests/soak/rounds.py"], apart=True),
         Step("soak-cluster", ["python", "tests/soak/cluster_rounds.py"], apart=True),
@@ -177,7 +180,9 @@ def chosen(names: list[str]) -> list[Step]:
 def main(names: list[str]) -> int:
     todo = chosen(names)
     LOGS.mkdir(parents=True, exist_ok=True)
-    parts = [part for part in (SLURM, CLUSTER, CONTAINERS, PBS) if any(step.command[0] == part for step in todo)]
+    parts = [
+        part for part in (SLURM, CLUSTER, CONTAINERS, PBS, OPENSTACK) if any(step.command[0] == part for step in todo)
+    ]
     to_stop = [part for part in parts if not is_up(part)]
     began = time.monotonic()
     try:

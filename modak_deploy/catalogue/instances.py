@@ -19,7 +19,8 @@ class InstancePrice(DeferredModel):
 
     region: Line
     """The provider's name of the region."""
-    hourly: Rate
+    hourly: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    """0 where nothing is charged, as at a cloud of one's own."""
     currency: Currency = "USD"
     date: Day
     """Day from which, or on which, the price was valid."""

@@ -63,13 +63,13 @@ class Cloud(Model):
     """An instance that is created for the deployment and released after it."""
 
     provider: ProviderName
-    """Provider of the instance: ``aws``, or ``existing`` for a host that already exists."""
+    """Provider of the instance: ``aws``, ``openstack``, or ``existing`` for a host that already exists."""
     region: Line | None = None
     """The provider's region; required for every provider but ``existing``."""
     zones: list[Line] = []
     """Availability zones to try, in this order; the provider's choice when empty."""
     machine_image: Line | None = None
-    """The provider's identifier of the machine image, such as ami-0123456789abcdef0."""
+    """The provider's identifier of the machine image, such as ami-0123456789abcdef0; on OpenStack its name or ID."""
     software: MachineSoftware = MachineSoftware()
     """Software installed in the machine image."""
     instance_types: list[Name] = []
@@ -77,9 +77,11 @@ class Cloud(Model):
     subnet: Line | None = None
     """Identifier of the subnet; the default subnet when absent."""
     vpc: Line | None = None
-    """Identifier of the network (VPC); the default VPC when absent."""
+    """Identifier of the network (VPC), on OpenStack its name or ID; the default VPC, or the project's only network,
+    when absent."""
     address: Literal["public", "private"] | None = None
-    """The address that the controller connects to; the public one when absent."""
+    """The address that the controller connects to; the public one when absent. On OpenStack ``public`` is a floating
+    IP, and the server's address on its network is taken when absent."""
     access: list[Network] = []
     """Networks that may connect to the SSH server, in CIDR notation; none when empty."""
     ports: list[OpenPort] = []
@@ -91,10 +93,11 @@ class Cloud(Model):
     root_device: Line | None = None
     """Device name of the machine image's root disk; required with ``disk``."""
     lease: Duration | None = None
-    """Seconds after which the instance shuts itself down and is terminated; when absent, 30 minutes more than the job's
-    ``wall_time``, or 4 hours without one. A budget shortens it to what the budget pays for."""
+    """Seconds after which the instance shuts itself down, and on AWS is terminated; when absent, 30 minutes more than
+    the job's ``wall_time``, or 4 hours without one. A budget shortens it to what the budget pays for."""
     profile: Line | None = None
-    """Profile in the provider's configuration; credentials are read only from the provider's usual sources."""
+    """Profile in the provider's configuration, or a cloud of ``clouds.yaml``; credentials are read only from the
+    provider's usual sources."""
 
     @model_validator(mode="after")
     def _region(self) -> "Cloud":
@@ -120,8 +123,8 @@ class InstanceCandidate(Model):
 
     name: Name
     """The provider's name of it."""
-    hourly: float = Field(gt=0, allow_inf_nan=False)
-    """Price for an hour."""
+    hourly: float = Field(ge=0, allow_inf_nan=False)
+    """Price for an hour; 0 where nothing is charged."""
     seconds: Estimate | None = None
     """Predicted seconds of the job; absent where no time is known."""
     basis: Line = "none"

@@ -83,7 +83,7 @@ class Node(Model):
     """CPU flags, as in /proc/cpuinfo, such as avx512_bf16."""
     accelerators: list[Accelerator] = []
     """GPUs of the node, one entry for each kind."""
-    price: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    price: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Price of the node per hour, in the unit of ``request.budget``."""
 
 

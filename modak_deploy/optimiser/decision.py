@@ -82,10 +82,10 @@ def _over_limit(prediction: Prediction, deployment: Deployment, nodes: int, pric
     deadline = deployment.request.deadline
     if deadline is not None and seconds > deadline:
         return f"it is predicted to take {seconds:.4g} s, over the deadline of {deadline} s"
-    cost = seconds * nodes / 3600 * (price or 1.0)
+    cost = seconds * nodes / 3600 * (1.0 if price is None else price)
     budget = deployment.request.budget
     if budget is not None and cost > budget:
-        unit = "" if price else " node-hours"
+        unit = "" if price is not None else " node-hours"
         return f"it is predicted to cost {cost:.4g}{unit}, over the budget of {budget:g}"
     return None
 

@@ -223,8 +223,8 @@ def _lease(deployment: Deployment, hourly: float) -> int:
     if cloud is not None and cloud.lease is not None:
         lease = cloud.lease
     budget = deployment.request.budget
-    if budget is not None:
+    if budget is not None and hourly > 0:
         lease = min(lease, int(budget / hourly * 3600))
-    if lease < _SHORTEST_LEASE and budget is not None:
+    if lease < _SHORTEST_LEASE and budget is not None and hourly > 0:
         raise InfeasibleError(f"the budget of {budget:g} pays for {lease} s at {hourly:g} an hour")
     return lease

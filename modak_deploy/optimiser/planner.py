@@ -192,7 +192,7 @@ def _budget(deployment: Deployment, decision: Decision, resources: Resources, pr
     observations = decision.predictions[decision.chosen].basis in TIMED
     if budget is None or observations:
         return None
-    if wall_time is not None and wall_time * resources.nodes / 3600 * (price or 1.0) <= budget:
+    if wall_time is not None and wall_time * resources.nodes / 3600 * (1.0 if price is None else price) <= budget:
         return None
     return f"whether the budget of {budget:g} is kept cannot be told, for no time was measured or modelled"
 

@@ -138,10 +138,10 @@ def cost_of(plan: Plan) -> Estimate | None:
     if seconds is None:
         return None
     price = price_of(plan)
-    factor = plan.chosen.resources.nodes * (price or 1.0) / 3600
+    factor = plan.chosen.resources.nodes * (1.0 if price is None else price) / 3600
     return Estimate(
         value=seconds.value * factor,
         low=seconds.low * factor,
         high=seconds.high * factor,
-        unit=None if price else "node-hours",
+        unit=None if price is not None else "node-hours",
     )

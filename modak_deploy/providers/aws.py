@@ -42,6 +42,7 @@ class Aws(Provider):
 
     name: ClassVar[str] = "aws"
     collection: ClassVar[str | None] = "amazon.aws"
+    python: ClassVar[str | None] = "boto3"
     # "Error codes for the Amazon EC2 API", client and server error codes that another type or zone may not have.
     capacity: ClassVar[Sequence[str]] = (
         "InsufficientInstanceCapacity",

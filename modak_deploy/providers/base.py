@@ -17,6 +17,8 @@ class Provider(ABC):
     """As ``target.cloud.provider`` gives it."""
     collection: ClassVar[str | None] = None
     """The Ansible collection that its tasks use."""
+    python: ClassVar[str | None] = None
+    """The Python package that this collection needs for localhost's Python."""
     role: ClassVar[str] = "modak.deploy.cloud"
     """Role with the tasks ``NAME_list``, ``NAME_create`` and ``NAME_release``."""
     capacity: ClassVar[Sequence[str]] = ()

@@ -17,7 +17,7 @@ class Decision(Model):
     it, or ``refuse`` for the reason given."""
     instance: Listed | None = None
     surplus: list[Reported] = []
-    """Instances to terminate: a second one that two controllers created at the same time."""
+    """Instances to terminate: a second one that two controllers created at the same time, or one that failed."""
     reason: Line | None = None
 
 
@@ -29,10 +29,11 @@ def decide(listing: Listing, *, wanted: str, permitted: Collection[str], pending
     """
     ordered = sorted(listing.instances, key=lambda instance: (instance.launched, instance.id))
     live = [instance for instance in ordered if instance.state in _LIVE]
+    failed = [instance.id for instance in ordered if instance.state == "failed"]
     if not live:
         ending = [instance for instance in ordered if instance.state == "ending"]
-        return Decision(step="wait" if pending or ending else "create")
-    first, surplus = live[0], [instance.id for instance in live[1:]]
+        return Decision(step="wait" if pending or ending else "create", surplus=failed)
+    first, surplus = live[0], [*failed, *(instance.id for instance in live[1:])]
     if first.type != wanted:
         if first.type in permitted:
             return Decision(step="replan", instance=first, surplus=surplus)

@@ -16,7 +16,8 @@ Identity = Annotated[str, StringConstraints(pattern=r"^modak-[0-9a-f]{16}$")]
 """Value of the deployment's tag."""
 Reported = Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,200}$")]
 """A word that a provider reports: printable, with no blank in it."""
-State = Literal["starting", "running", "stopped", "ending", "gone"]
+State = Literal["starting", "running", "stopped", "failed", "ending", "gone"]
+"""``failed`` is an instance that never came to run, and is deleted."""
 
 
 class Rule(Model):
@@ -97,7 +98,7 @@ class Listed(Model):
     """Time of the launch in ISO 8601, so that texts compare as times do."""
     address: HostName | None = None
     host_key: Line | None = None
-    """The public host key in its user data."""
+    """The public host key in its user data or metadata."""
     tags: dict[str, str] = {}
 
 

@@ -70,6 +70,7 @@ class ActionModule(ModakAction):
             "resources": self._resources.model_dump(mode="json"),
             "identity": self._resources.identity,
             "role": self._provider.role,
+            "python": self._provider.python,
             "summary": self._resources.summary(),
         }
 
@@ -93,7 +94,7 @@ class ActionModule(ModakAction):
 
     def _begin(self, arguments: dict[str, Any]) -> dict[str, Any]:
         if self._task.check_mode:
-            return {"user_data": ""}
+            return {"user_data": "", "host_key": ""}
         private, public = record.begin(self._resources, run=self._plan.name, target=self._plan.target.name)
         runtime = self._plan.chosen.runtime
         text = user_data(
@@ -103,7 +104,7 @@ class ActionModule(ModakAction):
             lease=self._resources.lease or 0,
             packages=[] if runtime == "native" else [runtime],
         )
-        return {"changed": True, "user_data": text}
+        return {"changed": True, "user_data": text, "host_key": public}
 
     def _judge(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Tell a lack of capacity, for which there is a next candidate, from other errors."""

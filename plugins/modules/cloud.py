@@ -82,6 +82,11 @@ role:
   returned: describe
   type: str
   sample: modak.deploy.cloud
+python:
+  description: Python package that the provider's collection needs for the Python of localhost.
+  returned: describe
+  type: str
+  sample: boto3
 summary:
   description: One line for each thing that is created, with its price.
   returned: describe
@@ -109,6 +114,11 @@ user_data:
   returned: begin
   type: str
   sample: "#cloud-config"
+host_key:
+  description: Public half of that host key.
+  returned: begin
+  type: str
+  sample: ssh-ed25519 AAAA...
 instance_type:
   description: The instance type that is not available.
   returned: judge

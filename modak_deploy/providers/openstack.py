@@ -1,0 +1,213 @@
+"""OpenStack (nova, neutron), by the collection openstack.cloud.
+
+Names and metadata, unlike tags, are given by the call that creates a server or a security group; so the deployment's
+tag is metadata of the server, and stands in the description of the group, for which neutron has no metadata.
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from pydantic import ValidationError
+
+from modak_deploy.errors import InputError, TargetError
+from modak_deploy.model.cloud import Cloud
+from modak_deploy.model.plan import Plan
+from modak_deploy.providers.base import Provider, carries, identity_of
+from modak_deploy.providers.groups import group_for
+from modak_deploy.providers.resources import (
+    DEPLOYMENT_TAG,
+    PLAN_TAG,
+    Identity,
+    Instance,
+    Listed,
+    ListedGroup,
+    Listing,
+    Resources,
+    State,
+)
+from modak_deploy.terminal import excerpt
+
+HOST_KEY_TAG = "modak:host_key"
+"""Key of the metadata with the public host key: a project's members cannot read a server's user data back."""
+ADDRESS_TAG = "modak:address"
+"""Key of the metadata that says whether the server has a floating IP, which one that is half made lacks."""
+_STATES: Mapping[str, State] = {
+    "BUILD": "starting",
+    "REBUILD": "starting",
+    "REBOOT": "starting",
+    "HARD_REBOOT": "starting",
+    "ACTIVE": "running",
+    "PASSWORD": "running",
+    "MIGRATING": "running",
+    "RESIZE": "running",
+    "REVERT_RESIZE": "running",
+    "VERIFY_RESIZE": "running",
+    "PAUSED": "stopped",
+    "SUSPENDED": "stopped",
+    "RESCUE": "stopped",
+    "SHELVED": "stopped",
+    "SHELVED_OFFLOADED": "stopped",
+    "SHUTOFF": "stopped",
+    "ERROR": "failed",
+    "UNKNOWN": "failed",
+    "SOFT_DELETED": "gone",
+    "DELETED": "gone",
+}
+"""Server statuses of the Compute API's guide, "Server concepts"."""
+_MOST = 10_000
+_MARK = re.compile(rf"{re.escape(DEPLOYMENT_TAG)}=(modak-[0-9a-f]{{16}})(?:\s|$)")
+_UNUSED: Mapping[str, str] = {
+    "subnet": "name the network as 'vpc'; the server gets an address of one of its subnets",
+    "disk": "the flavor has the size of the root disk",
+    "root_device": "the flavor has the size of the root disk",
+}
+
+
+class OpenStack(Provider):
+    """Clouds of OpenStack."""
+
+    name: ClassVar[str] = "openstack"
+    collection: ClassVar[str | None] = "openstack.cloud"
+    python: ClassVar[str | None] = "openstacksdk"
+    # nova/exception.py: QuotaError, TooManyInstances, NoValidHost, MaxRetriesExceeded, ComputeResourcesUnavailable; the
+    # last is openstacksdk's message for a flavor that this cloud does not have, or not for this project.
+    capacity: ClassVar[Sequence[str]] = (
+        "Quota exceeded",
+        "No valid host was found",
+        "Exceeded maximum number of retries",
+        "Insufficient compute resources",
+        "No Flavor found for",
+    )
+
+    def describe(self, plan: Plan, public_key: str) -> Resources:
+        """See Provider."""
+        identity = identity_of(plan, public_key)
+        cloud, instance = plan.target.cloud, plan.instance
+        if cloud is None or instance is None:
+            raise InputError("the Plan chose no instance type", hint="plan it again")
+        _check(cloud)
+        group = group_for(cloud, identity)
+        tags = {
+            DEPLOYMENT_TAG: identity,
+            PLAN_TAG: plan.tag(),
+            ADDRESS_TAG: "floating" if cloud.address == "public" else "fixed",
+        }
+        return Resources(
+            provider=self.name,
+            identity=identity,
+            region=cloud.region,
+            profile=cloud.profile,
+            tags=tags,
+            group=group.model_copy(update={"description": f"{DEPLOYMENT_TAG}={identity} {group.description}"}),
+            instance=Instance(
+                # The collection knows a server by its name alone.
+                name=identity,
+                type=instance.chosen.name,
+                machine_image=cloud.machine_image or "",
+                vpc=cloud.vpc,
+                zones=cloud.zones,
+                public_address=cloud.address == "public",
+            ),
+            lease=instance.lease,
+            hourly=instance.chosen.hourly,
+            currency=instance.currency,
+            maximum_cost=instance.maximum_cost,
+        )
+
+    def listing(self, raw: Mapping[str, Any], identity: Identity) -> Listing:
+        """See Provider."""
+        try:
+            # Only the deployment's own are looked at closely: what a project has besides is of any kind.
+            own = [row for row in _rows(raw, "servers") if carries(_metadata(row), identity)]
+            instances = [_instance(row) for row in own]
+            groups = [
+                ListedGroup.model_validate({"id": row.get("id"), "tags": {DEPLOYMENT_TAG: identity}})
+                for row in _rows(raw, "security_groups")
+                if _marked(row) == identity
+            ]
+        except ValidationError as error:
+            fault = error.errors()[0]
+            where = ".".join(str(part) for part in fault["loc"])
+            raise TargetError(f"OpenStack lists a {where} that is not valid: {excerpt(str(fault['input']))}") from None
+        return Listing(instances=[row for row in instances if row.state != "gone"], groups=groups)
+
+
+def _check(cloud: Cloud) -> None:
+    """Raise InputError for what a server needs and the description lacks, and for what has no meaning here."""
+    if cloud.machine_image is None:
+        raise InputError(
+            "a server of OpenStack needs a machine image, by its name or ID", key="target.cloud.machine_image"
+        )
+    if not cloud.access:
+        raise InputError(
+            "no network may connect to the instance",
+            key="target.cloud.access",
+            hint="name the networks from which you connect, such as 192.0.2.0/24",
+        )
+    for key, hint in _UNUSED.items():
+        if getattr(cloud, key) is not None:
+            raise InputError("not used by the provider 'openstack'", key=f"target.cloud.{key}", hint=hint)
+
+
+def _rows(raw: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
+    rows = raw.get(key)
+    if not isinstance(rows, list) or len(rows) > _MOST or not all(isinstance(row, dict) for row in rows):
+        raise TargetError(f"OpenStack's answer has no list of {key.replace('_', ' ')}")
+    yield from rows
+
+
+def _instance(row: Mapping[str, Any]) -> Listed:
+    status = row.get("status")
+    if not isinstance(status, str) or status not in _STATES:
+        raise TargetError(f"OpenStack lists a server in the status '{excerpt(str(status))}', which is not known")
+    state, tags = _STATES[status], _metadata(row)
+    floating, fixed = _addresses(row)
+    if tags.get(ADDRESS_TAG) == "floating" and state == "running" and floating is None:
+        state = "failed"
+    flavor = row.get("flavor")
+    return Listed.model_validate(
+        {
+            "id": row.get("id"),
+            "type": flavor.get("original_name") or flavor.get("name") if isinstance(flavor, dict) else None,
+            "state": "ending" if row.get("task_state") == "deleting" else state,
+            "launched": row.get("created_at"),
+            "address": floating or fixed,
+            "host_key": tags.get(HOST_KEY_TAG),
+            "tags": tags,
+        }
+    )
+
+
+def _addresses(row: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Return the server's floating and its fixed address; IPv4 before IPv6."""
+    reported: dict[str, list[str]] = {"floating": [], "fixed": []}
+    addresses = row.get("addresses")
+    for network in addresses.values() if isinstance(addresses, dict) else []:
+        for entry in network if isinstance(network, list) else []:
+            kind = entry.get("OS-EXT-IPS:type") if isinstance(entry, dict) else None
+            if kind in reported:
+                reported[kind].append(_address(entry.get("addr")))
+    first = {kind: min(several, key=lambda address: ":" in address, default=None) for kind, several in reported.items()}
+    return first["floating"], first["fixed"]
+
+
+def _address(value: object) -> str:
+    try:
+        return str(ipaddress.ip_address(value if isinstance(value, str) else ""))
+    except ValueError:
+        raise TargetError(f"OpenStack lists an address that is not valid: {excerpt(str(value))}") from None
+
+
+def _metadata(row: Mapping[str, Any]) -> dict[str, str]:
+    metadata = row.get("metadata")
+    if not isinstance(metadata, dict):
+        return {}
+    return {key: value for key, value in metadata.items() if isinstance(key, str) and isinstance(value, str)}
+
+
+def _marked(row: Mapping[str, Any]) -> str | None:
+    description = row.get("description")
+    match = _MARK.match(description[:200]) if isinstance(description, str) else None
+    return match.group(1) if match else None
