@@ -100,7 +100,7 @@ class Choice:
             if variant.name in self._tried or lever in self.best.levers:
                 self._pending.remove(lever)
                 continue
-            refusal = self._prospects.refusal(lever, variant, self._default, self._rival.median)
+            refusal = self._prospects.refusal(lever, variant, self._default, self._rival.median, self.best != DEFAULT)
             if refusal is None and not (waiting and lever.expensive):
                 self._pending.remove(lever)
                 self._begin(variant, lever)

@@ -214,7 +214,7 @@ class Search(Choice):
         units = enough(self._default) + 1
         if self.best == DEFAULT or self._drift_measured:
             self._settle(self._reason or self._nothing)
-        elif self.ledger.remaining < 2 * units:
+        elif self.ledger.remaining < (4 if self._checks else 2) * units:  # calls were measured beside the default's
             self._settle("the units left are few")
         elif self.ledger.affordable(max(0.0, self._default - self._rival.median) * units):
             self._estimates["first default"] = self._estimates[DEFAULT.name]

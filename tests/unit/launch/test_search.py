@@ -208,7 +208,7 @@ def test_a_lever_whose_longest_unit_would_lose_too_much_is_not_offered():
     assert entry["lever"] == "a"
     assert entry["reason"] == "a first unit with it may lose 3 s, and trials may lose 1.8 s in this job"
     assert program.record.of("settled")[0]["reason"] == (
-        "nothing could be tried: a unit takes 1 s and trials may lose 1.8 s in this job, with 56 units left"
+        "nothing could be tried: a unit takes 1 s and trials may lose 1.8 s in this job"
     )
     assert program.search.settled
 
