@@ -245,8 +245,10 @@ class Search(Choice):
 
     def _comparison_due(self) -> bool:
         """Tell whether the winner's results, compared on a part so far, are to be compared on the whole: soon."""
+        if not self.partly(self.best):
+            return False
         usual = self._usual
-        return self.partly(self.best) and usual is not None and self.ledger.affordable(usual)
+        return usual is not None and self.ledger.affordable(usual)
 
     def _recheck_due(self) -> bool:
         """Tell whether the winner's results are to be compared again."""
