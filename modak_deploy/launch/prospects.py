@@ -75,8 +75,7 @@ class Prospects:
         and ``improved`` is whether something faster is in use.
         """
         ledger = self._ledger
-        needed = self._needed(default, improved)
-        few = FEW.format(ledger.remaining, needed) if ledger.remaining < needed else None
+        few = self.few(default, improved)
         if not lever.expensive:
             limit = self.limit(lever, variant, default)
             return few or (None if ledger.affordable(limit) else self._dear(limit))
@@ -98,6 +97,11 @@ class Prospects:
         """Return why nothing was tried, where there were levers to try."""
         text = NOTHING_YET if self._trials.units is None else NOTHING
         return text.format(default, max(0.0, self._ledger.left))
+
+    def few(self, default: float, improved: bool) -> Optional[str]:
+        """Return a sentence where too few units are left for a trial."""
+        needed = self._needed(default, improved)
+        return FEW.format(self._ledger.remaining, needed) if self._ledger.remaining < needed else None
 
     def _needed(self, default: float, improved: bool) -> int:
         """Return the units that must be left for a trial: its own, and twice as many where there is less to gain."""
