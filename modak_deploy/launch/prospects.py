@@ -27,6 +27,8 @@ class Prospects:
         self._checks = checks
         self.part = part
         """The part of a call on which variants are tried first; None where calls have none."""
+        self.ready = 0.0
+        """Seconds that it takes to make a variant ready that is not expensive."""
         self.partly: Dict[str, float] = {}
         """Variants whose results were compared on a part only, with their longest plausible unit in default units."""
         self.unfit: Set[str] = set()
@@ -50,8 +52,8 @@ class Prospects:
         if variant.name in self.partly:
             return default * (self.partly[variant.name] - 1)
         if self.part is not None and self.probes(variant):
-            return default * self.risk(lever) * self.part.share
-        return default * self.risk(lever)  # a check does the unit twice
+            return default * self.risk(lever) * self.part.share + self.ready
+        return default * self.risk(lever) + self.ready  # a check does the unit twice
 
     def fitted(self, variant: Variant, ratio: float) -> None:
         """Note that results on a part agreed; ``ratio`` is its time over that of the default's whole unit."""

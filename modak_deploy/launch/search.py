@@ -32,6 +32,10 @@ class Search(Choice):
             self.best = variant
         self._record.add("chosen", of=self._name, variant=variant.name)
 
+    def takes(self, seconds: float) -> None:
+        """Take what it takes to make a variant ready, as far as that can be told before."""
+        self._prospects.ready = seconds
+
     def next(self) -> Action:
         """Return what to do with the next unit."""
         if self._phase == "settled" and self._pending and self.ledger.done >= self._retry_at:
