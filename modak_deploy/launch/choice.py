@@ -100,7 +100,7 @@ class Choice:
             if variant.name in self._tried or lever in self.best.levers:
                 self._pending.remove(lever)
                 continue
-            refusal = self._prospects.refusal(lever, variant, self._default, self._rival.median)
+            refusal = self._prospects.refusal(lever, variant, self._default, self._rival.median, self.best != DEFAULT)
             if refusal is None and not (waiting and lever.expensive):
                 self._pending.remove(lever)
                 self._begin(variant, lever)
@@ -129,13 +129,21 @@ class Choice:
         if self._phase in TRYING and self._lever is not None and not self._fixed:
             reason = "the program ended while it was tried"
             self._record.add("not_tried", of=self._name, lever=self._lever.name, reason=reason)
+        unfinished = self._phase != "settled" and not self._fixed and (bool(self._pending) or self.best != DEFAULT)
         for lever in list(self._pending):
             self._not_tried(lever)
+        if unfinished:
+            self._settle("the program ended before the trials did")
 
     @property
     def _hopeless(self) -> bool:
-        """Tell whether no more time to lose will come: the span is that of the job, and nothing faster is in use."""
-        return self.best == DEFAULT and self._trials.units is not None
+        """Tell whether what waits will never be tried: the span is that of the job, and nothing faster is in use.
+
+        Where something faster is in use, the units left may be too few.
+        """
+        if self._trials.units is None:
+            return False
+        return self.best == DEFAULT or self._prospects.few(self._default, True) is not None
 
     def _begin(self, variant: Variant, lever: Lever) -> None:
         self._tried.add(variant.name)

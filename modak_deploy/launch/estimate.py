@@ -25,6 +25,7 @@ class Estimate:
     def __init__(self, skip: int = 0) -> None:
         self._skip = skip
         self._times: Deque[float] = deque(maxlen=MOST)
+        self._median: Optional[float] = None
         self.count = 0
 
     def add(self, seconds: float) -> None:
@@ -33,6 +34,7 @@ class Estimate:
             self._skip -= 1
             return
         self._times.append(seconds)
+        self._median = None
         self.count += 1
 
     @property
@@ -43,7 +45,9 @@ class Estimate:
     @property
     def median(self) -> float:
         """Return the typical time of a unit."""
-        return statistics.median(self._times)
+        if self._median is None:
+            self._median = statistics.median(self._times)
+        return self._median
 
     @property
     def noise(self) -> float:

@@ -9,11 +9,11 @@ from .lever import Lever
 from .parts import Part
 from .variants import Variant
 
-FEW = "{} units are left, and a trial takes {}"
+FEW = "{} units are left, and a trial needs {}"
 DEAR = "a first unit with it may lose {:.3g} s, and trials may lose {:.3g} s {}"
 SLOW = "making it ready takes about {:.3g} s, and the units left would save {:.3g} s"
 
-NOTHING = "nothing could be tried: a unit takes {:.3g} s and trials may lose {:.3g} s in this job, with {} units left"
+NOTHING = "nothing could be tried: a unit takes {:.3g} s and trials may lose {:.3g} s in this job"
 NOTHING_YET = "nothing could be tried so far: a unit takes {:.3g} s and trials may lose {:.3g} s"
 
 
@@ -27,6 +27,8 @@ class Prospects:
         self._checks = checks
         self.part = part
         """The part of a call on which variants are tried first; None where calls have none."""
+        self.ready = 0.0
+        """Seconds that it takes to make a variant ready that is not expensive."""
         self.partly: Dict[str, float] = {}
         """Variants whose results were compared on a part only, with their longest plausible unit in default units."""
         self.unfit: Set[str] = set()
@@ -50,8 +52,8 @@ class Prospects:
         if variant.name in self.partly:
             return default * (self.partly[variant.name] - 1)
         if self.part is not None and self.probes(variant):
-            return default * self.risk(lever) * self.part.share
-        return default * self.risk(lever)  # a check does the unit twice
+            return default * self.risk(lever) * self.part.share + self.ready
+        return default * self.risk(lever) + self.ready  # a check does the unit twice
 
     def fitted(self, variant: Variant, ratio: float) -> None:
         """Note that results on a part agreed; ``ratio`` is its time over that of the default's whole unit."""
@@ -68,27 +70,26 @@ class Prospects:
         """Forget what parts have told, but that the best variant's whole units are still to be compared."""
         self.partly = {name: ratio for name, ratio in self.partly.items() if name == best.name}
 
-    def refusal(self, lever: Lever, variant: Variant, default: float, best: float) -> Optional[str]:
+    def refusal(self, lever: Lever, variant: Variant, default: float, best: float, improved: bool) -> Optional[str]:
         """Return why a lever is not tried now; None when it is affordable, and the units left can pay for it.
 
-        A unit cannot be stopped: the longest plausible one must fit. ``default`` and ``best`` are units' times.
+        A unit cannot be stopped: the longest plausible one must fit. ``default`` and ``best`` are units' times,
+        and ``improved`` is whether something faster is in use.
         """
         ledger = self._ledger
-        needed = enough(default) + 1
-        if ledger.remaining < needed:
-            return FEW.format(ledger.remaining, needed)
+        few = self.few(default, improved)
         if not lever.expensive:
             limit = self.limit(lever, variant, default)
-            return None if ledger.affordable(limit) else self._dear(limit)
+            return few or (None if ledger.affordable(limit) else self._dear(limit))
         given = self._trials.expected.get(lever.name)
         expected = given or Expected(BEATEN, self._seconds * hardware.load())
         saving = ledger.remaining * best * (1 - 1 / max(1.0, expected.gain))
-        if given is not None and self._trials.units is not None and saving >= 2 * expected.seconds:
-            return None
         if saving <= expected.seconds:
             return SLOW.format(expected.seconds, saving)
+        if given is not None and self._trials.units is not None and saving >= 2 * expected.seconds:
+            return few
         limit = expected.seconds + default
-        return None if ledger.affordable(limit) else self._dear(limit)
+        return few or (None if ledger.affordable(limit) else self._dear(limit))
 
     def _dear(self, limit: float) -> str:
         when = "so far" if self._trials.units is None else "in this job"
@@ -96,7 +97,17 @@ class Prospects:
 
     def nothing(self, default: float) -> str:
         """Return why nothing was tried, where there were levers to try."""
-        left, units = max(0.0, self._ledger.left), self._ledger.remaining
-        if self._trials.units is None:
-            return NOTHING_YET.format(default, left)
-        return NOTHING.format(default, left, units)
+        text = NOTHING_YET if self._trials.units is None else NOTHING
+        return text.format(default, max(0.0, self._ledger.left))
+
+    def few(self, default: float, improved: bool) -> Optional[str]:
+        """Return a sentence where too few units are left for a trial."""
+        needed = self._needed(default, improved)
+        return FEW.format(self._ledger.remaining, needed) if self._ledger.remaining < needed else None
+
+    def _needed(self, default: float, improved: bool) -> int:
+        """Return the units that must be left for a trial: its own, and twice as many where there is less to gain."""
+        if not self._checks:
+            return enough(default) + 1
+        own = 2 * enough(default) + 2  # a comparison, a warming up, and turns with the best so far
+        return 2 * own if improved else own

@@ -32,6 +32,10 @@ class Search(Choice):
             self.best = variant
         self._record.add("chosen", of=self._name, variant=variant.name)
 
+    def takes(self, seconds: float) -> None:
+        """Take what it takes to make a variant ready, as far as that can be told before."""
+        self._prospects.ready = seconds
+
     def next(self) -> Action:
         """Return what to do with the next unit."""
         if self._phase == "settled" and self._pending and self.ledger.done >= self._retry_at:
@@ -214,7 +218,7 @@ class Search(Choice):
         units = enough(self._default) + 1
         if self.best == DEFAULT or self._drift_measured:
             self._settle(self._reason or self._nothing)
-        elif self.ledger.remaining < 2 * units:
+        elif self.ledger.remaining < (4 if self._checks else 2) * units:  # calls were measured beside the default's
             self._settle("the units left are few")
         elif self.ledger.affordable(max(0.0, self._default - self._rival.median) * units):
             self._estimates["first default"] = self._estimates[DEFAULT.name]
@@ -245,8 +249,10 @@ class Search(Choice):
 
     def _comparison_due(self) -> bool:
         """Tell whether the winner's results, compared on a part so far, are to be compared on the whole: soon."""
+        if not self.partly(self.best):
+            return False
         usual = self._usual
-        return self.partly(self.best) and usual is not None and self.ledger.affordable(usual)
+        return usual is not None and self.ledger.affordable(usual)
 
     def _recheck_due(self) -> bool:
         """Tell whether the winner's results are to be compared again."""

@@ -152,7 +152,7 @@ def test_progress_of_odd_records() -> None:
 
 def test_what_was_not_tried_is_told_with_its_reason() -> None:
     reason = "a first unit with it may lose 1.9 s, and trials may lose 0.63 s in this job"
-    settled = "nothing could be tried: a unit takes 0.95 s and trials may lose 0.63 s in this job, with 19 units left"
+    settled = "nothing could be tried: a unit takes 0.95 s and trials may lose 0.63 s in this job"
     entries = [
         {"event": "not_tried", "of": "Net", "lever": "pytorch-channels-last", "reason": reason},
         {"event": "settled", "of": "Net", "variant": "default", "reason": settled, "lost": 0.0, "after_units": 4},

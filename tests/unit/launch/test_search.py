@@ -208,7 +208,7 @@ def test_a_lever_whose_longest_unit_would_lose_too_much_is_not_offered():
     assert entry["lever"] == "a"
     assert entry["reason"] == "a first unit with it may lose 3 s, and trials may lose 1.8 s in this job"
     assert program.record.of("settled")[0]["reason"] == (
-        "nothing could be tried: a unit takes 1 s and trials may lose 1.8 s in this job, with 56 units left"
+        "nothing could be tried: a unit takes 1 s and trials may lose 1.8 s in this job"
     )
     assert program.search.settled
 
@@ -252,6 +252,8 @@ def test_in_a_job_of_few_long_units_a_part_is_what_makes_a_trial_possible():
     assert set(without.used) == {"default"}
     program = Program([lever("a", risk=2.0)], times, part=Part(2, 16), units=23).run(23)
     assert program.search.best.name == "a"
+    (settled,) = program.record.of("settled")
+    assert (settled["variant"], settled["reason"]) == ("a", "the units left are few")
     assert program.kinds.count("probe") == program.kinds.count("check") == 1
     assert program.seconds < 0.75 * without.seconds
 
@@ -323,6 +325,7 @@ def test_what_was_not_tried_is_told_at_the_end():
         "b": "the program ended before",
         "c": "the program ended before",
     }
+    assert program.record.of("settled")[0]["reason"] == "the program ended before the trials did"
     program = Program(levers, {"default": 1.0, "a": 0.5, "a + b": 0.9}, units=60).run(60)
     program.search.end()
     (left,) = program.record.of("not_tried")

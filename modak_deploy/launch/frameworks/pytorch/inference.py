@@ -20,6 +20,8 @@ FAMILIAR = 5
 """Calls after which a further signature gets them."""
 CHANGES = 3
 """Changes of weights after which no copy is made any more."""
+COPY = 1e-9
+"""Seconds for each byte of the weights: they are copied, and summed up to see whether they change."""
 PURE_CALLS = 2
 """First calls that are observed: a module with state between calls is left alone."""
 
@@ -127,6 +129,7 @@ class Inference(TriedCalls):
         seconds = 5.0 + 0.15 * len(list(subject.modules))
         trials, record = self._session.config.trials, self._session.record
         search = Search(name, levers, trials, record, seconds=seconds, part=self._part(args, kwargs))
+        search.takes(COPY * sum(weight.numel() * weight.element_size() for weight in subject.parameters))
         self._session.searches.append(search)
         if chosen.levers:
             search.fix(chosen)

@@ -170,3 +170,41 @@ def test_half_of_two_cores_is_not_offered(follow, model, monkeypatch):
     session, _ = follow(lambda given: 1.0, candidates=["onnxruntime-threads-half"])
     run(onnxruntime.InferenceSession(model), 5)
     assert session.record.of("not_offered")[0]["reason"] == "half of the cores is one thread"
+
+
+def batched(session, times, rows=16, width=8):
+    data = numpy.random.default_rng(1).random((rows, width), dtype=numpy.float32)
+    return [session.run(None, {"x": data})[0] for _ in range(times)]
+
+
+def test_a_part_of_the_batch_is_tried_first_where_the_model_permits_it(follow, model):
+    options = {"candidates": ["onnxruntime-one-thread"], "units": 23, "share": 0.03}
+    session, clock = follow(lambda given: 0.1 if given.intra_op_num_threads == 1 else 1.0, **options)
+    results = batched(onnxruntime.InferenceSession(model), 23)
+    (probe,) = session.record.of("probe")
+    assert (probe["rows"], probe["batch"], probe["problem"]) == (2, 16, None)
+    assert probe["difference"] < 1e-6
+    assert not session.record.of("fallback")
+    assert session.record.of("trial") or session.record.of("not_tried")
+    assert clock["now"] < 23
+    assert all(result.shape == (16, 4) and numpy.allclose(result, results[0]) for result in results)
+
+
+def test_a_model_for_one_size_of_batch_has_no_part(follow, model):
+    fixed = onnx.load_from_string(model)
+    for value in (*fixed.graph.input, *fixed.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_value = 16
+    session, _ = follow(lambda given: 1.0, candidates=["onnxruntime-one-thread"], units=40)
+    batched(onnxruntime.InferenceSession(fixed.SerializeToString()), 40)
+    assert session.record.of("trial") and not session.record.of("probe")
+
+
+def test_a_result_over_the_whole_batch_is_compared_on_the_whole(follow, model):
+    whole = onnx.load_from_string(model)
+    whole.graph.node.append(onnx.helper.make_node("ReduceMean", ["y"], ["z"], axes=[0], keepdims=0))
+    whole.graph.output[0].CopyFrom(onnx.helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, [4]))
+    session, _ = follow(lambda given: 0.5 if given.intra_op_num_threads == 1 else 1.0,
+                        candidates=["onnxruntime-one-thread"], units=60)  # fmt: skip
+    batched(onnxruntime.InferenceSession(whole.SerializeToString()), 60)
+    assert "no row for each row" in session.record.of("probe")[0]["problem"]
+    assert session.record.of("settled")[-1]["variant"] == "onnxruntime-one-thread"
