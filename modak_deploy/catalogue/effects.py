@@ -57,7 +57,7 @@ class Run:
     """Shared libraries for LD_PRELOAD, by soname."""
     launcher: str | None = None
     """File of the catalogue's launchers folder that starts the script."""
-    launch: Literal["live", "start"] | None = None
+    launch: Literal["live", "start", "either"] | None = None
     """Whether the launcher inside the interpreter has a lever of this name, and when it can be switched on."""
     threads: int | None = None
     """Threads per rank; None where no lever says."""
@@ -173,11 +173,11 @@ class Launcher(Effect[str]):
         return None if use.is_script else "it starts a Python script, and the application is an executable"
 
 
-class Launch(Effect[Literal["live", "start"]]):
+class Launch(Effect[Literal["live", "start", "either"]]):
     """Switched on by ``modak_deploy/launch`` in an application's interpreter, which has a lever of this name."""
 
     name = "launch"
-    form = Literal["live", "start"]
+    form = Literal["live", "start", "either"]
 
     def apply(self, run: Run) -> None:
         """See ``Effect.apply``."""

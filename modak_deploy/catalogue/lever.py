@@ -77,10 +77,11 @@ class Lever(Model):
     """Soname for LD_PRELOAD."""
     launcher: FileName | None = None
     """A file of the catalogue's launchers folder that starts the script."""
-    launch: Literal["live", "start"] | None = None
+    launch: Literal["live", "start", "either"] | None = None
     """Switched on by ``modak_deploy/launch`` inside the application's Python interpreter, which has a lever of this
     name:
-    ``live`` ones can be tried while the program runs, the others are on from the start."""
+    ``live`` ones can be tried while the program runs, ``start`` ones are on from the start, and ``either`` is for those
+    whose switching costs so much that short jobs try them by restarts only."""
     threads: ThreadCount | None = None
     """Threads per rank: a number, or ``all``, ``half`` or ``physical`` of the cores that a rank has."""
     effects: dict[Name, JsonValue] = {}

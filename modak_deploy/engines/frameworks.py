@@ -15,20 +15,22 @@ class PyTorch(Engine):
 
 
 class TensorFlow(Engine):
-    """TensorFlow: calls of its compiled functions are counted."""
+    """TensorFlow: calls of the program's functions are counted, and levers tried on them."""
 
     name = "tensorflow"
     launcher_module = "tensorflow"
     counts_units = True
+    tries_live = True
     converter = "modak_deploy.onnx.frameworks.tensorflow:TensorFlow"
 
 
 class Keras(Engine):
-    """Keras: batches are counted by a callback; its functions are compiled, and nothing is tried inside them."""
+    """Keras: batches are counted by a callback, and levers tried between them on TensorFlow."""
 
     name = "keras"
     launcher_module = "keras"
     counts_units = True
+    tries_live = True
     converter = "modak_deploy.onnx.frameworks.keras:Keras"
 
 

@@ -8,6 +8,8 @@ from modak_deploy.optimiser.candidates import Enumerator
 from modak_deploy.optimiser.conditions import no_launch
 from modak_deploy.optimiser.options import LeverSet, Option
 
+LIVE = ("live", "either")
+"""Ways of being switched on that can be taken while the program runs."""
 COUNTED = frozenset({"step", "batch", "call"})
 """Units of a workload that are what the launcher counts."""
 
@@ -32,7 +34,7 @@ def launch_of(
         and (engine := of_framework(location.framework)) is not None
         and engine.tries_live
         and resources.ranks == 1
-        and not any(lever.run.launch == "live" for lever in chosen)
+        and not any(lever.run.launch in LIVE for lever in chosen)
         and no_launch(location) is None
     )
     candidates = _candidates(enumerator, levers) if tries else []
@@ -50,14 +52,18 @@ def launch_of(
 
 
 def _candidates(enumerator: Enumerator, levers: LeverSet) -> list[str]:
-    """Return the levers that may be tried, those that a chosen one excludes left out."""
+    """Return the levers that may be tried, those that a chosen one excludes left out.
+
+    What restarts try as well is tried only where the launcher can try anything: not with another backend of Keras.
+    """
     catalogue, faults = enumerator.catalogue, enumerator.faults
     taken = {catalogue.levers[name].group for name in levers}
-    return [
-        lever.name
+    found = [
+        lever
         for lever in catalogue.levers.values()
-        if lever.run.launch == "live" and lever.name not in faults and lever.group not in taken
+        if lever.run.launch in LIVE and lever.name not in faults and lever.group not in taken
     ]
+    return [lever.name for lever in found] if any(lever.run.launch == "live" for lever in found) else []
 
 
 def will_try(launch: Launch | None) -> list[str]:

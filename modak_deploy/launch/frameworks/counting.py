@@ -23,6 +23,11 @@ class CallCounter:
         self._counters: Dict[str, Progress] = {}
         self._inside: Any = _Shared() if whole_process else threading.local()
 
+    @property
+    def inside(self) -> bool:
+        """Tell whether a counted call is going on."""
+        return getattr(self._inside, "name", None) is not None
+
     def call(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Do a call, and count it where it ends well and is the outermost one."""
         inside = self._inside

@@ -1,7 +1,6 @@
 """ONNX Runtime: runs of sessions are counted, and session options tried on second sessions of the same model."""
 
 import functools
-import math
 import os
 import threading
 import time
@@ -13,9 +12,8 @@ from ..search import Search
 from ..session import Session
 from ..trials import TriedCalls, shielded
 from ..variants import DEFAULT, Variant
+from . import arrays
 
-TOLERANCE = {"": 1e-4, "fp16": 0.03, "bf16": 0.2}
-"""Largest relative difference of outputs, by number format."""
 KEPT = (
     "execution_mode",
     "graph_optimization_level",
@@ -206,8 +204,7 @@ class Runs(TriedCalls):
     def compare(self, variant: Variant, default: Any, result: Any) -> Tuple[Optional[float], Optional[str]]:
         import numpy
 
-        stated = self._session.config.trials.tolerance
-        limit = max(TOLERANCE[getattr(lever, "format", "")] for lever in variant.levers) if stated is None else stated
+        limit = arrays.limit(variant.levers, self._session.config.trials.tolerance)
         return _difference(numpy, default, result, limit)
 
 
@@ -219,23 +216,7 @@ def _difference(numpy: Any, default: Any, result: Any, limit: float) -> Tuple[Op
         first, second = structures.leaves(default, is_leaf), structures.leaves(result, is_leaf)
     except structures.Unsupported as error:
         return None, str(error)
-    if not first or len(first) != len(second):
-        return None, "the results cannot be compared"
-    largest = 0.0
-    for left, other in zip(first, second):
-        if left.shape != other.shape or left.dtype != other.dtype:
-            return None, "a result has another shape or type"
-        if left.dtype.kind not in "fc":
-            largest = max(largest, float((left != other).mean()) if left.size else 0.0)
-            continue
-        norm = float(numpy.linalg.norm(left.astype(numpy.float64).ravel()))
-        distance = float(numpy.linalg.norm((left.astype(numpy.float64) - other).ravel()))
-        if not math.isfinite(norm) or not math.isfinite(distance):
-            return None, "the result holds values that are not finite"
-        largest = max(largest, distance / norm if norm else math.inf if distance else 0.0)
-    if largest > limit:
-        return largest, "the result differs by {:.3g}, more than {:.3g}".format(largest, limit)
-    return largest, None
+    return arrays.difference(numpy, first, second, limit)
 
 
 def _part(owner: Any, feed: Any) -> Optional[parts.Part]:

@@ -55,6 +55,21 @@ def test_onnxruntime_programs_have_their_own_levers(launch):
     assert not any(name.startswith("pytorch") for name in tried)
 
 
+KERAS = {
+    "deployment.application.framework": {"name": "keras"},
+    "deployment.application.type": "ai_training",
+    "facts.packages": {"keras": "3.15.1", "tensorflow": "2.21.0", "python": "3.11.2"},
+}
+
+
+def test_keras_on_tensorflow_and_tensorflow_itself_have_levers_too(launch):
+    assert launch({**KERAS, "deployment.request.numerics": "exact"}).candidates == ["keras-jit-compile"]
+    both = ["keras-mixed-bfloat16", "keras-tensorflow-bf16", "keras-jit-compile"]
+    assert launch(KERAS).candidates == both
+    own = {**KERAS, "deployment.application.framework": {"name": "tensorflow"}}
+    assert launch({**own, "deployment.request.numerics": "exact"}).candidates == ["tensorflow-jit-compile"]
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -107,15 +122,18 @@ def test_a_kept_plan_that_would_try_something_else_is_not_kept(changed):
 def test_the_catalogue_and_the_launcher_agree():
     table = {lever.name: lever for lever in all_levers()}
     levers = [lever for lever in load_catalogue().levers.values() if lever.launch is not None]
-    live = {name for name, lever in table.items() if lever.framework in ("pytorch", "onnxruntime")}
+    live = {name for name, lever in table.items() if lever.live or lever.framework == "pytorch"}
     live.discard(SESSION_OPTIONS)  # of any lever with the effect "session"
-    assert {lever.name for lever in levers} == {*live, "keras-mixed-bfloat16", "sklearn-sklearnex"}
+    assert {lever.name for lever in levers} == {*live, "sklearn-sklearnex"}
     for lever in levers:
         other = table[lever.name]
-        assert (lever.numerics, lever.launch) == (other.numerics, "live" if other.live else "start"), lever.name
+        how = "either" if lever.name == "keras-mixed-bfloat16" else "live" if other.live else "start"
+        assert (lever.numerics, lever.launch) == (other.numerics, how), lever.name
         assert list(lever.when.packages.values())[:1] == [other.versions], lever.name
-    order = [table[lever.name] for lever in levers if lever.name in live]
-    assert order == sorted(order, key=lambda one: (one.framework != "pytorch", one.expensive, one.order, one.name))
+    for framework in ("pytorch", "onnxruntime", "keras", "tensorflow"):
+        order = [table[lever.name] for lever in levers if lever.name in live and lever.launch != "either"]
+        order = [one for one in order if one.framework == framework]
+        assert order == sorted(order, key=lambda one: (one.expensive, one.order, one.name))
     for lever in levers:
         for other in levers:
             if lever.name != other.name and lever.when.framework == other.when.framework:

@@ -156,7 +156,11 @@ def test_a_sites_launcher_travels_in_the_plan(tmp_path, digits, measured):
     (tmp_path / "levers.yaml").write_text(
         "version: 1\nlevers:\n  - {name: wrap, group: allocator, summary: wrapped, launcher: wrap.py}\n"
     )
-    deployment, facts = digits(deployment__request__require_levers=["wrap"], deployment__request__numerics="exact")
+    deployment, facts = digits(
+        deployment__request__require_levers=["wrap"],
+        deployment__request__numerics="exact",
+        deployment__request__trials="none",
+    )
     catalogue = load_catalogue([tmp_path])
     plan = make_plan(deployment, facts, [TRAIN], now=NOW, catalogue=catalogue, measurements=measured)
     assert plan.chosen.argv[1] == "launchers/wrap.py"

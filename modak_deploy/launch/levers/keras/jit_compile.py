@@ -1,21 +1,50 @@
 """Keras's steps compiled by XLA."""
 
-from typing import Any, Mapping
+import contextlib
+from typing import Any, ContextManager, Iterator, Mapping, Optional
 
-from ...lever import Lever
+from ...frameworks.keras.kinds import TRAIN, KerasLever, Subject
 from ._compile import set_default
 
 
-class JitCompile(Lever):
+class JitCompile(KerasLever):
     name = "keras-jit-compile"
-    framework = "keras"
-    versions = ">=3"
     summary = "jit_compile of Model.compile, on unless the setting 'value' is false"
     changes = "compilation"
+    expensive = True
+    order = 80
     group = "keras-jit"
+
+    def applies(self, subject: Subject) -> Optional[str]:
+        if subject.model.jit_compile:
+            return "it is so already"
+        layers = subject.layers
+        if not all(layer.supports_jit for layer in layers):
+            return "a layer does not support it"
+        if subject.kind == TRAIN and any(_draws(subject.keras, layer) for layer in layers):
+            return "a layer draws random numbers, and XLA draws others"
+        return None
+
+    def making(self, subject: Subject) -> ContextManager[Any]:
+        return _jitted(subject.model)
 
     def start(self, module: Any, settings: Mapping[str, Any]) -> None:
         set_default(module, "jit_compile", bool(settings.get("value", True)))
+
+
+def _draws(keras: Any, layer: Any) -> bool:
+    generator = keras.random.SeedGenerator
+    return any(isinstance(value, generator) for value in vars(layer).values())
+
+
+@contextlib.contextmanager
+def _jitted(model: Any) -> Iterator[None]:
+    before = model.jit_compile
+    model.jit_compile = True
+    try:
+        yield
+    finally:
+        model.jit_compile = before
 
 
 LEVER = JitCompile()

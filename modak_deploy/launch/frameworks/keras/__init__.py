@@ -1,13 +1,20 @@
-"""Keras: batches are counted; its levers are set when it is imported or when a model is compiled."""
+"""Keras: batches are counted, and levers tried between them; others are set when it is imported or a model compiled."""
 
 import functools
+import importlib
 import time
 from typing import Any, Dict, Optional
 
-from ..progress import Progress
-from ..session import Session
+from ...progress import Progress
+from ...session import Session
+from ...versions import satisfies
+from .functions import BatchFunction
+from .kinds import PREDICT, TRAIN, Subject
 
 KINDS = ("train", "test", "predict")
+TRIALS = ">=3.4"
+FUNCTIONS = 16
+"""Functions that are followed; programs that compile a model again and again have none to speak of."""
 
 
 def install(session: Session, keras: Any, version: str) -> None:
@@ -16,6 +23,38 @@ def install(session: Session, keras: Any, version: str) -> None:
     counters: Dict[str, Progress] = {}
     for kind in KINDS:
         _follow(session, callbacks, kind, counters)
+    if session.tries:
+        session.guarded("the adapter of keras", _try)(session, keras, version)
+
+
+def _try(session: Session, keras: Any, version: str) -> None:
+    """Put trials in the place of the functions that Keras makes for the batches of a model."""
+    backend = keras.config.backend()
+    if backend != "tensorflow" or not satisfies(version, TRIALS):
+        reason = "Keras {} on {} is not supported; it needs {} on tensorflow".format(version, backend, TRIALS)
+        session.record.add("no_trials", of="keras", reason=reason)
+        return
+    for kind in (TRAIN, PREDICT):
+        _replace(session, keras, kind)
+
+
+def _replace(session: Session, keras: Any, kind: str) -> None:
+    name, attribute = "make_{}_function".format(kind), "{}_function".format(kind)
+    make = getattr(keras.Model, name)
+    followed = [0]
+
+    @functools.wraps(make)
+    def made(self: Any, force: bool = False) -> Any:
+        result = make(self, force=force)
+        function = self.__dict__.get(attribute)
+        new = callable(function) and not isinstance(function, BatchFunction)
+        if new and session.active and followed[0] < FUNCTIONS:
+            followed[0] += 1
+            subject = Subject(keras, importlib.import_module("tensorflow"), self, kind)
+            self.__dict__[attribute] = BatchFunction(session, subject, function, make)
+        return result
+
+    setattr(keras.Model, name, made)
 
 
 def _follow(session: Session, callbacks: Any, kind: str, counters: Dict[str, Progress]) -> None:

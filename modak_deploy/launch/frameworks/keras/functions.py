@@ -1,0 +1,315 @@
+"""Live trials of the function that does Keras's batch: between the batches of the one and only fit or predict."""
+
+import contextlib
+import functools
+import importlib
+import threading
+import time
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple, cast
+
+from ... import hardware
+from ...lever import levers as all_levers
+from ...search import Search, Variant
+from ...session import Session
+from ...trials import TriedCalls, shielded
+from .. import arrays
+from ..steps import Step, Steps
+from ..tensorflow.calls import as_arrays, keep, refusal
+from .kinds import PREDICT, TRAIN, KerasLever, Subject
+
+
+class BatchFunction(TriedCalls):
+    """Stands in a model in the place of its train_function or predict_function."""
+
+    def __init__(self, session: Session, subject: Subject, default: Any, make: Callable[..., Any]) -> None:
+        self._session = session
+        self._subject = subject
+        self.default = default
+        self._make = make
+        self._name = "keras: {} of {}".format(subject.kind, type(subject.model).__name__)
+        self._made: Dict[str, Callable[[Any], Any]] = {}
+        self._signature: Any = None
+        self._dtypes: List[Any] = []
+        self._steps: Optional[Steps] = None
+        self._search: Optional[Search] = None
+        self._busy = threading.Lock()
+        self._calls = 0
+        self._first = 0.0
+        """Seconds of the first call, which traces: what another way costs once is about as much."""
+        self._over: Optional[str] = None
+        self.seen: Set[Any] = set()
+        self.losses = _Losses(subject.model)
+
+    def stop(self, reason: str) -> None:
+        """Use the program's own function from now on."""
+        if self._over is None:
+            self._over = reason
+            self._session.record.add("no_trials", of=self._name, reason=reason)
+            if self._search is not None:
+                self._search.stop(reason)
+            self._made.clear()
+
+    def __call__(self, data: Any) -> Any:
+        if self._over is not None or not self._session.active or (self._steps is not None and self._steps.over):
+            return self.default(data)
+        if not self._busy.acquire(blocking=False):
+            self.stop("it is called by several threads at once")
+            return self.default(data)
+        try:
+            if self._subject.kind == TRAIN:
+                return self._train(data)
+            return shielded(self._predict, self.default, (data,), {}, self._fail)
+        finally:
+            self._busy.release()
+
+    def _fail(self, reason: str) -> None:
+        self._session.record.fallback("the observation of keras", reason)
+        self.stop(reason)
+
+    # a step of fit
+
+    def _train(self, data: Any) -> Any:
+        self._calls += 1
+        if self._calls == 1:  # it traces, and makes the weights of models that are built by their first batch
+            return self._timed(self.default, data)
+        if self._steps is None:
+            search = self._session.guarded("the observation of keras", self._begin)(False)
+            if search is None:
+                self.stop("nothing can be tried on it")
+                return self.default(data)
+            self._steps = Steps(self._session, self._name, search)
+        return self._steps.step(_Batch(self, data))
+
+    def _timed(self, default: Callable[[Any], Any], data: Any) -> Any:
+        start = time.perf_counter()
+        result = default(data)
+        self._first = time.perf_counter() - start
+        return result
+
+    # a batch of predict
+
+    def _predict(self, default: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        data = args[0]
+        tensorflow = self._subject.tensorflow
+        self._calls += 1
+        if self._signature is None:
+            variables = self._subject.model.non_trainable_variables
+            before = [variable.numpy().copy() for variable in variables]
+            result = self._timed(default, data)
+            if any((variable.numpy() != value).any() for variable, value in zip(variables, before)):
+                self.stop("the model changes its state")
+            self._signature = signature(tensorflow, data)
+            self._dtypes = [leaf.dtype for leaf in tensorflow.nest.flatten(result)]
+            return result
+        if self._search is None:
+            self._search = self._begin(True)
+            if self._search is None:
+                self.stop("nothing can be tried on it")
+                return default(data)
+        if self._signature != signature(tensorflow, data):
+            return default(data)
+        return self.do(self._search, self._search.next(), default, data)
+
+    def ready(self, search: Search, variant: Variant) -> Callable[[Any], Any]:
+        function = self.made(variant)
+        tensorflow = self._subject.tensorflow
+
+        def call(data: Any) -> Any:
+            result = function(data)
+            leaves = [
+                leaf if leaf.dtype == dtype else tensorflow.cast(leaf, dtype)
+                for leaf, dtype in zip(tensorflow.nest.flatten(result), self._dtypes)
+            ]
+            return tensorflow.nest.pack_sequence_as(result, leaves)
+
+        return call
+
+    def compare(self, variant: Variant, default: Any, result: Any) -> Tuple[Optional[float], Optional[str]]:
+        limit = arrays.limit(variant.levers, self._session.config.trials.tolerance)
+        first, second = (as_arrays(self._subject.tensorflow, one) for one in (default, result))
+        return arrays.difference(importlib.import_module("numpy"), first, second, limit)
+
+    def now(self, search: Search) -> float:
+        return time.perf_counter()
+
+    # variants
+
+    def _begin(self, checks: bool) -> Optional[Search]:
+        reason = self._session.hands_off or refuses(self._subject)
+        if reason is not None:
+            self.stop(reason)
+            return None
+        levers = self._candidates()
+        if not levers:
+            return None
+        seconds = self._first / hardware.load()  # the search counts with the load, which the first call has met
+        trials, record = self._session.config.trials, self._session.record
+        return Search(self._name, levers, trials, record, checks=checks, seconds=seconds)
+
+    def _candidates(self) -> List[KerasLever]:
+        version = str(self._subject.keras.__version__)
+        levers: List[KerasLever] = []
+        on = [lever for lever in all_levers("keras") if lever.name in self._session.config.levers]
+        for lever in self._session.candidates("keras", version, lambda one: isinstance(one, KerasLever)):
+            excluded = [other.name for other in on if lever.excludes(other) or lever.name == other.name]
+            reason = "{} is on".format(excluded[0]) if excluded else cast(KerasLever, lever).applies(self._subject)
+            if reason is None:
+                levers.append(cast(KerasLever, lever))
+            else:
+                self._session.record.add("not_offered", lever=lever.name, reason=reason)
+        return levers
+
+    def made(self, variant: Variant) -> Callable[[Any], Any]:
+        """Return what does a batch in a variant's way."""
+        if variant.name not in self._made:
+            self._made[variant.name] = self._new([cast(KerasLever, lever) for lever in variant.levers])
+        return self._made[variant.name]
+
+    def _new(self, levers: List[KerasLever]) -> Callable[[Any], Any]:
+        subject, attribute = self._subject, self._subject.kind + "_function"
+        values = subject.model.__dict__
+        name = subject.kind + "_step"
+        builds = any(type(lever).making is not KerasLever.making for lever in levers)
+        traces = any(lever.tracing(subject) is not None for lever in levers)
+        step = _traced(subject, levers, getattr(subject.model, name)) if traces else None
+        function = self.default
+        if builds or traces:
+            own = values[attribute]
+            with contextlib.ExitStack() as stack:
+                for lever in levers:
+                    stack.enter_context(lever.making(subject))
+                stack.enter_context(_in_place(values, name, step))
+                try:
+                    self._make(subject.model, force=True)
+                    function = values[attribute]
+                finally:
+                    values[attribute] = own
+
+        def call(data: Any) -> Any:
+            with contextlib.ExitStack() as stack:
+                # Keras looks predict_step up when its function is traced, and train_step when it is made.
+                stack.enter_context(_in_place(values, name, step if subject.kind == PREDICT else None))
+                for lever in levers:
+                    stack.enter_context(lever.calling())
+                return function(data)
+
+        return call
+
+
+class _Batch(Step):
+    """A step of fit: its batch is taken once, whoever computes with it."""
+
+    def __init__(self, function: BatchFunction, iterator: Any) -> None:
+        self._function = function
+        self._iterator = iterator
+        self._data: Any = None
+        self._signature: Any = None
+
+    def default(self) -> Any:
+        return self._function.default(self._iterator)
+
+    def prepare(self) -> None:
+        self._data = [next(self._iterator)]
+        self._signature = signature(self._function._subject.tensorflow, self._data)
+
+    def known(self, variant: Variant) -> bool:
+        return (variant.name, self._signature) in self._function.seen
+
+    def keep(self) -> Callable[[], None]:
+        function = self._function
+        variables = states(function._subject)
+        return keep(function._subject.tensorflow, [getattr(variable, "value", variable) for variable in variables])
+
+    def do(self, variant: Variant) -> Any:
+        function = self._function
+        result = function.made(variant)(iter(self._data))
+        function.seen.add((variant.name, self._signature))
+        return result
+
+    def again(self) -> Any:
+        return self._function.default(iter(self._data))
+
+    def loss(self, result: Any) -> Optional[float]:
+        return self._function.losses.read(result)
+
+
+class _Losses:
+    """The loss of a batch: Keras's own is the mean since the epoch began."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._before: Tuple[float, float] = (0.0, 0.0)
+
+    def read(self, logs: Any) -> Optional[float]:
+        """Return the loss of the batches since the last reading; None where the step gives none."""
+        value = logs.get("loss") if isinstance(logs, dict) else None
+        tracker = getattr(self._model, "_loss_tracker", None)
+        if value is None:
+            return None
+        mean = float(value)
+        if tracker is None or not hasattr(tracker, "total"):
+            return mean
+        total, count = float(tracker.total.numpy()), float(tracker.count.numpy())
+        (last_total, last_count), self._before = self._before, (total, count)
+        if count > last_count > 0:
+            return (total - last_total) / (count - last_count)
+        return mean
+
+
+def _traced(subject: Subject, levers: List[KerasLever], step: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(step)
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        with contextlib.ExitStack() as stack:
+            for lever in levers:
+                context = lever.tracing(subject)
+                if context is not None:
+                    stack.enter_context(context)
+            return step(*args, **kwargs)
+
+    return traced
+
+
+@contextlib.contextmanager
+def _in_place(values: Dict[str, Any], name: str, value: Any) -> Any:
+    """Have an attribute of a model's own for a while; none with the value None."""
+    if value is None:
+        yield
+        return
+    missing = object()
+    before = values.get(name, missing)
+    values[name] = value
+    try:
+        yield
+    finally:
+        if before is missing:
+            values.pop(name, None)
+        else:
+            values[name] = before
+
+
+def states(subject: Subject) -> List[Any]:
+    """Return all variables that a step may change: the model's, its metrics', its optimizers'."""
+    model = subject.model
+    optimizers = [value for value in vars(model).values() if isinstance(value, subject.keras.optimizers.Optimizer)]
+    groups = [model.variables, model.metrics_variables, *(optimizer.variables for optimizer in optimizers)]
+    return list({id(variable): variable for group in groups for variable in group}.values())
+
+
+def refuses(subject: Subject) -> Optional[str]:
+    """Return why nothing is tried on a model."""
+    model = subject.model
+    if model.run_eagerly:
+        return "the model runs eagerly"
+    if model.steps_per_execution != 1:
+        return "the program does several batches in a call (steps_per_execution)"
+    if (
+        getattr(model, "_distribute_strategy", None) is not None
+        or subject.keras.distribution.distribution() is not None
+    ):
+        return "the program distributes its work"
+    return refusal(subject.tensorflow)
+
+
+def signature(tensorflow: Any, data: Any) -> Tuple[Any, ...]:
+    """Return the form of a batch."""
+    return tuple((getattr(leaf, "shape", None), getattr(leaf, "dtype", None)) for leaf in tensorflow.nest.flatten(data))

@@ -1,0 +1,52 @@
+"""What levers of Keras do when a model's function for a batch is made, traced and called."""
+
+import contextlib
+from typing import Any, ContextManager, List, Mapping, Optional
+
+from ...lever import Lever
+
+TRAIN, PREDICT = "train", "predict"
+
+
+class Subject:
+    """The model that levers are tried on, and for which of its functions."""
+
+    def __init__(self, keras: Any, tensorflow: Any, model: Any, kind: str) -> None:
+        self.keras = keras
+        self.tensorflow = tensorflow
+        self.model = model
+        self.kind = kind
+
+    @property
+    def layers(self) -> List[Any]:
+        """Return all layers, the model among them."""
+        return list(self.model._flatten_layers())
+
+
+class KerasLever(Lever):
+    """A lever that is switched between the batches of a running fit or predict."""
+
+    framework = "keras"
+    versions = ">=3"
+    live = True
+    format = ""
+
+    def applies(self, subject: Subject) -> Optional[str]:
+        """Return why it has no effect on a model; None when it has."""
+        return None
+
+    def making(self, subject: Subject) -> ContextManager[Any]:
+        """Return what Keras's make_train_function or make_predict_function is called in."""
+        return contextlib.nullcontext()
+
+    def tracing(self, subject: Subject) -> Optional[ContextManager[Any]]:
+        """Return what the Python code of a step is run in: by TensorFlow once for each form of its input."""
+        return None
+
+    def calling(self) -> ContextManager[Any]:
+        """Return what each call of the function is done in."""
+        return contextlib.nullcontext()
+
+    def start(self, module: Any, settings: Mapping[str, Any]) -> None:
+        """Switch it on for the whole run."""
+        raise NotImplementedError

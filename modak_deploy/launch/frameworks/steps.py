@@ -1,0 +1,188 @@
+"""Live trials between the steps of a training: each step is done once, with some variant, and the loss is the check."""
+
+import math
+import statistics
+import threading
+import time
+from collections import deque
+from typing import Any, Callable, Deque, Dict, List, Optional
+
+from ..search import DEFAULT, Search, Variant
+from ..session import Session
+from ..trials import sentence
+
+LOSSES = 20
+"""Losses that the trajectory is judged by."""
+AGAIN = 5
+"""Steps of the default after a rise, from which further losses are judged: it may have been the training's own."""
+MARGIN = 4.0
+"""Standard deviations by which a loss may rise before it counts as wrong."""
+SETTLED_EVERY = 10
+"""Steps after which the loss is looked at once nothing is tried any more."""
+
+
+class Step:
+    """What a framework's adapter says about one step."""
+
+    def default(self) -> Any:
+        """Do the step as the program does it."""
+        raise NotImplementedError
+
+    def prepare(self) -> None:
+        """Take what the step needs from the program's input; what fails here is the program's own."""
+
+    def known(self, variant: Variant) -> bool:
+        """Tell whether a variant has done a step of this form, so that nothing is built any more."""
+        raise NotImplementedError
+
+    def keep(self) -> Callable[[], None]:
+        """Copy what the step changes, and return what sets it back."""
+        raise NotImplementedError
+
+    def do(self, variant: Variant) -> Any:
+        """Do the step in a variant's way."""
+        raise NotImplementedError
+
+    def again(self) -> Any:
+        """Do the step in the program's way after ``prepare``."""
+        return self.default()
+
+    def loss(self, result: Any) -> Optional[float]:
+        """Return the step's loss; None where there is none."""
+        raise NotImplementedError
+
+
+class Steps:
+    """The trials of one training."""
+
+    def __init__(self, session: Session, name: str, search: Search) -> None:
+        self._session = session
+        self._name = name
+        self._search: Optional[Search] = search
+        self._losses: Dict[str, Deque[float]] = {}
+        self._again = 0
+        self._count = 0
+        self._busy = threading.Lock()
+
+    @property
+    def over(self) -> bool:
+        """Tell whether the program goes on by itself."""
+        return self._search is None
+
+    @property
+    def wanted(self) -> List[str]:
+        """Return the names of the variants that may still be used."""
+        return [] if self._search is None else [self._search.best.name, self._search.current.name]
+
+    def stop(self, reason: str) -> None:
+        """Leave the program alone from now on."""
+        if self._search is not None:
+            self._search.stop(reason)
+            self._session.record.add("no_trials", of=self._name, reason=reason)
+            self._search = None
+
+    def step(self, step: Step) -> Any:
+        """Do a step for the program."""
+        if not self._busy.acquire(blocking=False):
+            self.stop("steps are done by several threads at once")
+            return step.default()
+        try:
+            search = self._search
+            return step.default() if search is None else self._step(search, step)
+        finally:
+            self._busy.release()
+
+    def _step(self, search: Search, step: Step) -> Any:
+        self._count += 1
+        waits = bool(self._again) and not search.settled
+        variant = DEFAULT if waits else search.next().variant
+        start = time.perf_counter()
+        if variant == DEFAULT:
+            result = step.default()
+            try:
+                self._look(search, step, variant, result)
+            except Exception as error:  # the program's step is done, and its result matters more
+                self.stop("its loss cannot be read: " + sentence(error))
+        else:
+            step.prepare()
+            known = step.known(variant)
+            result, variant, start = self._varied(search, step, variant, start)
+            if not known:
+                start = self._built(search, start)
+        seconds = time.perf_counter() - start
+        if waits:
+            self._again -= 1
+            search.ledger.unit(seconds, True)
+        else:
+            search.report(variant, seconds)
+        return result
+
+    def _varied(self, search: Search, step: Step, variant: Variant, start: float) -> Any:
+        """Return the result of a step with a variant, the variant that did it, and when that began."""
+        undo: Optional[Callable[[], None]] = None
+        try:
+            if not (search.settled and step.known(variant)):
+                undo = step.keep()
+                now = time.perf_counter()
+                search.prepared(now - start)
+                start = now
+            result = step.do(variant)
+            problem = self._look(search, step, variant, result)
+            if problem is None:
+                return result, variant, start
+        except Exception as error:  # whatever a lever makes of the program's step
+            if undo is None and search.settled and step.known(variant):
+                raise  # it has done such steps before, and what it changed cannot be set back: the program's own
+            problem, result = sentence(error), None
+        if undo is None and result is not None:
+            self._fail(search, variant, problem + "; it was noticed after the step")
+            return result, variant, start
+        search.prepared(time.perf_counter() - start)
+        if undo is not None:
+            undo()
+        self._fail(search, variant, problem + "; the step was done again without it")
+        start = time.perf_counter()
+        return step.again(), DEFAULT, start
+
+    def _built(self, search: Search, start: float) -> float:
+        """Book what a variant's first step took beyond the default's as building it; return when the rest began.
+
+        Tracing and compilation come once: they say nothing about how long a step takes.
+        """
+        usual = search.ledger.default
+        beyond = 0.0 if usual is None else time.perf_counter() - start - usual
+        if beyond <= 0:
+            return start
+        search.prepared(beyond)
+        return start + beyond
+
+    def _fail(self, search: Search, variant: Variant, reason: str) -> None:
+        search.failed(reason)
+        if search.best == variant:
+            search.stop(reason)
+        self._again = AGAIN
+        self._losses.clear()
+
+    # the loss
+
+    def _look(self, search: Search, step: Step, variant: Variant, result: Any) -> Optional[str]:
+        """Return what is wrong with a step's loss; None when nothing is."""
+        if search.settled and self._count % SETTLED_EVERY:
+            return None
+        loss = step.loss(result)
+        if loss is None:
+            if variant == DEFAULT:
+                self.stop("the step gives no loss to compare")
+            return "the step gives no loss to compare"
+        if not math.isfinite(loss):
+            return "the loss is not finite"
+        self._losses.setdefault(variant.name, deque(maxlen=LOSSES)).append(loss)
+        return "the loss rises" if variant != DEFAULT and not self._trajectory(variant) else None
+
+    def _trajectory(self, variant: Variant) -> bool:
+        """Tell whether the losses with the variant go on from those without, up to their scatter."""
+        now, before = self._losses.get(variant.name, ()), self._losses.get(DEFAULT.name, ())
+        if len(now) < 3 or len(before) < 2:
+            return True
+        scatter = statistics.pstdev(before) + 0.05 * abs(statistics.mean(before))
+        return statistics.median(now) <= statistics.median(before) + MARGIN * scatter

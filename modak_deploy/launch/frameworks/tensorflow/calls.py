@@ -1,0 +1,237 @@
+"""Live trials of the program's own tf.functions.
+
+A function that changes variables does each step once, with some variant, and its loss is the check. The results of one
+that changes nothing are compared.
+"""
+
+import contextlib
+import functools
+import importlib
+import threading
+import time
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple, cast
+
+from ... import hardware
+from ...search import DEFAULT, Search, Variant
+from ...session import Session
+from ...trials import TriedCalls, shielded
+from .. import arrays
+from ..steps import Step, Steps
+from .kinds import Graph, TensorFlowLever
+
+SECONDS = 1.0
+PER_NODE = 0.004
+"""What XLA takes to compile a graph, and a node more of it: 3 s were seen for 250 nodes with convolutions."""
+
+
+class Function(TriedCalls):
+    """Trials of one function."""
+
+    def __init__(self, session: Session, tensorflow: Any, function: Any, call: Callable[..., Any]) -> None:
+        self._session = session
+        self._tensorflow = tensorflow
+        self.default = functools.partial(call, function)
+        self._call = call
+        self._function = function
+        self.name = str(getattr(function.python_function, "__name__", "function"))
+        self.graph: Optional[Graph] = None
+        self._made: Dict[str, Callable[..., Any]] = {}
+        self._steps: Optional[Steps] = None
+        self._search: Optional[Search] = None
+        self._signature: Any = None
+        self._seen: Set[str] = set()
+        self._busy = threading.Lock()
+        self._over: Optional[str] = None
+
+    def stop(self, reason: str) -> None:
+        """Call the program's own function from now on."""
+        if self._over is None:
+            self._over = reason
+            self._session.record.add("no_trials", of=self.name, reason=reason)
+            if self._search is not None:
+                self._search.stop(reason)
+            self._made.clear()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._over is not None or (self._steps is not None and self._steps.over):
+            return self.default(*args, **kwargs)
+        if not self._busy.acquire(blocking=False):
+            self.stop("the function is called by several threads at once")
+            return self.default(*args, **kwargs)
+        try:
+            return shielded(self._tried, self.default, args, kwargs, self._fail)
+        finally:
+            self._busy.release()
+
+    def _fail(self, reason: str) -> None:
+        self._session.record.fallback("the observation of tensorflow", reason)
+        self.stop(reason)
+
+    def _tried(self, default: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        if not _no_tape():
+            self.stop("its calls are recorded for gradients")
+            return default(*args, **kwargs)
+        if self.graph is None:
+            result = default(*args, **kwargs)  # the first call traces, and may make variables
+            self._begin(args, kwargs, result)
+            return result
+        if self._signature != _signature(self._tensorflow, args, kwargs):
+            return default(*args, **kwargs)
+        if self._steps is not None:
+            return self._steps.step(_Step(self, default, args, kwargs))
+        search = cast(Search, self._search)
+        return self.do(search, search.next(), lambda call: default(*call[0], **call[1]), (args, kwargs))
+
+    def _begin(self, args: Any, kwargs: Any, result: Any) -> None:
+        graph = self.graph = Graph(self._function.get_concrete_function(*args, **kwargs))
+        self._signature = _signature(self._tensorflow, args, kwargs)
+        reason = self._session.hands_off or refusal(self._tensorflow)
+        if graph.changing and scalar(self._tensorflow, result) is None:
+            reason = reason or "it changes variables, and no result is a loss to compare"
+        if graph.effects and not graph.changing:
+            reason = reason or "it has effects that must not be repeated: {}".format(sorted(graph.effects)[0])
+        if reason is not None:
+            self.stop(reason)
+            return
+        levers, chosen = self._candidates(graph)
+        if not levers and not chosen.levers:
+            self.stop("no lever has an effect on it")
+            return
+        checks = not graph.changing
+        trials, seconds = self._session.config.trials, SECONDS + PER_NODE * graph.size
+        search = Search(self.name, levers, trials, self._session.record, checks=checks, seconds=seconds)
+        if chosen.levers:
+            search.fix(chosen)
+        if checks:
+            self._search = search
+        else:
+            self._steps = Steps(self._session, self.name, search)
+
+    def _candidates(self, graph: Graph) -> Tuple[List[Any], Variant]:
+        version = str(self._tensorflow.__version__)
+        chosen = self._session.chosen("tensorflow", version, lambda lever: isinstance(lever, TensorFlowLever))
+        chosen = [
+            lever for lever in levers_of(chosen) if lever.applies(self._tensorflow, self._function, graph) is None
+        ]
+        if chosen or not self._session.tries:
+            return [], Variant(tuple(chosen))
+        levers = []
+        for lever in levers_of(self._session.candidates("tensorflow", version, lambda one: True)):
+            reason = lever.applies(self._tensorflow, self._function, graph)
+            if reason is None:
+                levers.append(lever)
+            else:
+                self._session.record.add("not_offered", lever=lever.name, reason=reason)
+        return levers, DEFAULT
+
+    # what calls in a variant's way
+
+    def ready(self, search: Search, variant: Variant) -> Callable[[Any], Any]:
+        made = self.made(variant)
+        return lambda call: made(*call[0], **call[1])
+
+    def made(self, variant: Variant) -> Callable[..., Any]:
+        """Return what is called for a variant."""
+        if variant.name not in self._made:
+            function, levers = self._function, levers_of(variant.levers)
+            for lever in levers:
+                function = lever.function(self._tensorflow, function)
+
+            def call(*args: Any, **kwargs: Any) -> Any:
+                with contextlib.ExitStack() as stack:
+                    for lever in levers:
+                        stack.enter_context(lever.calling())
+                    return self._call(function, *args, **kwargs)
+
+            self._made[variant.name] = call
+        return self._made[variant.name]
+
+    def compare(self, variant: Variant, default: Any, result: Any) -> Tuple[Optional[float], Optional[str]]:
+        limit = arrays.limit(variant.levers, self._session.config.trials.tolerance)
+        first, second = (as_arrays(self._tensorflow, one) for one in (default, result))
+        return arrays.difference(importlib.import_module("numpy"), first, second, limit)
+
+    def now(self, search: Search) -> float:
+        return time.perf_counter()
+
+
+class _Step(Step):
+    """A call of a function that changes variables."""
+
+    def __init__(self, function: Function, default: Callable[..., Any], args: Any, kwargs: Any) -> None:
+        self._function = function
+        self._default = default
+        self._args = args
+        self._kwargs = kwargs
+
+    def default(self) -> Any:
+        return self._default(*self._args, **self._kwargs)
+
+    def known(self, variant: Variant) -> bool:
+        return variant.name in self._function._seen
+
+    def keep(self) -> Callable[[], None]:
+        graph = self._function.graph
+        return keep(self._function._tensorflow, graph.variables if graph is not None else [])
+
+    def do(self, variant: Variant) -> Any:
+        result = self._function.made(variant)(*self._args, **self._kwargs)
+        self._function._seen.add(variant.name)
+        return result
+
+    def loss(self, result: Any) -> Optional[float]:
+        return scalar(self._function._tensorflow, result)
+
+
+def levers_of(levers: Any) -> List[TensorFlowLever]:
+    """Return levers as what they are."""
+    return [cast(TensorFlowLever, lever) for lever in levers]
+
+
+def refusal(tensorflow: Any) -> Optional[str]:
+    """Return why nothing is tried in this process."""
+    if tensorflow.distribute.has_strategy():
+        return "the program distributes its work"
+    if tensorflow.config.functions_run_eagerly():
+        return "functions run eagerly"
+    if tensorflow.config.list_physical_devices("GPU"):
+        return "trials of TensorFlow are for processors"
+    return None
+
+
+def keep(tensorflow: Any, variables: List[Any]) -> Callable[[], None]:
+    """Copy variables, and return what sets them back."""
+    size = sum(int(variable.shape.num_elements() or 0) * variable.dtype.size for variable in variables)
+    free = hardware.free_memory()
+    if free is not None and 2 * size > free:
+        raise MemoryError("a copy takes {} MiB and {} MiB are free".format(size >> 20, free >> 20))
+    # Not tf.identity, which may share the buffer that a later assignment writes to.
+    copies = [(variable, variable.numpy().copy()) for variable in variables]
+
+    def undo() -> None:
+        for variable, value in copies:
+            variable.assign(value)
+
+    return undo
+
+
+def scalar(tensorflow: Any, result: Any) -> Optional[float]:
+    """Return the first single number of floating point in a result: its loss."""
+    for leaf in tensorflow.nest.flatten(result):
+        if tensorflow.is_tensor(leaf) and leaf.dtype.is_floating and leaf.shape.num_elements() == 1:
+            return float(leaf.numpy().reshape(()))
+    return None
+
+
+def as_arrays(tensorflow: Any, result: Any) -> List[Any]:
+    """Return a result's tensors as arrays."""
+    return [leaf.numpy() for leaf in tensorflow.nest.flatten(result) if tensorflow.is_tensor(leaf)]
+
+
+def _no_tape() -> bool:
+    return bool(importlib.import_module("tensorflow.python.pywrap_tfe").TFE_Py_TapeSetIsEmpty())
+
+
+def _signature(tensorflow: Any, args: Any, kwargs: Any) -> Tuple[Any, ...]:
+    leaves = tensorflow.nest.flatten((args, kwargs))
+    return tuple((getattr(leaf, "shape", None), getattr(leaf, "dtype", type(leaf))) for leaf in leaves)

@@ -1,0 +1,35 @@
+"""The program's outermost function compiled by XLA."""
+
+from typing import Any, Optional
+
+from ...frameworks.tensorflow.kinds import Graph, TensorFlowLever
+
+
+class JitCompile(TensorFlowLever):
+    name = "tensorflow-jit-compile"
+    summary = "the outermost function compiled by XLA (jit_compile of tf.function)"
+    changes = "compilation"
+    expensive = True
+    order = 80
+    group = "compilation"
+
+    def applies(self, tensorflow: Any, function: Any, graph: Graph) -> Optional[str]:
+        if getattr(function, "_jit_compile", None) is not None:
+            return "the program decides on jit_compile itself"
+        if graph.random:
+            return "the function draws random numbers, and XLA draws others"
+        if graph.effects:
+            return "XLA cannot compile {}".format(sorted(graph.effects)[0])
+        return None
+
+    def function(self, tensorflow: Any, function: Any) -> Any:
+        return tensorflow.function(
+            function.python_function,
+            input_signature=function.input_signature,
+            autograph=getattr(function, "_autograph", True),
+            jit_compile=True,
+            reduce_retracing=getattr(function, "_reduce_retracing", False),
+        )
+
+
+LEVER = JitCompile()

@@ -1,0 +1,201 @@
+"""Levers are tried between the batches of Keras's fit and predict: each batch is computed once, whatever happens.
+
+Each test runs in a process of its own: Keras is imported once with one backend, and the launcher changes its classes.
+"""
+
+import importlib.util
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from launch_parts import launch
+
+ENVIRONMENT = {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"}
+BEGIN = """
+import json, sys, threading, time
+import numpy as np, keras, tensorflow as tf
+
+keras.utils.set_random_seed(0)
+x = np.random.default_rng(0).standard_normal((320, 16)).astype("float32")
+y = x[:, :2] * 0.5
+def dense(**kwargs):
+    model = keras.Sequential([keras.Input((16,)), keras.layers.Dense(8, activation="relu"), keras.layers.Dense(2)])
+    model.compile(optimizer="adam", loss="mse", **kwargs)
+    return model
+def weights(model):
+    return [float(np.abs(weight).sum()) for weight in model.get_weights()] + [int(model.optimizer.iterations)]
+"""
+
+
+@pytest.fixture
+def keras_program(tmp_path):
+    """Return the function that runs a program under the launcher: its last line of output, and the record."""
+    for module in ("keras", "tensorflow"):
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"{module} is not installed")
+
+    def run(text, **trials):
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        (folder / "program.py").write_text(BEGIN + text)
+        config = {"trials": {"mode": "live", "share": 1.0, **trials}}
+        environment = {**ENVIRONMENT, "KERAS_HOME": str(folder)}
+        done = launch(folder / "program.py", folder, config, environment=environment)
+        assert done.returncode == 0, done.stderr
+        value = json.loads(done.stdout.splitlines()[-1])
+        return SimpleNamespace(value=value, entries=done.entries, stderr=done.stderr)
+
+    return run
+
+
+def of(done, event):
+    return [entry for entry in done.entries if entry["event"] == event]
+
+
+FIT = """
+model = dense()
+seen = []
+class Logs(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        seen.append((batch, float(logs["loss"])))
+model.fit(x, y, batch_size=32, epochs=6, verbose=0, callbacks=[Logs()], shuffle=False)
+print(json.dumps({"weights": weights(model), "batches": len(seen), "last": seen[-1], "policy": [
+    layer.dtype_policy.name for layer in model.layers]}))
+"""
+
+
+def test_exact_trials_leave_the_weights_as_they_are_without(keras_program):
+    alone = keras_program(FIT, mode="none")
+    tried = keras_program(FIT, expected={"keras-jit-compile": {"gain": 9, "seconds": 0.0}}, units=1000)
+    assert [entry["lever"] for entry in of(tried, "trying")] == ["keras-jit-compile"]
+    assert of(tried, "trial")[0]["one_time"] > 0, "XLA compiled"
+    assert tried.value["weights"] == pytest.approx(alone.value["weights"], rel=1e-5)
+    assert tried.value["batches"] == alone.value["batches"] == 60
+    assert tried.value["last"] == pytest.approx(alone.value["last"], rel=1e-4)
+
+
+def test_relaxed_trials_do_each_step_once_in_bf16(keras_program):
+    alone = keras_program(FIT, mode="none")
+    names = ["keras-tensorflow-bf16", "keras-mixed-bfloat16"]
+    expected = {"keras-mixed-bfloat16": {"gain": 9, "seconds": 0.0}}
+    tried = keras_program(FIT, numerics="relaxed", candidates=names, expected=expected, units=1000)
+    tried_names = [entry["lever"] for entry in of(tried, "trying")]
+    if not tried_names:
+        assert all("bf16" in entry["reason"] for entry in of(tried, "fallback"))
+        pytest.skip("the processor has no bf16")
+    assert "keras-mixed-bfloat16" in tried_names
+    assert tried.value["weights"][-1] == alone.value["weights"][-1] == 60
+    assert tried.value["weights"] == pytest.approx(alone.value["weights"], rel=0.05)
+    assert tried.value["policy"] == ["float32", "float32"], "layers compute in bf16 while a step is traced only"
+
+
+PREDICT = """
+model = dense()
+outputs = [model.predict(x, batch_size=32, verbose=0) for number in range(6)]
+print(json.dumps({"types": sorted({str(output.dtype) for output in outputs}), "rows": [len(o) for o in outputs],
+                  "sums": [float(np.abs(output).sum()) for output in outputs]}))
+"""
+
+
+def test_predictions_in_bf16_are_compared_and_given_back_in_single_precision(keras_program):
+    alone = keras_program(PREDICT, mode="none")
+    expected = {"keras-mixed-bfloat16": {"gain": 9, "seconds": 0.0}}
+    names = ["keras-mixed-bfloat16"]
+    tried = keras_program(PREDICT, numerics="relaxed", candidates=names, expected=expected, units=1000)
+    assert tried.value["types"] == ["float32"] and tried.value["rows"] == [320] * 6
+    assert tried.value["sums"] == pytest.approx(alone.value["sums"], rel=0.02)
+    trials = of(tried, "trial")
+    if trials:
+        assert 1e-6 < trials[0]["difference"] < 0.05, "the number format did change"
+    strict = keras_program(PREDICT, numerics="relaxed", candidates=names, expected=expected, units=1000, tolerance=1e-9)
+    assert strict.value["sums"] == pytest.approx(alone.value["sums"], rel=1e-6)
+    assert all(entry["failed"] for entry in of(strict, "trial"))
+
+
+HANDS_OFF = {
+    "eagerly": (
+        "model = dense(run_eagerly=True)\nmodel.fit(x, y, epochs=2, verbose=0)",
+        "the model runs eagerly",
+    ),
+    "several batches in a call": (
+        "model = dense(steps_per_execution=2)\nmodel.fit(x, y, epochs=2, verbose=0)",
+        "the program does several batches in a call (steps_per_execution)",
+    ),
+    "a strategy": (
+        "with tf.distribute.MirroredStrategy(['CPU:0']).scope():\n    model = dense()\n"
+        "model.fit(x, y, epochs=2, verbose=0)",
+        "the program distributes its work",
+    ),
+    "compiled already": (
+        "model = dense(jit_compile=True)\nmodel.fit(x, y, epochs=2, verbose=0)",
+        "nothing can be tried on it",
+    ),
+    "a step without a loss": (
+        "class Own(keras.Model):\n"
+        "    def __init__(self):\n        super().__init__()\n        self.dense = keras.layers.Dense(2)\n"
+        "    def call(self, x):\n        return self.dense(x)\n"
+        "    def train_step(self, data):\n        self.dense(data[0])\n        return {'accuracy': tf.constant(1.0)}\n"
+        "model = Own()\nmodel.compile(optimizer='adam', loss='mse')\nmodel.fit(x, y, epochs=3, verbose=0)",
+        "the step gives no loss to compare",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", sorted(HANDS_OFF))
+def test_programs_that_cannot_be_tried_run_as_they_are(keras_program, case):
+    text, reason = HANDS_OFF[case]
+    done = keras_program(text + "\nprint(json.dumps(bool(np.isfinite(model.predict(x, verbose=0)).all())))")
+    assert done.value is True
+    assert reason in [entry["reason"] for entry in of(done, "no_trials")]
+    assert not [entry for entry in of(done, "trying") if "train" in entry["of"]]
+
+
+OWN_STEP = """
+class Own(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(2)
+    def call(self, x):
+        return self.dense(x)
+    def train_step(self, data):
+        images, wanted = data
+        with tf.GradientTape() as tape:
+            loss = keras.ops.mean((self(images) - wanted) ** 2)
+        gradients = tape.gradient(loss, self.trainable_weights)
+        self.optimizer.apply(gradients, self.trainable_weights)
+        return {"loss": loss}
+model = Own()
+model.compile(optimizer="sgd", loss="mse")
+for again in range(2):
+    worker = threading.Thread(target=lambda: model.fit(x, y, batch_size=32, epochs=3, verbose=0, shuffle=False))
+    worker.start()
+    worker.join()
+print(json.dumps(weights(model)))
+"""
+
+
+def test_a_train_step_of_the_programs_own_fitted_twice_from_a_thread(keras_program):
+    alone = keras_program(OWN_STEP, mode="none")
+    tried = keras_program(OWN_STEP, expected={"keras-jit-compile": {"gain": 9, "seconds": 0.0}}, units=1000)
+    assert [entry["lever"] for entry in of(tried, "trying")] == ["keras-jit-compile"]
+    assert tried.value == pytest.approx(alone.value, rel=1e-5)
+
+
+UNCOMPILABLE = """
+class Odd(keras.layers.Layer):
+    def call(self, x):
+        return tf.ensure_shape(tf.py_function(lambda value: value, [x], tf.float32), x.shape)
+model = keras.Sequential([keras.Input((16,)), keras.layers.Dense(8), Odd(), keras.layers.Dense(2)])
+model.compile(optimizer="adam", loss="mse", jit_compile=False)
+model.fit(x, y, batch_size=32, epochs=4, verbose=0, shuffle=False)
+print(json.dumps(weights(model)))
+"""
+
+
+def test_a_step_that_xla_cannot_compile_is_done_again_without_it(keras_program):
+    alone = keras_program(UNCOMPILABLE, mode="none")
+    tried = keras_program(UNCOMPILABLE, expected={"keras-jit-compile": {"gain": 9, "seconds": 0.0}}, units=1000)
+    assert tried.value == pytest.approx(alone.value, rel=1e-6)
+    assert "the step was done again without it" in of(tried, "fallback")[0]["reason"]
+    assert "modak: keras-jit-compile is not used" in tried.stderr

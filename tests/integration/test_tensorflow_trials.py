@@ -1,0 +1,106 @@
+"""Levers are tried on the program's own tf.functions: steps are done once, and results without effects are compared."""
+
+import importlib.util
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from launch_parts import launch
+
+ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"}
+PROGRAM = """
+import json
+import numpy as np, tensorflow as tf
+rng = np.random.default_rng(0)
+data = tf.constant(rng.standard_normal((64, 32)).astype("float32"))
+wanted = data[:, :4] * 0.5
+weight = tf.Variable(rng.standard_normal((32, 4)).astype("float32") * 0.1)
+count = tf.Variable(0)
+
+@tf.function
+def train(x, y):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((x @ weight - y) ** 2)
+    weight.assign_sub(0.1 * tape.gradient(loss, weight))
+    count.assign_add(1)
+    return loss
+
+@tf.function
+def predict(x):
+    return {"scores": tf.nn.softmax(x @ weight)}
+
+@tf.function
+def noisy(x):
+    return x @ weight + tf.random.normal((64, 4))
+
+losses = [float(train(data, wanted)) for step in range(60)]
+sums = [float(tf.reduce_sum(predict(data)["scores"][:, 0])) for call in range(60)]
+for call in range(6):
+    noisy(data)
+with tf.GradientTape() as tape:
+    tape.watch(data)
+    value = predict(data)["scores"][:, 0]
+print(json.dumps({"count": int(count), "weight": float(tf.norm(weight)), "losses": losses[-3:], "sums": sums[-3:],
+                  "gradient": float(tf.norm(tape.gradient(value, data)))}))
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    if importlib.util.find_spec("tensorflow") is None:
+        pytest.skip("tensorflow is not installed")
+
+    def program(text=PROGRAM, **trials):
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        (folder / "program.py").write_text(text)
+        config = {"trials": {"mode": "live", "share": 1.0, **trials}}
+        done = launch(folder / "program.py", folder, config, environment=ENVIRONMENT)
+        assert done.returncode == 0, done.stderr
+        return SimpleNamespace(value=json.loads(done.stdout.splitlines()[-1]), entries=done.entries, stderr=done.stderr)
+
+    return program
+
+
+def of(done, event):
+    return [entry for entry in done.entries if entry["event"] == event]
+
+
+def test_each_step_is_done_once_and_results_are_as_without_trials(run):
+    alone = run(mode="none")
+    expected = {"tensorflow-jit-compile": {"gain": 9, "seconds": 0.0}}
+    exact = run(expected=expected, units=1000)
+    assert {(entry["of"], entry["lever"]) for entry in of(exact, "trying")} == {
+        ("train", "tensorflow-jit-compile"),
+        ("predict", "tensorflow-jit-compile"),
+    }
+    assert alone.value["count"] == exact.value["count"] == 60
+    for key in ("weight", "losses", "sums", "gradient"):
+        assert exact.value[key] == pytest.approx(alone.value[key], rel=1e-4), key
+    left = {entry["of"]: entry["reason"] for entry in of(exact, "no_trials")}
+    assert left["noisy"].startswith("it has effects that must not be repeated: Random")
+    assert left["predict"] == "its calls are recorded for gradients"
+
+
+def test_relaxed_trials_use_bf16_and_are_within_its_tolerance(run):
+    alone = run(mode="none")
+    relaxed = run(numerics="relaxed", candidates=["tensorflow-bf16"])
+    if not of(relaxed, "trying"):
+        reason = next(entry["reason"] for entry in relaxed.entries if entry.get("lever") == "tensorflow-bf16")
+        assert "no bf16 arithmetic" in reason
+        pytest.skip(reason)
+    assert relaxed.value["count"] == 60
+    assert relaxed.value["sums"] == pytest.approx(alone.value["sums"], rel=0.02)
+    compared = [entry["difference"] for entry in of(relaxed, "trial") if entry["of"] == "predict"]
+    assert compared and 1e-6 < compared[0] < 0.05, "the number format did change"
+
+
+BROKEN = PROGRAM.replace("    return loss\n", "    tf.py_function(lambda: None, [], [])\n    return loss\n")
+
+
+def test_what_xla_cannot_compile_is_not_offered(run):
+    done = run(BROKEN, expected={"tensorflow-jit-compile": {"gain": 9, "seconds": 0.0}}, units=1000)
+    reasons = [entry["reason"] for entry in of(done, "not_offered") if entry["lever"] == "tensorflow-jit-compile"]
+    assert "XLA cannot compile EagerPyFunc" in reasons
+    assert done.value["count"] == 60
