@@ -22,6 +22,7 @@ from modak_deploy.answers import add_json_option, answering
 from modak_deploy.deploy.cli import register
 from modak_deploy.diagnostics import as_json
 from modak_deploy.errors import ModakError
+from modak_deploy.kubernetes import options as kubernetes
 from modak_deploy.terminal import protected_output
 from modak_deploy.util.completion import completing
 
@@ -54,6 +55,11 @@ def _providers() -> list[str]:
 Config = Annotated[
     Path | None, typer.Option("--ssh-config", metavar="FILE", help="SSH configuration in place of your own.")
 ]
+Search = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="FOLDER", help="Look for the application's files there before the document's folder."),
+]
+Bundle = Annotated[Path, typer.Argument(metavar="BUNDLE", help="Folder that 'modak convert' wrote.")]
 app = typer.Typer(
     name="modak",
     help="Plan, deploy and tune AI and HPC applications.",
@@ -158,10 +164,7 @@ def plan(
             "--output", "-o", metavar="FILE", help="Write the Plan there; for a JSON job, a folder for its scripts."
         ),
     ] = None,
-    search: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FOLDER", help="Look for the application's files there before the document's folder."),
-    ] = None,
+    search: Search = None,
     site: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="File or folder that describes the sites which a JSON job names."),
@@ -187,10 +190,7 @@ def tune(
     budget: Annotated[int, typer.Option(min=10, max=86400, help="Seconds of trials in a job.")] = 120,
     confirm: Annotated[int, typer.Option(min=2, max=20, help="Fresh runs of the winner and the default.")] = 3,
     results: Annotated[Path, typer.Option(metavar="FOLDER", help="For the results of the jobs.")] = Path("results"),
-    search: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FOLDER", help="Look for the application's files there before the document's folder."),
-    ] = None,
+    search: Search = None,
     config: Config = None,
 ) -> None:
     """Search for the fastest levers of an application on its target, by trials in jobs of their own."""
@@ -245,7 +245,7 @@ def convert(
 
 @app.command()
 def infer(
-    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="Folder that 'modak convert' wrote.")],
+    bundle: Bundle,
     input_: Annotated[
         Path | None,
         typer.Option("--input", "-i", metavar="FILE", help=".npz, .npy, .csv or .parquet; only describe when absent."),
@@ -279,7 +279,7 @@ def infer(
 
 @app.command("serve-model")
 def serve_model(
-    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="Folder that 'modak convert' wrote.")],
+    bundle: Bundle,
     host: Annotated[str, typer.Option(help="Address to listen at; there is no login, so put a proxy before it.")] = (
         "127.0.0.1"
     ),
@@ -341,31 +341,19 @@ def report(
 
 @app.command()
 def manifest(
-    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="A Plan, as modak plan --output writes it.")],
-    namespace: Annotated[str, typer.Option(metavar="NAME", help="Namespace of the Job.")] = "default",
-    queue: Annotated[str | None, typer.Option(metavar="NAME", help="Kueue's LocalQueue, which starts the Job.")] = None,
-    node_selector: Annotated[
-        list[str] | None, typer.Option(metavar="LABEL=VALUE", help="Label that the node must have; repeatable.")
-    ] = None,
-    claim: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=PATH", help="PersistentVolumeClaim and where it is mounted; repeatable."),
-    ] = None,
-    work_claim: Annotated[
-        str | None, typer.Option(metavar="NAME", help="PersistentVolumeClaim of the working directory and its results.")
-    ] = None,
-    secret: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Secret with the application's secret variables.")
-    ] = None,
-    pull_secret: Annotated[str | None, typer.Option(metavar="NAME", help="Secret to pull the image with.")] = None,
-    gpu: Annotated[str, typer.Option(metavar="VENDOR", help="Vendor of the GPUs: nvidia or amd.")] = "nvidia",
+    plan: kubernetes.PlanFile,
+    namespace: kubernetes.Namespace = "default",
+    queue: kubernetes.Queue = None,
+    node_selector: kubernetes.NodeSelector = None,
+    claim: kubernetes.Claim = None,
+    work_claim: kubernetes.WorkClaim = None,
+    secret: kubernetes.Secret = None,
+    pull_secret: kubernetes.PullSecret = None,
+    gpu: kubernetes.Gpu = "nvidia",
     keep: Annotated[
         int | None, typer.Option(metavar="SECONDS", min=0, help="Delete the Job this long after its end.")
     ] = None,
-    search: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FOLDER", help="Look for the application's files there before the Plan's folder."),
-    ] = None,
+    search: kubernetes.Search = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the manifest there.")
     ] = None,
@@ -373,16 +361,9 @@ def manifest(
     """Print the Kubernetes Job of a Plan whose program runs in a container image; no cluster is contacted."""
     from modak_deploy.manifest import write_manifest
 
-    values = {
-        "namespace": namespace,
-        "queue": queue,
-        "work_claim": work_claim,
-        "secret": secret,
-        "pull_secret": pull_secret,
-        "gpu": gpu,
-        "keep": keep,
-    }
-    pairs = {"node_selector": node_selector or [], "claims": claim or []}
+    values: dict[str, str | int | None] = {"namespace": namespace, "queue": queue, "work_claim": work_claim}
+    values |= {"secret": secret, "pull_secret": pull_secret, "gpu": gpu, "keep": keep}
+    pairs = kubernetes.pairs(node_selector, claim)
     write_manifest(plan, values, pairs, search=search or [], output=output)
 
 

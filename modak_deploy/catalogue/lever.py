@@ -118,14 +118,17 @@ class Lever(Model):
         return applied([self.all_effects])
 
     @cached_property
-    def _runs(self) -> dict[Cores, Run]:
+    def _runs(self) -> dict[tuple[int | None, int | None], Run]:
         return {}
 
     def run_with(self, cores: Cores) -> Run:
         """Return what it makes of a run by itself where a rank has these cores; nobody changes it."""
-        if cores not in self._runs:  # a decision asks some ten times for each lever
-            self._runs[cores] = applied([self.all_effects], cores)
-        return self._runs[cores]
+        # A decision asks some ten times for each lever: the hash of a tuple takes a tenth of that of a data class.
+        key = (cores.count, cores.threads_per_core)
+        run = self._runs.get(key)
+        if run is None:
+            run = self._runs[key] = applied([self.all_effects], cores)
+        return run
 
     def fault(self, use: Use) -> str | None:
         """Return why one of its effects cannot be used, as one clause; None where all can."""

@@ -7,14 +7,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from modak_deploy.answers import answer
+from modak_deploy.kubernetes.options import (
+    Claim,
+    Gpu,
+    Namespace,
+    NodeSelector,
+    PlanFile,
+    PullSecret,
+    Queue,
+    Search,
+    Secret,
+    WorkClaim,
+    pairs,
+)
 
 if TYPE_CHECKING:
     from modak_deploy.kubernetes.life import ClusterJob
 
 app = typer.Typer(help="Run Plans as Jobs of a Kubernetes cluster.", no_args_is_help=True, rich_markup_mode=None)
 
-PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="A Plan, as modak plan --output writes it.")]
-Namespace = Annotated[str, typer.Option(metavar="NAME", help="Namespace of the Job.")]
 Context = Annotated[
     str | None, typer.Option(metavar="NAME", help="Context in KUBECONFIG, in place of the current one.")
 ]
@@ -39,30 +50,17 @@ def deploy(
     plan: PlanFile,
     namespace: Namespace = "default",
     context: Context = None,
-    queue: Annotated[str | None, typer.Option(metavar="NAME", help="Kueue's LocalQueue, which starts the Job.")] = None,
-    node_selector: Annotated[
-        list[str] | None, typer.Option(metavar="LABEL=VALUE", help="Label that the node must have; repeatable.")
-    ] = None,
-    claim: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=PATH", help="PersistentVolumeClaim and where it is mounted; repeatable."),
-    ] = None,
-    work_claim: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="PersistentVolumeClaim of the working directory; results stay there."),
-    ] = None,
-    secret: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Secret with the application's secret variables.")
-    ] = None,
-    pull_secret: Annotated[str | None, typer.Option(metavar="NAME", help="Secret to pull the image with.")] = None,
-    gpu: Annotated[str, typer.Option(metavar="VENDOR", help="Vendor of the GPUs: nvidia or amd.")] = "nvidia",
+    queue: Queue = None,
+    node_selector: NodeSelector = None,
+    claim: Claim = None,
+    work_claim: WorkClaim = None,
+    secret: Secret = None,
+    pull_secret: PullSecret = None,
+    gpu: Gpu = "nvidia",
     results: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the results go.")] = Path("results"),
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the end, and fetch the results.")] = True,
     timeout: Annotated[float | None, typer.Option(min=0, metavar="SECONDS", help="Longest time to wait.")] = None,
-    search: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FOLDER", help="Look for the application's files there before the Plan's folder."),
-    ] = None,
+    search: Search = None,
     check: Check = False,
 ) -> None:
     """Create the Job of a Plan once, wait for its end, and fetch its results; a second run changes nothing."""
@@ -74,7 +72,7 @@ def deploy(
 
     values = {"namespace": namespace, "queue": queue, "work_claim": work_claim, "secret": secret}
     values |= {"pull_secret": pull_secret, "gpu": gpu}
-    placement = placement_of(values, {"node_selector": node_selector or [], "claims": claim or []})
+    placement = placement_of(values, pairs(node_selector, claim))
     described = Described.read(plan, placement, search or [])
     ran = run(
         described,

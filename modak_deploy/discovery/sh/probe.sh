@@ -25,6 +25,11 @@ ask() {
   shift
   if have "$1"; then limited "$@" </dev/null 2>&1; fi
 }
+tell() { # as ask, for what reads the kernel's or libc's own files and cannot hang: timeout(1) is a process more for each
+  part "$1"
+  shift
+  if have "$1"; then "$@" </dev/null 2>&1; fi
+}
 # The slow ones answer at the same time: each prints its part at once, and pipes keep short writes whole.
 ask_aside() {
   name=$1
@@ -43,7 +48,7 @@ show() {
 
 part host
 uname -n 2>/dev/null
-ask machine uname -m
+tell machine uname -m
 
 # --- hardware ----------------------------------------------------------------------------------------------------
 
@@ -53,8 +58,8 @@ if [ -r /proc/cpuinfo ]; then
   while IFS= read -r line && [ -n "$line" ]; do printf '%s\n' "$line"; done </proc/cpuinfo
 fi
 ask lscpu lscpu
-ask nproc nproc
-ask online getconf _NPROCESSORS_ONLN
+tell nproc nproc
+tell online getconf _NPROCESSORS_ONLN
 show meminfo /proc/meminfo
 # What a container or a session may use of them.
 limits() {
@@ -99,10 +104,10 @@ file_system df-workspace "$4"
 
 # --- software ----------------------------------------------------------------------------------------------------
 
-ask glibc getconf GNU_LIBC_VERSION
+tell glibc getconf GNU_LIBC_VERSION
 part ldd
 if have ldd; then limited ldd --version </dev/null 2>&1; fi
-ask ldconfig ldconfig -p
+tell ldconfig ldconfig -p
 ask_aside nvidia-smi nvidia-smi --query-gpu=name,memory.total,driver_version --format=csv,noheader,nounits
 probe_runtimes # see modak_deploy/containers/registry.py
 ask_aside mpirun mpirun --version

@@ -1,16 +1,16 @@
 # shellcheck shell=sh
-# poll STATUS LINGER WAITED LEAST MESSAGE: what the scheduler says, and each job's own records. Standard input has five lines
-# for each job: its folder, the file that its output goes to, from which byte on that is wanted, with 0 for none of it,
-# how many records of an end it writes, and how many bytes at the end of the output tell of its progress. MESSAGE is the pattern of the lines that the scheduler writes into the job's
-# log when it ends it; empty for none.
+# poll STATUS LINGER WAITED LEAST MESSAGE: what the scheduler says, and each job's own records. Standard input has five
+# lines for each job: its folder, the file that its output goes to, from which byte on that is wanted, with 0 for none
+# of it, how many records of an end it writes, and how many bytes at the end of the output tell of its progress.
+# MESSAGE is the pattern of the lines that the scheduler writes into the job's log when it ends it; empty for none.
 #
-# Before that it waits for LINGER seconds until every job has written down its end: so an end is seen when it comes, and
-# the scheduler is asked no more often. WAITED is how long these jobs have been watched, in hundredths of a second like
-# LEAST, the shortest pause between two looks. A pause is a twentieth of the time watched and at most a second, so a short
-# job's end is seen soon, and a long job costs the login node one look a second.
+# Before that it waits for LINGER seconds until every job has written down its end: so an end is seen when it comes,
+# and the scheduler is asked no more often. WAITED is how long these jobs have been watched, in hundredths of a second
+# like LEAST, the shortest pause between two looks. A pause is a twentieth of the time watched and at most a second, so
+# a short job's end is seen soon, and a long job costs the login node one look a second.
 
 status=$1 linger=$2 waited=$3 least=$4 message=$5
-most=100 after=30 # 0.3 s is what slurmd 22.05 needs at most to report a job's end; a scheduler that is slower is asked again
+most=100 after=30 # squeue 22.05 told of an end 0.3 s after it in three of three runs; a slower scheduler is asked again
 [ "$least" -le "$most" ] || most=$least
 jobs=$(cat)
 
