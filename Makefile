@@ -74,7 +74,7 @@ fuzz: setup ## what jobs, targets and schedulers say, at random, 2,000 cases of 
 
 evidence: setup ## the tables of evidence in .build/evidence, less than an hour on an idle machine; ARGS="--skip programs --skip study"
 	@$(BIN)/python -m pip install --quiet --editable '.[models,tune,torch]'
-	@PATH="$(BIN):$$PATH" PYTHONPATH=. $(BIN)/python benchmarks/evidence.py $(ARGS)
+	@PATH="$(BIN):$$PATH" PYTHONPATH=. $(BIN)/python benchmarks/evidence_tables.py $(ARGS)
 
 docs: setup ## the documentation as a site in .build/site; warnings and dead links are errors (half a minute)
 	@$(BIN)/python -m pip install --quiet --editable '.[docs]'

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[3] / "benchmarks" / "evidence.py"
+SCRIPT = Path(__file__).parents[3] / "benchmarks" / "evidence_tables.py"
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_columns_of_text_become_cells(evidence, tmp_path):
 def test_a_finished_part_is_not_run_again(evidence, tmp_path, monkeypatch, capsys):
     (tmp_path / "scaling.txt").write_text("| kept |\n|---|\n| yes |\n")
     (tmp_path / "scaling.done").touch()
-    monkeypatch.setattr(sys, "argv", ["evidence.py", "--out", str(tmp_path), "--only", "scaling"])
+    monkeypatch.setattr(sys, "argv", ["evidence_tables.py", "--out", str(tmp_path), "--only", "scaling"])
     assert evidence["main"]() == 0
     assert "scaling: as it was made before" in capsys.readouterr().out
     assert "| yes |" in (tmp_path / "evidence.md").read_text()

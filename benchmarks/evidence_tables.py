@@ -1,4 +1,4 @@
-"""Make the tables of evidence anew: evidence.py [--out FOLDER] [--only PART | --skip PART] [--again PART] [--budget S].
+"""Make the tables of evidence anew: evidence_tables.py [--out FOLDER] [--only|--skip|--again PART] [--budget SECONDS].
 
 Each part is a program of this folder. What it prints is kept, and a part that is done is not run again, so that an
 interrupted run goes on; programs.py and the study go on within their parts. One that fails or lacks something does not
