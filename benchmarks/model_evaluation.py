@@ -30,7 +30,7 @@ OWN = "keras-"
 """The workloads that were measured on one machine, and so can be the jobs of somebody's store."""
 RULES: Mapping[str, tuple[str, ...]] = {
     "the default (Keras on TensorFlow)": ("keras-tensorflow",),
-    "always XLA (Keras: jit_compile)": ("keras-tensorflow", "tf-xla-auto"),
+    "always XLA (TF_XLA_FLAGS)": ("keras-tensorflow", "tf-xla-auto"),
     "always JAX": ("keras-jax",),
 }
 """Levers by what a user would do who follows a rule of thumb."""
