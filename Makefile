@@ -2,7 +2,7 @@
 # make check    the quick suite
 # make test     everything, on real parts
 .DEFAULT_GOAL := help
-.PHONY: help deploy setup generate check test test-images test-pbs test-gridengine test-onnx soak soak-cluster fuzz up down clean test-browser test-trials test-cloud test-kubernetes test-openstack soak-cloud docs test-docs test-galaxy test-newcomer
+.PHONY: help deploy setup generate check test test-images test-pbs test-gridengine test-onnx soak soak-cluster fuzz up down clean test-browser test-trials test-cloud test-kubernetes test-openstack soak-cloud docs test-docs test-galaxy test-newcomer evidence
 
 ARGS ?=
 PYTHON_OF_THE_SYSTEM = $$(scripts/find-python.sh)
@@ -75,6 +75,10 @@ soak-cluster: setup ## whole playbooks killed at random moments and made again, 
 
 fuzz: setup ## what jobs, targets and schedulers say, at random, 2,000 cases of each kind; CASES and SEED change that
 	@$(BIN)/python tests/fuzz/run.py --cases $(or $(CASES),2000) --seed $(or $(SEED),0)
+
+evidence: setup ## the tables of evidence in .build/evidence, less than an hour on an idle machine; ARGS="--skip programs --skip study"
+	@$(BIN)/python -m pip install --quiet --editable '.[models,tune,torch]'
+	@PATH="$(BIN):$$PATH" PYTHONPATH=. $(BIN)/python benchmarks/evidence_tables.py $(ARGS)
 
 docs: setup ## the documentation as a site in .build/site; warnings and dead links are errors (half a minute)
 	@$(BIN)/python -m pip install --quiet --editable '.[docs]'

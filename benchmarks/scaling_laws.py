@@ -3,9 +3,9 @@
 Without options the series are those of scaling_held_out.yaml, which no law or rule was chosen with; with --design those
 of scaling_series.yaml, which they were. Of each series every layout is left out in turn, and those beyond half of the
 largest number of workers are predicted from those below; printed are the mean relative errors of modak's averaged
-laws, and of Amdahl's law, the universal scalability law and a power law alone, and how often modak's 95% and
-90% intervals held what came. Series in the store and in the catalogue (measurements of one configuration at several layouts) are taken as
-well.
+laws, and of Amdahl's law, the universal scalability law and a power law alone, and how often modak's 95% and 90%
+intervals held what came. Series in the store and in the catalogue (measurements of one configuration at several
+layouts) are taken as well.
 """
 
 import argparse
@@ -103,10 +103,10 @@ def main() -> None:
         means = "".join(f"{statistics.fmean(errors[kind, law]):>11.1%} " for law in ("modak", *RIVALS))
         medians = "".join(f"{statistics.median(errors[kind, law]):>11.1%} " for law in ("modak", *RIVALS))
         print(f"{f'mean of {len(errors[kind, RIVALS[0]])} series':<26}{kind:<14}{means}  where modak tells of it")
-        inside = ", ".join(
+        shares = ", ".join(
             f"{sum(held[kind, level])} of {len(held[kind, level])} in the {level:.0%} interval" for level in LEVELS
         )
-        print(f"{'median':<26}{kind:<14}{medians}  {inside}")
+        print(f"{'median':<26}{kind:<14}{medians}  {shares}")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from modak_deploy.performance.modelling import held_table
 from modak_deploy.performance.records import load_measurements, read_records
 
 TOP = Path(__file__).resolve().parent.parent
-PAGES = {"measurements": TOP / "README.md", "evaluation": TOP / "docs" / "decisions.md"}
+PAGES = {"measurements": TOP / "README.md", "evaluation": TOP / "docs" / "evaluation.md"}
 """The page that each table stands on."""
 DIGITS = DATA / "measurements" / "digits-amd-epyc-2-cores.jsonl"
 EPOCHS = 12

@@ -83,14 +83,21 @@ def evaluate(measurements: Measurements, catalogue: Catalogue) -> list[Held]:
     rows = rows_of(records, catalogue)
     held: list[Held] = []
     for workload in sorted({row.workload for row in rows}):
-        others = Table(record for record in records if record.workload.model != workload)
-        mine = [row for row in rows if row.workload == workload]
-        with TemporaryDirectory(prefix="modak-") as folder:
-            model = _fitted(others.all_records(), others.version, catalogue, Path(folder))
-            cases = [_case(group, units, others, model, catalogue) for group, units in _groups(mine)]
-        for units in sorted({case.units for case in cases}):
-            held.append(_judged(workload, units, [case for case in cases if case.units == units], model))
+        others = [record for record in records if record.workload.model != workload]
+        held += judge(workload, [row for row in rows if row.workload == workload], others, catalogue)
     return held
+
+
+def judge(workload: str, rows: Sequence[Row], known: Sequence[Measurement | Ratio], catalogue: Catalogue) -> list[Held]:
+    """Return how the rows of one workload are predicted and decided by what is ``known``, at each length."""
+    others = Table(known)
+    with TemporaryDirectory(prefix="modak-") as folder:
+        model = _fitted(others.all_records(), others.version, catalogue, Path(folder))
+        cases = [_case(group, units, others, model, catalogue) for group, units in _groups(rows)]
+    return [
+        _judged(workload, units, [case for case in cases if case.units == units], model)
+        for units in sorted({case.units for case in cases})
+    ]
 
 
 def _fitted(

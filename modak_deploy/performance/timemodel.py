@@ -149,7 +149,11 @@ class TimeModel:
 
     def refusal(self, inputs: Features) -> str | None:
         """Return why nothing can be told of a case; None when it can."""
-        for part in self._applying(inputs).values():
+        applying = self._applying(inputs)
+        if "steady" not in applying:
+            kind = "training" if inputs["training"] else "inference"
+            return f"the model was fitted to no steady times of {kind}"
+        for part in applying.values():
             if reason := unknown(inputs, part.features, part.ranges, part.together):
                 return reason
         return None

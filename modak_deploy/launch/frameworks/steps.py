@@ -7,9 +7,10 @@ import time
 from collections import deque
 from typing import Any, Callable, Deque, Dict, List, Optional
 
-from ..search import DEFAULT, Search, Variant
+from ..search import Search
 from ..session import Session
 from ..trials import sentence
+from ..variants import DEFAULT, Variant
 
 LOSSES = 20
 """Losses that the trajectory is judged by."""

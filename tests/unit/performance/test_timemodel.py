@@ -164,6 +164,12 @@ def test_hardware_of_unknown_speed_has_no_features():
     assert case_of(1e8, SETS[0], hardware=Hardware(cpu_model="Z80", cores=1)) is None
 
 
+def test_a_model_without_steady_times_of_such_work_tells_nothing(folder):
+    changed(folder, lambda data: data["phases"]["steady"]["ranges"].update(training=[0.0, 0.0]))
+    inputs = {**case_of(1e8, SETS[0]), "training": 1.0}
+    assert TimeModel(folder).refusal(inputs) == "the model was fitted to no steady times of training"
+
+
 def test_a_tampered_file_is_refused(folder):
     path = folder / "steady.onnx"
     content = bytearray(path.read_bytes())

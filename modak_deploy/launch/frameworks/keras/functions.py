@@ -9,11 +9,12 @@ from typing import Any, Callable, Dict, List, Optional, Set, Tuple, cast
 
 from ... import hardware
 from ...lever import levers as all_levers
-from ...search import Search, Variant
+from ...search import Search
 from ...session import Session
 from ...trials import TriedCalls, shielded
 from .. import arrays
 from ..steps import Step, Steps
+from ...variants import Variant
 from ..tensorflow.calls import as_arrays, keep, refusal
 from .kinds import PREDICT, TRAIN, KerasLever, Subject
 
@@ -144,7 +145,9 @@ class BatchFunction(TriedCalls):
             return None
         seconds = self._first / hardware.load()  # the search counts with the load, which the first call has met
         trials, record = self._session.config.trials, self._session.record
-        return Search(self._name, levers, trials, record, checks=checks, seconds=seconds)
+        search = Search(self._name, levers, trials, record, checks=checks, seconds=seconds)
+        self._session.searches.append(search)
+        return search
 
     def _candidates(self) -> List[KerasLever]:
         version = str(self._subject.keras.__version__)

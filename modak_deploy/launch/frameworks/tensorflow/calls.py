@@ -12,11 +12,12 @@ import time
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple, cast
 
 from ... import hardware
-from ...search import DEFAULT, Search, Variant
+from ...search import Search
 from ...session import Session
 from ...trials import TriedCalls, shielded
 from .. import arrays
 from ..steps import Step, Steps
+from ...variants import DEFAULT, Variant
 from .kinds import Graph, TensorFlowLever
 
 SECONDS = 1.0
@@ -100,6 +101,7 @@ class Function(TriedCalls):
         checks = not graph.changing
         trials, seconds = self._session.config.trials, SECONDS + PER_NODE * graph.size
         search = Search(self.name, levers, trials, self._session.record, checks=checks, seconds=seconds)
+        self._session.searches.append(search)
         if chosen.levers:
             search.fix(chosen)
         if checks:

@@ -1,0 +1,55 @@
+"""``make evidence``: parts go on where they were, a failed one does not stop the others, and all formats agree."""
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[3] / "benchmarks" / "evidence_tables.py"
+
+
+@pytest.fixture
+def evidence():
+    return runpy.run_path(str(SCRIPT))
+
+
+def part(evidence, folder, name, code):
+    return evidence["Part"](name, [sys.executable, "-c", code], folder / f"{name}.txt")
+
+
+def test_what_a_part_prints_is_kept(evidence, tmp_path, capsys):
+    scaling = part(evidence, tmp_path, "scaling", "print('| a | b |'); print('|---|---|'); print('| 1 | <2> |')")
+    assert evidence["run"](scaling) == ""
+    assert "scaling: | a | b |" in capsys.readouterr().out
+    evidence["write"](tmp_path, [(scaling, "")])
+    assert "| 1 | <2> |" in (tmp_path / "evidence.md").read_text()
+    page = (tmp_path / "evidence.html").read_text()
+    assert "<td>&lt;2&gt;</td>" in page
+    assert "<th>a</th>" in page
+    assert (tmp_path / "evidence.csv").read_text().splitlines() == ["scaling,a,b", "scaling,1,<2>"]
+
+
+def test_a_failed_part_is_named(evidence, tmp_path):
+    bad = part(evidence, tmp_path, "tuner", "import sys; print('half'); sys.exit(3)")
+    problem = evidence["run"](bad)
+    assert problem.startswith("failed with 3 after ")
+    assert not bad.table.exists()
+    evidence["write"](tmp_path, [(bad, problem)])
+    assert "failed with 3" in (tmp_path / "evidence.md").read_text()
+
+
+def test_columns_of_text_become_cells(evidence, tmp_path):
+    model = part(evidence, tmp_path, "model", "")
+    model.table.write_text("series   modak   Amdahl\nogun-p2   0.5%   0.6%\n")
+    evidence["write"](tmp_path, [(model, "")])
+    assert (tmp_path / "evidence.csv").read_text().splitlines()[-1] == "model,ogun-p2,0.5%,0.6%"
+
+
+def test_a_finished_part_is_not_run_again(evidence, tmp_path, monkeypatch, capsys):
+    (tmp_path / "scaling.txt").write_text("| kept |\n|---|\n| yes |\n")
+    (tmp_path / "scaling.done").touch()
+    monkeypatch.setattr(sys, "argv", ["evidence_tables.py", "--out", str(tmp_path), "--only", "scaling"])
+    assert evidence["main"]() == 0
+    assert "scaling: as it was made before" in capsys.readouterr().out
+    assert "| yes |" in (tmp_path / "evidence.md").read_text()
