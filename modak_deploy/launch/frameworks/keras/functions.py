@@ -12,9 +12,9 @@ from ...lever import levers as all_levers
 from ...search import Search
 from ...session import Session
 from ...trials import TriedCalls, shielded
+from ...variants import Variant
 from .. import arrays
 from ..steps import Step, Steps
-from ...variants import Variant
 from ..tensorflow.calls import as_arrays, keep, refusal
 from .kinds import PREDICT, TRAIN, KerasLever, Subject
 

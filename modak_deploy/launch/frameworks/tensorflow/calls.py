@@ -15,9 +15,9 @@ from ... import hardware
 from ...search import Search
 from ...session import Session
 from ...trials import TriedCalls, shielded
+from ...variants import DEFAULT, Variant
 from .. import arrays
 from ..steps import Step, Steps
-from ...variants import DEFAULT, Variant
 from .kinds import Graph, TensorFlowLever
 
 SECONDS = 1.0
