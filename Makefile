@@ -60,7 +60,7 @@ test-cloud: setup ## deployments on AWS's API as moto has it, each call failing 
 test-kubernetes: setup ## Jobs on a real API server, built from Debian's source package (three minutes; the first time ten)
 	@$(BIN)/python scripts/suite.py real-kubernetes kubernetes
 
-soak-cloud: setup ## deployments to moto killed at random moments, 100 times: no orphan, no second instance (two hours)
+soak-cloud: setup ## deployments to moto killed at random moments, 100 times: no orphan, no second instance (an hour)
 	@$(BIN)/python scripts/suite.py real-cloud soak-cloud
 
 soak: setup ## 1,000 deployments under kills, full disks, slow schedulers, set clocks and more: each runs once (half an hour)
