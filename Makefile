@@ -64,7 +64,7 @@ test-kubernetes: setup ## Jobs on a real API server, built from Debian's source 
 test-openstack: setup ## deployments on keystone, nova, neutron and glance from Debian's packages (half an hour; 2 GB the first time)
 	@$(BIN)/python scripts/suite.py real-openstack openstack
 
-soak-cloud: setup ## deployments to moto killed at random moments, 100 times: no orphan, no second instance (two hours)
+soak-cloud: setup ## deployments to moto killed at random moments, 100 times: no orphan, no second instance (an hour)
 	@$(BIN)/python scripts/suite.py real-cloud soak-cloud
 
 soak: setup ## 1,000 deployments under kills, full disks, slow schedulers, set clocks and more: each runs once (half an hour)

@@ -17,7 +17,6 @@ from sites import Site
 
 PLACES = ("workstation", "cluster", "instance")
 """Where the tests can run it; the cluster of Kubernetes gets a manifest."""
-KUBERNETES = Path(__file__).resolve().parents[1] / "kubernetes"
 NODE = {"cores": 2, "microarchitecture": "zen4", "memory": "4 GiB"}
 
 
@@ -179,7 +178,7 @@ def test_the_manifest_for_kubernetes(folder: Path, environment: dict[str, str], 
         if part["kind"] == "Job"
     ]
     container = job["spec"]["template"]["spec"]["containers"][0]
-    assert (job["spec"]["backoffLimit"], container["image"]) == (
-        0,
-        described["application"]["image"].partition("//")[2],
-    )
+    assert job["spec"]["backoffLimit"] == 0
+    assert f"docker://{container['image']}" == described["application"]["image"]
+    both = json.loads(modak(folder, environment, "manifest", "plan.json", "--work-claim", "scratch", "--json"))
+    assert [part["kind"] for part in both["items"]] == ["ConfigMap", "Job"]

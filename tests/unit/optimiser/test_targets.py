@@ -32,6 +32,19 @@ def plan(changed):
     return make
 
 
+def test_the_table_shows_what_each_rests_on_and_costs(plan):
+    cannot = Refused(plan("c", None).target, "it cannot", "0" * 64)
+    chosen = choose_target([plan("a", (10, 9, 11), 3.6), plan("b", (20, 18, 22)), plan("u", None), cannot])
+    text = render(chosen)
+    rows = {row.split()[0]: row.split() for row in text[text.index("\ntarget") :].split("\n\n")[0].splitlines() if row}
+    assert rows["*"] == ["*", "a", "machine", "10", "9", "to", "11", "measurement", "0.01", "0.009", "to", "0.011"]
+    assert rows["b"] == ["b", "machine", "20", "18", "to", "22", "measurement", "not", "stated", "-"]
+    assert rows["u"] == ["u", "machine", "-", "-", "none", "-", "-"]
+    assert rows["c"] == ["c", "machine", "-", "-", "cannot", "-", "-"]
+    assert chosen.cost is not None
+    assert chosen.cost.value == pytest.approx(0.01)
+
+
 @pytest.mark.parametrize(
     ("first", "second", "request_", "taken", "why"),
     [
