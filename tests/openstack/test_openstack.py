@@ -86,7 +86,7 @@ def test_with_lost_local_state_it_is_found_by_its_metadata(project: Project, con
     ("flavor", "words"),
     [
         ("m1.vast", "Quota exceeded"),
-        ("m1.nowhere", "No valid host was found"),
+        ("m1.nowhere", "its status is ERROR"),
         ("m1.absent", "No Flavor found"),
     ],
 )
