@@ -71,14 +71,16 @@ class OpenStack(Provider):
     name: ClassVar[str] = "openstack"
     collection: ClassVar[str | None] = "openstack.cloud"
     python: ClassVar[str | None] = "openstacksdk"
-    # nova/exception.py: QuotaError, TooManyInstances, NoValidHost, MaxRetriesExceeded, ComputeResourcesUnavailable; the
-    # last is openstacksdk's message for a flavor that this cloud does not have, or not for this project.
+    # nova/exception.py: QuotaError, TooManyInstances, NoValidHost, MaxRetriesExceeded, ComputeResourcesUnavailable.
+    # Then openstacksdk's message for a flavor that this cloud does not have, or not for this project; and that of the
+    # role's tasks, which learn of a server that could not be started and not always why.
     capacity: ClassVar[Sequence[str]] = (
         "Quota exceeded",
         "No valid host was found",
         "Exceeded maximum number of retries",
         "Insufficient compute resources",
         "No Flavor found for",
+        "its status is ERROR",
     )
 
     def describe(self, plan: Plan, public_key: str) -> Resources:

@@ -86,7 +86,7 @@ def test_with_lost_local_state_it_is_found_by_its_metadata(project: Project, con
     ("flavor", "words"),
     [
         ("m1.vast", "Quota exceeded"),
-        ("m1.nowhere", "No valid host was found"),
+        ("m1.nowhere", "its status is ERROR"),
         ("m1.absent", "No Flavor found"),
     ],
 )
@@ -116,14 +116,12 @@ def test_no_flavor_can_be_had(project: Project, controller: Controller) -> None:
     assert project.is_empty(), project.listed()
 
 
-def test_a_floating_ip_comes_and_goes_with_the_server(project: Project, controller: Controller) -> None:
+def test_a_server_whose_floating_ip_never_comes_up_leaves_nothing(project: Project, controller: Controller) -> None:
+    """No L3 agent runs in the rig, so that no floating IP gets ACTIVE; openstacksdk deletes it after the time limit."""
     controller.describe(project, address="public")
-    first = controller.run("deploy")
-    assert first.returncode == 0, first.stdout + first.stderr
-    assert len(project.listed()["floating"]) == 1
-    second = controller.run("deploy")
-    assert second.returncode == 0, second.stdout
-    assert recap(second.stdout, "localhost")["changed"] == 0
+    failed = controller.run("deploy")
+    assert failed.returncode != 0
+    assert "floating IP" in failed.stdout
     assert controller.run("undeploy").returncode == 0
     assert project.is_empty(), project.listed()
 

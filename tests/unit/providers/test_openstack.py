@@ -207,7 +207,8 @@ def test_a_lack_of_capacity_is_told_from_other_errors(message: str) -> None:
 @pytest.mark.parametrize("name", ["list", "create", "release"])
 def test_the_tasks_hold_no_credential_and_no_address_of_a_cloud(name: str) -> None:
     tasks = yaml.safe_load((ROLE / "tasks" / f"openstack_{name}.yml").read_text())
-    for task in tasks:
+    flat = [inner for task in tasks for inner in (task, *task.get("block", []), *task.get("rescue", []))]
+    for task in flat:
         for module, arguments in task.items():
             if module.startswith("openstack.cloud."):
                 assert not {"auth", "auth_type", "api_timeout"} & set(arguments)
