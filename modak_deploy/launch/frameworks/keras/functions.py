@@ -72,7 +72,7 @@ class BatchFunction(TriedCalls):
     def _train(self, data: Any) -> Any:
         self._calls += 1
         if self._calls == 1:  # it traces, and makes the weights of models that are built by their first batch
-            return self._timed(self.default, data)
+            return self._unit(self.default, data)
         if self._steps is None:
             search = self._session.guarded("the observation of keras", self._begin)(False)
             if search is None:
@@ -81,7 +81,7 @@ class BatchFunction(TriedCalls):
             self._steps = Steps(self._session, self._name, search)
         return self._steps.step(_Batch(self, data))
 
-    def _timed(self, default: Callable[[Any], Any], data: Any) -> Any:
+    def _unit(self, default: Callable[[Any], Any], data: Any) -> Any:
         start = time.perf_counter()
         result = default(data)
         self._first = time.perf_counter() - start
@@ -96,7 +96,7 @@ class BatchFunction(TriedCalls):
         if self._signature is None:
             variables = self._subject.model.non_trainable_variables
             before = [variable.numpy().copy() for variable in variables]
-            result = self._timed(default, data)
+            result = self._unit(default, data)
             if any((variable.numpy() != value).any() for variable, value in zip(variables, before)):
                 self.stop("the model changes its state")
             self._signature = signature(tensorflow, data)
