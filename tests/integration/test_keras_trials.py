@@ -59,7 +59,7 @@ seen = []
 class Logs(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         seen.append((batch, float(logs["loss"])))
-model.fit(x, y, batch_size=32, epochs=6, verbose=0, callbacks=[Logs()], shuffle=False)
+model.fit(x, y, batch_size=32, epochs=30, verbose=0, callbacks=[Logs()], shuffle=False)
 print(json.dumps({"weights": weights(model), "batches": len(seen), "last": seen[-1], "policy": [
     layer.dtype_policy.name for layer in model.layers]}))
 """
@@ -70,9 +70,9 @@ def test_exact_trials_leave_the_weights_as_they_are_without(keras_program):
     tried = keras_program(FIT, expected={"keras-jit-compile": {"gain": 9, "seconds": 0.0}}, units=1000)
     assert [entry["lever"] for entry in of(tried, "trying")] == ["keras-jit-compile"]
     assert of(tried, "trial")[0]["one_time"] > 0, "XLA compiled"
-    assert tried.value["weights"] == pytest.approx(alone.value["weights"], rel=1e-5)
-    assert tried.value["batches"] == alone.value["batches"] == 60
-    assert tried.value["last"] == pytest.approx(alone.value["last"], rel=1e-4)
+    assert tried.value["weights"] == pytest.approx(alone.value["weights"], rel=1e-4)
+    assert tried.value["batches"] == alone.value["batches"] == 300
+    assert tried.value["last"] == pytest.approx(alone.value["last"], rel=1e-3)
 
 
 def test_relaxed_trials_do_each_step_once_in_bf16(keras_program):
@@ -85,7 +85,7 @@ def test_relaxed_trials_do_each_step_once_in_bf16(keras_program):
         assert all("bf16" in entry["reason"] for entry in of(tried, "fallback"))
         pytest.skip("the processor has no bf16")
     assert "keras-mixed-bfloat16" in tried_names
-    assert tried.value["weights"][-1] == alone.value["weights"][-1] == 60
+    assert tried.value["weights"][-1] == alone.value["weights"][-1] == 300
     assert tried.value["weights"] == pytest.approx(alone.value["weights"], rel=0.05)
     assert tried.value["policy"] == ["float32", "float32"], "layers compute in bf16 while a step is traced only"
 

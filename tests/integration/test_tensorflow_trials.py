@@ -34,8 +34,8 @@ def predict(x):
 def noisy(x):
     return x @ weight + tf.random.normal((64, 4))
 
-losses = [float(train(data, wanted)) for step in range(60)]
-sums = [float(tf.reduce_sum(predict(data)["scores"][:, 0])) for call in range(60)]
+losses = [float(train(data, wanted)) for step in range(300)]
+sums = [float(tf.reduce_sum(predict(data)["scores"][:, 0])) for call in range(300)]
 for call in range(6):
     noisy(data)
 with tf.GradientTape() as tape:
@@ -75,7 +75,7 @@ def test_each_step_is_done_once_and_results_are_as_without_trials(run):
         ("train", "tensorflow-jit-compile"),
         ("predict", "tensorflow-jit-compile"),
     }
-    assert alone.value["count"] == exact.value["count"] == 60
+    assert alone.value["count"] == exact.value["count"] == 300
     for key in ("weight", "losses", "sums", "gradient"):
         assert exact.value[key] == pytest.approx(alone.value[key], rel=1e-4), key
     left = {entry["of"]: entry["reason"] for entry in of(exact, "no_trials")}
@@ -90,7 +90,7 @@ def test_relaxed_trials_use_bf16_and_are_within_its_tolerance(run):
         reason = next(entry["reason"] for entry in relaxed.entries if entry.get("lever") == "tensorflow-bf16")
         assert "no bf16 arithmetic" in reason
         pytest.skip(reason)
-    assert relaxed.value["count"] == 60
+    assert relaxed.value["count"] == 300
     assert relaxed.value["sums"] == pytest.approx(alone.value["sums"], rel=0.02)
     compared = [entry["difference"] for entry in of(relaxed, "trial") if entry["of"] == "predict"]
     assert compared and 1e-6 < compared[0] < 0.05, "the number format did change"
@@ -103,4 +103,4 @@ def test_what_xla_cannot_compile_is_not_offered(run):
     done = run(BROKEN, expected={"tensorflow-jit-compile": {"gain": 9, "seconds": 0.0}}, units=1000)
     reasons = [entry["reason"] for entry in of(done, "not_offered") if entry["lever"] == "tensorflow-jit-compile"]
     assert "XLA cannot compile EagerPyFunc" in reasons
-    assert done.value["count"] == 60
+    assert done.value["count"] == 300

@@ -136,12 +136,12 @@ class Steps:
                 raise  # it has done such steps before, and what it changed cannot be set back: the program's own
             problem, result = sentence(error), None
         if undo is None and result is not None:
-            self._fail(search, variant, problem + "; it was noticed after the step")
+            self._fail(search, variant, "noticed after the step: " + problem)
             return result, variant, start
         search.prepared(time.perf_counter() - start)
         if undo is not None:
             undo()
-        self._fail(search, variant, problem + "; the step was done again without it")
+        self._fail(search, variant, "the step was done again without it: " + problem)
         start = time.perf_counter()
         return step.again(), DEFAULT, start
 

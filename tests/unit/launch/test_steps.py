@@ -96,7 +96,7 @@ def test_a_step_with_a_loss_that_is_not_finite_is_done_again(session_of, clock, 
     session = session_of()
     training = Training(session, clock, {"default": 1.0, "bad": 0.1}, losses).run(40)
     assert training.weight == 40 and training.did.count("bad") == 1
-    assert "not finite; the step was done again" in events(session, "fallback")[0]["reason"]
+    assert "done again without it: the loss is not finite" in events(session, "fallback")[0]["reason"]
 
 
 def test_a_variant_that_fails_is_done_again_and_given_up(session_of, clock):
