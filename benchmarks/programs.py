@@ -32,6 +32,8 @@ SHORT_SECONDS = 2.0
 """Seconds of steady work by which a candidate is measured."""
 COMPILED_SECONDS = 30.0
 """Seconds that a short job may take which compiles first."""
+FEWEST_UNITS = 9
+"""Units of a short job at least: two are observed, one is done twice to compare, and a third of them is the figure."""
 GAIN = 1.03
 """Times as fast as the default, from which a candidate is looked at in combinations."""
 MOST_COMBINATIONS = 5
@@ -119,9 +121,9 @@ class Table:
                 seconds = estimate + (self._options.restart if arm.name.startswith("both") else 0)
                 self._once(row, arm.name, number, row.units(estimate, short["steady"]), known, seconds, "")
         if "peers" in self._options.arms and number == 1:
-            self._peers(row, row.units(SHORT_SECONDS, short["steady"]))
+            self._peers(row, max(row.units(SHORT_SECONDS, short["steady"]), FEWEST_UNITS))
         if "best" in self._options.arms and number == 1:
-            self._search(row, row.units(SHORT_SECONDS, short["steady"]))
+            self._search(row, max(row.units(SHORT_SECONDS, short["steady"]), FEWEST_UNITS))
 
     def _minutes(self, kind: str) -> float:
         """Return how long the default's job of so many units takes."""

@@ -1,6 +1,8 @@
 """The decision: measured beats model beats rule, and the default stays where nothing is known to be faster."""
 
+import math
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import get_args
 
 from modak_deploy.errors import InfeasibleError
@@ -21,6 +23,13 @@ _BASES: dict[Basis, str] = {
     "modelled": "carried over by the hardware's figures",
     "rule": "carried over from other conditions",
 }
+
+LOSS = 1.1
+"""Times as slow as the default, beyond which a choice by the model counts as a loss."""
+CHANCE = 0.1
+"""Chance of such a loss that is taken where the model expects a gain."""
+_WIDTH = NormalDist().inv_cdf(0.95)
+"""Half of the model's intervals, which hold nine of ten values, in standard deviations of the logarithm."""
 
 
 @dataclass
@@ -104,7 +113,7 @@ def _against_base(choice: Choice, knowledge: Knowledge, predictions: dict[Option
     comparisons = {option: comparison for option, comparison in compared.items() if comparison is not None}
     if not comparisons:
         return base, f"{what} stays: {_no_comparison(knowledge, choice)}"
-    faster = {option: comparison for option, comparison in comparisons.items() if comparison.ratio.low > 1}
+    faster = {option: comparison for option, comparison in comparisons.items() if _is_worth_it(comparison)}
     span = _span(knowledge)
     if not faster:
         best = _best(comparisons, predictions)
@@ -112,12 +121,40 @@ def _against_base(choice: Choice, knowledge: Knowledge, predictions: dict[Option
             return base, f"{what} stays: nothing that is known is faster over {span}"
         return base, (
             f"{what} stays: the best alternative, {best.name}, is predicted {_times(comparisons[best].ratio)} times as "
-            f"fast over {span}, and this interval includes 1"
+            f"fast over {span}, and {_doubt(comparisons[best])}"
         )
     best = _best(faster, predictions)
     basis = _BASES[faster[best].basis]
     times = _times(faster[best].ratio)
-    return best, f"{best.name} is predicted {times} times as fast as {what}, {base.name}, over {span}, {basis}"
+    risk = "" if faster[best].ratio.low > 1 else f"; {_doubt(faster[best])}"
+    return best, f"{best.name} is predicted {times} times as fast as {what}, {base.name}, over {span}, {basis}{risk}"
+
+
+def _is_worth_it(comparison: Comparison) -> bool:
+    """Tell whether an option takes the default's place: it is surely faster, or a gain is expected and a loss unlikely.
+
+    The second holds for the model alone. What was measured is measured again, and is known then; a workload that was
+    never measured would stay with its default for ever if only what is certain were chosen.
+    """
+    if comparison.ratio.low > 1:
+        return True
+    return comparison.basis == "model" and comparison.ratio.value > 1 and _chance_of_loss(comparison.ratio) <= CHANCE
+
+
+def _chance_of_loss(ratio: Interval) -> float:
+    """Return the chance that the true ratio is below 1 / LOSS; its logarithm is taken as normal below the value."""
+    if ratio.low <= 0:
+        return 1.0
+    deviation = math.log(ratio.value / ratio.low) / _WIDTH
+    if deviation <= 0:
+        return float(ratio.value < 1 / LOSS)
+    return NormalDist(math.log(ratio.value), deviation).cdf(-math.log(LOSS))
+
+
+def _doubt(comparison: Comparison) -> str:
+    if comparison.basis != "model":
+        return "this interval includes 1"
+    return f"the chance that it is over {LOSS - 1:.0%} slower is {_chance_of_loss(comparison.ratio):.0%}"
 
 
 def _best(comparisons: dict[Option, Comparison], predictions: dict[Option, Prediction]) -> Option:
