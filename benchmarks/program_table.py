@@ -139,12 +139,15 @@ def agrees(run: Entry, default: Entry, numerics: str) -> bool:
     return bool(abs(second - first) <= AGREE[numerics] * max(abs(first), 1e-12))
 
 
+def lines_of(entries: Sequence[Entry]) -> list[Line]:
+    """Return the programs of results, in their order."""
+    names = dict.fromkeys(entry["row"] for entry in entries)
+    return [Line(name, [entry for entry in entries if entry["row"] == name]) for name in names]
+
+
 def write(entries: Sequence[Entry], left_out: Sequence[str], path: Path) -> None:
     """Write the tables beside the results."""
-    lines = [
-        Line(name, [entry for entry in entries if entry["row"] == name])
-        for name in dict.fromkeys(entry["row"] for entry in entries)
-    ]
+    lines = lines_of(entries)
     path.with_suffix(".md").write_text(markdown(lines, left_out), encoding="utf-8")
     with path.with_suffix(".csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
@@ -166,16 +169,45 @@ def markdown(lines: Sequence[Line], left_out: Sequence[str]) -> str:
         "Times as fast as the default, whole jobs, start and trials included; `~`: the job was shorter or longer, and "
         "the rest is counted at its measured steady rate.\n"
     )
-    for minutes in LENGTHS:
-        parts += [f"## Jobs of {minutes} min\n", _gains(lines, minutes)]
-    parts += ["## The total as forecast after 5 % of the units\n", _forecasts(lines)]
-    parts += ["## Steady rate, and the best of the exhaustive search\n", _steady(lines)]
-    parts += ["## Steady rate, beside what else users do: times as fast as the default\n", _peers(lines)]
+    parts.append(sections(lines))
     notes = [note for line in lines for note in (*line.failures, *line.differences())]
     parts += ["## Failed, or with another result\n", "\n".join(f"* {note}" for note in notes) or "None.", ""]
     if left_out:
         parts += ["## Left out, for want of time\n", "\n".join(f"* {what}" for what in left_out), ""]
     return "\n".join(parts)
+
+
+def sections(lines: Sequence[Line]) -> str:
+    """Return all tables, each with its heading."""
+    parts: list[str] = []
+    for minutes in LENGTHS:
+        parts += [f"## Jobs of {minutes} min\n", _gains(lines, minutes)]
+    parts += ["## The total as forecast after 5 % of the units\n", _forecasts(lines)]
+    if any(line.of("best") for line in lines):
+        parts += ["## Steady rate, and the best of the exhaustive search\n", _steady(lines)]
+    parts += ["## Steady rate, beside what else users do: times as fast as the default\n", _peers(lines)]
+    return "\n".join(parts)
+
+
+def short(lines: Sequence[Line], minutes: float) -> str:
+    """Return the gains of first and second deployments, and their means, in jobs of one length."""
+    arms = {f"{when}, {what}": f"{arm}-{what}" for when, arm in (("first", "live"), ("second", "second"))
+            for what in ("exact", "relaxed")}  # fmt: skip
+    rows: list[list[str]] = [["program", *arms]]
+    values: dict[tuple[str, str], list[float]] = {}
+    for line in lines:
+        gains = {name: line.gain(arm, minutes) for name, arm in arms.items()}
+        if not any(gains.values()):
+            continue
+        rows.append([line.name, *("-" if gain is None else f"{gain[0]:.2f}" for gain in gains.values())])
+        for name, gain in gains.items():
+            if gain is not None:
+                values.setdefault((line.kind, name), []).append(gain[0])
+    for kind in dict.fromkeys(kind for kind, _ in values):
+        means = [values.get((kind, name)) for name in arms]
+        cells = [f"**{statistics.geometric_mean(one):.2f}**" if one else "-" for one in means]
+        rows.append([f"geometric mean, {kind}", *cells])
+    return _table(rows)
 
 
 def _gains(lines: Sequence[Line], minutes: float) -> str:

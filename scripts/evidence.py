@@ -1,8 +1,9 @@
-"""Write the tables of evidence: the digits measurements into README.md, what the time model is worth into a page.
+"""Write the tables of evidence: gains and the digits measurements into README.md, programs and the model into pages.
 
 --check tells whether they are current; --print shows the second one alone.
 """
 
+import json
 import re
 import statistics
 import sys
@@ -16,9 +17,19 @@ from modak_deploy.performance.modelling import held_table
 from modak_deploy.performance.records import load_measurements, read_records
 
 TOP = Path(__file__).resolve().parent.parent
-PAGES = {"measurements": TOP / "README.md", "evaluation": TOP / "docs" / "evaluation.md"}
+sys.path.insert(0, str(TOP / "benchmarks"))
+
+import program_table  # noqa: E402 - beside the program that makes its results
+
+PAGES = {
+    "gains": TOP / "README.md",
+    "measurements": TOP / "README.md",
+    "programs": TOP / "docs" / "gains.md",
+    "evaluation": TOP / "docs" / "evaluation.md",
+}
 """The page that each table stands on."""
 DIGITS = DATA / "measurements" / "digits-amd-epyc-2-cores.jsonl"
+PROGRAMS = TOP / "benchmarks" / "results" / "programs-amd-epyc-2-cores.jsonl"
 EPOCHS = 12
 DEFAULT = ("keras-tensorflow",)
 TOLERANCE = 2
@@ -42,6 +53,19 @@ def measurements() -> str:
 
 def evaluation() -> str:
     return markdown(held_table(evaluate(load_measurements(), load_catalogue())))
+
+
+def lines() -> list[program_table.Line]:
+    """Return what was measured of the unchanged programs."""
+    return program_table.lines_of([json.loads(line) for line in PROGRAMS.read_text(encoding="utf-8").splitlines()])
+
+
+def gains() -> str:
+    return program_table.short(lines(), minutes=5)
+
+
+def programs() -> str:
+    return program_table.sections(lines())
 
 
 def markdown(rows: list[tuple[str, ...]]) -> str:
@@ -68,7 +92,9 @@ def main() -> int:
         print(evaluation(), end="")
         return 0
     outdated = []
-    for name, table in (("measurements", measurements()), ("evaluation", evaluation())):
+    tables = {"gains": gains, "measurements": measurements, "programs": programs, "evaluation": evaluation}
+    for name, make in tables.items():
+        table = make()
         head, old, tail = between(PAGES[name].read_text(), name)
         if alike(old, table):
             continue
