@@ -32,6 +32,13 @@ def decide(listing: Listing, *, wanted: str, permitted: Collection[str], pending
     failed = [instance.id for instance in ordered if instance.state == "failed"]
     if not live:
         ending = [instance for instance in ordered if instance.state == "ending"]
+        if listing.unmarked:
+            # Who creates by name would take them over, change them, and delete them with the deployment.
+            return Decision(
+                step="refuse",
+                reason=f"{', '.join(listing.unmarked)}: the name is the deployment's, and its mark is missing; rename "
+                "or delete what is there first",
+            )
         return Decision(step="wait" if pending or ending else "create", surplus=failed)
     first, surplus = live[0], [*failed, *(instance.id for instance in live[1:])]
     if first.type != wanted:
@@ -45,7 +52,9 @@ def decide(listing: Listing, *, wanted: str, permitted: Collection[str], pending
         )
     if first.state == "stopped":
         return Decision(
-            step="refuse", instance=first, reason=f"the instance {first.id} is stopped; start it, or undeploy it first"
+            step="refuse",
+            instance=first,
+            reason=f"the instance {first.id} does not run; start it, or undeploy it first",
         )
     ready = first.state == "running" and first.address is not None
     return Decision(step="use" if ready else "wait", instance=first, surplus=surplus)

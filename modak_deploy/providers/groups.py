@@ -1,5 +1,7 @@
 """The security group of an instance: nothing is open that was not asked for."""
 
+from collections.abc import Sequence
+
 from modak_deploy.model.cloud import Cloud
 from modak_deploy.providers.resources import Group, Identity, Rule
 
@@ -12,4 +14,17 @@ def group_for(cloud: Cloud, identity: Identity) -> Group:
         if sources:
             last = port.last if port.last is not None else port.port
             rules.append(Rule(protocol=port.protocol, first=port.port, last=last, sources=sources))
-    return Group(name=identity, description="modak: what one deployment opens", rules=rules)
+    return Group(name=identity, description="modak: what one deployment opens", rules=_distinct(rules))
+
+
+def _distinct(rules: Sequence[Rule]) -> list[Rule]:
+    """Return the rules without what an earlier one opens: neutron refuses a group that is asked for the same twice."""
+    known: set[tuple[str, int, int, str]] = set()
+    distinct: list[Rule] = []
+    for rule in rules:
+        opened = [(rule.protocol, rule.first, rule.last, source) for source in dict.fromkeys(rule.sources)]
+        new = [one for one in opened if one not in known]
+        known.update(new)
+        if new:
+            distinct.append(rule.model_copy(update={"sources": [source for *_, source in new]}))
+    return distinct

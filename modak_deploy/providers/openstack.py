@@ -5,8 +5,10 @@ tag is metadata of the server, and stands in the description of the group, for w
 """
 
 import ipaddress
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from pydantic import ValidationError
@@ -56,6 +58,8 @@ _STATES: Mapping[str, State] = {
     "DELETED": "gone",
 }
 """Server statuses of the Compute API's guide, "Server concepts"."""
+_ATTACHING = 120.0
+"""Seconds from its start in which a server may still get its floating IP, from the controller that creates it."""
 _MOST = 10_000
 _MARK = re.compile(rf"{re.escape(DEPLOYMENT_TAG)}=(modak-[0-9a-f]{{16}})(?:\s|$)")
 _UNUSED: Mapping[str, str] = {
@@ -70,12 +74,17 @@ class OpenStack(Provider):
 
     name: ClassVar[str] = "openstack"
     collection: ClassVar[str | None] = "openstack.cloud"
-    python: ClassVar[str | None] = "openstacksdk"
-    # nova/exception.py: QuotaError, TooManyInstances, NoValidHost, MaxRetriesExceeded, ComputeResourcesUnavailable.
+    # 4.8 and later lack the attribute that openstack.cloud 2.5 reads its version from.
+    python: ClassVar[str | None] = "openstacksdk<4.8"
+    # nova/exception.py: TooManyInstances, which names in the order of the alphabet what is exceeded, or with unified
+    # limits says it as oslo.limit does; NoValidHost, MaxRetriesExceeded, ComputeResourcesUnavailable. Another flavor
+    # helps neither against a quota of servers nor against neutron's: "Quota exceeded for resources: ['floatingip']".
     # Then openstacksdk's message for a flavor that this cloud does not have, or not for this project; and that of the
     # role's tasks, which learn of a server that could not be started and not always why.
     capacity: ClassVar[Sequence[str]] = (
-        "Quota exceeded",
+        "Quota exceeded for cores",
+        "Quota exceeded for ram",
+        "Resource class:",
         "No valid host was found",
         "Exceeded maximum number of retries",
         "Insufficient compute resources",
@@ -116,24 +125,32 @@ class OpenStack(Provider):
             hourly=instance.chosen.hourly,
             currency=instance.currency,
             maximum_cost=instance.maximum_cost,
+            stays=True,
         )
 
     def listing(self, raw: Mapping[str, Any], identity: Identity) -> Listing:
         """See Provider."""
         try:
             # Only the deployment's own are looked at closely: what a project has besides is of any kind.
-            own = [row for row in _rows(raw, "servers") if carries(_metadata(row), identity)]
-            instances = [_instance(row) for row in own]
+            servers, security_groups = list(_rows(raw, "servers")), list(_rows(raw, "security_groups"))
+            instances = [_instance(row) for row in servers if carries(_metadata(row), identity)]
             groups = [
                 ListedGroup.model_validate({"id": row.get("id"), "tags": {DEPLOYMENT_TAG: identity}})
-                for row in _rows(raw, "security_groups")
+                for row in security_groups
                 if _marked(row) == identity
             ]
         except ValidationError as error:
             fault = error.errors()[0]
             where = ".".join(str(part) for part in fault["loc"])
             raise TargetError(f"OpenStack lists a {where} that is not valid: {excerpt(str(fault['input']))}") from None
-        return Listing(instances=[row for row in instances if row.state != "gone"], groups=groups)
+        unmarked = [("server", row) for row in servers if not carries(_metadata(row), identity)]
+        unmarked += [("security group", row) for row in security_groups if _marked(row) != identity]
+        named = [f"{kind} {row.get('id')}" for kind, row in unmarked if row.get("name") == identity]
+        return Listing(
+            instances=[row for row in instances if row.state != "gone"],
+            groups=groups,
+            unmarked=[excerpt(text) for text in named],
+        )
 
 
 def _check(cloud: Cloud) -> None:
@@ -165,9 +182,11 @@ def _instance(row: Mapping[str, Any]) -> Listed:
     if not isinstance(status, str) or status not in _STATES:
         raise TargetError(f"OpenStack lists a server in the status '{excerpt(str(status))}', which is not known")
     state, tags = _STATES[status], _metadata(row)
+    if state == "failed" and row.get("launched_at"):
+        state = "stopped"  # it has run, and may have results: nobody but its user deletes it
     floating, fixed = _addresses(row)
     if tags.get(ADDRESS_TAG) == "floating" and state == "running" and floating is None:
-        state = "failed"
+        state = "starting" if _age(row) < _ATTACHING else "failed"
     flavor = row.get("flavor")
     return Listed.model_validate(
         {
@@ -182,6 +201,16 @@ def _instance(row: Mapping[str, Any]) -> Listed:
     )
 
 
+def _age(row: Mapping[str, Any]) -> float:
+    """Return the seconds since the server started to run, or was asked for; infinity where that cannot be told."""
+    said = row.get("launched_at") or row.get("created_at")
+    try:
+        begun = datetime.fromisoformat(said if isinstance(said, str) else "")
+    except ValueError:
+        return math.inf
+    return (datetime.now(UTC) - (begun if begun.tzinfo else begun.replace(tzinfo=UTC))).total_seconds()
+
+
 def _addresses(row: Mapping[str, Any]) -> tuple[str | None, str | None]:
     """Return the server's floating and its fixed address; IPv4 before IPv6."""
     reported: dict[str, list[str]] = {"floating": [], "fixed": []}
@@ -189,7 +218,7 @@ def _addresses(row: Mapping[str, Any]) -> tuple[str | None, str | None]:
     for network in addresses.values() if isinstance(addresses, dict) else []:
         for entry in network if isinstance(network, list) else []:
             kind = entry.get("OS-EXT-IPS:type") if isinstance(entry, dict) else None
-            if kind in reported:
+            if isinstance(kind, str) and kind in reported:
                 reported[kind].append(_address(entry.get("addr")))
     first = {kind: min(several, key=lambda address: ":" in address, default=None) for kind, several in reported.items()}
     return first["floating"], first["fixed"]

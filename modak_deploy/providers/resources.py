@@ -68,6 +68,8 @@ class Resources(Model):
     currency: Line | None = None
     maximum_cost: float | None = None
     """Price of the whole lease."""
+    stays: bool = False
+    """Whether an instance that ends itself stays there, stopped, and may be charged until it is deleted."""
 
     def summary(self) -> list[str]:
         """Return one line for each thing that is created, with its price."""
@@ -80,11 +82,15 @@ class Resources(Model):
             ]
             lines.append(f"security group {self.group.name}: opens {'; '.join(opened) or 'nothing'}")
         if self.instance is not None:
-            price = f"{self.hourly:g} {self.currency} an hour, {self.maximum_cost:g} {self.currency} at most"
-            lines.append(
-                f"instance {self.instance.name}: {self.instance.type} in {self.region}, {price}; "
-                f"it ends itself after {self.lease} s"
-            )
+            price, most = f"{self.hourly:g} {self.currency} an hour", f"{self.maximum_cost:g} {self.currency}"
+            if self.stays:
+                text = (
+                    f"{price}; it stops itself after {self.lease} s, at {most}, and stays, which many clouds charge, "
+                    "until it is undeployed"
+                )
+            else:
+                text = f"{price}, {most} at most; it ends itself after {self.lease} s"
+            lines.append(f"instance {self.instance.name}: {self.instance.type} in {self.region}, {text}")
         return lines
 
 
@@ -114,3 +120,5 @@ class Listing(Model):
 
     instances: list[Listed] = []
     groups: list[ListedGroup] = []
+    unmarked: list[Line] = []
+    """What has the deployment's name and lacks its mark, where names are what the provider's modules go by."""

@@ -9,8 +9,9 @@ import subprocess
 import time
 
 import pytest
+import yaml
 
-from stackcloud import Controller, Project
+from stackcloud import CACHE, Controller, Project
 
 LEVELS = int(os.environ.get("MODAK_OPENSTACK_ROUNDS", "6"))
 """Moments at which the controller is killed."""
@@ -126,13 +127,46 @@ def test_a_server_whose_floating_ip_never_comes_up_leaves_nothing(project: Proje
     assert project.is_empty(), project.listed()
 
 
+def test_a_cloud_without_floating_ips_is_said_and_no_server_made_for_ever(
+    project: Project, controller: Controller
+) -> None:
+    """openstacksdk creates the server and no floating IP, and calls that a success."""
+    clouds = yaml.safe_load((project.rig / "clouds.yaml").read_text())
+    clouds["clouds"]["lab"]["floating_ip_source"] = "none"
+    (controller.folder / "clouds.yaml").write_text(yaml.safe_dump(clouds))
+    controller.describe(project, address="public")
+    failed = controller.run("deploy")
+    assert failed.returncode != 0
+    assert "without a floating IP" in failed.stdout
+    assert len(project.launched) == 1
+    assert controller.run("undeploy").returncode == 0
+    assert project.is_empty(), project.listed()
+
+
+def test_a_server_that_was_renamed_is_found_and_deleted(project: Project, controller: Controller) -> None:
+    assert controller.run("deploy").returncode == 0
+    rename = (
+        "import openstack; compute = openstack.connect(cloud='inside').compute; "
+        "compute.update_server(next(compute.servers()), name='box')"
+    )
+    environment = {**os.environ, "OS_CLIENT_CONFIG_FILE": str(project.rig / "clouds.yaml")}
+    subprocess.run([str(CACHE / "venv" / "bin" / "python"), "-c", rename], env=environment, check=True)
+    again = controller.run("deploy")
+    assert again.returncode == 0, again.stdout
+    assert len(project.launched) == 1
+    assert [server["name"] for server in project.listed()["servers"]] == ["box"]
+    gone = controller.run("undeploy")
+    assert gone.returncode == 0, gone.stdout
+    assert project.is_empty(), project.listed()
+
+
 def test_the_missing_python_package_is_reported_with_its_command(project: Project, controller: Controller) -> None:
     (controller.folder / "hosts").write_text(
         "localhost ansible_connection=local ansible_python_interpreter=/usr/bin/python3\n"
     )
     failed = controller.run("deploy")
     assert failed.returncode != 0
-    assert "pip install openstacksdk" in failed.stdout
+    assert "pip install 'openstacksdk<4.8'" in failed.stdout
     assert project.is_empty()
 
 

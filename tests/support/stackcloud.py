@@ -302,9 +302,10 @@ class Controller(clouds.Controller):
         """Return the environment, with the credentials in the provider's usual file."""
         kept = {k: v for k, v in super().environment().items() if not k.startswith(("AWS_", "OS_"))}
         collections = f"{ROOT / '.collections'}{os.pathsep}{CACHE / 'venv' / 'collections'}"
+        own = self.folder / "clouds.yaml"
         return {
             **kept,
-            "OS_CLIENT_CONFIG_FILE": str(self.rig / "clouds.yaml"),
+            "OS_CLIENT_CONFIG_FILE": str(own if own.exists() else self.rig / "clouds.yaml"),
             "ANSIBLE_COLLECTIONS_PATH": collections,
         }
 

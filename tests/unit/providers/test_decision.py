@@ -50,3 +50,11 @@ def test_everything_listed_is_released_whatever_its_state() -> None:
         groups=[ListedGroup(id="sg-1")],
     )
     assert to_release(listing) == (["i-1", "i-3", "i-4"], ["sg-1"])
+
+
+def test_what_has_only_the_name_stands_in_the_way_of_a_creation_alone() -> None:
+    unmarked = ["server 7"]
+    assert decide(Listing(unmarked=unmarked), wanted="c7i.xlarge", permitted=[], pending=False).step == "refuse"
+    there = Listing(instances=[instance(1)], unmarked=unmarked)
+    assert decide(there, wanted="c7i.xlarge", permitted=[], pending=False).step == "use"
+    assert to_release(Listing(unmarked=unmarked)) == ([], [])

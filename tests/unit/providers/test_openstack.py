@@ -1,12 +1,16 @@
 """OpenStack: what a Plan needs there, and which of the listed resources are the deployment's."""
 
+import ast
+import base64
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from ansible.plugins.filter.core import FilterModule
 from jinja2 import Environment
 
 from modak_deploy.errors import InputError, TargetError
@@ -56,7 +60,8 @@ def test_what_is_created(described: Callable[..., Resources]) -> None:
     assert described(address="public").tags[ADDRESS_TAG] == "floating"
     assert resources.summary() == [
         f"security group {identity}: opens tcp 22 for 192.0.2.0/24",
-        f"instance {identity}: m1.small in here, 0 EUR an hour, 0 EUR at most; it ends itself after 2400 s",
+        f"instance {identity}: m1.small in here, 0 EUR an hour; it stops itself after 2400 s, at 0 EUR, and stays, "
+        "which many clouds charge, until it is undeployed",
     ]
 
 
@@ -82,6 +87,12 @@ def test_the_rules_that_neutron_is_asked_for(described: Callable[..., Resources]
         {"direction": "egress", "ether_type": "IPv4"},
         {"direction": "egress", "ether_type": "IPv6"},
     ]
+
+
+def test_what_is_open_twice_is_asked_for_once(described: Callable[..., Resources]) -> None:
+    """DuplicateSecurityGroupRuleInPost of neutron: 409, and a group without any rule."""
+    ports = [{"port": 22}, {"port": 22, "sources": ["192.0.2.0/24", "198.51.100.0/24", "198.51.100.0/24"]}]
+    assert described(ports=ports).summary()[0].endswith("opens tcp 22 for 192.0.2.0/24; tcp 22 for 198.51.100.0/24")
 
 
 @pytest.mark.parametrize(
@@ -147,8 +158,30 @@ def test_a_floating_address_stands_over_a_fixed_one() -> None:
     assert listing(row(**floating("203.0.113.9"))).instances[0].address == "203.0.113.9"
 
 
+def test_one_that_was_renamed_is_the_deployments_all_the_same() -> None:
+    assert [one.id for one in listing(row(name="training-box")).instances] == [row()["id"]]
+    for task in yaml.safe_load((ROLE / "tasks" / "openstack_list.yml").read_text()):
+        assert "name" not in next(value for key, value in task.items() if key.startswith(("openstack.", "ansible.")))
+
+
+def test_what_has_the_name_and_lacks_the_mark_is_not_taken_over() -> None:
+    """The collection's modules know servers and groups by their names: they would change what has it."""
+    group = {"id": "g", "name": OWN, "description": "somebody's"}
+    server, groups = listing(row(metadata={})), listing(groups=[group])
+    for found, what in ((server, f"server {row()['id']}"), (groups, "security group g")):
+        decision = decide(found, wanted="m1.small", permitted=[], pending=False)
+        assert decision.step == "refuse"
+        assert decision.reason is not None
+        assert decision.reason.startswith(f"{what}: the name is the deployment's")
+        assert to_release(found) == ([], [])
+    both = listing(row(), row(id="2", metadata={}))
+    assert decide(both, wanted="m1.small", permitted=[], pending=False).step == "use"
+
+
 def test_a_server_that_failed_is_deleted_and_made_anew() -> None:
-    lacks_its_floating_ip = row(metadata={DEPLOYMENT_TAG: OWN, ADDRESS_TAG: "floating"})
+    lacks_its_floating_ip = row(
+        launched_at="2020-01-01T00:00:00.000000", metadata={DEPLOYMENT_TAG: OWN, ADDRESS_TAG: "floating"}
+    )
     for fault in (row(status="ERROR", addresses={}), lacks_its_floating_ip):
         found = listing(fault)
         decision = decide(found, wanted="m1.small", permitted=[], pending=False)
@@ -156,6 +189,26 @@ def test_a_server_that_failed_is_deleted_and_made_anew() -> None:
         assert to_release(found)[0] == [fault["id"]]
         both = decide(listing(fault, row(id="2")), wanted="m1.small", permitted=[], pending=True)
         assert (both.step, both.surplus) == ("use", [fault["id"]])
+
+
+@pytest.mark.parametrize("status", ["ERROR", "UNKNOWN"])
+def test_a_server_that_has_run_is_not_deleted_by_a_deployment(status: str) -> None:
+    """A reboot or a migration that failed leaves ERROR behind, and the job's results on the disk."""
+    decision = decide(
+        listing(row(status=status, launched_at="2020-01-01T00:00:00.000000")),
+        wanted="m1.small",
+        permitted=[],
+        pending=False,
+    )
+    assert (decision.step, decision.surplus) == ("refuse", [])
+
+
+@pytest.mark.parametrize("key", ["launched_at", "created_at"])
+def test_another_controller_gets_the_time_to_attach_the_floating_ip(key: str) -> None:
+    begun = datetime.now(UTC).replace(tzinfo=None).isoformat()
+    young = row(metadata={DEPLOYMENT_TAG: OWN, ADDRESS_TAG: "floating"}, **{key: begun})
+    decision = decide(listing(young), wanted="m1.small", permitted=[], pending=False)
+    assert (decision.step, decision.surplus) == ("wait", [])
 
 
 def test_one_that_is_deleted_already_is_waited_for() -> None:
@@ -196,12 +249,31 @@ def test_a_missing_list_is_no_empty_one(raw: dict[str, Any]) -> None:
     [
         "Error in creating the server. Compute service reports fault: No valid host was found. ",
         "ForbiddenException: 403: Quota exceeded for cores: Requested 64, but already used 0 of 20 cores",
+        "403: Quota exceeded for cores, ram: Requested 64, 1024, but already used 0, 0 of 20, 512 cores, ram",
+        "Project p is over a limit for [Resource class:VCPU is over limit of 20 due to current usage 0 and delta 64]",
         "No Flavor found for m1.absent",
     ],
 )
 def test_a_lack_of_capacity_is_told_from_other_errors(message: str) -> None:
     assert registry.get("openstack").has_no_capacity(message)
-    assert not registry.get("openstack").has_no_capacity("ForbiddenException: 403: Policy doesn't allow it")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "ForbiddenException: 403: Policy doesn't allow it",
+        "ConflictException: 409: Quota exceeded for resources: ['floatingip'].",
+        "ConflictException: 409: Quota exceeded for resources: ['security_group'].",
+        "ForbiddenException: 403: Quota exceeded for instances: Requested 1, but already used 10 of 10 instances",
+    ],
+)
+def test_what_no_other_flavor_helps_is_no_lack_of_capacity(message: str) -> None:
+    assert not registry.get("openstack").has_no_capacity(message)
+
+
+def test_an_odd_kind_of_address_is_none() -> None:
+    odd = {"inside": [{"addr": "10.99.0.7", "OS-EXT-IPS:type": []}]}
+    assert listing(row(addresses=odd)).instances[0].address is None
 
 
 @pytest.mark.parametrize("name", ["list", "create", "release"])
@@ -213,3 +285,76 @@ def test_the_tasks_hold_no_credential_and_no_address_of_a_cloud(name: str) -> No
             if module.startswith("openstack.cloud."):
                 assert not {"auth", "auth_type", "api_timeout"} & set(arguments)
                 assert {"cloud", "region_name"} <= set(arguments)
+
+
+def rendered(template: str, **variables: Any) -> str:
+    """Return a template of the role's, with Ansible's own filters."""
+    engine = Environment(autoescape=False)  # noqa: S701
+    engine.filters.update(FilterModule().filters())
+    return engine.from_string(template).render(**variables).strip()
+
+
+def tasks_of(name: str) -> dict[str, dict[str, Any]]:
+    """Return a file's tasks by their names, those of its blocks included."""
+    tasks = yaml.safe_load((ROLE / "tasks" / f"{name}.yml").read_text())
+    flat = [inner for task in tasks for inner in (task, *task.get("block", []), *task.get("rescue", []))]
+    return {task["name"]: task for task in flat}
+
+
+def test_user_data_that_nova_quotes_is_not_shown() -> None:
+    """nova/api/validation/validators.py: "Invalid input for field/attribute %(path)s. Value: %(value)s. ..."."""
+    task = tasks_of("openstack_create")["Say why it was not created"]
+    secret = base64.b64encode(b"#cloud-config\n" + b"-----BEGIN OPENSSH PRIVATE KEY-----" * 20).decode()
+    fault = f"400: Invalid input for field/attribute server. Value: {{'user_data': '{secret}', 'tags': []}}. 'tags' was"
+    shown = rendered(
+        task["ansible.builtin.fail"]["msg"], cloud_servers={"servers": [{"status": "BUILD"}]}, cloud_fault=fault
+    )
+    assert shown == "400: Invalid input for field/attribute server. Value: {'user_data': '...', 'tags': []}. 'tags' was"
+
+
+@pytest.mark.parametrize(("kind", "fails"), [("fixed", "True"), ("floating", "False")])
+def test_a_server_without_the_floating_ip_it_was_to_have_is_an_error(kind: str, fails: str) -> None:
+    """Else it would be listed as failed, deleted, and made anew for ever."""
+    tasks = yaml.safe_load((ROLE / "tasks" / "openstack_create.yml").read_text())
+    block = next(task for task in tasks if task["name"] == "Require the floating IP")
+    task = block["block"][-1]
+    servers = [{"addresses": {"inside": [{"OS-EXT-IPS:type": "fixed"}, {"OS-EXT-IPS:type": kind}], "other": []}}]
+    networks = rendered(task["vars"]["cloud_networks"], cloud_servers={"servers": servers})
+    kinds = rendered(task["vars"]["cloud_kinds"], cloud_networks=ast.literal_eval(networks))
+    assert rendered(f"{{{{ {task['when']} }}}}", cloud_kinds=ast.literal_eval(kinds)) == fails
+
+
+@pytest.mark.parametrize(("address", "deleted"), [("floating", "True"), ("fixed", "False"), (None, "False")])
+def test_only_a_floating_ip_of_the_deployments_own_is_deleted(address: str | None, deleted: str) -> None:
+    """A server without one may have been given an address that its user keeps."""
+    task = tasks_of("openstack_release")["Delete the servers"]
+    metadata = {DEPLOYMENT_TAG: OWN} | ({ADDRESS_TAG: address} if address else {})
+    servers = [row(id="2", metadata={ADDRESS_TAG: "floating"}), row(id="1", metadata=metadata)]
+    found = rendered(task["vars"]["cloud_addresses"], cloud_listed={"servers": servers}, cloud_server_id="1")
+    template = task["openstack.cloud.server"]["delete_ips"]
+    assert rendered(template, cloud_addresses=ast.literal_eval(found)) == deleted
+
+
+def test_the_command_for_a_missing_package_is_the_one_of_the_documentation() -> None:
+    task = tasks_of("list")["Give the command that installs the Python package"]
+    python = registry.get("openstack").python
+    shown = rendered(
+        task["ansible.builtin.fail"]["msg"],
+        cloud_fault="openstacksdk is required for this module",
+        cloud_described={"python": python},
+    )
+    assert shown == f"openstacksdk is required for this module; run: pip install '{python}' for the Python of localhost"
+    assert f"`pip install '{python}'`" in (ROLE.parents[1] / "docs" / "cloud.md").read_text()
+    none = rendered(task["ansible.builtin.fail"]["msg"], cloud_fault="required", cloud_described={"python": None})
+    assert none == "required"
+
+
+def test_no_listing_of_servers_is_logged() -> None:
+    """nova tells administrators each server's user data (OS-EXT-SRV-ATTR), and there the private host key is."""
+    blocks = [yaml.safe_load((ROLE / "tasks" / f"openstack_{name}.yml").read_text()) for name in ("list", "create")]
+    tops = [task for block in blocks for task in block]
+    tasks = [inner for task in tops for inner in (task, *task.get("block", []), *task.get("rescue", []))]
+    telling = {"openstack.cloud.server_info", "openstack.cloud.server", "ansible.builtin.set_fact"}
+    found = [task for task in tasks if telling & set(task)]
+    assert len(found) == 5
+    assert all(task.get("no_log") is True for task in found)
