@@ -2,7 +2,7 @@
 
 import threading
 import time
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, Optional
 
 from ..progress import Progress
 from ..session import Session
@@ -11,14 +11,22 @@ from ..session import Session
 class CallCounter:
     """Counts calls by name. What is called within a counted call, in this thread or by all, belongs to it."""
 
-    def __init__(self, session: Session, prefix: str, *, whole_process: bool = False, intervals: bool = False) -> None:
+    def __init__(
+        self,
+        session: Session,
+        prefix: str,
+        *,
+        whole_process: bool = False,
+        wait: Optional[Callable[[Any], None]] = None,
+    ) -> None:
         """``whole_process`` is for what spreads its own calls over threads: the outermost one of all counts.
 
-        ``intervals`` is for calls that do not wait for their results: a unit's time is the one since the last call.
+        ``wait`` is for calls that return before their work is done: it takes the result, and waits for that of an
+        earlier call. A unit's time is then the one since the last call.
         """
         self._session = session
         self._prefix = prefix
-        self._intervals = intervals
+        self._wait = wait
         self._ends: Dict[str, float] = {}
         self._counters: Dict[str, Progress] = {}
         self._inside: Any = _Shared() if whole_process else threading.local()
@@ -37,6 +45,8 @@ class CallCounter:
         start = time.perf_counter()
         try:
             result = function(*args, **kwargs)
+            if self._wait is not None:
+                self._wait(result)
         finally:
             inside.name = None
         self._count(name, start)
@@ -48,7 +58,7 @@ class CallCounter:
             counter = self._counters.get(name)
             if counter is None:
                 counter = self._counters[name] = self._session.counters.counter(self._prefix + ": " + name, "call")
-            if self._intervals:
+            if self._wait is not None:
                 start, self._ends[name] = self._ends.get(name, start), end
             counter.add(end, end - start)
             self._session.counters.tick(end)

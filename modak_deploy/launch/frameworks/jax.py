@@ -8,13 +8,15 @@ from typing import Any, Callable, Set
 
 from ..session import Session
 from .counting import CallCounter
+from .pacing import Pace
 
 
 def install(session: Session, jax: Any, version: str) -> None:
     """Keep compiled code where the configuration names a folder for it, and count what ``jax.jit`` returns."""
     if session.config.cache and not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
         jax.config.update("jax_compilation_cache_dir", os.path.join(session.config.cache, "jax"))
-    counter = CallCounter(session, "jax", intervals=True)
+    pace = Pace(jax.tree_util.tree_leaves, jax.local_device_count)
+    counter = CallCounter(session, "jax", wait=pace)
     clean = _clean(jax)
     jit = jax.jit
     kind = type(jit(_nothing))
@@ -22,7 +24,8 @@ def install(session: Session, jax: Any, version: str) -> None:
     class Jitted:
         """What jax.jit returns, whose calls are counted; within a trace it is left alone.
 
-        A call does not wait for its result, so the time of a unit is that between two calls: a loop waits somewhere.
+        A call does not wait for its result, so the time of a unit is that between two calls, of which the later one
+        waits for an earlier one's result.
         """
 
         def __init__(self, function: Any) -> None:

@@ -1,0 +1,61 @@
+"""Waiting for results of calls that return before their work is done: the time between calls is that of the work then.
+
+A program may hand a device the work of a whole epoch in milliseconds, and wait for it at the epoch's end. By the times
+of its calls alone it would look a hundred times as fast as it is.
+"""
+
+from collections import deque
+from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
+
+IN_FLIGHT = 2
+"""Calls for each device that may be under way: one runs, and the next is there when it ends."""
+KEPT = 4
+"""Smallest arrays of a result that are kept: some may be given to the next call for good (donated)."""
+
+
+class Pace:
+    """Holds a program back while more calls are under way than its devices need to be busy."""
+
+    def __init__(self, leaves: Callable[[Any], List[Any]], devices: Callable[[], int]) -> None:
+        """``leaves`` returns the arrays of a result; ``devices`` their number, asked once there is a result."""
+        self._leaves = leaves
+        self._devices = devices
+        self._most: Optional[int] = None
+        self._smallest: Dict[int, Tuple[int, ...]] = {}
+        self._flying: Deque[List[Any]] = deque()
+        self.over = False
+
+    def __call__(self, result: Any) -> None:
+        """Take the result of a call, and wait for that of an earlier one.
+
+        Whatever goes wrong with the work is the program's to see, where it looks at its results.
+        """
+        if self.over:
+            return
+        try:
+            if self._most is None:
+                self._most = IN_FLIGHT * max(1, self._devices())
+            self._flying.append(self._kept(result))
+            if len(self._flying) > self._most:
+                _wait(self._flying.popleft(), self._flying[-1])
+        except Exception:  # an array that is not one, or work that failed
+            self.over = True
+            self._flying.clear()
+
+    def _kept(self, result: Any) -> List[Any]:
+        leaves = self._leaves(result)
+        indices = self._smallest.get(len(leaves))
+        if indices is None:
+            arrays = [(leaf.nbytes, index) for index, leaf in enumerate(leaves) if hasattr(leaf, "block_until_ready")]
+            indices = tuple(index for _, index in sorted(arrays)[:KEPT])
+            if len(self._smallest) < 100:
+                self._smallest[len(leaves)] = indices
+        return [leaves[index] for index in indices]
+
+
+def _wait(earlier: List[Any], latest: List[Any]) -> None:
+    """Wait for an earlier result; for the latest one where all that is kept of it was donated."""
+    for leaf in earlier + latest:
+        if not leaf.is_deleted():
+            leaf.block_until_ready()
+            return
