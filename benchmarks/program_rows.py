@@ -28,7 +28,8 @@ PEERS = (
     Peer("torch.compile", ("pytorch",), levers=("pytorch-compile",)),
     Peer("torch.backends.xeon", ("pytorch",), starter=("-m", "torch.backends.xeon.run_cpu")),
     Peer("OpenVINO", ("onnxruntime",), levers=("onnxruntime-openvino",)),
-    Peer("XLA", ("keras", "tensorflow"), levers=("graph-compiler",)),
+    Peer("XLA", ("keras",), levers=("keras-tensorflow", "tf-xla-auto")),
+    Peer("XLA", ("tensorflow",), levers=("tf-xla-auto",)),
 )
 
 
