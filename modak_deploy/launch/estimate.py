@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections import deque
-from typing import Deque, List, Optional, Tuple
+from typing import Deque, List, Optional, Sequence, Tuple
 
 FEWEST = 3
 MOST = 30
@@ -93,6 +93,8 @@ class Ledger:
         self.lost = 0.0
         self._before: Optional[Tuple[float, float]] = None
         """Seconds of the last unit, where it was a variant's, and what the default was said to take in its place."""
+        self.others: Sequence[Ledger] = ()
+        """Ledgers of all trials of the process: where the units are the program's, all lose from the same share."""
 
     def unit(self, seconds: float, default: bool, beside: Optional[float] = None) -> None:
         """Book a unit of work; one of the default loses nothing, however long it takes.
@@ -126,7 +128,13 @@ class Ledger:
     @property
     def left(self) -> float:
         """Return the seconds that may still be lost."""
-        return self._share * self.span - self.lost
+        return self._share * self.span - self.lost - self._elsewhere
+
+    @property
+    def _elsewhere(self) -> float:
+        """Return what other trials have lost, where the span is the program's; else each has its own."""
+        known = self._units is not None and self.default is not None
+        return sum(max(0.0, one.lost) for one in self.others if one is not self) if known else 0.0
 
     @property
     def span(self) -> float:

@@ -28,7 +28,7 @@ class Prospects:
         self.part = part
         """The part of a call on which variants are tried first; None where calls have none."""
         self.ready = 0.0
-        """Seconds that it takes to make a variant ready that is not expensive."""
+        """Seconds that it takes to make a variant ready that is not expensive; where steps are tried, each of them."""
         self.partly: Dict[str, float] = {}
         """Variants whose results were compared on a part only, with their longest plausible unit in default units."""
         self.unfit: Set[str] = set()
@@ -45,10 +45,15 @@ class Prospects:
             return lever.risk
         return min(lever.risk, max(1.0, BEATEN / expected.gain))
 
+    @property
+    def copying(self) -> float:
+        """Return what is copied before each step that is tried, in seconds."""
+        return 0.0 if self._checks else self.ready
+
     def limit(self, lever: Lever, variant: Variant, default: float) -> float:
         """Return what is lost at most by the next thing to do with a variant."""
         if not self._checks:
-            return default * (self.risk(lever) - 1)
+            return default * (self.risk(lever) - 1) + self.copying
         if variant.name in self.partly:
             return default * (self.partly[variant.name] - 1)
         if self.part is not None and self.probes(variant):
@@ -88,7 +93,7 @@ class Prospects:
             return SLOW.format(expected.seconds, saving)
         if given is not None and self._trials.units is not None and saving >= 2 * expected.seconds:
             return few
-        limit = expected.seconds + default
+        limit = expected.seconds + default + self.copying
         return few or (None if ledger.affordable(limit) else self._dear(limit))
 
     def _dear(self, limit: float) -> str:

@@ -33,7 +33,7 @@ class Search(Choice):
         self._record.add("chosen", of=self._name, variant=variant.name)
 
     def takes(self, seconds: float) -> None:
-        """Take what it takes to make a variant ready, as far as that can be told before."""
+        """Take what it takes to make a variant ready, or to copy what a step changes, as far as known before."""
         self._prospects.ready = seconds
 
     def next(self) -> Action:
@@ -198,7 +198,7 @@ class Search(Choice):
                 self._finish("faster than the best so far")
             else:
                 self._finish("not faster than {}".format(self.best.name))
-        elif estimate.count and not self.ledger.affordable(max(0.0, estimate.median - self._alone)):
+        elif not self.ledger.affordable(max(0.0, estimate.median - self._alone + self._prospects.copying)):
             self._finish("given up: the trials may lose no more time")
 
     @property

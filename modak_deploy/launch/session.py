@@ -24,6 +24,7 @@ class Session:
         self.active = True
         self.searches: List[Any] = []
         """Trials of this process, which tell at its end what was not tried."""
+        self._ledgers: List[Any] = []
         self.hands_off: Optional[str] = None
         """Why the program is left alone, where it does itself what levers do."""
         self.trained = False
@@ -34,6 +35,12 @@ class Session:
         self._crashed = [name for folder in folders for name in record.unfinished(folder)]
         self._claimed: Optional[bool] = None
         self._pid = os.getpid()
+
+    def follow(self, search: Any) -> None:
+        """Take part in the trials of an object: they share what may be lost with those of all others."""
+        self.searches.append(search)
+        self._ledgers.append(search.ledger)
+        search.ledger.others = self._ledgers
 
     def disable(self) -> None:
         """Take no part any more: a forked child counts nothing and tries nothing."""

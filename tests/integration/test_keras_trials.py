@@ -199,3 +199,72 @@ def test_a_step_that_xla_cannot_compile_is_done_again_without_it(keras_program):
     assert tried.value == pytest.approx(alone.value, rel=1e-6)
     assert "the step was done again without it" in of(tried, "fallback")[0]["reason"]
     assert "modak: keras-jit-compile is not used" in tried.stderr
+
+
+NOISY_STEP = OWN_STEP.replace("self(images)", "self(images + keras.random.normal((32, 16)))")
+
+
+def test_random_numbers_that_a_step_draws_itself_stay_the_programs(keras_program):
+    alone = keras_program(NOISY_STEP, mode="none")
+    tried = keras_program(NOISY_STEP, expected={"keras-jit-compile": {"gain": 9, "seconds": 0.0}}, units=1000)
+    reasons = [entry["reason"] for entry in of(tried, "not_offered")]
+    assert "the step draws random numbers, and XLA draws others" in reasons
+    assert tried.value == pytest.approx(alone.value, rel=1e-6)
+
+
+OWN_FUNCTION = """
+model = dense()
+model.make_train_function()
+inner, calls = model.train_function, []
+def own(iterator):
+    calls.append(1)
+    return inner(iterator)
+model.train_function = own
+model.fit(x, y, batch_size=32, epochs=10, verbose=0, shuffle=False)
+print(json.dumps([len(calls), *weights(model)]))
+"""
+
+
+def test_a_function_that_the_program_has_put_into_a_model_is_called_for_each_batch(keras_program):
+    alone = keras_program(OWN_FUNCTION, mode="none")
+    tried = keras_program(OWN_FUNCTION, expected={"keras-jit-compile": {"gain": 9, "seconds": 0.0}}, units=1000)
+    assert tried.value[0] == alone.value[0] == 100
+    assert tried.value == pytest.approx(alone.value, rel=1e-4)
+    assert len(of(tried, "trying")) <= 1, "one function is tried, not one within another"
+
+
+COUNTED_CALLS = """
+class Own(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(2)
+        self.calls = tf.Variable(0)
+    def call(self, x):
+        self.calls.assign_add(1)
+        return self.dense(x)
+model = Own()
+for number in range(4):
+    model.predict(x, batch_size=32, verbose=0)
+print(json.dumps(int(model.calls)))
+"""
+
+
+def test_predictions_that_change_what_keras_does_not_know_are_done_once(keras_program):
+    alone = keras_program(COUNTED_CALLS, mode="none")
+    tried = keras_program(COUNTED_CALLS, expected={"keras-jit-compile": {"gain": 9, "seconds": 0.0}}, units=1000)
+    assert tried.value == alone.value
+    assert any("must not be repeated: Assign" in entry["reason"] for entry in of(tried, "no_trials"))
+
+
+SIZES = """
+model = dense()
+for size in range(1, 41):
+    model.fit(x[:size], y[:size], batch_size=size, epochs=3, verbose=0, shuffle=False)
+print(json.dumps(weights(model)))
+"""
+
+
+def test_batches_of_many_sizes_leave_the_weights_as_they_are_without(keras_program):
+    alone = keras_program(SIZES, mode="none")
+    tried = keras_program(SIZES, expected={"keras-jit-compile": {"gain": 9, "seconds": 0.0}}, units=1000)
+    assert tried.value == pytest.approx(alone.value, rel=1e-3)

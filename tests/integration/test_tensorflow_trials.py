@@ -104,3 +104,113 @@ def test_what_xla_cannot_compile_is_not_offered(run):
     reasons = [entry["reason"] for entry in of(done, "not_offered") if entry["lever"] == "tensorflow-jit-compile"]
     assert "XLA cannot compile EagerPyFunc" in reasons
     assert done.value["count"] == 300
+
+
+DATA = PROGRAM[: PROGRAM.index("@tf.function")]
+WILLING = {"expected": {"tensorflow-jit-compile": {"gain": 9, "seconds": 0.0}}, "units": 1000}
+FLAG = (
+    DATA
+    + """
+@tf.function
+def step(x, y, learn):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((x @ weight - y) ** 2)
+    if learn:
+        weight.assign_sub(0.1 * tape.gradient(loss, weight))
+        count.assign_add(1)
+    return loss
+for number in range(200):
+    step(data, wanted, False)
+    step(data, wanted, True)
+print(json.dumps({"count": int(count), "weight": float(tf.norm(weight))}))
+"""
+)
+
+
+def test_a_flag_that_decides_whether_a_call_is_a_step_is_no_detail(run):
+    alone, tried = run(FLAG, mode="none"), run(FLAG, **WILLING)
+    assert of(tried, "trying"), "calls without effects were compared"
+    assert tried.value["count"] == alone.value["count"] == 200
+    assert tried.value["weight"] == pytest.approx(alone.value["weight"], rel=1e-4)
+
+
+ONCE = {
+    "an iterator": (
+        """
+batches = iter(tf.data.Dataset.from_tensors((data, wanted)).repeat())
+@tf.function
+def train(batches):
+    x, y = next(batches)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((x @ weight - y) ** 2)
+    weight.assign_sub(0.1 * tape.gradient(loss, weight))
+    return loss
+for number in range(40):
+    train(batches)
+""",
+        "it takes its input away, and a step cannot be done again: IteratorGetNext",
+    ),
+    "a variable that is only written to": (
+        """
+@tf.function
+def train(x, y):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((x @ weight - y) ** 2)
+    weight.assign_sub(0.1 * tape.gradient(loss, weight))
+    count.assign_add(1, read_value=False)
+    return loss
+for number in range(40):
+    train(data, wanted)
+""",
+        "it may change what cannot be set back",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", sorted(ONCE))
+def test_steps_that_cannot_be_done_again_are_left_alone(run, case):
+    text, reason = ONCE[case]
+    done = run(DATA + text + "\nprint(json.dumps(float(tf.norm(weight))))", **WILLING)
+    assert [entry["reason"] for entry in of(done, "no_trials")] == [reason]
+    assert not of(done, "trying")
+
+
+def test_functions_that_the_program_drops_are_not_kept(run):
+    text = """
+import gc, weakref
+def make():
+    function = tf.function(lambda x: x @ weight)
+    for number in range(5):
+        function(data)
+    return weakref.ref(function)
+gone = [make() for number in range(3)]
+gc.collect()
+print(json.dumps([one() is None for one in gone]))
+"""
+    assert run(DATA + text, **WILLING).value == [True] * 3
+
+
+PYTHON = (
+    DATA
+    + """
+rate, traced = 0.1, []
+@tf.function
+def train(x, y):
+    traced.append(rate)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((x @ weight - y) ** 2)
+    weight.assign_sub(rate * tape.gradient(loss, weight))
+    return loss
+for number in range(200):
+    train(data, wanted)
+    rate = 0.0  # without effect: the function was traced before
+print(json.dumps({"traced": traced, "weight": float(tf.norm(weight))}))
+"""
+)
+
+
+def test_what_the_program_changes_in_python_after_tracing_has_no_effect_with_a_lever_either(run):
+    alone, tried = run(PYTHON, mode="none"), run(PYTHON, **WILLING)
+    assert of(tried, "trying")
+    assert tried.value["traced"] == alone.value["traced"] == [0.1]
+    assert tried.value["weight"] == pytest.approx(alone.value["weight"], rel=1e-4)

@@ -118,7 +118,7 @@ class Runs(TriedCalls):
             levers, chosen = self._candidates()
             trials, record = self._session.config.trials, self._session.record
             search = Search("onnxruntime", levers, trials, record, part=_part(owner, feed))
-            self._session.searches.append(search)
+            self._session.follow(search)
             if chosen.levers:
                 search.fix(chosen)
             self._searches[signature] = search

@@ -63,6 +63,8 @@ class Steps:
         self._losses: Dict[str, Deque[float]] = {}
         self._again = 0
         self._count = 0
+        self._building: Dict[str, float] = {}
+        """Seconds that it took at most to build a variant for a form of steps."""
         self._busy = threading.Lock()
 
     @property
@@ -78,8 +80,13 @@ class Steps:
     def stop(self, reason: str) -> None:
         """Leave the program alone from now on."""
         if self._search is not None:
-            self._search.stop(reason)
             self._session.record.add("no_trials", of=self._name, reason=reason)
+            self.end(reason)
+
+    def end(self, reason: str) -> None:
+        """End the trials, for a reason that has been told."""
+        if self._search is not None:
+            self._search.stop(reason)
             self._search = None
 
     def step(self, step: Step) -> Any:
@@ -107,9 +114,13 @@ class Steps:
         else:
             step.prepare()
             known = step.known(variant)
+            if not known and not self._builds(search, variant):
+                result = step.again()
+                search.ledger.unit(time.perf_counter() - start, True)
+                return result
             result, variant, start = self._varied(search, step, variant, start)
             if not known:
-                start = self._built(search, start)
+                start = self._built(search, variant, start)
         seconds = time.perf_counter() - start
         if waits:
             self._again -= 1
@@ -145,7 +156,15 @@ class Steps:
         start = time.perf_counter()
         return step.again(), DEFAULT, start
 
-    def _built(self, search: Search, start: float) -> float:
+    def _builds(self, search: Search, variant: Variant) -> bool:
+        """Tell whether a variant may be built for one more form of steps, such as batches of another size.
+
+        XLA compiles for each; the decision to try it was for one.
+        """
+        seconds = self._building.get(variant.name)
+        return seconds is None or search.ledger.affordable(seconds)
+
+    def _built(self, search: Search, variant: Variant, start: float) -> float:
         """Book what a variant's first step took beyond the default's as building it; return when the rest began.
 
         Tracing and compilation come once: they say nothing about how long a step takes.
@@ -154,6 +173,7 @@ class Steps:
         beyond = 0.0 if usual is None else time.perf_counter() - start - usual
         if beyond <= 0:
             return start
+        self._building[variant.name] = max(beyond, self._building.get(variant.name, 0.0))
         search.prepared(beyond)
         return start + beyond
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from launch_parts import Program, lever
 from modak_deploy.launch import hardware
 from modak_deploy.launch.parts import Part, first
+from modak_deploy.launch.search import Search
 
 
 def test_the_fastest_variant_is_kept_and_the_default_is_measured_again():
@@ -335,3 +336,17 @@ def test_what_was_not_tried_is_told_at_the_end():
 def test_without_levers_there_is_nothing_to_try():
     (settled,) = Program([], {"default": 1.0}, units=60).run(60).record.of("settled")
     assert settled["reason"] == "there was nothing to try"
+
+
+@pytest.mark.parametrize(("units", "left"), [(100, 1.0), (None, 0.0)])
+def test_the_trials_of_several_objects_lose_from_one_share_where_the_units_are_the_programs(session_of, units, left):
+    session = session_of(units=units, share=0.03)
+    searches = [Search(name, [], session.config.trials, session.record) for name in "ab"]
+    for search in searches:
+        search.ledger.default = 1.0
+        session.follow(search)
+    searches[0].ledger.charge(2.0)
+    assert session.searches == searches
+    assert searches[1].ledger.left == pytest.approx(left)
+    searches[1].ledger.lost = -5.0
+    assert searches[0].ledger.left == pytest.approx(1.0 if units else 0.06 - 2.0), "gains are an object's own"

@@ -28,11 +28,13 @@ def clock(monkeypatch):
 class Training:
     """A training whose weight is the number of steps that were done."""
 
-    def __init__(self, session, clock, times, losses=None, fails=()):
+    def __init__(self, session, clock, times, losses=None, fails=(), **trials):
         self.clock, self.times, self.losses, self.fails = clock, times, losses or {}, fails
         self.weight, self.did, self.built = 0, [], set()
-        search = Search("training", [lever(name) for name in times if name != "default"], Trials(share=1.0),
-                        session.record, checks=False)  # fmt: skip
+        self.size = 32
+        levers = [lever(name) for name in times if name != "default"]
+        self.search = search = Search("training", levers, Trials(**{"share": 1.0, **trials}), session.record,
+                                      checks=False)  # fmt: skip
         self.steps = Steps(session, "training", search)
 
     def run(self, count):
@@ -56,7 +58,7 @@ class One(Step):
         return self._do("default")
 
     def known(self, variant):
-        return variant.name in self.training.built
+        return (variant.name, self.training.size) in self.training.built
 
     def keep(self):
         weight = self.training.weight
@@ -71,7 +73,7 @@ class One(Step):
         result = self._do(name, 0.0 if self.known(variant) else 5.0)
         if name in self.training.fails:
             raise RuntimeError("it cannot be compiled")
-        self.training.built.add(variant.name)
+        self.training.built.add((variant.name, self.training.size))
         return result
 
     def loss(self, result):
@@ -126,3 +128,33 @@ def test_the_programs_own_error_reaches_it(session_of, clock):
     training.fails = {"fast"}
     with pytest.raises(RuntimeError):
         training.run(1)
+
+
+def test_steps_of_ever_new_sizes_are_built_for_while_that_is_affordable(session_of, clock):
+    training = Training(session_of(), clock, {"default": 1.0, "fast": 0.5}, share=0.03, units=300).run(60)
+    assert training.did[-1] == "fast"
+    for size in range(200):
+        training.size = size
+        training.run(1)
+    assert training.weight == 260
+    assert training.did[60:].count("fast") < 20, "each new size takes 5 s more with it"
+    assert clock.now < 290
+    training.size = 32
+    assert training.run(1).did[-1] == "fast", "what it was built for is done by it"
+
+
+def test_what_is_copied_before_each_step_must_be_affordable(session_of, clock):
+    session = session_of()
+    training = Training(session, clock, {"default": 1.0, "fast": 0.5}, share=0.03, units=100)
+    training.search.takes(10.0)
+    training.run(50)
+    assert set(training.did) == {"default"}
+    assert "may lose 10.5 s" in events(session, "not_tried")[0]["reason"]
+
+
+def test_trials_that_end_for_a_reason_told_elsewhere_leave_the_default(session_of, clock):
+    session = session_of()
+    training = Training(session, clock, {"default": 1.0, "fast": 0.5}).run(60)
+    training.steps.end("the function is called by several threads at once")
+    assert training.steps.over and training.search.best.name == "default"
+    assert events(session, "settled")[-1]["variant"] == "default" and not events(session, "no_trials")

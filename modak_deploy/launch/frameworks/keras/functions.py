@@ -5,7 +5,7 @@ import functools
 import importlib
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple, cast
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple, cast
 
 from ... import hardware
 from ...lever import levers as all_levers
@@ -15,8 +15,12 @@ from ...trials import TriedCalls, shielded
 from ...variants import Variant
 from .. import arrays
 from ..steps import Step, Steps
-from ..tensorflow.calls import as_arrays, keep, refusal
+from ..tensorflow.calls import COPY, as_arrays, bytes_of, keep, refusal, tidy
+from ..tensorflow.kinds import HARMLESS, Graph
 from .kinds import PREDICT, TRAIN, KerasLever, Subject
+
+DEEPEST = 2
+"""Functions within functions that Keras puts around those of TensorFlow."""
 
 
 class BatchFunction(TriedCalls):
@@ -29,6 +33,8 @@ class BatchFunction(TriedCalls):
         self._make = make
         self._name = "keras: {} of {}".format(subject.kind, type(subject.model).__name__)
         self._made: Dict[str, Callable[[Any], Any]] = {}
+        self._seen: List[Any] = []
+        """Variables of the graph, those among them that the model does not know."""
         self._signature: Any = None
         self._dtypes: List[Any] = []
         self._steps: Optional[Steps] = None
@@ -48,6 +54,8 @@ class BatchFunction(TriedCalls):
             self._session.record.add("no_trials", of=self._name, reason=reason)
             if self._search is not None:
                 self._search.stop(reason)
+            if self._steps is not None:
+                self._steps.end(reason)
             self._made.clear()
 
     def __call__(self, data: Any) -> Any:
@@ -79,7 +87,9 @@ class BatchFunction(TriedCalls):
                 self.stop("nothing can be tried on it")
                 return self.default(data)
             self._steps = Steps(self._session, self._name, search)
-        return self._steps.step(_Batch(self, data))
+        result = self._steps.step(_Batch(self, data))
+        tidy(self._made, self._steps.wanted)
+        return result
 
     def _unit(self, default: Callable[[Any], Any], data: Any) -> Any:
         start = time.perf_counter()
@@ -136,7 +146,8 @@ class BatchFunction(TriedCalls):
     # variants
 
     def _begin(self, checks: bool) -> Optional[Search]:
-        reason = self._session.hands_off or refuses(self._subject)
+        start = time.perf_counter()
+        reason = self._session.hands_off or refuses(self._subject) or self._look(checks)
         if reason is not None:
             self.stop(reason)
             return None
@@ -146,8 +157,38 @@ class BatchFunction(TriedCalls):
         seconds = self._first / hardware.load()  # the search counts with the load, which the first call has met
         trials, record = self._session.config.trials, self._session.record
         search = Search(self._name, levers, trials, record, checks=checks, seconds=seconds)
-        self._session.searches.append(search)
+        self._session.follow(search)
+        if not checks:
+            search.takes(COPY * bytes_of(self.variables()))
+        search.ledger.charge(time.perf_counter() - start)
         return search
+
+    def _look(self, checks: bool) -> Optional[str]:
+        """Look at what TensorFlow has made of the function, and return why nothing is tried on it."""
+        if self._subject.kind == TRAIN and hasattr(self.default, "python_function"):
+            # Keras before its EpochIterator of 3.7: a list's iterator would be traced anew for each batch.
+            return "its function takes batches from TensorFlow's iterators only"
+        found = graphs(self.default)
+        if not found:
+            return "what the function does cannot be seen"
+        self._subject.random = any(graph.random for graph in found)
+        self._seen = [variable for graph in found for variable in graph.variables]
+        if any(graph.distributed for graph in found):
+            return "the program distributes its work"
+        if not checks:
+            foreign = any(graph.foreign for graph in found)
+            return "it may change what cannot be set back" if foreign else None
+        effects = sorted(name for graph in found for name in (graph.effects | graph.changing) - HARMLESS)
+        return "it has effects that must not be repeated: {}".format(effects[0]) if effects else None
+
+    def variables(self) -> List[Any]:
+        """Return all variables that a step may change.
+
+        The model and its optimizers know theirs, though the graph may not: some are written to only. The graph knows
+        those of nested models' optimizers, of the program's own, and of Keras's generator for all.
+        """
+        own = [getattr(variable, "value", variable) for variable in states(self._subject)]
+        return list({id(variable): variable for variable in (*own, *self._seen)}.values())
 
     def _candidates(self) -> List[KerasLever]:
         version = str(self._subject.keras.__version__)
@@ -220,8 +261,7 @@ class _Batch(Step):
 
     def keep(self) -> Callable[[], None]:
         function = self._function
-        variables = states(function._subject)
-        return keep(function._subject.tensorflow, [getattr(variable, "value", variable) for variable in variables])
+        return keep(function._subject.tensorflow, function.variables())
 
     def do(self, variant: Variant) -> Any:
         function = self._function
@@ -316,3 +356,26 @@ def refuses(subject: Subject) -> Optional[str]:
 def signature(tensorflow: Any, data: Any) -> Tuple[Any, ...]:
     """Return the form of a batch."""
     return tuple((getattr(leaf, "shape", None), getattr(leaf, "dtype", None)) for leaf in tensorflow.nest.flatten(data))
+
+
+def graphs(function: Any) -> List[Graph]:
+    """Return the graphs of the outermost functions of TensorFlow within a function that Keras has made."""
+    level = [function]
+    for _ in range(DEEPEST + 1):
+        held = [one for one in level if hasattr(one, "python_function")]
+        found = [concrete for one in held for concrete in one._list_all_concrete_functions()]
+        if found:
+            return [Graph(concrete) for concrete in found]
+        level = [inner for one in level if one not in held for inner in _within(one)]
+    return []
+
+
+def _within(function: Any) -> Iterator[Any]:
+    """Return the functions that a function of Python refers to."""
+    for cell in getattr(function, "__closure__", None) or ():
+        try:
+            value = cell.cell_contents
+        except ValueError:  # it was never assigned
+            continue
+        if hasattr(value, "python_function") or hasattr(value, "__closure__"):
+            yield value

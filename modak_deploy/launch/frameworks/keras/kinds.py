@@ -16,6 +16,8 @@ class Subject:
         self.tensorflow = tensorflow
         self.model = model
         self.kind = kind
+        self.random = False
+        """Whether the function's graph draws random numbers, wherever the program does that."""
 
     @property
     def layers(self) -> List[Any]:

@@ -130,7 +130,7 @@ class Inference(TriedCalls):
         trials, record = self._session.config.trials, self._session.record
         search = Search(name, levers, trials, record, seconds=seconds, part=self._part(args, kwargs))
         search.takes(COPY * sum(weight.numel() * weight.element_size() for weight in subject.parameters))
-        self._session.searches.append(search)
+        self._session.follow(search)
         if chosen.levers:
             search.fix(chosen)
         self._searches[signature] = search
@@ -141,7 +141,21 @@ class Inference(TriedCalls):
         tensors = structures.leaves((args, kwargs), outputs.is_tensor(self._torch))
         if any(tensor.layout != self._torch.strided or tensor.is_nested for tensor in tensors):
             return None
-        return parts.first(tuple(tensor.shape) for tensor in tensors)
+        part = parts.first(tuple(tensor.shape) for tensor in tensors)
+        return None if part is not None and self._cuda and self._indexes(tensors, part) else part
+
+    def _indexes(self, tensors: List[Any], part: parts.Part) -> bool:
+        """Tell whether rows may be numbers of other rows, as of a point's neighbours.
+
+        Such a number is beyond the last row of a part, and a GPU that finds an index out of range takes no further work
+        of the process. Where all is whole numbers, they are most likely those of words.
+        """
+        torch = self._torch
+        batched = [tensor for tensor in tensors if parts.batched(tensor.shape, part)]
+        whole = [
+            not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool) for tensor in batched
+        ]
+        return any(whole) and not all(whole)
 
     # one call
 

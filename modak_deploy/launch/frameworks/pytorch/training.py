@@ -67,7 +67,7 @@ class Training:
         modules = len(subject.modules)
         trials, record = self._session.config.trials, self._session.record
         self._search = Search(name, levers, trials, record, checks=False, seconds=10.0 + 0.3 * modules)
-        self._session.searches.append(self._search)
+        self._session.follow(self._search)
         if chosen.levers:
             self._search.fix(chosen)
         if self._module is not None:

@@ -1,7 +1,6 @@
 """TensorFlow: calls of the program's own tf.functions are counted, and levers tried on them; Keras has its own."""
 
 import functools
-import weakref
 from typing import Any, Callable
 
 from ...session import Session
@@ -13,6 +12,8 @@ TRIALS = ">=2.16"
 FUNCTIONS = 4
 """Functions of a program that levers are tried on: the first that are called."""
 KERAS = ("keras", "tf_keras")
+TRIED = "_modak_trials"
+"""Attribute of a function that holds its trials: they hold the function, and a table of them would keep it for ever."""
 
 
 def install(session: Session, tensorflow: Any, version: str) -> None:
@@ -20,17 +21,19 @@ def install(session: Session, tensorflow: Any, version: str) -> None:
     kind = type(tensorflow.function(_nothing))
     call = kind.__call__
     counter = CallCounter(session, "tensorflow")
-    functions: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+    followed = [0]
     supported = satisfies(version, TRIALS)
 
     def tried(self: Any) -> Callable[..., Any]:
         """Return what does the function's call."""
-        found = functions.get(self)
-        if found is None:
-            found = functools.partial(call, self)
-            if supported and session.tries_or_chosen and len(functions) < FUNCTIONS:
-                found = functions[self] = Function(session, tensorflow, self, call)
-        return found
+        found = self.__dict__.get(TRIED)
+        if isinstance(found, Function) and found.of(self):
+            return found
+        if supported and followed[0] < FUNCTIONS and session.tries_or_chosen:
+            followed[0] += 1
+            found = self.__dict__[TRIED] = Function(session, tensorflow, self, call)
+            return found
+        return functools.partial(call, self)
 
     @functools.wraps(call)
     def counted(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -11,7 +11,7 @@ import threading
 import time
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple, cast
 
-from ... import hardware
+from ... import hardware, structures
 from ...search import Search
 from ...session import Session
 from ...trials import TriedCalls, shielded
@@ -23,6 +23,8 @@ from .kinds import Graph, TensorFlowLever
 SECONDS = 1.0
 PER_NODE = 0.004
 """What XLA takes to compile a graph, and a node more of it: 3 s were seen for 250 nodes with convolutions."""
+COPY = 1e-9
+"""Seconds for each byte of the variables that a trial of a step copies before it."""
 
 
 class Function(TriedCalls):
@@ -44,11 +46,21 @@ class Function(TriedCalls):
         self._busy = threading.Lock()
         self._over: Optional[str] = None
 
+    def __reduce__(self) -> Any:
+        """Leave the trials out of copies of the function, in this process and in others."""
+        return type(None), ()
+
+    def of(self, function: Any) -> bool:
+        """Tell whether these are a function's trials, not those of what it was copied from."""
+        return self._function is function
+
     def stop(self, reason: str) -> None:
         """Call the program's own function from now on."""
         if self._over is None:
             self._over = reason
             self._session.record.add("no_trials", of=self.name, reason=reason)
+            if self._steps is not None:
+                self._steps.end(reason)
             if self._search is not None:
                 self._search.stop(reason)
             self._made.clear()
@@ -79,7 +91,9 @@ class Function(TriedCalls):
         if self._signature != _signature(self._tensorflow, args, kwargs):
             return default(*args, **kwargs)
         if self._steps is not None:
-            return self._steps.step(_Step(self, default, args, kwargs))
+            result = self._steps.step(_Step(self, default, args, kwargs))
+            tidy(self._made, self._steps.wanted)
+            return result
         search = cast(Search, self._search)
         return self.do(search, search.next(), lambda call: default(*call[0], **call[1]), (args, kwargs))
 
@@ -87,10 +101,9 @@ class Function(TriedCalls):
         graph = self.graph = Graph(self._function.get_concrete_function(*args, **kwargs))
         self._signature = _signature(self._tensorflow, args, kwargs)
         reason = self._session.hands_off or refusal(self._tensorflow)
+        reason = reason or _once(graph)
         if graph.changing and scalar(self._tensorflow, result) is None:
             reason = reason or "it changes variables, and no result is a loss to compare"
-        if graph.effects and not graph.changing:
-            reason = reason or "it has effects that must not be repeated: {}".format(sorted(graph.effects)[0])
         if reason is not None:
             self.stop(reason)
             return
@@ -101,12 +114,13 @@ class Function(TriedCalls):
         checks = not graph.changing
         trials, seconds = self._session.config.trials, SECONDS + PER_NODE * graph.size
         search = Search(self.name, levers, trials, self._session.record, checks=checks, seconds=seconds)
-        self._session.searches.append(search)
+        self._session.follow(search)
         if chosen.levers:
             search.fix(chosen)
         if checks:
             self._search = search
         else:
+            search.takes(COPY * bytes_of(graph.variables))
             self._steps = Steps(self._session, self.name, search)
 
     def _candidates(self, graph: Graph) -> Tuple[List[Any], Variant]:
@@ -137,7 +151,7 @@ class Function(TriedCalls):
         if variant.name not in self._made:
             function, levers = self._function, levers_of(variant.levers)
             for lever in levers:
-                function = lever.function(self._tensorflow, function)
+                function = lever.function(self._tensorflow, function, cast(Graph, self.graph))
 
             def call(*args: Any, **kwargs: Any) -> Any:
                 with contextlib.ExitStack() as stack:
@@ -174,7 +188,9 @@ class _Step(Step):
 
     def keep(self) -> Callable[[], None]:
         graph = self._function.graph
-        return keep(self._function._tensorflow, graph.variables if graph is not None else [])
+        tensorflow = self._function._tensorflow
+        given = [leaf for leaf in tensorflow.nest.flatten((self._args, self._kwargs)) if hasattr(leaf, "assign")]
+        return keep(tensorflow, [*(graph.variables if graph is not None else []), *given])
 
     def do(self, variant: Variant) -> Any:
         result = self._function.made(variant)(*self._args, **self._kwargs)
@@ -201,9 +217,20 @@ def refusal(tensorflow: Any) -> Optional[str]:
     return None
 
 
+def bytes_of(variables: List[Any]) -> int:
+    """Return the size of variables."""
+    return sum(int(variable.shape.num_elements() or 0) * variable.dtype.size for variable in variables)
+
+
+def tidy(made: Dict[str, Any], wanted: List[str]) -> None:
+    """Drop what was made for variants that lost."""
+    for name in [name for name in made if name not in wanted]:
+        del made[name]
+
+
 def keep(tensorflow: Any, variables: List[Any]) -> Callable[[], None]:
     """Copy variables, and return what sets them back."""
-    size = sum(int(variable.shape.num_elements() or 0) * variable.dtype.size for variable in variables)
+    size = bytes_of(variables)
     free = hardware.free_memory()
     if free is not None and 2 * size > free:
         raise MemoryError("a copy takes {} MiB and {} MiB are free".format(size >> 20, free >> 20))
@@ -234,6 +261,30 @@ def _no_tape() -> bool:
     return bool(importlib.import_module("tensorflow.python.pywrap_tfe").TFE_Py_TapeSetIsEmpty())
 
 
+def _once(graph: Graph) -> Optional[str]:
+    """Return why a call can be done once only, not again: not even after a variant that failed."""
+    if graph.distributed:
+        return "the program distributes its work"
+    if graph.changing and graph.input:
+        return "it takes its input away, and a step cannot be done again: {}".format(graph.input[0])
+    if graph.changing and graph.foreign:
+        return "it may change what cannot be set back"
+    if graph.effects and not graph.changing:
+        return "it has effects that must not be repeated: {}".format(sorted(graph.effects)[0])
+    return None
+
+
 def _signature(tensorflow: Any, args: Any, kwargs: Any) -> Tuple[Any, ...]:
-    leaves = tensorflow.nest.flatten((args, kwargs))
-    return tuple((getattr(leaf, "shape", None), getattr(leaf, "dtype", type(leaf))) for leaf in leaves)
+    """Return what TensorFlow chooses the graph by: the form of tensors, and the value of all else."""
+    leaves = [_form(leaf) for leaf in tensorflow.nest.flatten((args, kwargs))]
+    return (len(args), tuple(sorted(kwargs)), tuple(leaves))
+
+
+def _form(leaf: Any) -> Any:
+    dtype = getattr(leaf, "dtype", None)
+    if dtype is not None:
+        variable = id(leaf) if hasattr(leaf, "assign") else None  # which variable is changed matters
+        return (getattr(leaf, "shape", None), dtype, variable)
+    if isinstance(leaf, structures.PLAIN):
+        return (type(leaf), leaf)
+    return (type(leaf), id(leaf))

@@ -6,14 +6,31 @@ from typing import Any, ContextManager, FrozenSet, List, Mapping, Optional
 
 from ...lever import Lever
 
-READS = frozenset(("VarHandleOp", "ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VarIsInitializedOp"))
+READS = frozenset(
+    (
+        "VarHandleOp",
+        "ReadVariableOp",
+        "ResourceGather",
+        "ResourceGatherNd",
+        "VarIsInitializedOp",
+        "LookupTableFindV2",
+        "LookupTableSizeV2",
+    )
+)
 """Operations that TensorFlow calls stateful and that change nothing."""
+HARMLESS = frozenset(("Assert",))
+"""Operations with effects that may be repeated."""
+INPUT = ("IteratorGetNext", "MultiDeviceIteratorGetNext", "QueueDequeue", "ReaderRead", "Unstage")
+"""Beginnings of the names of operations that take input away: a step done again would be done with the next."""
+DISTRIBUTED = ("Collective", "Nccl", "Horovod")
+"""Beginnings of the names of operations that wait for other processes or devices."""
 
 
 class Graph:
     """What a function's graph says about it, the functions within included."""
 
     def __init__(self, concrete: Any) -> None:
+        self.concrete = concrete
         definition = concrete.graph.as_graph_def()
         nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
         self.operations: FrozenSet[str] = frozenset(node.op for node in nodes)
@@ -31,6 +48,19 @@ class Graph:
         self.effects = frozenset(stateful - self.changing)
         """Operations with effects beyond variables, such as output and random numbers of a stateful generator."""
         self.random = any("Random" in name or "Multinomial" in name or "Rng" in name for name in self.operations)
+        self.input = sorted(name for name in self.operations if name.startswith(INPUT))
+        """Operations that take input away."""
+        self.distributed = any(name.startswith(DISTRIBUTED) for name in self.operations) or any(
+            getattr(variable, "_distribute_strategy", None) is not None for variable in self.variables
+        )
+        self.foreign = not self.distributed and self._foreign(concrete)
+        """Whether it holds resources other than ``variables``: TensorFlow does not list variables that are only written
+        to (``read_value=False``, slots of older optimizers), tables and iterators."""
+
+    def _foreign(self, concrete: Any) -> bool:
+        known = {id(variable.handle) for variable in self.variables}
+        held = (tensor for tensor in concrete.captured_inputs if tensor.dtype.name == "resource")
+        return any(id(tensor) not in known for tensor in held)
 
 
 class TensorFlowLever(Lever):
@@ -45,7 +75,7 @@ class TensorFlowLever(Lever):
         """Return why it has no effect on a function; None when it has."""
         return None
 
-    def function(self, tensorflow: Any, function: Any) -> Any:
+    def function(self, tensorflow: Any, function: Any, graph: Graph) -> Any:
         """Return what is called in place of a function."""
         return function
 

@@ -23,6 +23,8 @@ class JitCompile(KerasLever):
             return "a layer does not support it"
         if subject.kind == TRAIN and any(_draws(subject.keras, layer) for layer in layers):
             return "a layer draws random numbers, and XLA draws others"
+        if subject.random:
+            return "the step draws random numbers, and XLA draws others"
         return None
 
     def making(self, subject: Subject) -> ContextManager[Any]:

@@ -22,14 +22,11 @@ class JitCompile(TensorFlowLever):
             return "XLA cannot compile {}".format(sorted(graph.effects)[0])
         return None
 
-    def function(self, tensorflow: Any, function: Any) -> Any:
-        return tensorflow.function(
-            function.python_function,
-            input_signature=function.input_signature,
-            autograph=getattr(function, "_autograph", True),
-            jit_compile=True,
-            reduce_retracing=getattr(function, "_reduce_retracing", False),
-        )
+    def function(self, tensorflow: Any, function: Any, graph: Graph) -> Any:
+        # Not the Python function: tracing it again would repeat what it does in Python, and take the values that
+        # variables of Python have now, where the program goes on with those of its own first call.
+        traced = graph.concrete
+        return tensorflow.function(lambda *args, **kwargs: traced(*args, **kwargs), autograph=False, jit_compile=True)
 
 
 LEVER = JitCompile()

@@ -1,0 +1,63 @@
+"""Trials of TensorFlow's functions, as far as no TensorFlow is needed."""
+
+import copy
+import pickle
+from types import SimpleNamespace
+
+import pytest
+
+from modak_deploy.launch.frameworks import tensorflow as adapter
+from modak_deploy.launch.frameworks.tensorflow import calls
+
+
+class Function:
+    """What tf.function returns."""
+
+    def __init__(self, python_function):
+        self.python_function = python_function
+
+    def __call__(self, *args):
+        return self.python_function(*args)
+
+
+@pytest.fixture
+def tensorflow():
+    return SimpleNamespace(
+        function=type("Own", (Function,), {}), executing_eagerly=lambda: True, nest=SimpleNamespace(flatten=flatten)
+    )
+
+
+def flatten(value):
+    if isinstance(value, dict):
+        return [leaf for key in sorted(value) for leaf in flatten(value[key])]
+    return [leaf for one in value for leaf in flatten(one)] if isinstance(value, (tuple, list)) else [value]
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))])  # noqa: S301
+def test_trials_stay_out_of_copies(session_of, again):
+    trials = calls.Function(session_of(), None, Function(len), Function.__call__)
+    assert again(trials) is None
+
+
+def test_a_copied_function_has_trials_of_its_own(session_of, tensorflow, monkeypatch):
+    monkeypatch.setattr(calls.Function, "__call__", lambda self, *args: self.default(*args))
+    adapter.install(session_of(), tensorflow, "2.21.0")
+    first = tensorflow.function(len)
+    assert first("ab") == 2
+    second = copy.copy(first)
+    assert second("abc") == 3
+    assert second.__dict__[adapter.TRIED].of(second) and first.__dict__[adapter.TRIED].of(first)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (((1.0, True), {}), ((1.0, False), {})),
+        (((1.0, True), {}), ((1.0, 1), {})),
+        ((("x",), {"a": 1}), (("x",), {"b": 1})),
+        ((("x",), {"a": 1}), (("x", 1), {})),
+    ],
+)
+def test_what_is_no_tensor_counts_by_its_value_and_name(tensorflow, one, other):
+    assert calls._signature(tensorflow, *one) == calls._signature(tensorflow, *one)
+    assert calls._signature(tensorflow, *one) != calls._signature(tensorflow, *other)
