@@ -29,7 +29,7 @@ PAGES = {
 }
 """The page that each table stands on."""
 DIGITS = DATA / "measurements" / "digits-amd-epyc-2-cores.jsonl"
-PROGRAMS = TOP / "benchmarks" / "results" / "programs-amd-epyc-2-cores.jsonl"
+PROGRAMS = TOP / "benchmarks" / "measured" / "programs-amd-epyc-2-cores.jsonl"
 EPOCHS = 12
 DEFAULT = ("keras-tensorflow",)
 TOLERANCE = 2
