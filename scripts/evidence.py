@@ -1,4 +1,4 @@
-"""Write the tables of evidence: gains and the digits measurements into README.md, programs and the model into pages.
+"""Write the tables of evidence: the gains into README.md, programs, measurements and the model into pages.
 
 --check tells whether they are current; --print shows the second one alone.
 """
@@ -23,7 +23,7 @@ import program_table  # noqa: E402 - beside the program that makes its results
 
 PAGES = {
     "gains": TOP / "README.md",
-    "measurements": TOP / "README.md",
+    "measurements": TOP / "docs" / "gains.md",
     "programs": TOP / "docs" / "gains.md",
     "evaluation": TOP / "docs" / "evaluation.md",
 }

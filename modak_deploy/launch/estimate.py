@@ -133,8 +133,8 @@ class Ledger:
     @property
     def _elsewhere(self) -> float:
         """Return what other trials have lost, where the span is the program's; else each has its own."""
-        known = self._units is not None and self.default is not None
-        return sum(max(0.0, one.lost) for one in self.others if one is not self) if known else 0.0
+        limited = self._units is not None and self.default is not None
+        return sum(max(0.0, ledger.lost) for ledger in self.others if ledger is not self) if limited else 0.0
 
     @property
     def span(self) -> float:

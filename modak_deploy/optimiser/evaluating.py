@@ -88,9 +88,9 @@ def evaluate(measurements: Measurements, catalogue: Catalogue) -> list[Held]:
     return held
 
 
-def judge(workload: str, rows: Sequence[Row], known: Sequence[Measurement | Ratio], catalogue: Catalogue) -> list[Held]:
-    """Return how the rows of one workload are predicted and decided by what is ``known``, at each length."""
-    others = Table(known)
+def judge(workload: str, rows: Sequence[Row], store: Sequence[Measurement | Ratio], catalogue: Catalogue) -> list[Held]:
+    """Return how the rows of one workload are predicted and decided by what is in ``store``, at each length."""
+    others = Table(store)
     with TemporaryDirectory(prefix="modak-") as folder:
         model = _fitted(others.all_records(), others.version, catalogue, Path(folder))
         cases = [_case(group, units, others, model, catalogue) for group, units in _groups(rows)]

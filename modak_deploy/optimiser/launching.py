@@ -58,12 +58,12 @@ def _candidates(enumerator: Enumerator, levers: LeverSet) -> list[str]:
     """
     catalogue, faults = enumerator.catalogue, enumerator.faults
     taken = {catalogue.levers[name].group for name in levers}
-    found = [
+    permitted = [
         lever
         for lever in catalogue.levers.values()
         if lever.run.launch in LIVE and lever.name not in faults and lever.group not in taken
     ]
-    return [lever.name for lever in found] if any(lever.run.launch == "live" for lever in found) else []
+    return [lever.name for lever in permitted] if any(lever.run.launch == "live" for lever in permitted) else []
 
 
 def will_try(launch: Launch | None) -> list[str]:

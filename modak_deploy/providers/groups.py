@@ -19,12 +19,12 @@ def group_for(cloud: Cloud, identity: Identity) -> Group:
 
 def _distinct(rules: Sequence[Rule]) -> list[Rule]:
     """Return the rules without what an earlier one opens: neutron refuses a group that is asked for the same twice."""
-    known: set[tuple[str, int, int, str]] = set()
+    covered: set[tuple[str, int, int, str]] = set()
     distinct: list[Rule] = []
     for rule in rules:
         opened = [(rule.protocol, rule.first, rule.last, source) for source in dict.fromkeys(rule.sources)]
-        new = [one for one in opened if one not in known]
-        known.update(new)
+        new = [entry for entry in opened if entry not in covered]
+        covered.update(new)
         if new:
             distinct.append(rule.model_copy(update={"sources": [source for *_, source in new]}))
     return distinct

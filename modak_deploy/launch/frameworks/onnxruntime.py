@@ -227,7 +227,7 @@ def _part(owner: Any, feed: Any) -> Optional[parts.Part]:
     part = parts.first(value.shape for value in values)
     if part is None:
         return None
-    given = {one.name: one.shape for one in owner.get_inputs()}
+    given = {argument.name: argument.shape for argument in owner.get_inputs()}
     names = [name for name, value in feed.items() if parts.batched(value.shape, part)]
     return None if any(isinstance(next(iter(given.get(name, ())), 0), int) for name in names) else part
 

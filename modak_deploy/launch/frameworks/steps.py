@@ -32,7 +32,7 @@ class Step:
     def prepare(self) -> None:
         """Take what the step needs from the program's input; what fails here is the program's own."""
 
-    def known(self, variant: Variant) -> bool:
+    def built(self, variant: Variant) -> bool:
         """Tell whether a variant has done a step of this form, so that nothing is built any more."""
         raise NotImplementedError
 
@@ -113,13 +113,13 @@ class Steps:
                 self.stop("its loss cannot be read: " + sentence(error))
         else:
             step.prepare()
-            known = step.known(variant)
-            if not known and not self._builds(search, variant):
+            built = step.built(variant)
+            if not built and not self._builds(search, variant):
                 result = step.again()
                 search.ledger.unit(time.perf_counter() - start, True)
                 return result
             result, variant, start = self._varied(search, step, variant, start)
-            if not known:
+            if not built:
                 start = self._built(search, variant, start)
         seconds = time.perf_counter() - start
         if waits:
@@ -133,7 +133,7 @@ class Steps:
         """Return the result of a step with a variant, the variant that did it, and when that began."""
         undo: Optional[Callable[[], None]] = None
         try:
-            if not (search.settled and step.known(variant)):
+            if not (search.settled and step.built(variant)):
                 undo = step.keep()
                 now = time.perf_counter()
                 search.prepared(now - start)
@@ -143,7 +143,7 @@ class Steps:
             if problem is None:
                 return result, variant, start
         except Exception as error:  # whatever a lever makes of the program's step
-            if undo is None and search.settled and step.known(variant):
+            if undo is None and search.settled and step.built(variant):
                 raise  # it has done such steps before, and what it changed cannot be set back: the program's own
             problem, result = sentence(error), None
         if undo is None and result is not None:

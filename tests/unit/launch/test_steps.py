@@ -57,7 +57,7 @@ class One(Step):
     def default(self):
         return self._do("default")
 
-    def known(self, variant):
+    def built(self, variant):
         return (variant.name, self.training.size) in self.training.built
 
     def keep(self):
@@ -70,7 +70,7 @@ class One(Step):
 
     def do(self, variant):
         name = variant.levers[-1].name
-        result = self._do(name, 0.0 if self.known(variant) else 5.0)
+        result = self._do(name, 0.0 if self.built(variant) else 5.0)
         if name in self.training.fails:
             raise RuntimeError("it cannot be compiled")
         self.training.built.add((variant.name, self.training.size))

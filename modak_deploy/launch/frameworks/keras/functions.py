@@ -137,7 +137,7 @@ class BatchFunction(TriedCalls):
 
     def compare(self, variant: Variant, default: Any, result: Any) -> Tuple[Optional[float], Optional[str]]:
         limit = arrays.limit(variant.levers, self._session.config.trials.tolerance)
-        first, second = (as_arrays(self._subject.tensorflow, one) for one in (default, result))
+        first, second = (as_arrays(self._subject.tensorflow, item) for item in (default, result))
         return arrays.difference(importlib.import_module("numpy"), first, second, limit)
 
     def now(self, search: Search) -> float:
@@ -168,17 +168,17 @@ class BatchFunction(TriedCalls):
         if self._subject.kind == TRAIN and hasattr(self.default, "python_function"):
             # Keras before its EpochIterator of 3.7: a list's iterator would be traced anew for each batch.
             return "its function takes batches from TensorFlow's iterators only"
-        found = graphs(self.default)
-        if not found:
+        traced = graphs(self.default)
+        if not traced:
             return "what the function does cannot be seen"
-        self._subject.random = any(graph.random for graph in found)
-        self._seen = [variable for graph in found for variable in graph.variables]
-        if any(graph.distributed for graph in found):
+        self._subject.random = any(graph.random for graph in traced)
+        self._seen = [variable for graph in traced for variable in graph.variables]
+        if any(graph.distributed for graph in traced):
             return "the program distributes its work"
         if not checks:
-            foreign = any(graph.foreign for graph in found)
+            foreign = any(graph.foreign for graph in traced)
             return "it may change what cannot be set back" if foreign else None
-        effects = sorted(name for graph in found for name in (graph.effects | graph.changing) - HARMLESS)
+        effects = sorted(name for graph in traced for name in (graph.effects | graph.changing) - HARMLESS)
         return "it has effects that must not be repeated: {}".format(effects[0]) if effects else None
 
     def variables(self) -> List[Any]:
@@ -194,7 +194,7 @@ class BatchFunction(TriedCalls):
         version = str(self._subject.keras.__version__)
         levers: List[KerasLever] = []
         on = [lever for lever in all_levers("keras") if lever.name in self._session.config.levers]
-        for lever in self._session.candidates("keras", version, lambda one: isinstance(one, KerasLever)):
+        for lever in self._session.candidates("keras", version, lambda item: isinstance(item, KerasLever)):
             excluded = [other.name for other in on if lever.excludes(other) or lever.name == other.name]
             reason = "{} is on".format(excluded[0]) if excluded else cast(KerasLever, lever).applies(self._subject)
             if reason is None:
@@ -222,7 +222,7 @@ class BatchFunction(TriedCalls):
             with contextlib.ExitStack() as stack:
                 for lever in levers:
                     stack.enter_context(lever.making(subject))
-                stack.enter_context(_in_place(values, name, step))
+                stack.enter_context(_replaced(values, name, step))
                 try:
                     self._make(subject.model, force=True)
                     function = values[attribute]
@@ -232,7 +232,7 @@ class BatchFunction(TriedCalls):
         def call(data: Any) -> Any:
             with contextlib.ExitStack() as stack:
                 # Keras looks predict_step up when its function is traced, and train_step when it is made.
-                stack.enter_context(_in_place(values, name, step if subject.kind == PREDICT else None))
+                stack.enter_context(_replaced(values, name, step if subject.kind == PREDICT else None))
                 for lever in levers:
                     stack.enter_context(lever.calling())
                 return function(data)
@@ -256,7 +256,7 @@ class _Batch(Step):
         self._data = [next(self._iterator)]
         self._signature = signature(self._function._subject.tensorflow, self._data)
 
-    def known(self, variant: Variant) -> bool:
+    def built(self, variant: Variant) -> bool:
         return (variant.name, self._signature) in self._function.seen
 
     def keep(self) -> Callable[[], None]:
@@ -313,7 +313,7 @@ def _traced(subject: Subject, levers: List[KerasLever], step: Callable[..., Any]
 
 
 @contextlib.contextmanager
-def _in_place(values: Dict[str, Any], name: str, value: Any) -> Any:
+def _replaced(values: Dict[str, Any], name: str, value: Any) -> Any:
     """Have an attribute of a model's own for a while; none with the value None."""
     if value is None:
         yield
@@ -362,11 +362,11 @@ def graphs(function: Any) -> List[Graph]:
     """Return the graphs of the outermost functions of TensorFlow within a function that Keras has made."""
     level = [function]
     for _ in range(DEEPEST + 1):
-        held = [one for one in level if hasattr(one, "python_function")]
-        found = [concrete for one in held for concrete in one._list_all_concrete_functions()]
-        if found:
-            return [Graph(concrete) for concrete in found]
-        level = [inner for one in level if one not in held for inner in _within(one)]
+        held = [item for item in level if hasattr(item, "python_function")]
+        traced = [concrete for item in held for concrete in item._list_all_concrete_functions()]
+        if traced:
+            return [Graph(concrete) for concrete in traced]
+        level = [inner for item in level if item not in held for inner in _within(item)]
     return []
 
 

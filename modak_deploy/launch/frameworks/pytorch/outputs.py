@@ -123,13 +123,13 @@ def whole(torch: Any, result: Any) -> Whole:
 
 def unsound(torch: Any, result: Any, wanted: Whole) -> Optional[str]:
     """Return why a result cannot be one, whatever its values should be; None where nothing speaks against it."""
-    found = form(torch, result)
+    actual = form(torch, result)
     tensors = structures.leaves(result, is_tensor(torch))
-    if found.shape != wanted.form.shape:
+    if actual.shape != wanted.form.shape:
         return "the result has another structure"
     if [tuple(tensor.shape) for tensor in tensors] != wanted.sizes:
         return "a tensor of the result has another shape"
-    if [dtype for dtype, _ in found.leaves] != [dtype for dtype, _ in wanted.form.leaves]:
+    if [dtype for dtype, _ in actual.leaves] != [dtype for dtype, _ in wanted.form.leaves]:
         return "a tensor of the result has another number format"
     for tensor in tensors:
         finite = ~torch.isnan(tensor) if wanted.infinite else torch.isfinite(tensor)

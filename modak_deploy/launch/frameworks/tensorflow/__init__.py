@@ -26,13 +26,13 @@ def install(session: Session, tensorflow: Any, version: str) -> None:
 
     def tried(self: Any) -> Callable[..., Any]:
         """Return what does the function's call."""
-        found = self.__dict__.get(TRIED)
-        if isinstance(found, Function) and found.of(self):
-            return found
+        trials = self.__dict__.get(TRIED)
+        if isinstance(trials, Function) and trials.of(self):
+            return trials
         if supported and followed[0] < FUNCTIONS and session.tries_or_chosen:
             followed[0] += 1
-            found = self.__dict__[TRIED] = Function(session, tensorflow, self, call)
-            return found
+            trials = self.__dict__[TRIED] = Function(session, tensorflow, self, call)
+            return trials
         return functools.partial(call, self)
 
     @functools.wraps(call)

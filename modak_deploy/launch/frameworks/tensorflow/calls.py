@@ -132,7 +132,7 @@ class Function(TriedCalls):
         if chosen or not self._session.tries:
             return [], Variant(tuple(chosen))
         levers = []
-        for lever in levers_of(self._session.candidates("tensorflow", version, lambda one: True)):
+        for lever in levers_of(self._session.candidates("tensorflow", version, lambda item: True)):
             reason = lever.applies(self._tensorflow, self._function, graph)
             if reason is None:
                 levers.append(lever)
@@ -164,7 +164,7 @@ class Function(TriedCalls):
 
     def compare(self, variant: Variant, default: Any, result: Any) -> Tuple[Optional[float], Optional[str]]:
         limit = arrays.limit(variant.levers, self._session.config.trials.tolerance)
-        first, second = (as_arrays(self._tensorflow, one) for one in (default, result))
+        first, second = (as_arrays(self._tensorflow, item) for item in (default, result))
         return arrays.difference(importlib.import_module("numpy"), first, second, limit)
 
     def now(self, search: Search) -> float:
@@ -183,7 +183,7 @@ class _Step(Step):
     def default(self) -> Any:
         return self._default(*self._args, **self._kwargs)
 
-    def known(self, variant: Variant) -> bool:
+    def built(self, variant: Variant) -> bool:
         return variant.name in self._function._seen
 
     def keep(self) -> Callable[[], None]:

@@ -40,8 +40,8 @@ class Graph:
         calls = ("PartitionedCall", "StatefulPartitionedCall", "StatelessIf", "If", "StatelessWhile", "While")
         stateful = set()
         for name in self.operations - READS - set(calls):
-            known = registry.get(name)
-            if known is not None and known.is_stateful:
+            listed = registry.get(name)
+            if listed is not None and listed.is_stateful:
                 stateful.add(name)
         self.changing = frozenset(name for name in stateful if "Variable" in name or name.startswith("Resource"))
         """Operations that change variables."""
@@ -58,9 +58,9 @@ class Graph:
         to (``read_value=False``, slots of older optimizers), tables and iterators."""
 
     def _foreign(self, concrete: Any) -> bool:
-        known = {id(variable.handle) for variable in self.variables}
+        listed = {id(variable.handle) for variable in self.variables}
         held = (tensor for tensor in concrete.captured_inputs if tensor.dtype.name == "resource")
-        return any(id(tensor) not in known for tensor in held)
+        return any(id(tensor) not in listed for tensor in held)
 
 
 class TensorFlowLever(Lever):
