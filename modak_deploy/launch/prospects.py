@@ -13,6 +13,9 @@ FEW = "{} units are left, and a trial needs {}"
 DEAR = "a first unit with it may lose {:.3g} s, and trials may lose {:.3g} s {}"
 SLOW = "making it ready takes about {:.3g} s, and the units left would save {:.3g} s"
 
+PART_SECONDS = 0.01
+"""Seconds of a unit, below which its first rows are not tried first: a call costs some time whatever its size."""
+
 NOTHING = "nothing could be tried: a unit takes {:.3g} s and trials may lose {:.3g} s in this job"
 NOTHING_YET = "nothing could be tried so far: a unit takes {:.3g} s and trials may lose {:.3g} s"
 
@@ -36,7 +39,9 @@ class Prospects:
 
     def probes(self, variant: Variant) -> bool:
         """Tell whether a variant is tried on a part first; what is compiled would be compiled for the part."""
-        return self.part is not None and not variant.expensive and variant.name not in self.unfit
+        if self.part is None or (self._ledger.default or 0.0) < PART_SECONDS:
+            return False
+        return not variant.expensive and variant.name not in self.unfit
 
     def risk(self, lever: Lever) -> float:
         """Return the times the default's time that the longest plausible unit with a lever takes."""

@@ -187,11 +187,21 @@ def manager_inputs() -> dict[str, Any]:
     return {"public_address": {"get_attribute": ["HOST", "public_address"]}} | own | attributes | general
 
 
+def target_type() -> dict[str, Any]:
+    """Return the property that holds a target's type; empty where a site tells it, as for modak.nodes.target.Site.
+
+    A derived type may only narrow constraints: Puccini 0.21 applies those of the parent beside its own.
+    """
+    definition = node_property("type", Target.model_fields["type"])
+    (constraint,) = definition["constraints"]
+    return {"type": {**definition, "constraints": [{"valid_values": ["", *constraint["valid_values"]]}]}}
+
+
 PARTS: dict[str, Callable[[], Mapping[str, Any]]] = {
     "data types": data_types,
     "properties of an application": application_properties,
     "runtime of an image": image_runtime,
-    "type of a target": lambda: {"type": node_property("type", Target.model_fields["type"])},
+    "type of a target": target_type,
     "properties of a target": target_properties,
     "inputs from an application": application_inputs,
     "inputs from a target": target_inputs,
