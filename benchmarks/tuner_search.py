@@ -83,7 +83,7 @@ def space_of(times: Times, catalogue: Catalogue, draw: random.Random) -> Recorde
 def modak(space: Recorded, measure: Callable[[Point], float], draw: random.Random) -> Iterator[Point]:
     """Yield what 'modak tune' would try, in rounds."""
     with tempfile.TemporaryDirectory(prefix="modak-") as folder:
-        study = Study(Path(folder) / "study.journal", str(draw.random()), space)  # type: ignore[arg-type]
+        study = Study(Path(folder) / "study.journal", str(draw.random()), space)
         while points := study.propose(BATCH):
             for point in points:
                 yield point

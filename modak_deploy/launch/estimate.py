@@ -118,8 +118,9 @@ class Ledger:
     def charge(self, seconds: float, beside: Optional[float] = None) -> None:
         """Book time that the program alone would not have taken; what a neighbour's load adds is not the trial's."""
         self.ran += seconds
-        loaded = beside is not None and self.default is not None and beside > self.default > 0
-        self.lost += seconds * self.default / beside if loaded else seconds  # type: ignore[operator]
+        if beside is not None and self.default is not None and beside > self.default > 0:
+            seconds *= self.default / beside
+        self.lost += seconds
 
     def affordable(self, seconds: float) -> bool:
         """Tell whether that much more may be lost."""

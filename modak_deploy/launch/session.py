@@ -4,7 +4,7 @@ import functools
 import glob
 import os
 import time
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, List, Optional, Tuple
 
 from . import lever as levers_table
 from . import processes, record
@@ -106,6 +106,28 @@ class Session:
             else:
                 self.record.add("not_offered", lever=name, reason=reason)
         return chosen
+
+    def offered(
+        self, framework: str, version: str, kind: Callable[[Lever], bool], refuses: Callable[[Any], Optional[str]]
+    ) -> List[Any]:
+        """Return the candidates that nothing speaks against; ``refuses`` gives the reason that is recorded, if any."""
+        levers = []
+        for lever in self.candidates(framework, version, kind):
+            reason = refuses(lever)
+            if reason is None:
+                levers.append(lever)
+            else:
+                self.record.add("not_offered", lever=lever.name, reason=reason)
+        return levers
+
+    def chosen_or_offered(
+        self, framework: str, version: str, kind: Callable[[Lever], bool], refuses: Callable[[Any], Optional[str]]
+    ) -> Tuple[List[Any], List[Any]]:
+        """Return the levers to try, and those that are on from the start; where there are such, nothing is tried."""
+        chosen = [lever for lever in self.chosen(framework, version, kind) if refuses(lever) is None]
+        if chosen or not self.tries:
+            return [], chosen
+        return self.offered(framework, version, kind, refuses), []
 
     def start_levers(self, framework: str, version: str, module: Any) -> None:
         """Switch on the levers of a framework that the configuration names."""

@@ -30,15 +30,7 @@ class Carrier:
         """Return the seconds here; None where the catalogue does not know one of the two, or has no say in it."""
         if not sample.differences & HARDWARE:
             return None
-        work = self.work
-        hardware = Hardware(
-            microarchitecture=work.microarchitecture,
-            cpu_model=work.cpu_model,
-            cores=work.cores,
-            accelerator=work.accelerator,
-            accelerators=work.accelerators,
-        )
-        factor = between(sample.records[0].hardware, hardware, self.catalogue)
+        factor = between(sample.records[0].hardware, self.work.hardware, self.catalogue)
         if factor is None:
             return None
         there = sample.interval()

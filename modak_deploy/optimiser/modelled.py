@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from modak_deploy.catalogue.catalogue import Catalogue
 from modak_deploy.errors import InputError
-from modak_deploy.model.measurement import Configuration, Hardware
+from modak_deploy.model.measurement import Configuration
 from modak_deploy.model.plan import Rejected
 from modak_deploy.optimiser.options import Location, Option
 from modak_deploy.performance.features import Case, Features, features
@@ -49,20 +49,13 @@ class Modelled:
 
     def _case(self, option: Option, location: Location) -> Case:
         work = self._work
-        hardware = Hardware(
-            microarchitecture=work.microarchitecture,
-            cpu_model=work.cpu_model,
-            cores=work.cores,
-            accelerator=work.accelerator,
-            accelerators=work.accelerators,
-        )
         configuration = Configuration(
             runtime=option.runtime,
             image=location.image.name if location.image and location.image.name in self._catalogue.images else None,
             framework=option.engine,
             levers=list(option.levers),
         )
-        return Case(work.type, work.framework, work.workload, hardware, configuration)
+        return Case(work.type, work.framework, work.workload, work.hardware, configuration)
 
     def phases(self, option: Option) -> tuple[Interval, Mapping["Phase", float]] | None:
         """Return the whole seconds with their interval, and those of the phases; None where it cannot tell."""

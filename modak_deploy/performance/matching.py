@@ -41,6 +41,17 @@ class Work:
     nodes: int = 1
     ranks: int = 1
 
+    @property
+    def hardware(self) -> Hardware:
+        """A node as measurements describe it."""
+        return Hardware(
+            microarchitecture=self.microarchitecture,
+            cpu_model=self.cpu_model,
+            cores=self.cores,
+            accelerator=self.accelerator,
+            accelerators=self.accelerators,
+        )
+
 
 @lru_cache(maxsize=4096)
 def release_line(version: str) -> tuple[int, ...]:

@@ -2,16 +2,15 @@
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
-
-from pydantic import ValidationError
 
 from modak_deploy.errors import InputError, TargetError
 from modak_deploy.model.plan import Plan
 from modak_deploy.providers.base import Provider, carries, identity_of
 from modak_deploy.providers.cloudinit import host_key_in
 from modak_deploy.providers.groups import group_for
+from modak_deploy.providers.lists import require_access, rows, texts, validated, wanted
 from modak_deploy.providers.resources import (
     DEPLOYMENT_TAG,
     PLAN_TAG,
@@ -57,19 +56,13 @@ class Aws(Provider):
     def describe(self, plan: Plan, public_key: str) -> Resources:
         """See Provider."""
         identity = identity_of(plan, public_key)
-        cloud, instance = plan.target.cloud, plan.instance
-        if cloud is None or instance is None:
-            raise InputError("the Plan chose no instance type", hint="plan it again")
+        cloud, instance = wanted(plan)
         if cloud.machine_image is None:
             raise InputError(
                 "an instance of aws needs a machine image, such as ami-0123...", key="target.cloud.machine_image"
             )
-        if cloud.address != "private" and not cloud.access:
-            raise InputError(
-                "no network may connect to the instance",
-                key="target.cloud.access",
-                hint="name the networks from which you connect, such as 192.0.2.0/24",
-            )
+        if cloud.address != "private":
+            require_access(cloud)
         return Resources(
             provider=self.name,
             identity=identity,
@@ -96,27 +89,16 @@ class Aws(Provider):
 
     def listing(self, raw: Mapping[str, Any], identity: Identity) -> Listing:
         """See Provider."""
-        try:
-            instances = [_instance(row) for row in _rows(raw, "instances")]
+        with validated("AWS"):
+            instances = [_instance(row) for row in rows(raw, "instances", "AWS", _MOST)]
             groups = [
-                ListedGroup.model_validate({"id": row.get("group_id"), "tags": _tags(row)})
-                for row in _rows(raw, "security_groups")
+                ListedGroup.model_validate({"id": row.get("group_id"), "tags": texts(row, "tags")})
+                for row in rows(raw, "security_groups", "AWS", _MOST)
             ]
-        except ValidationError as error:
-            fault = error.errors()[0]
-            where = ".".join(str(part) for part in fault["loc"])
-            raise TargetError(f"AWS lists a {where} that is not valid: {excerpt(str(fault['input']))}") from None
         return Listing(
             instances=[row for row in instances if row.state != "gone" and carries(row.tags, identity)],
             groups=[group for group in groups if carries(group.tags, identity)],
         )
-
-
-def _rows(raw: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
-    rows = raw.get(key)
-    if not isinstance(rows, list) or len(rows) > _MOST or not all(isinstance(row, dict) for row in rows):
-        raise TargetError(f"AWS's answer has no list of {key.replace('_', ' ')}")
-    yield from rows
 
 
 def _instance(row: Mapping[str, Any]) -> Listed:
@@ -133,7 +115,7 @@ def _instance(row: Mapping[str, Any]) -> Listed:
             "launched": row.get("launch_time"),
             "address": public or private or None,
             "host_key": _host_key(row),
-            "tags": _tags(row),
+            "tags": texts(row, "tags"),
         }
     )
 
@@ -148,10 +130,3 @@ def _host_key(row: Mapping[str, Any]) -> str | None:
         return host_key_in(base64.b64decode(value, validate=True).decode("utf-8"))
     except (binascii.Error, UnicodeDecodeError):
         return None
-
-
-def _tags(row: Mapping[str, Any]) -> dict[str, str]:
-    tags = row.get("tags")
-    if not isinstance(tags, dict):
-        return {}
-    return {key: value for key, value in tags.items() if isinstance(key, str) and isinstance(value, str)}

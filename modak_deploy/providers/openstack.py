@@ -7,17 +7,16 @@ tag is metadata of the server, and stands in the description of the group, for w
 import ipaddress
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
-
-from pydantic import ValidationError
 
 from modak_deploy.errors import InputError, TargetError
 from modak_deploy.model.cloud import Cloud
 from modak_deploy.model.plan import Plan
 from modak_deploy.providers.base import Provider, carries, identity_of
 from modak_deploy.providers.groups import group_for
+from modak_deploy.providers.lists import require_access, rows, texts, validated, wanted
 from modak_deploy.providers.resources import (
     DEPLOYMENT_TAG,
     PLAN_TAG,
@@ -95,9 +94,7 @@ class OpenStack(Provider):
     def describe(self, plan: Plan, public_key: str) -> Resources:
         """See Provider."""
         identity = identity_of(plan, public_key)
-        cloud, instance = plan.target.cloud, plan.instance
-        if cloud is None or instance is None:
-            raise InputError("the Plan chose no instance type", hint="plan it again")
+        cloud, instance = wanted(plan)
         _check(cloud)
         group = group_for(cloud, identity)
         tags = {
@@ -130,20 +127,17 @@ class OpenStack(Provider):
 
     def listing(self, raw: Mapping[str, Any], identity: Identity) -> Listing:
         """See Provider."""
-        try:
+        with validated("OpenStack"):
             # Only the deployment's own are looked at closely: what a project has besides is of any kind.
-            servers, security_groups = list(_rows(raw, "servers")), list(_rows(raw, "security_groups"))
-            instances = [_instance(row) for row in servers if carries(_metadata(row), identity)]
+            servers = rows(raw, "servers", "OpenStack", _MOST)
+            security_groups = rows(raw, "security_groups", "OpenStack", _MOST)
+            instances = [_instance(row) for row in servers if carries(texts(row, "metadata"), identity)]
             groups = [
                 ListedGroup.model_validate({"id": row.get("id"), "tags": {DEPLOYMENT_TAG: identity}})
                 for row in security_groups
                 if _marked(row) == identity
             ]
-        except ValidationError as error:
-            fault = error.errors()[0]
-            where = ".".join(str(part) for part in fault["loc"])
-            raise TargetError(f"OpenStack lists a {where} that is not valid: {excerpt(str(fault['input']))}") from None
-        unmarked = [("server", row) for row in servers if not carries(_metadata(row), identity)]
+        unmarked = [("server", row) for row in servers if not carries(texts(row, "metadata"), identity)]
         unmarked += [("security group", row) for row in security_groups if _marked(row) != identity]
         named = [f"{kind} {row.get('id')}" for kind, row in unmarked if row.get("name") == identity]
         return Listing(
@@ -159,29 +153,17 @@ def _check(cloud: Cloud) -> None:
         raise InputError(
             "a server of OpenStack needs a machine image, by its name or ID", key="target.cloud.machine_image"
         )
-    if not cloud.access:
-        raise InputError(
-            "no network may connect to the instance",
-            key="target.cloud.access",
-            hint="name the networks from which you connect, such as 192.0.2.0/24",
-        )
+    require_access(cloud)
     for key, hint in _UNUSED.items():
         if getattr(cloud, key) is not None:
             raise InputError("not used by the provider 'openstack'", key=f"target.cloud.{key}", hint=hint)
-
-
-def _rows(raw: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
-    rows = raw.get(key)
-    if not isinstance(rows, list) or len(rows) > _MOST or not all(isinstance(row, dict) for row in rows):
-        raise TargetError(f"OpenStack's answer has no list of {key.replace('_', ' ')}")
-    yield from rows
 
 
 def _instance(row: Mapping[str, Any]) -> Listed:
     status = row.get("status")
     if not isinstance(status, str) or status not in _STATES:
         raise TargetError(f"OpenStack lists a server in the status '{excerpt(str(status))}', which is not known")
-    state, tags = _STATES[status], _metadata(row)
+    state, tags = _STATES[status], texts(row, "metadata")
     if state == "failed" and row.get("launched_at"):
         state = "stopped"  # it has run, and may have results: nobody but its user deletes it
     floating, fixed = _addresses(row)
@@ -229,13 +211,6 @@ def _address(value: object) -> str:
         return str(ipaddress.ip_address(value if isinstance(value, str) else ""))
     except ValueError:
         raise TargetError(f"OpenStack lists an address that is not valid: {excerpt(str(value))}") from None
-
-
-def _metadata(row: Mapping[str, Any]) -> dict[str, str]:
-    metadata = row.get("metadata")
-    if not isinstance(metadata, dict):
-        return {}
-    return {key: value for key, value in metadata.items() if isinstance(key, str) and isinstance(value, str)}
 
 
 def _marked(row: Mapping[str, Any]) -> str | None:

@@ -2,12 +2,12 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from modak_deploy.errors import InputError
-from modak_deploy.tuning.space import Point, Space
+from modak_deploy.tuning.space import Point
 
 if TYPE_CHECKING:
     import optuna
@@ -17,10 +17,33 @@ _PROPOSALS = 60
 """Proposals in a row that bring nothing new, after which the space counts as exhausted."""
 
 
+class Searched(Protocol):
+    """The points that a study chooses from; ``modak_deploy.tuning.space.Space`` is one."""
+
+    @property
+    def groups(self) -> Mapping[str, Sequence[str]]:
+        """Choices by group, that of the start first."""
+
+    @property
+    def start(self) -> Point:
+        """The point that all others are compared with."""
+
+    @property
+    def seeds(self) -> Sequence[Point]:
+        """Points that are worth a look first, best first."""
+
+    @property
+    def size(self) -> int:
+        """How many points there are at most."""
+
+    def fault(self, point: Point) -> str | None:
+        """Return why a point cannot be used; None when it can."""
+
+
 class Study:
     """What was tried in a search, and what to try next."""
 
-    def __init__(self, file: Path, name: str, space: Space) -> None:
+    def __init__(self, file: Path, name: str, space: Searched) -> None:
         """Open or make the study ``name`` in ``file``; InputError where Optuna is not installed."""
         try:
             import optuna

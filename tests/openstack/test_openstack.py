@@ -208,14 +208,7 @@ def test_a_controller_killed_at_any_moment_leaves_no_orphan(project: Project, co
         project.launched.clear()
         shutil.rmtree(controller.folder / "results", ignore_errors=True)
         moment = longest * (number + 1) / (LEVELS + 1)
-        process = subprocess.Popen(
-            controller.command("deploy"),
-            cwd=controller.folder,
-            env=controller.environment(),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        process = controller.started("deploy")
         time.sleep(moment)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

@@ -15,7 +15,6 @@ DEBIAN=$CACHE/debian
 SCRIPTS=$HERE/openstack
 SERVICES=mariadb-server,python3-pymysql,rabbitmq-server,keystone,placement-api,glance-api,nova-api,nova-conductor,nova-scheduler
 SERVICES=$SERVICES,nova-compute,neutron-server,uwsgi-core,uwsgi-plugin-python3,python3-openstacksdk
-ANSIBLE=12.3.0 # the package on PyPI, from which the collections are taken: Galaxy need not be reachable
 SDK='openstacksdk<4.8' # 4.8 and later lack the attribute that openstack.cloud 2.5 reads its version from
 
 make_debian() {
@@ -43,18 +42,7 @@ make_client() { # a Python with openstacksdk, and the collections
   say "making a Python with openstacksdk in $venv"
   /usr/bin/python3 -m venv "$venv"
   logged openstack-sdk "$venv/bin/pip" install -q "$SDK" pyyaml
-  mkdir -p "$venv/download" "$venv/collections"
-  logged openstack-collections "$venv/bin/pip" download -q --no-deps -d "$venv/download" "ansible==$ANSIBLE"
-  "$venv/bin/python" - "$venv" "$ANSIBLE" <<'PY'
-import sys
-import zipfile
-
-venv, version = sys.argv[1:]
-with zipfile.ZipFile(f"{venv}/download/ansible-{version}-py3-none-any.whl") as wheel:
-    names = [name for name in wheel.namelist() if name.startswith("ansible_collections/openstack/cloud/")]
-    wheel.extractall(f"{venv}/collections", names)
-PY
-  rm -r "$venv/download"
+  logged openstack-collections "$venv/bin/python" "$HERE/take_collection.py" "$venv" openstack/cloud
   touch "$venv/complete"
 }
 

@@ -76,14 +76,7 @@ class Round:
 
 def killed(cloud: clouds.Cloud, controller: clouds.Controller, item: Round) -> bool:
     """Start a deployment and kill all of its processes at the round's moment; return whether it still ran."""
-    process = subprocess.Popen(
-        controller.command("deploy"),
-        cwd=controller.folder,
-        env=controller.environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    process = controller.started("deploy")
     if item.call is not None:
         cloud.interrupt = (item.call, lambda: os.killpg(process.pid, signal.SIGKILL))
     try:

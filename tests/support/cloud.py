@@ -314,10 +314,34 @@ class Controller:
             timeout=600,
         )
 
+    def started(self, playbook: str) -> subprocess.Popen[bytes]:
+        """Start a playbook in a process group of its own, which can be killed."""
+        return subprocess.Popen(
+            self.command(playbook),
+            cwd=self.folder,
+            env=self.environment(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
 
 def document(folder: Path, **cloud: Any) -> dict[str, Any]:
-    """Return a document whose job appends a line to a file that comes back."""
+    """Return the document of the probe on AWS, with these changes in ``target.cloud``."""
     image = re.findall(r"<imageId>(ami-[0-9a-f]+)</imageId>", describe("DescribeImages"))[0]
+    described = {
+        "provider": "aws",
+        "region": "us-east-1",
+        "machine_image": image,
+        "access": ["192.0.2.0/24"],
+        "instance_types": ["c7i.xlarge", "m7i.large"],
+        **cloud,
+    }
+    return probe(folder, "aws", described)
+
+
+def probe(folder: Path, target: str, cloud: dict[str, Any]) -> dict[str, Any]:
+    """Return a document whose job appends a line to a file that comes back."""
     return {
         "application": {
             "name": "probe",
@@ -327,20 +351,13 @@ def document(folder: Path, **cloud: Any) -> dict[str, Any]:
             "outputs": ["out.txt"],
         },
         "target": {
-            "name": "aws",
+            "name": target,
             "type": "cloud",
             "user": "root",
             "private_key": str(folder / "id"),
             "workspace": "~/.modak",
             "polling": {"first": 0.5, "maximum": 1},
-            "cloud": {
-                "provider": "aws",
-                "region": "us-east-1",
-                "machine_image": image,
-                "access": ["192.0.2.0/24"],
-                "instance_types": ["c7i.xlarge", "m7i.large"],
-                **cloud,
-            },
+            "cloud": cloud,
         },
         "job": {"wall_time": "10m"},
     }

@@ -338,34 +338,15 @@ FLAVORS = "version: 1\ninstances:\n" + "".join(
 
 
 def document(folder: Path, **cloud: Any) -> dict[str, Any]:
-    """Return a document whose job appends a line to a file that comes back."""
-    script = "echo ran >>out.txt; cat /run/modak-ready && echo on an instance"
-    return {
-        "application": {
-            "name": "probe",
-            "type": "hpc",
-            "executable": "sh",
-            "arguments": ["-c", script],
-            "outputs": ["out.txt"],
-        },
-        "target": {
-            "name": "lab",
-            "type": "cloud",
-            "user": "root",
-            "private_key": str(folder / "id"),
-            "workspace": "~/.modak",
-            "polling": {"first": 0.5, "maximum": 1},
-            "cloud": {
-                "provider": "openstack",
-                "region": "RegionOne",
-                "profile": "lab",
-                "machine_image": "debian-12",
-                "vpc": "inside",
-                "access": ["192.0.2.0/24"],
-                "instance_types": ["m1.small"],
-                **cloud,
-            },
-        },
-        "request": {"catalogue": ["instances-lab.yaml"]},
-        "job": {"wall_time": "10m"},
+    """Return the document of the probe on the rig, with these changes in ``target.cloud``."""
+    described = {
+        "provider": "openstack",
+        "region": "RegionOne",
+        "profile": "lab",
+        "machine_image": "debian-12",
+        "vpc": "inside",
+        "access": ["192.0.2.0/24"],
+        "instance_types": ["m1.small"],
+        **cloud,
     }
+    return {**clouds.probe(folder, "lab", described), "request": {"catalogue": ["instances-lab.yaml"]}}

@@ -129,14 +129,11 @@ class Runs(TriedCalls):
         chosen = cast(List[OrtLever], self._session.chosen("onnxruntime", version, lambda lever: True))
         if chosen or not self._session.tries:
             return [], Variant(tuple(chosen))
-        levers = []
-        for lever in cast(List[OrtLever], self._session.candidates("onnxruntime", version, lambda _: True)):
-            reason = lever.applies(self._module, self._options(), self._owner_providers)
-            if reason is None:
-                levers.append(lever)
-            else:
-                self._session.record.add("not_offered", lever=lever.name, reason=reason)
-        return levers, DEFAULT
+
+        def refuses(lever: OrtLever) -> Optional[str]:
+            return lever.applies(self._module, self._options(), self._owner_providers)
+
+        return self._session.offered("onnxruntime", version, lambda _: True, refuses), DEFAULT
 
     # sessions
 

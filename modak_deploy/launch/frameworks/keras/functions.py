@@ -192,16 +192,13 @@ class BatchFunction(TriedCalls):
 
     def _candidates(self) -> List[KerasLever]:
         version = str(self._subject.keras.__version__)
-        levers: List[KerasLever] = []
         on = [lever for lever in all_levers("keras") if lever.name in self._session.config.levers]
-        for lever in self._session.candidates("keras", version, lambda item: isinstance(item, KerasLever)):
+
+        def refuses(lever: KerasLever) -> Optional[str]:
             excluded = [other.name for other in on if lever.excludes(other) or lever.name == other.name]
-            reason = "{} is on".format(excluded[0]) if excluded else cast(KerasLever, lever).applies(self._subject)
-            if reason is None:
-                levers.append(cast(KerasLever, lever))
-            else:
-                self._session.record.add("not_offered", lever=lever.name, reason=reason)
-        return levers
+            return "{} is on".format(excluded[0]) if excluded else lever.applies(self._subject)
+
+        return self._session.offered("keras", version, lambda item: isinstance(item, KerasLever), refuses)
 
     def made(self, variant: Variant) -> Callable[[Any], Any]:
         """Return what does a batch in a variant's way."""

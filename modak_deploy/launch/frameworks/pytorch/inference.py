@@ -305,23 +305,13 @@ class Inference(TriedCalls):
 
 def candidates(session: Session, subject: Subject) -> Tuple[List[TorchLever], Variant]:
     """Return the levers to try on a module in evaluation mode, and the variant that was chosen before the run."""
-    version = str(subject.torch.__version__)
-    chosen: List[TorchLever] = []
-    for lever in session.chosen("pytorch", version, lambda lever: getattr(lever, "use", "") != TRAINING):
-        if isinstance(lever, TorchLever) and lever.applies(subject) is None:
-            chosen.append(lever)
-    if chosen or not session.tries:
-        return [], Variant(tuple(chosen))
-    levers: List[TorchLever] = []
-    for lever in session.candidates("pytorch", version, lambda lever: getattr(lever, "use", "") != TRAINING):
-        if not isinstance(lever, TorchLever):
-            continue
-        reason = lever.applies(subject)
-        if reason is None:
-            levers.append(lever)
-        else:
-            session.record.add("not_offered", lever=lever.name, reason=reason)
-    return levers, DEFAULT
+    levers, chosen = session.chosen_or_offered(
+        "pytorch",
+        str(subject.torch.__version__),
+        lambda lever: isinstance(lever, TorchLever) and lever.use != TRAINING,
+        lambda lever: lever.applies(subject),
+    )
+    return levers, Variant(tuple(chosen))
 
 
 def _kind(signature: Any) -> Any:

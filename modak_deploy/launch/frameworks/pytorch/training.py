@@ -256,22 +256,10 @@ def owner(torch: Any, optimizer: Any) -> Optional[Any]:
 
 def candidates(session: Session, subject: Subject) -> Tuple[List[TorchLever], Variant]:
     """Return the levers to try in training, and the variant that was chosen before the run."""
-    version = str(subject.torch.__version__)
-
-    def wanted(lever: Any) -> bool:
-        return getattr(lever, "use", "") != INFERENCE
-
-    chosen = [lever for lever in session.chosen("pytorch", version, wanted) if isinstance(lever, TorchLever)]
-    chosen = [lever for lever in chosen if lever.applies(subject) is None]
-    if chosen or not session.tries:
-        return [], Variant(tuple(chosen))
-    levers = []
-    for lever in session.candidates("pytorch", version, wanted):
-        if not isinstance(lever, TorchLever):
-            continue
-        reason = lever.applies(subject)
-        if reason is None:
-            levers.append(lever)
-        else:
-            session.record.add("not_offered", lever=lever.name, reason=reason)
-    return levers, DEFAULT
+    levers, chosen = session.chosen_or_offered(
+        "pytorch",
+        str(subject.torch.__version__),
+        lambda lever: isinstance(lever, TorchLever) and lever.use != INFERENCE,
+        lambda lever: lever.applies(subject),
+    )
+    return levers, Variant(tuple(chosen))

@@ -15,7 +15,7 @@ from ... import hardware, structures
 from ...search import Search
 from ...session import Session
 from ...trials import TriedCalls, shielded
-from ...variants import DEFAULT, Variant
+from ...variants import Variant
 from .. import arrays
 from ..steps import Step, Steps
 from .kinds import Graph, TensorFlowLever
@@ -124,21 +124,13 @@ class Function(TriedCalls):
             self._steps = Steps(self._session, self.name, search)
 
     def _candidates(self, graph: Graph) -> Tuple[List[Any], Variant]:
-        version = str(self._tensorflow.__version__)
-        chosen = self._session.chosen("tensorflow", version, lambda lever: isinstance(lever, TensorFlowLever))
-        chosen = [
-            lever for lever in levers_of(chosen) if lever.applies(self._tensorflow, self._function, graph) is None
-        ]
-        if chosen or not self._session.tries:
-            return [], Variant(tuple(chosen))
-        levers = []
-        for lever in levers_of(self._session.candidates("tensorflow", version, lambda item: True)):
-            reason = lever.applies(self._tensorflow, self._function, graph)
-            if reason is None:
-                levers.append(lever)
-            else:
-                self._session.record.add("not_offered", lever=lever.name, reason=reason)
-        return levers, DEFAULT
+        levers, chosen = self._session.chosen_or_offered(
+            "tensorflow",
+            str(self._tensorflow.__version__),
+            lambda lever: isinstance(lever, TensorFlowLever),
+            lambda lever: lever.applies(self._tensorflow, self._function, graph),
+        )
+        return levers, Variant(tuple(chosen))
 
     # what calls in a variant's way
 
