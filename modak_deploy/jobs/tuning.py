@@ -111,7 +111,7 @@ def _state(entry: Mapping[str, Any], process: _Process) -> None:
     if entry["name"] == "process":
         process.peak_memory = _made(Tuning, {"peak_memory": entry["peak_memory"]}).peak_memory
         return
-    names = ("units", "seconds", "start", "compile", "steady", "elapsed", "forecast", "loss")
+    names = ("units", "seconds", "start", "compile", "steady", "elapsed", "left", "forecast", "loss")
     features = entry.get("features", {})
     shown = {key: _plain(value) for key, value in list(features.items())[:TIMES]}
     values = {key: entry[key] for key in names if key in entry}
@@ -208,7 +208,8 @@ def progress(text: str, units: int | None) -> str | None:
     rate = f"{counted.units}{total} {_plural(counted.unit, counted.units)}, {1 / counted.steady:.3g} a second"
     if not total or units is None:
         return rate
-    return f"{rate}, about {clock(round((units - counted.units) * counted.steady))} to go"
+    left = (units - counted.units) * counted.steady if counted.left is None else counted.left
+    return f"{rate}, about {clock(round(left))} to go"
 
 
 def lines(tuning: Tuning) -> Iterator[str]:

@@ -87,6 +87,14 @@ class Choice:
         return self._phase == "settled"
 
     @property
+    def pace(self) -> Optional[float]:
+        """Return the seconds of a unit with the best variant so far, by its last measurement; None before there is one.
+
+        Once settled on the default, the program's recent units tell more than the trials'.
+        """
+        return None if self.settled and self.best == DEFAULT else self._usual
+
+    @property
     def _nothing(self) -> str:
         """Return why the default stays."""
         if len(self._tried) > 1:

@@ -3,7 +3,7 @@
 import statistics
 import time
 from collections import deque
-from typing import Any, Deque, Dict, List, Optional
+from typing import Any, Callable, Deque, Dict, List, Optional
 
 from . import hardware
 
@@ -17,6 +17,8 @@ FEWEST = 3
 """Units that a forecast needs: the first one often holds compilation."""
 OUTLIER = 2.0
 """Times the steady time, from which a unit at the head counts as slowed by compilation."""
+MANY = 20
+"""Pauses between units, from which their mean tells more than their median: what comes at every tenth unit counts."""
 
 
 class Progress:
@@ -31,16 +33,21 @@ class Progress:
         self.seconds = 0.0
         self.loss: Optional[float] = None
         self.features: Dict[str, Any] = {}
+        self.pace: Optional[Callable[[], Optional[float]]] = None
+        """Gives the seconds of a unit as units are done from now on, where trials know: the recent ones were tried."""
         self._process_start = process_start
         self._first: Optional[float] = None
         self._last = 0.0
         self._head: List[float] = []
         self._recent: Deque[float] = deque(maxlen=RECENT)
+        self._pauses: Deque[float] = deque(maxlen=RECENT)
 
     def add(self, end: float, seconds: float, units: int = 1) -> None:
         """Count what took ``seconds`` until ``end``, a time of ``time.perf_counter``."""
         if self._first is None:
             self._first = end - seconds
+        else:
+            self._pauses.append(max(0.0, end - seconds - self._last) / units)
         self.count += units
         self.seconds += seconds
         self._last = end
@@ -49,8 +56,22 @@ class Progress:
             self._head.append(each)
         self._recent.append(each)
         if self.forecast is None and self.expected is not None and self.count >= max(FEWEST, FORECAST * self.expected):
-            left = max(0, self.expected - self.count)
-            self.forecast = end - self._process_start + left * self.steady()
+            self.forecast = end - self._process_start + (self.left() or 0.0)
+
+    def left(self) -> Optional[float]:
+        """Return the seconds that the units left will take, with the pauses between them; None where unknown."""
+        if self.expected is None or not self.count:
+            return None
+        pace = self.pace() if self.pace is not None else None
+        each = self.steady() if pace is None else pace
+        return max(0, self.expected - self.count) * (each + self._pause())
+
+    def _pause(self) -> float:
+        """Return the seconds between two units: loading of data, output, other models' work."""
+        if len(self._pauses) < MANY:
+            return statistics.median(self._pauses) if self._pauses else 0.0
+        usual = sorted(self._pauses)[: -max(1, len(self._pauses) // MANY)]
+        return sum(usual) / len(usual)
 
     def state(self) -> Dict[str, Any]:
         """Return what is known about the counter now."""
@@ -61,6 +82,9 @@ class Progress:
             values["compile"] = self.compile()
             values["steady"] = steady
             values["elapsed"] = self._last - self._first
+        left = self.left()
+        if left is not None:
+            values["left"] = left
         if self.forecast is not None:
             values["forecast"] = self.forecast
         if self.loss is not None:

@@ -51,6 +51,8 @@ class Counted(DeferredModel):
     """Of one unit, once all is compiled."""
     elapsed: Seconds | None = None
     """From the beginning of the first unit to the end of the last."""
+    left: Seconds | None = None
+    """Of the units left, as expected at the last of those counted."""
     forecast: Seconds | None = None
     """Of the whole process, from its start, as forecast after the first 5 % of its units."""
     loss: float | None = Field(default=None, allow_inf_nan=False)

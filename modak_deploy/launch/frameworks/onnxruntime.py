@@ -58,11 +58,16 @@ class Runs(TriedCalls):
         self._run = run
         self._owner_providers = list(owner.get_providers())
         self._progress = session.counters.counter("inference: onnxruntime", "run")
+        self._progress.pace = self._pace
         self._sessions: Dict[str, Any] = {}
         self._searches: Dict[Any, Search] = {}
         self._wholes: Dict[str, List[Any]] = {}
         self._busy = threading.Lock()
         self._over: Optional[str] = None
+
+    def _pace(self) -> Optional[float]:
+        search = next(iter(self._searches.values()), None)
+        return None if search is None else search.pace
 
     def stop(self, reason: str) -> None:
         """Use the program's own session from now on."""

@@ -37,3 +37,35 @@ def test_more_units_than_expected_are_no_negative_rest() -> None:
     progress = Progress("work", "batch", 0.0, 4)
     progress.add(10.0, 10.0, units=20)
     assert progress.forecast == pytest.approx(10.0)
+
+
+def test_pauses_between_units_are_part_of_the_forecast() -> None:
+    progress = Progress("work", "call", 0.0, 200)
+    for number in range(10):
+        progress.add(1.0 + number, 0.25)
+    assert progress.forecast == pytest.approx(10.0 + 190 * 1.0)
+    assert progress.left() == pytest.approx(190 * 1.0)
+
+
+def test_what_comes_at_every_fifth_unit_counts_in_the_mean_pause_and_one_long_pause_does_not() -> None:
+    progress, end = Progress("work", "call", 0.0, 1000), 0.0
+    for number in range(1, 41):
+        end += 0.1 + (0.5 if number % 5 == 0 else 0.0) + (60.0 if number == 7 else 0.0)
+        progress.add(end, 0.1)
+    left = progress.left()
+    assert left is not None
+    assert 960 * 0.19 < left < 960 * 0.21
+
+
+def test_trials_know_how_fast_units_are_from_now_on() -> None:
+    progress = _counted(100, [1.0] * 4)
+    progress.pace = lambda: 0.4
+    progress.add(107.0, 1.0)
+    assert progress.forecast == pytest.approx(7.0 + 95 * 0.4)
+    progress.pace = lambda: None
+    assert progress.left() == pytest.approx(95 * 1.0)
+
+
+def test_what_is_left_is_told_with_the_state() -> None:
+    assert _counted(10, [0.5] * 10).state()["left"] == 0
+    assert "left" not in _counted(None, [0.5] * 10).state()

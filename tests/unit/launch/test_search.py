@@ -350,3 +350,14 @@ def test_the_trials_of_several_objects_lose_from_one_share_where_the_units_are_t
     assert searches[1].ledger.left == pytest.approx(left)
     searches[1].ledger.lost = -5.0
     assert searches[0].ledger.left == pytest.approx(1.0 if units else 0.06 - 2.0), "gains are an object's own"
+
+
+def test_the_pace_is_that_of_the_best_so_far_and_unknown_where_the_default_stays():
+    times = {"default": 1.0, "a": 0.5, "a + b": 0.9}
+    program = Program([lever("a"), lever("b")], times, units=200)
+    assert program.search.pace is None
+    program.run(200)
+    assert program.search.pace == pytest.approx(0.5)
+    stays = Program([lever("a")], {"default": 1.0, "a": 1.2}, units=300).run(300)
+    assert stays.search.settled
+    assert stays.search.pace is None

@@ -104,12 +104,16 @@ class Calls:
         end = time.perf_counter()
         if self._progress is None:
             self._progress = self._session.counters.counter("inference: " + self._label, "call")
+            self._progress.pace = self._pace
             root = self._root()
             if root is not None:
                 self._progress.features = features(self._torch, root)
         self._progress.add(end, end - start)
         self._session.evaluations += 1
         self._session.counters.tick(end)
+
+    def _pace(self) -> Optional[float]:
+        return None if self.inference is None else self.inference.pace
 
 
 def _plain(impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:

@@ -60,6 +60,12 @@ class Inference(TriedCalls):
         self._settings.follow(DEFAULT)
         self._forget()
 
+    @property
+    def pace(self) -> Optional[float]:
+        """Return the seconds of a call from now on, where all calls are of a kind and trials know."""
+        searches = list(self._searches.values())
+        return searches[0].pace if len(searches) == 1 and not self.over else None
+
     def call(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Do a call of the program's."""
         if self._session.hands_off or self._session.trained:

@@ -40,6 +40,7 @@ class Training:
         self._progress = session.counters.counter("training: " + name, "step")
         if self._module is not None:
             self._progress.features = features(torch, self._module)
+        self._progress.pace = self._pace
         self._settings = Settings(torch)
         self._variant = DEFAULT
         self._last: Optional[float] = None
@@ -72,6 +73,9 @@ class Training:
             self._search.fix(chosen)
         if self._module is not None:
             calls(self._module).training = self.forward
+
+    def _pace(self) -> Optional[float]:
+        return None if self._search is None else self._search.pace
 
     def stop(self, reason: str) -> None:
         """Go back to the program's own way for good."""
