@@ -14,6 +14,8 @@ RELAXED = ("bf16", "bfloat16", "fp16", "tf32", "openvino", "dataloader-workers",
 """Parts of the names of levers that relaxed numerics alone permit."""
 AGREE = {"exact": 0.01, "relaxed": 0.2}
 """Largest relative difference of a program's result from the default's."""
+DISTURBED = 1.1
+"""Times the fastest of the default's runs, from which the slowest one shows that the machine's speed has changed."""
 
 Entry = dict[str, Any]
 
@@ -114,6 +116,13 @@ class Line:
         beside = [run["steady"] for run in self.of("best") if set(run["levers"]) == levers]
         return max(0.0, (beside[0] if beside else own[-1]["steady"]) / best[1] - 1)
 
+    def disturbed(self) -> str | None:
+        """Return a sentence where the default did not always take the same time."""
+        times = [run["steady"] for run in self.of("default")]
+        if len(times) < 2 or max(times) < DISTURBED * min(times):
+            return None
+        return f"{self.name}: the default's units took from {1000 * min(times):.3g} to {1000 * max(times):.3g} ms"
+
     def differences(self) -> list[str]:
         """Return the arms whose results are not the default's."""
         default = self.of("default")
@@ -172,6 +181,9 @@ def markdown(lines: Sequence[Line], left_out: Sequence[str]) -> str:
     parts.append(sections(lines))
     notes = [note for line in lines for note in (*line.failures, *line.differences())]
     parts += ["## Failed, or with another result\n", "\n".join(f"* {note}" for note in notes) or "None.", ""]
+    disturbed = [sentence for line in lines if (sentence := line.disturbed())]
+    if disturbed:
+        parts += ["## Disturbed by other load\n", "\n".join(f"* {sentence}" for sentence in disturbed), ""]
     if left_out:
         parts += ["## Left out, for want of time\n", "\n".join(f"* {what}" for what in left_out), ""]
     return "\n".join(parts)

@@ -6,10 +6,11 @@
 
 Each program runs, by ``ansible-playbook modak.deploy.deploy``, with the default; with live trials (exact and relaxed);
 with live and restart trials; as a second deployment that knows what these have learnt; at last what users do in place
-of modak, and its candidates one by one, are measured in short jobs. Jobs that try levers have as many units as the
-default does in ``--live-minutes``, since the time that trials may lose is a share of it; all others have those of
-``--minutes``. What jobs of 1, 5 and 20 minutes take follows from the measured phases (start, trials, steady rate), and
-is marked by ``~``. Every result is a line of
+of modak, and its candidates one by one, are measured in short jobs. The default runs once more after a program's other
+jobs, and where it then takes another time the table says so: the machine's speed has changed meanwhile. Jobs that try
+levers have as many units as the default does in ``--live-minutes``, since the time that trials may lose is a share of
+it; all others have those of ``--minutes``. What jobs of 1, 5 and 20 minutes take follows from the measured phases
+(start, trials, steady rate), and is marked by ``~``. Every result is a line of
 ``--out``; a table that was interrupted goes on when the command is given again. Beside it lie the tables as ``.md`` and
 ``.csv``.
 """
@@ -37,6 +38,8 @@ FEWEST_UNITS = 9
 GAIN = 1.03
 """Times as fast as the default, from which a candidate is looked at in combinations."""
 MOST_COMBINATIONS = 5
+AGAIN = "again"
+"""Name of the default's run after the other ones of its row."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,9 @@ class Table:
                 estimate = 60 * self._minutes(arm.name)
                 seconds = estimate + (self._options.restart if arm.name.startswith("both") else 0)
                 self._once(row, arm.name, number, row.units(estimate, short["steady"]), known, seconds, "")
+        if "default" in self._options.arms:
+            seconds = 60 * self._options.minutes
+            self._once(row, "default", number, row.units(seconds, short["steady"]), ARMS[0], seconds, AGAIN)
         if "peers" in self._options.arms and number == 1:
             self._peers(row, max(row.units(SHORT_SECONDS, short["steady"]), FEWEST_UNITS))
         if "best" in self._options.arms and number == 1:
