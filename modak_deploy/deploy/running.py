@@ -133,6 +133,8 @@ class Deployer:
         if not settings.wait:
             result = self.jobs.see(present.job)
             return Outcome(present.made, present.made, present.script, result, present.ended)
+        import modak_deploy.evidence.report  # noqa: F401 - while the job waits and runs: it takes 0.1 s with jinja2
+
         (result,) = self.jobs.wait([present], timeout=settings.timeout, follow=settings.follow)
         fetched = self.jobs.fetch_results(present.job, result, results)
         result = fetched.result

@@ -109,7 +109,7 @@ class Watch:
             if not (waiting := self.ask(linger)):
                 return self._ended()
             if self._over(waiting) and not over:
-                pause = min(self._timeouts.pause, pause)  # What is missing is the scheduler's word alone.
+                pause = min(self._timeouts.pause / 4, pause)  # What is missing is the scheduler's word alone.
 
     def _span(self, waiting: Sequence[_Watched], pause: float, most: float) -> float:
         """Return how long to wait for the next question.
