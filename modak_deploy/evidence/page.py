@@ -19,6 +19,11 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """With these a spreadsheet takes a text for a formula."""
 
 
+def prepare() -> None:
+    """Compile the page's template, which the first page would wait for."""
+    _template("report.html.j2")
+
+
 def render(report: Report) -> str:
     """Return the page; it needs nothing beside it, and its policy lets a browser load nothing."""
     report = replace(report, sections=_distinct(report.sections))

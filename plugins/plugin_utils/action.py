@@ -5,16 +5,20 @@
 
 from __future__ import annotations
 
+import gc
 from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.module_utils.errors import UnsupportedError
 from ansible.plugins.action import ActionBase
 from ansible_collections.modak.deploy.plugins.plugin_utils.library import missing
 
 try:
+    from modak_deploy.documents import plain
     from modak_deploy.errors import ModakError, TargetError
     from modak_deploy.secret_values import Reader
     from modak_deploy.terminal import visible
@@ -37,6 +41,15 @@ class ModakAction(ActionBase):
     _no_connection = False
     """Whether the last attempt to use the connection failed because the host cannot be reached."""
 
+    def __init_subclass__(cls) -> None:
+        """Freeze what an action's file has imported: Ansible imports it once and then forks a process for each task.
+
+        The documentation of ``gc.freeze`` recommends it before a fork, so that no collection in a child copies pages of
+        the parent. The interpreter's end is faster besides: 0.02 instead of 0.25 s of processor time (Python 3.11).
+        """
+        super().__init_subclass__()
+        gc.freeze()
+
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Check the arguments, act, and turn the library's errors into the task's failure."""
         if self._task.async_val:
@@ -48,9 +61,8 @@ class ModakAction(ActionBase):
         del tmp
         if not HAS_MODAK:
             raise AnsibleActionFail(missing())
-        _checked, arguments = self.validate_argument_spec(argument_spec=self.ARGUMENTS)
         try:
-            result.update(self.act(arguments, task_vars or {}))
+            result.update(self.act(self._arguments(), task_vars or {}))
         except ModakError as error:
             diagnostics = [diagnostic.as_dict() for diagnostic in error.diagnostics]
             # Ansible rescues no host that is unreachable; whoever has to, sets this variable.
@@ -58,6 +70,19 @@ class ModakAction(ActionBase):
             state = "unreachable" if self._no_connection and not fails else "failed"
             result.update({state: True, "msg": visible(str(error)), "diagnostics": diagnostics})
         return result
+
+    def _arguments(self) -> dict[str, Any]:
+        """Return the checked arguments, as ``validate_argument_spec`` of Ansible does, but of plain values.
+
+        That copies each value with the tags that ansible-core 2.19 puts on it: 40 ms of processor time for one Plan.
+        """
+        given = {name: plain(value) for name, value in self._task.args.items()}
+        checked = ArgumentSpecValidator(self.ARGUMENTS).validate(given)
+        if errors := checked.errors.errors:
+            start = f"Unsupported parameters for ({self._load_name}) module: "
+            is_unsupported = isinstance(errors[0], UnsupportedError)
+            raise AnsibleActionFail(f"{start if is_unsupported else ''}{errors[0].msg}", obj=self._task.args)
+        return {**given, **checked.validated_parameters}
 
     def _reader(self, search: Sequence[Path], arguments: dict[str, Any]) -> Reader:
         """Return what reads the values of ``secret_environment``: variables, files, and commands where permitted."""

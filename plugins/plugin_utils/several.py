@@ -13,7 +13,7 @@ from typing import Any
 from ansible_collections.modak.deploy.plugins.plugin_utils.progress import warnings
 
 try:
-    from modak_deploy.deploy.running import write_reports
+    from modak_deploy.deploy.running import prepare_reports, write_reports
     from modak_deploy.errors import InputError
     from modak_deploy.jobs.control import Jobs, Present
     from modak_deploy.jobs.logs import explanation
@@ -43,6 +43,7 @@ def check_names(plans: list[Plan]) -> None:
 
 def wait_and_fetch(jobs: Jobs, present: list[Present], folders: list[Path], timeout: float | None) -> dict[str, Any]:
     """Wait for the jobs, fetch the results of each to its folder, and return what the task returns."""
+    prepare_reports()
     ended = _wait(jobs, present, timeout)
     items = [Ended(item.job, result, folder) for item, result, folder in zip(present, ended, folders, strict=True)]
     fetched = jobs.fetch_all(items)

@@ -1,18 +1,21 @@
 """What jobs cost the login node: ssh sessions and commands of its scheduler. Times are shown by ``pytest -rP``."""
 
 import os
+import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from cluster import Cluster
 from jobplans import plan
 from modak_deploy.model.plan import Plan
 from modak_deploy.model.target import Polling
+from rig import TOP
 from sites import ClusterSite, Ended
 
 Document = Callable[..., dict[str, Any]]
@@ -20,6 +23,16 @@ PROGRAMS = ("sbatch", "squeue", "scontrol", "sacct")
 MANY = int(os.environ.get("MODAK_MANY_JOBS", "16"))
 SECONDS = int(os.environ.get("MODAK_MANY_SECONDS", "6"))
 """How long each of many jobs takes; with 1 the times printed are modak's own rather than those of the jobs."""
+
+
+@pytest.fixture(autouse=True)
+def _compiled(cluster_site: ClusterSite) -> None:
+    """Give the user modak's bytecode, which pip writes when it installs modak: else each process compiles 200 files."""
+    cluster_site.environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    cluster_site.environment["PYTHONPYCACHEPREFIX"] = str(cluster_site.folder / "bytecode")
+    compiling = [*cluster_site.cluster.enter, sys.executable, "-m", "compileall", "-q", str(TOP / "modak_deploy")]
+    with cluster_site.started(compiling) as running:
+        assert running.end(300).code == 0
 
 
 def test_one_job_from_its_description_to_its_results(

@@ -15,15 +15,21 @@ rsync_there() { ! command -v rsync >/dev/null 2>&1 || part rsync; } # large file
 
 # --- records that outlast a power loss and a full disk ---
 
+sync_kind=${modak_sync_kind:-} # "files" or "all", once it has been tried; several.sh tries for all of its steps
+
+sync_files() { # does sync take files? It does from coreutils 8.24 on and in BusyBox; an older one flushes everything.
+  [ -n "$sync_kind" ] || { sync . 2>/dev/null && sync_kind=files; } || sync_kind=all
+  [ "$sync_kind" = files ]
+}
+
 durable() { # FILE...: what was written to these files and folders outlasts a power loss; fails where the disk is full
   command -v sync >/dev/null 2>&1 || return 0
-  # sync takes files from coreutils 8.24 on and in BusyBox; an older one flushes everything, whatever it is given.
-  if sync . 2>/dev/null; then sync "$@"; else sync; fi
+  if sync_files; then sync "$@"; else sync; fi
 }
 
 durable_below() { # FOLDER...: the same for all files and folders in them
   command -v sync >/dev/null 2>&1 || return 0
-  if ! sync . 2>/dev/null; then
+  if ! sync_files; then
     sync
   elif [ -n "$(find "$@" -type f | sed -n 100p)" ] && sync -f "$1" 2>/dev/null; then
     return 0 # a hundred files or more: all of the file system at once
@@ -79,7 +85,15 @@ begun() { # DIR: has a job begun or ended there, by its own word? An empty recor
   return 1
 }
 
+records_of() { # FILE...: one process for all of them
+  LC_ALL=C awk -v boundary="$boundary" '
+    FNR == 1 { name = FILENAME; sub(/.*\//, "", name); sub(/^reserved[.]/, "", name); printf "\n%s %s\n", boundary, name }
+    { sub(/ *$/, ""); print }
+  ' "$@"
+}
+
 records() { # DIR: the job's records, as far as they are there
+  set -- "$1"
   ls "$1/state" >/dev/null 2>&1 # asking for the listing makes NFS look again
   for record in "$1"/state/tag "$1"/state/attempt "$1"/state/intent "$1"/state/id "$1"/state/refused \
     "$1"/state/start "$1"/state/start.* "$1"/state/run "$1"/state/run.* \
@@ -90,24 +104,36 @@ records() { # DIR: the job's records, as far as they are there
       record_name=${record_name#reserved.}
       has_text "$record" && ! has_text "$1/state/$record_name" || continue ;;
     esac
-    [ ! -f "$record" ] || { part "$record_name" && sed 's/ *$//' "$record"; }
+    if [ -s "$record" ]; then
+      set -- "$@" "$record"
+    elif [ -f "$record" ]; then
+      part "$record_name" # its content was lost
+    fi
+  done
+  shift
+  # mawk 1.3.4 ends at a file that has gone meanwhile: then each is read by itself. The last part of a name counts.
+  [ "$#" = 0 ] || records_of "$@" 2>/dev/null || for record; do
+    record_name=${record##*/}
+    [ ! -f "$record" ] || { part "${record_name#reserved.}" && sed 's/ *$//' "$record"; }
   done
 }
 
+# FILE, in $( ): 'exec' saves a process for each file.
 if command -v sha256sum >/dev/null 2>&1; then
-  sum_of() { sha256sum <"$1"; }
+  sum_of() { exec sha256sum <"$1"; }
 elif command -v shasum >/dev/null 2>&1; then
-  sum_of() { shasum -a 256 <"$1"; }
+  sum_of() { exec shasum -a 256 <"$1"; }
 elif command -v openssl >/dev/null 2>&1; then
-  sum_of() { openssl dgst -sha256 -r <"$1"; }
+  sum_of() { exec openssl dgst -sha256 -r <"$1"; }
 elif command -v sha256 >/dev/null 2>&1; then
-  sum_of() { sha256 -q <"$1"; }
+  sum_of() { exec sha256 -q <"$1"; }
 else
   sum_of() { cksum <"$1" | sed 's/^\([0-9]*\) \([0-9]*\).*/cksum:\1:\2/'; }
 fi
 
-digest() { # FILE NAME: one line with the file's digest, its size and its name
+digest() { # FILE NAME: one line with the file's digest, its size and its name; $digest_line is that line
   sum=$(sum_of "$1") || fail "$1 cannot be read"
   size=$(wc -c <"$1") || fail "$1 cannot be read"
-  printf '%s %d %s\n' "${sum%% *}" "$size" "$2"
+  digest_line="${sum%% *} $((size)) $2"
+  printf '%s\n' "$digest_line"
 }

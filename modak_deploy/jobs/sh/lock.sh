@@ -24,24 +24,40 @@ lock='' lock_dir='' lock_beat='' lock_kind='' lock_last='' lock_quiet=0
 lock_patience=${MODAK_LOCK_PATIENCE:-180} # longer than what a killed owner has started may go on
 lock_nap=0.2 lock_naps=5 # seconds between two looks, and looks in a second
 
-lock_start_of() { # PID: when it started, in clock ticks after boot; fails where that is not to be had
-  { read -r lock_line <"/proc/$1/stat"; } 2>/dev/null || return 1
+# Most functions set a variable rather than print, since each $( ) is a process of its own.
+
+lock_start_in() { # LINE of /proc/PID/stat: sets lock_start
   # The 22nd field; the second may hold blanks and brackets. A zombie (Z, X) has ended.
   # shellcheck disable=SC2086 # one word for each field
-  set -- ${lock_line##*\) }
+  set -- ${1##*\) }
   case $1 in Z | X) return 1 ;; esac
-  printf '%s' "${20}"
+  lock_start=${20}
+}
+
+lock_start_of() { # PID: prints when it started, in clock ticks after boot; fails where that is not to be had
+  { read -r lock_line <"/proc/$1/stat"; } 2>/dev/null && lock_start_in "$lock_line" && printf '%s' "$lock_start"
 }
 
 lock_whoami() { # sets lock_boot, lock_space, lock_pid and lock_self
   { read -r lock_boot </proc/sys/kernel/random/boot_id; } 2>/dev/null || lock_boot=$(uname -n)
-  lock_boot=$(printf '%.18s' "$lock_boot" | tr -dc '[:alnum:]')
-  lock_space=$(readlink /proc/self/ns/pid 2>/dev/null | tr -dc '0-9')
+  case $lock_boot in # its first 18 characters without hyphens, which the usual form of a UUID has in the same places
+  *[!0-9a-f-]* | ????????-????-????-????-*-*) lock_boot=$(printf '%.18s' "$lock_boot" | tr -dc '[:alnum:]') ;;
+  ????????-????-????-????-*)
+    lock_line=${lock_boot#*-*-*-}
+    lock_boot=${lock_boot%"-$lock_line"} lock_line=${lock_boot#*-}
+    lock_boot=${lock_boot%%-*}${lock_line%-*}${lock_line#*-}
+    ;;
+  *) lock_boot=$(printf '%.18s' "$lock_boot" | tr -dc '[:alnum:]') ;;
+  esac
+  lock_space=$(readlink /proc/self/ns/pid 2>/dev/null) # pid:[NUMBER]
+  lock_space=${lock_space#*"["}
+  lock_space=${lock_space%"]"}
+  case $lock_space in *[!0-9]*) lock_space=$(printf '%s' "$lock_space" | tr -dc '0-9') ;; esac
   lock_space=${lock_space:-0}:$(id -u)
   # /proc may be that of another PID namespace: then nothing can be learnt from it.
-  lock_since=
-  { read -r lock_line </proc/self/stat; } 2>/dev/null && [ "${lock_line%% *}" = $$ ] && lock_since=$(lock_start_of $$)
-  lock_pid=$$.${lock_since:-0}
+  lock_start=
+  { read -r lock_line </proc/self/stat; } 2>/dev/null && [ "${lock_line%% *}" = $$ ] && lock_start_in "$lock_line"
+  lock_pid=$$.${lock_start:-0}
   lock_self=$lock_boot:$lock_space:$lock_pid
 }
 
@@ -49,18 +65,17 @@ lock_lives() { # PID.START
   [ "$(lock_start_of "${1%%.*}")" = "${1#*.}" ]
 }
 
-lock_owner_of() { # NUMBER
-  lock_target=$(ls -ld "$lock_dir/$1" 2>/dev/null)
-  printf '%s' "${lock_target##* -> }"
+lock_owner_of() { # NUMBER: sets lock_owner
+  lock_owner=$(ls -ld "$lock_dir/$1" 2>/dev/null)
+  lock_owner=${lock_owner##* -> }
 }
 
-lock_highest() {
-  lock_number=0
+lock_highest() { # sets lock_top
+  lock_top=0
   for lock_file in "$lock_dir"/*; do
     case ${lock_file##*/} in *[!0-9]*) continue ;; esac
-    [ "${lock_file##*/}" -le "$lock_number" ] || lock_number=${lock_file##*/}
+    [ "${lock_file##*/}" -le "$lock_top" ] || lock_top=${lock_file##*/}
   done
-  printf '%d' "$lock_number"
 }
 
 lock_silent() { # NUMBER OWNER: has it given no sign of life for long enough?
@@ -71,7 +86,7 @@ lock_silent() { # NUMBER OWNER: has it given no sign of life for long enough?
 
 lock_busy() { # NUMBER: may its owner, or what that has started, still act?
   [ ! -e "$lock_dir/$1.free" ] || return 1
-  lock_owner=$(lock_owner_of "$1")
+  lock_owner_of "$1"
   case $lock_owner in
   "$lock_boot":*:flock)
     # A shared lock: two that look at once are not in each other's way. What fails with a message is no answer.
@@ -93,7 +108,7 @@ lock_busy() { # NUMBER: may its owner, or what that has started, still act?
 lock_open() { # DIR: which lock is meant
   lock_dir=$1
   [ -n "${lock_self:-}" ] || lock_whoami
-  lock_error=$(mkdir -p "$lock_dir" 2>&1) || fail "the folder $lock_dir cannot be made: ${lock_error##*: }"
+  [ -d "$lock_dir" ] || lock_error=$(mkdir -p "$lock_dir" 2>&1) || fail "the folder $lock_dir cannot be made: ${lock_error##*: }"
 }
 
 lock_wait() {
@@ -101,12 +116,15 @@ lock_wait() {
 }
 
 lock_try() { # takes the lock unless somebody has it; to be called again after lock_wait
-  lock_number=$(lock_highest)
+  lock_highest
+  lock_number=$lock_top
   if [ "$lock_number" -gt 0 ] && lock_busy "$lock_number"; then return 1; fi
   lock_number=$((lock_number + 1))
-  lock_error=$( (: >>"$lock_dir/$lock_number.alive") 2>&1) || fail "no lock can be made in $lock_dir: ${lock_error##*: }"
   # 'command' keeps the shell from ending where it fails.
-  command exec 9>>"$lock_dir/$lock_number.alive" || return 1
+  { command exec 9>>"$lock_dir/$lock_number.alive"; } 2>/dev/null || {
+    lock_error=$( (: >>"$lock_dir/$lock_number.alive") 2>&1) || fail "no lock can be made in $lock_dir: ${lock_error##*: }"
+    return 1
+  }
   lock_kind=none
   if command -v flock >/dev/null 2>&1; then
     if lock_said=$(flock -n 9 2>&1); then
@@ -118,7 +136,9 @@ lock_try() { # takes the lock unless somebody has it; to be called again after l
   fi
   lock_error=$(ln -s "$lock_self:$lock_kind" "$lock_dir/$lock_number" 2>&1)
   # Who is named there, and not what ln said: NFS may carry a call out twice and report the second.
-  if [ "$(lock_owner_of "$lock_number")" = "$lock_self:$lock_kind" ] && [ "$(lock_highest)" = "$lock_number" ]; then
+  lock_owner_of "$lock_number"
+  lock_highest
+  if [ "$lock_owner" = "$lock_self:$lock_kind" ] && [ "$lock_top" = "$lock_number" ]; then
     lock=$lock_number
     lock_live
     return 0
@@ -153,7 +173,8 @@ lock_child() { # [PID]: what the lock stays with; to be said without a PID befor
 }
 
 lock_held() { # has nobody followed?
-  [ -n "$lock" ] && [ "$(lock_highest)" = "$lock" ]
+  lock_highest
+  [ -n "$lock" ] && [ "$lock_top" = "$lock" ]
 }
 
 lock_drop() {

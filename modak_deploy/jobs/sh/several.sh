@@ -18,6 +18,9 @@ trap 'cd / && rm -rf "$new"' EXIT
 trap 'exit 1' HUP INT TERM PIPE
 cd "$new" && tar -xof - || fail "the steps cannot be unpacked in $new"
 over=$(($(date +%s) + seconds))
+sync_files # once for all steps
+modak_sync_kind=$sync_kind
+export modak_sync_kind
 modak_listing=
 export modak_listing
 phase=1
@@ -37,7 +40,7 @@ while [ "$phase" -le "$phases" ]; do
       part step_code
       printf '%d' "$code"
       part step_said
-      dd bs=65536 count=1 <error 2>/dev/null
+      [ ! -s error ] || dd bs=65536 count=1 <error 2>/dev/null
       [ "$code" = 0 ] || : >"failed.$item"
     elif [ -f "$step" ]; then
       : >"failed.$item" # it has its turn in the next call

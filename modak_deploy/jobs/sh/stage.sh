@@ -6,10 +6,14 @@
 dir=$1 tag=$2 token=$3
 shift 3
 umask 077
-mkdir -p "${dir%/*}" || fail "the folder ${dir%/*} cannot be made"
-mkdir -m 700 "$dir" 2>/dev/null || { [ -d "$dir" ] && [ ! -h "$dir" ]; } || fail "the folder $dir cannot be made"
-contents=$(ls -A "$dir") # before the tag is looked for: another run may be making the folder, and its tag comes first
-said=$(cat "$dir/state/tag" 2>/dev/null)
+[ -d "${dir%/*}" ] || mkdir -p "${dir%/*}" || fail "the folder ${dir%/*} cannot be made"
+contents=''
+if ! mkdir -m 700 "$dir" 2>/dev/null; then
+  { [ -d "$dir" ] && [ ! -h "$dir" ]; } || fail "the folder $dir cannot be made"
+  contents=$(ls -A "$dir") # before the tag is looked for: another run may be making the folder, and its tag comes first
+fi
+said=
+[ ! -e "$dir/state/tag" ] || said=$(cat "$dir/state/tag" 2>/dev/null)
 case $tag in "$said"*) ;; *) fail "$dir is the folder of another job" ;; esac
 if [ "$said" != "$tag" ]; then # there is none, or it was cut short
   case $contents in
@@ -20,9 +24,11 @@ if [ "$said" != "$tag" ]; then # there is none, or it was cut short
     durable "$dir/state/tag.$token" && mv -f "$dir/state/tag.$token" "$dir/state/tag" && durable "$dir/state" "$dir" ||
     fail "nothing can be written to $dir/state" # all else in the folder comes after its tag, on disk too
 fi
-mkdir -p "$dir/work" "$@" || fail "the folders for the job's output cannot be made"
+mkdir -p "$dir/work" "$dir/state/lock" "$@" || fail "the folders for the job's output cannot be made"
 # What a controller that was killed left behind a day ago or earlier.
-find "$dir/state" -name 'stage.*' -mtime +0 -prune -exec rm -rf {} +
+for left in "$dir"/state/stage.*; do
+  [ ! -e "$left" ] || { find "$dir/state" -name 'stage.*' -mtime +0 -prune -exec rm -rf {} + && break; }
+done
 attempt='' refused=''
 [ ! -f "$dir/state/intent" ] || read -r attempt rest <"$dir/state/intent"
 [ ! -f "$dir/state/refused" ] || read -r refused rest <"$dir/state/refused"
@@ -33,23 +39,25 @@ if [ "$attempt" != "$refused" ] || begun "$dir"; then # another run was faster, 
 fi
 new=$dir/state/stage.$token
 mkdir "$new" && (cd "$new" && tar -xof -) || fail "the files cannot be unpacked in $new"
-# Its time in the archive is 1970: another run would take it for left behind.
-[ ! -f "$new/.digests" ] || { touch "$new/.digests" && mv -f "$new/.digests" "$new.digests"; } ||
-  fail "nothing can be written to $dir/state"
+newline='
+' digests=
+[ ! -f "$new/.digests" ] || digests=$newline$(cat "$new/.digests")$newline
 part files
 (cd "$new" && find . -type f) | while IFS= read -r path; do
   path=${path#./}
   case $path in
+  .digests) continue ;;
   */*) mkdir -p "$dir/${path%/*}" || fail "the folder $dir/${path%/*} cannot be made" ;;
   esac
   # Before it is put in place: there another run of the same job may have put its own meanwhile.
-  line=$(digest "$new/$path" "$path") || exit 1
-  printf '%s\n' "$line"
-  [ ! -f "$new.digests" ] || grep -qxF -e "$line" "$new.digests" ||
-    fail "the file '${path#work/}' arrived damaged on the target"
+  digest "$new/$path" "$path"
+  case $digests in
+  '' | *"$newline$digest_line$newline"*) ;;
+  *) fail "the file '${path#work/}' arrived damaged on the target" ;;
+  esac
   mv -f "$new/$path" "$dir/$path" || fail "$dir/$path cannot be put in place"
 done || exit 1
-rm -rf "$new" "$new.digests"
+rm -rf "$new"
 # A job must not find its files cut short after a power loss: all is on disk before the scheduler hears of it.
 set -- "$dir/state" "$dir"
 for file in job.sh plan.json; do [ ! -f "$dir/$file" ] || set -- "$@" "$dir/$file"; done
@@ -58,8 +66,15 @@ while above=${above%/*} && [ -w "${above:-/}" ]; do # the folders above it may b
   set -- "$@" "${above:-/}"
   [ -n "$above" ] || break
 done
-rm -f "$dir"/state/staged.*
+for left in "$dir"/state/staged.*; do
+  [ ! -e "$left" ] || { rm -f "$dir"/state/staged.* && break; }
+done
 (: >"$dir/state/staged.$token") 2>/dev/null || fail "nothing can be written to $dir/state"
-durable_below "$dir/work" && durable "$@" || fail "the files in $dir cannot be written to the disk"
+below='' # what lies in the working directory; most jobs bring nothing
+for entry in "$dir"/work/* "$dir"/work/.[!.]* "$dir"/work/..?*; do
+  [ ! -e "$entry" ] && [ ! -h "$entry" ] || { below=yes && break; }
+done
+{ [ -z "$below" ] || durable_below "$dir/work"; } && durable "$dir/work" "$@" ||
+  fail "the files in $dir cannot be written to the disk"
 rsync_there
 part end

@@ -25,8 +25,6 @@ answer() { # OUTCOME
   lock_drop
   part outcome
   printf '%s' "$1"
-  part now
-  date +%s
   [ -z "$found_code" ] || { part found && printf '%s\n' "$found" && part found_code && printf '%s' "$found_code"; }
   for piece in out err; do # of this attempt, or of an earlier one that left no id
     [ ! -f "$piece.$current" ] || { part "$piece" && sed 's/ *$//' "$piece.$current"; }
@@ -103,7 +101,8 @@ room() { # keeps room on disk for all records of this attempt
       task=$((task + step))
     done
   done
-  { reserve "$@" && printf '%s %s %s\n%s\n' "$token" "$(date +%s)" "$(uname -n)" "$found" >"intent.$token" &&
+  { read -r node </proc/sys/kernel/hostname; } 2>/dev/null || node=$(uname -n)
+  { reserve "$@" && printf '%s %s %s\n%s\n' "$token" "$(date +%s)" "$node" "$found" >"intent.$token" &&
     durable "$@" "intent.$token"; } 2>/dev/null || {
     rm -f "$@" "intent.$token"
     fail "there is no room for the records of the job in $dir/state, which take $((4 * ($# + 1))) KiB: the disk is full" \
@@ -116,7 +115,7 @@ trap 'signalled=yes' HUP INT TERM PIPE
 room
 lock_child
 mv -f "intent.$token" intent && durable . "$dir" || fail "$dir/state/intent cannot be written"
-rm -f "out.${current:-none}" "err.${current:-none}"
+[ -z "$current" ] || rm -f "out.$current" "err.$current"
 current=$token
 lock_held || answer busy # another controller took this one for gone
 # shellcheck disable=SC2086 # words or none

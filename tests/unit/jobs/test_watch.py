@@ -379,5 +379,5 @@ def test_queue_that_is_slow_to_let_a_job_go_is_asked_again_soon(
     timer = later(0.3, lambda: queue.become(stage.present.job.id, "running", COMPLETED))
     assert stage.watch(nothing, nothing, stage.become("completed 0")).state == "completed"
     timer.join()
-    assert stage.pauses == [0.0, 0.02, 0.03]
+    assert stage.pauses == [0.0, 0.005, 0.0075]
     assert transport.trips == 3
