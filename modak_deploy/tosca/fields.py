@@ -124,7 +124,7 @@ def data_type_property(name: str, field: FieldInfo, *, required: bool | None = N
         definition["required"] = False
     default = field.default
     if not field.is_required() and isinstance(default, str | int | float | bool):
-        definition["default"] = default
+        definition["default"] = f"{default} s" if schema.type == "scalar-unit.time" else default
     definition.update(_details(schema, nested=True))
     return definition
 
