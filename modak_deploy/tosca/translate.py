@@ -148,7 +148,7 @@ def attributes_without_plan(unplanned: Mapping[str, Any], reason: str) -> dict[s
 
 
 def attributes(plan: Mapping[str, Any], job: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the attributes of ``modak.nodes.Job`` for a Plan and, once there is one, its job or service; all as JSON values."""
+    """Return the attributes of ``modak.nodes.Job`` for a Plan and, once there is one, its job or service, as JSON."""
     chosen, facts = plan["chosen"], plan["facts"]
     native = chosen["runtime"] == "native"
     uses_python = plan["application"].get("script") is not None

@@ -126,8 +126,8 @@ service:
       sample: /home/user/.modak/services/digits
     replicas:
       description:
-        - The replicas, each with C(id), C(port), C(state) (V(starting), V(serving) or V(retired)), C(ready), C(restarts)
-          and C(directory), its folder on the target.
+        - The replicas, each with C(id), C(port), C(state) (V(starting), V(serving) or V(retired)), C(ready),
+          C(restarts) and C(directory), its folder on the target.
       type: list
       elements: dict
       returned: always

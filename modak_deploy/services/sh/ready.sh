@@ -22,7 +22,7 @@ get() { # ADDRESS PORT: is the answer's status one of 200 to 299?
 }
 
 is_ready() { # ADDRESS PORT FOLDER: sets child
-  child=$(child_of "$3") || return 1
+  child=$(child_of "$3") && job_lives "$3" || return 1
   if [ "$health" = tcp ]; then listens "$2"; else get "$1" "$2"; fi
 }
 

@@ -9,7 +9,9 @@ from collections import Counter
 class Load:
     """Clients of ``http://127.0.0.1:port``; half of them keep their connection, half make one for each request."""
 
-    def __init__(self, port, path="/", body=None, *, clients=4, most=20000, pause=0.005, answer=lambda data: data.decode()):
+    def __init__(
+        self, port, path="/", body=None, *, clients=4, most=20000, pause=0.005, answer=lambda data: data.decode()
+    ):
         self._port, self._path, self._body, self._answer = port, path, body, answer
         self._pause, self._left = pause, most
         self._lock = threading.Lock()
