@@ -6,8 +6,9 @@ from functools import partial
 
 from modak_deploy.deploy.running import Deployer, RunSettings
 from modak_deploy.errors import InputError
+from modak_deploy.jobrequest import request_of
 from modak_deploy.jobs.control import Jobs
-from modak_deploy.jobs.job import folder_name
+from modak_deploy.jobs.job import folder_name, specification
 from modak_deploy.jobs.output import tail
 from modak_deploy.model.plan import Plan
 from modak_deploy.model.service import ReplicaResult, ServiceResult
@@ -76,7 +77,7 @@ class ServiceRun:
             raise InputError(f"{self.plan.name} is not on {self.plan.target.name}", hint="deploy its document")
         texts = []
         for replica in there.replicas:
-            log = tail(self._transport, f"{replica.directory}/output.log", lines)
+            log = tail(self._transport, specification(request_of(self.plan), replica.directory).output, lines)
             head = f"--- replica {replica.id}, {replica.state}\n" if len(there.replicas) > 1 else ""
             texts.append(head + (log.text if log is not None else ""))
         return "".join(text if text.endswith("\n") or not text else f"{text}\n" for text in texts)

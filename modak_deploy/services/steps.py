@@ -74,7 +74,9 @@ def steps_to(plan: Plan, seen: Seen, *, again: bool = False) -> Steps:
     healthy = [r for r in serving if r.id in seen.replicas and seen.replicas[r.id].ready]
     keep = healthy[: service.replicas]
     missing = service.replicas - len(keep)
-    adopt = [r for r in record.of("starting") if fits(r)][:missing]
+    # One that does not run was not started, or has ended since: another one takes its place.
+    adopt = [r for r in record.of("starting") if fits(r) and r.id in seen.replicas and seen.replicas[r.id].runs]
+    adopt = adopt[:missing]
     kept = {r.id for r in keep} | {r.id for r in adopt}
     rest = [r for r in record.replicas if r.id not in kept]
     fronted = record.front is not None and (record.front.address, record.front.port) == (service.address, service.port)

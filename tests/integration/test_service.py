@@ -18,6 +18,7 @@ import yaml
 from load import Load
 from onnxparts import bundle
 from onnxparts import linear as linear_model
+from orchestrator import Orchestrator, connection
 from rig import TOP, Rig
 from serving import free_ports
 
@@ -30,8 +31,8 @@ KILLS = [float(text) for text in os.environ.get("MODAK_SERVICE_KILLS", "2.0 3.5 
 class Deployed:
     """A service's document and the commands of its user; it is undeployed in the end."""
 
-    def __init__(self, folder: Path, environment: dict[str, str], rig: Rig, **application: object) -> None:
-        self.folder, self.environment, self.rig = folder, environment, rig
+    def __init__(self, folder: Path, user: dict[str, str], rig: Rig, application: dict[str, object]) -> None:
+        self.folder, self.environment, self.rig = folder, user, rig
         (self.port,) = free_ports(1)
         self.name = f"service-{secrets.token_hex(4)}"
         service = {"port": self.port, "health": "/", "start_limit": 40, "drain": 15}
@@ -106,7 +107,7 @@ def make(tmp_path: Path, environment: dict[str, str], real_slurm: Rig) -> Iterat
     made: list[Deployed] = []
 
     def one(**application: object) -> Deployed:
-        made.append(Deployed(tmp_path, environment, real_slurm, **application))
+        made.append(Deployed(tmp_path, environment, real_slurm, application))
         made[-1].version("one")
         return made[-1]
 
@@ -294,3 +295,34 @@ def test_an_inference_bundle(make, serving):
     print(load.answers, load.failures)
     assert load.failures == []
     assert load.order[0] == "[1.0, 1.0, 1.0]" and load.order[-1] == "[2.0, 2.0, 2.0]"
+
+
+def test_a_blueprint(tmp_path: Path, environment: dict[str, str], real_slurm: Rig) -> None:
+    opera = Orchestrator.on_tiny(tmp_path, environment, "Machine")
+    blueprint = yaml.safe_load(opera.blueprint.read_text())
+    (port,) = free_ports(1)
+    name = f"service-{secrets.token_hex(4)}"
+    template = blueprint["topology_template"]["node_templates"]["tiny"]
+    (opera.blueprint.parent / "server.py").write_bytes(SERVER.read_bytes())
+    (opera.blueprint.parent / "version.txt").write_text("one")
+    template["artifacts"]["script"]["file"] = "server.py"
+    template["artifacts"]["version"] = {"type": "modak.artifacts.Input", "file": "version.txt"}
+    for key in ("metrics", "job"):
+        del template["properties"][key]
+    template["properties"] |= {
+        "arguments": ["{port}"],
+        "service": {"port": port, "health": "/", "start_limit": "40 s"},
+        "inputs": [{"get_artifact": ["SELF", "version"]}],
+    }
+    blueprint["topology_template"]["outputs"]["url"] = {"value": {"get_attribute": ["tiny", "service_url"]}}
+    opera.blueprint.write_text(yaml.safe_dump(blueprint))
+    opera.inputs(name=name, **connection(real_slurm))
+    ended = opera.deploy(timeout=300)
+    assert ended.code == 0, ended.text
+    outputs = opera.outputs()
+    assert (outputs["url"], outputs["state"]) == (f"http://127.0.0.1:{port}", "ready")
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}", timeout=30) as response:
+        assert response.read() == b"one"
+    ended = opera.run("undeploy", timeout=300)
+    assert ended.code == 0, ended.text
+    assert real_slurm.ssh(f"ls -d .modak/runs/{name}* .modak/services/{name} 2>/dev/null; true") == ""

@@ -85,7 +85,8 @@ def test_a_controller_killed_after_each_round_trip(host: Host) -> None:
         load.wait_for(sum(load.answers.values()) + 5)
     print(trips, sum(load.answers.values()), load.failures)
     assert load.failures == []
-    assert [text for text in load.order if text.startswith("v")] == [f"v{at}" for at in range(trips)]
+    first = [text for text in dict.fromkeys(load.order) if text.startswith("v")]
+    assert first == [f"v{at}" for at in range(trips)]
 
 
 def test_a_first_deployment_and_an_undeployment_killed_after_each_round_trip(host: Host) -> None:

@@ -69,3 +69,10 @@ def test_without_a_front_the_port_is_the_replicas_own(tmp_path: Path) -> None:
     assert not steps_to(made, seen(made, here, front=None)).changes
     steps = steps_to(made, seen(made, replica(1, made), front=None))
     assert ids(steps)["retire"] == [1] and steps.new == 1 and not steps.front
+
+
+def test_a_new_replica_that_does_not_run_is_not_waited_for(tmp_path: Path) -> None:
+    made = service_plan(tmp_path)
+    steps = steps_to(made, seen(made, replica(1, made, "starting"), gone=(1,)))
+    assert ids(steps) == {"keep": [], "adopt": [], "discard": [1], "retire": []}
+    assert steps.new == 1
