@@ -107,4 +107,4 @@ def test_a_first_deployment_and_an_undeployment_killed_after_each_round_trip(hos
             host.services(plan, Failing(at, after=True)).absent()
         except Killed:
             host.services(plan, LocalTransport()).absent()
-        assert host.processes("") == 0 and not host.workspace.exists(), at
+        assert host.processes("") == 0 and not list(host.workspace.rglob("*")), at
