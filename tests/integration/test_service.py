@@ -214,8 +214,55 @@ def test_controllers_killed_at_any_point(make):
     assert load.failures == []
 
 
+def test_a_crash_of_the_front(make):
+    service = make()
+    service.deploy()
+    masters = [line for line in service.processes("haproxy -W") if "supervise.sh" not in line]
+    pids = [line.split()[0] for line in masters]
+    service.rig.ssh(f"kill -KILL {' '.join(pids)}; true")
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        try:
+            assert service.get() == "one"
+            break
+        except OSError:
+            time.sleep(0.2)
+    assert service.deploy()["changed"] is False
+    assert service.deploy("two")["changed"] and service.get() == "two"
+    workers = [line for line in service.processes("haproxy") if "supervise.sh" not in line]
+    assert len(workers) == 2, workers  # the master and one worker
+
+
+def test_two_controllers_at_once(make):
+    service = make()
+    service.deploy()
+    folder = service.folder / "other"
+    folder.mkdir()
+    for name in ("server.py", "deploy.yml"):
+        (folder / name).write_bytes((service.folder / name).read_bytes())
+    with Load(service.port, most=20000, pause=0.03, clients=2) as load:
+        for number in range(3):
+            service.version(f"a{number}")
+            (folder / "version.txt").write_text(f"b{number}")
+            both = [
+                subprocess.Popen(
+                    service.words("deploy"), cwd=cwd, env=service.environment, stdout=subprocess.PIPE, text=True
+                )
+                for cwd in (service.folder, folder)
+            ]
+            texts = [process.communicate(timeout=300)[0] for process in both]
+            for process, text in zip(both, texts, strict=True):
+                assert process.returncode == 0 or "another run" in text or "not ready" in text, text
+            print([process.returncode for process in both])
+            assert service.deploy()["service"]["ready"]
+            assert service.get() == f"a{number}" and service.supervised() == 1
+    assert load.failures == []
+
+
 def test_without_a_front(make):
     service = make(service={"front": "none", "drain": 5})
+    service.document["target"] |= {"type": "cloud", "cloud": {"provider": "existing"}}
+    service.write()
     service.deploy()
     assert service.deploy()["changed"] is False and service.get() == "one"
     assert service.deploy("two")["changed"] and service.get() == "two"
