@@ -21,7 +21,7 @@ def check_service(plan: Plan) -> None:
         raise OptionError(
             f"not supported by a target of type {target.type}",
             key="application.service",
-            hint=(Key("target.type"), " must be machine or cloud"),
+            hint="use a target of type machine or cloud",
         )
     for name, option in type(job).model_fields.items():
         if name not in _SUPPORTED and getattr(job, name) != option.get_default(call_default_factory=True):
