@@ -31,7 +31,19 @@ class PlanDocument:
 
 
 def job_request(plan: Plan) -> JobRequest:
-    """Return the Plan's job; InputError for a launcher that is not there."""
+    """Return the Plan's job; InputError for a service, which is no job, and for a launcher that is not there."""
+    if plan.application.service is not None:
+        raise InputError(
+            f"'{plan.application.name}' is a service, and not a job",
+            key="application.service",
+            hint="the playbooks deploy and undeploy, modak deploy|undeploy|status|logs and the module "
+            "modak.deploy.service support services",
+        )
+    return request_of(plan)
+
+
+def request_of(plan: Plan) -> JobRequest:
+    """Return how the Plan's program is run: its job, or what a service's replicas have in common."""
     chosen, application = plan.chosen, plan.application
     return JobRequest(
         name=plan.name,

@@ -15,7 +15,7 @@ from modak_deploy.discovery import parse_probe
 from modak_deploy.discovery.asking import ask, script_for
 from modak_deploy.documents import find_sources
 from modak_deploy.errors import InfeasibleError, InputError, ModakError, OptionError
-from modak_deploy.jobrequest import job_request
+from modak_deploy.jobrequest import job_request, request_of
 from modak_deploy.jobs.job import specification
 from modak_deploy.kept import Kept
 from modak_deploy.model.application import Application
@@ -31,6 +31,7 @@ from modak_deploy.performance.paths import model_folder
 from modak_deploy.performance.records import Measurements, available_measurements, load_measurements
 from modak_deploy.providers.kubernetesplan import check_plan, facts_of
 from modak_deploy.schedulers import registry
+from modak_deploy.services.support import check_service
 from modak_deploy.transport.base import Transport
 
 
@@ -187,7 +188,7 @@ def _planned(
             model=model_folder(),
             limits=limits,
         )
-        check_options(job_request(plan))
+        _check(plan)
         return plan
     if answer is None:
         facts = facts_of(deployment.target)
@@ -202,10 +203,17 @@ def _planned(
         measurements=measurements(),
         model=model_folder(),
     )
-    check_options(job_request(plan))
+    _check(plan)
     if deployment.target.type == "kubernetes":
         check_plan(plan, job_request(plan))
     return plan
+
+
+def _check(plan: Plan) -> None:
+    """Raise OptionError for what the target or its scheduler does not support."""
+    if plan.application.service is not None:
+        check_service(plan)
+    check_options(request_of(plan))
 
 
 def check_options(request: JobRequest) -> None:

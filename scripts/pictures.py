@@ -28,6 +28,7 @@ LAYERS = (
 )
 KEYS = {
     "Framework": "applicationframework",
+    "Service": "applicationservice",
     "Request": "request",
     "JobOptions": "job",
     "Node": "targetnode",

@@ -10,6 +10,7 @@ from modak_deploy.deploy.progress import not_fetched
 from modak_deploy.deploy.running import Deployer, Outcome, Previewed, RunSettings
 from modak_deploy.deploy.screen import Screen
 from modak_deploy.deploy.selection import Arguments, Connections, Selected, select
+from modak_deploy.deploy.service import ServiceRun, described, is_service
 from modak_deploy.errors import InputError, JobError
 from modak_deploy.jobrequest import job_request
 from modak_deploy.jobs.control import Jobs, Present
@@ -83,6 +84,8 @@ class _Deployment:
             record=options.record,
         )
         changed |= self._ensure_image(plan, jobs)
+        if is_service(plan):
+            return self._run_service(plan, ServiceRun(plan, transport, jobs), deployer, settings, changed)
         if self._mode.check:
             return self._preview(plan, deployer, settings, changed)
         self._screen.status(f"{plan.name}: submitting")
@@ -109,6 +112,24 @@ class _Deployment:
         if self._mode.diff and outcome.submitted:
             self._screen.line(visible(outcome.script))
         return self._report(plan, outcome, changed)
+
+    def _run_service(
+        self, plan: Plan, run: ServiceRun, deployer: Deployer, settings: RunSettings, changed: bool
+    ) -> int:
+        if self._mode.check:
+            preview = run.preview(settings)
+            for sentence in preview.sentences or ["the service is as it is described"]:
+                self._screen.line(f"{plan.name}: {sentence}")
+            service = None if preview.service is None else preview.service.model_dump(mode="json")
+            would_change = changed or bool(preview.sentences)
+            self._screen.value(_value(plan, would_change) | {"service": service, "check": True})
+            return 0
+        self._screen.status(f"{plan.name}: starting")
+        outcome = run.run(deployer, settings)
+        changed |= outcome.changed
+        self._screen.value(_value(plan, changed) | {"service": outcome.service.model_dump(mode="json")})
+        self._screen.line(f"{plan.name}: {described(outcome.service)}{'' if changed else ' (unchanged)'}")
+        return 0
 
     def _decide(self) -> tuple[Plan, bool]:
         """Return the Plan, and whether it is another one than before; it is kept before anything is submitted."""
@@ -229,6 +250,9 @@ def _removed(
         doomed = ClusterRun(plan, selected.search, screen.progress).remove(check=mode.check)
         return doomed, bool(doomed)
     jobs = Jobs(connections.to(plan.target), reporter=screen.reporter)
+    if is_service(plan):
+        doomed = ServiceRun(plan, connections.to(plan.target), jobs).remove(check=mode.check)
+        return doomed, bool(doomed)
     request = job_request(plan)
     doomed = jobs.doomed(request) if mode.check or mode.diff else []
     return doomed, bool(doomed) if mode.check else jobs.absent(request)

@@ -11,6 +11,7 @@ from modak_deploy.deploy.progress import not_fetched
 from modak_deploy.deploy.running import write_reports
 from modak_deploy.deploy.screen import Screen
 from modak_deploy.deploy.selection import Arguments, Connections, Selected, kept_runs, results_folder, select
+from modak_deploy.deploy.service import ServiceRun, is_service
 from modak_deploy.deploy.statustable import Row, render_rows
 from modak_deploy.documents import parse_options
 from modak_deploy.errors import InputError, JobError, ModakError
@@ -79,6 +80,10 @@ def _row(arguments: Arguments, connections: Connections, screen: Screen) -> Row:
         plan = selected.deployed(connections, screen.progress)
         if is_on_cluster(plan):
             result = ClusterRun(plan, selected.search, screen.progress).see()
+        elif is_service(plan):
+            jobs = Jobs(connections.to(plan.target), reporter=screen.reporter)
+            there = ServiceRun(plan, connections.to(plan.target), jobs).see()
+            return Row(plan.name, plan, service=there)
         else:
             jobs = Jobs(connections.to(plan.target), reporter=screen.reporter)
             job = jobs.find(job_request(plan))
@@ -97,6 +102,8 @@ def logs(
         run = _Run(arguments, screen, stack)
         if is_on_cluster(run.plan):
             return _logs_of_cluster(run, screen, lines, unsupported=follow or error or task is not None)
+        if is_service(run.plan):
+            return _logs_of_service(run, screen, lines, unsupported=follow or error or task is not None)
         job = run.job()
         file = output_file(job, error=error, task=task)
         end = tail(run.transport, file, lines)
@@ -127,6 +134,16 @@ def _logs_of_cluster(run: _Run, screen: Screen, lines: int, *, unsupported: bool
     if not screen.json:
         screen.write(visible(text))
     screen.value({"name": run.plan.name, "job": cluster.job.name, "file": None, "text": visible(text)})
+    return 0
+
+
+def _logs_of_service(run: _Run, screen: Screen, lines: int, *, unsupported: bool) -> int:
+    if unsupported:
+        raise InputError("each replica of a service has one log, which is shown as it is now", hint="leave options out")
+    text = ServiceRun(run.plan, run.transport, run.jobs).logs(lines)
+    if not screen.json:
+        screen.write(visible(text))
+    screen.value({"name": run.plan.name, "job": None, "file": None, "text": visible(text)})
     return 0
 
 

@@ -13,6 +13,7 @@ from modak_deploy.jobrequest import job_request
 from modak_deploy.jobs.control import JobInput, Jobs, Present
 from modak_deploy.jobs.logs import explanation
 from modak_deploy.model.job import JobResult
+from modak_deploy.model.jobrequest import JobRequest
 from modak_deploy.model.plan import Plan
 from modak_deploy.optimiser.changes import with_secrets
 from modak_deploy.performance.paths import store_in_use
@@ -89,8 +90,11 @@ class Deployer:
 
     def input(self, plan: Plan) -> JobInput:
         """Return the job of a Plan with what it needs from this machine."""
+        return self.input_of(plan, job_request(plan))
+
+    def input_of(self, plan: Plan, request: JobRequest) -> JobInput:
+        """Return a job that runs a Plan's program with what it needs from this machine."""
         has_image = plan.chosen.image is not None and plan.chosen.runtime != "native"
-        request = job_request(plan)
 
         def realise_image(directory: str) -> None:
             realise(self._transport, request, directory)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from modak_deploy.deploy.service import described
 from modak_deploy.errors import ModakError
 from modak_deploy.model.job import JobResult
 from modak_deploy.model.plan import Plan
+from modak_deploy.model.service import ServiceResult
 from modak_deploy.terminal import excerpt
 from modak_deploy.util.units import clock
 
@@ -28,12 +30,16 @@ class Row:
     """Its folder on this machine, where results were fetched."""
     error: ModakError | None = None
     """Why the state is not known."""
+    service: ServiceResult | None = None
+    """What is there of a run that is a service."""
 
     @property
     def state(self) -> str:
         """The job's state, or what stands for it where there is none."""
         if self.error is not None:
             return "unknown"
+        if self.service is not None:
+            return "ready" if self.service.ready else "not ready"
         return "not deployed" if self.job is None else self.job.state
 
     def as_dict(self) -> dict[str, Any]:
@@ -43,6 +49,7 @@ class Row:
             "target": None if self.plan is None else self.plan.target.name,
             "tag": None if self.plan is None else self.plan.tag(),
             "state": self.state,
+            "service": None if self.service is None else self.service.model_dump(mode="json"),
             "job": None if self.job is None else self.job.model_dump(mode="json"),
             "results": None if self.results is None else str(self.results),
             "diagnostics": [] if self.error is None else [problem.as_dict() for problem in self.error.diagnostics],
@@ -52,6 +59,8 @@ class Row:
         """Return the row as text."""
         job = self.job
         last = str(self.error) if self.error is not None else (job.reason if job is not None else "")
+        if self.service is not None:
+            last = described(self.service)
         if not last and self.results is not None:
             last = str(self.results)
         target = "-" if self.plan is None else self.plan.target.name

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from modak_deploy.errors import InputError
-from modak_deploy.jobs import launching, restarting
+from modak_deploy.jobs import launching, restarting, supervising
 from modak_deploy.jobs.job import PLAN, SCRIPT, SECRETS, WORK, inner_path
 from modak_deploy.model.execution import Source
 from modak_deploy.model.jobrequest import JobRequest
@@ -170,7 +170,7 @@ def _cksum(data: bytes) -> int:
 
 def _launch(request: JobRequest) -> list[Upload]:
     """Return what works inside the application's interpreter."""
-    travelling = {**launching.files(request), **restarting.files(request)}
+    travelling = {**launching.files(request), **restarting.files(request), **supervising.files(request)}
     return [Upload(path, content) for path, content in travelling.items()]
 
 

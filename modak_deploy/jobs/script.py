@@ -11,7 +11,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from modak_deploy import shell
 from modak_deploy.errors import InputError
-from modak_deploy.jobs import launching, ranks, restarting
+from modak_deploy.jobs import launching, ranks, restarting, supervising
 from modak_deploy.jobs.results import declared_outputs
 from modak_deploy.model.jobrequest import JobRequest
 from modak_deploy.schedulers.base import JobSpec, Scheduler
@@ -149,6 +149,7 @@ def _threads(spec: JobSpec) -> int | None:
 
 def _launch(request: JobRequest, spec: JobSpec, scheduler: Scheduler) -> str:
     argv = ranks.checked(request, _in_image(request, spec.directory))
+    argv = [*supervising.starter(request, spec.directory), *argv]
     before = restarting.runner(request, spec.directory) if spec.resources.ranks > 1 else []
     launch = portable(" ".join([*filter(None, [shell.join(before)]), scheduler.launch(spec, argv)]))
     return launch.replace(_STAND_IN + request.tag, '"$modak_work"').replace(ranks.KIND, '"$modak_mpi"')

@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from modak_deploy.model.base import Line, Model, Name, Positive, Specifier, Text, VariableName
 from modak_deploy.model.progress import ProgressPattern
+from modak_deploy.model.service import Service
 
 ApplicationType = Literal["ai_training", "ai_inference", "big_data", "hpc"]
 
@@ -113,6 +114,21 @@ class Application(Model):
     """Image that it is known to run in, a name of the catalogue or a reference; when given, it is the default."""
     workload: Workload = Workload()
     """What determines how long the work takes."""
+    service: Service | None = None
+    """For an application that does not end: the port to which clients connect, and how replicas are watched and
+    replaced."""
+
+    @model_validator(mode="after")
+    def _no_results_of_a_service(self) -> "Application":
+        if self.service is None:
+            return self
+        for key in ("outputs", "metrics", "progress", "trial", "engines"):
+            if getattr(self, key):
+                raise ValueError(f"'{key}' is not supported for a service, which does not end: leave it out")
+        names = sorted({*self.environment, *self.secret_environment})
+        if taken := [name for name in names if name == "PORT" or name.startswith("PORT_")]:
+            raise ValueError(f"'{taken[0]}' cannot be set: modak sets that variable for each replica of a service")
+        return self
 
     @model_validator(mode="after")
     def _single_program(self) -> "Application":

@@ -52,6 +52,8 @@ class JobRequest:
     """What travels into the application's interpreter; None for a program that is left to itself."""
     restart: RestartPlan | None = None
     """Candidates that are tried before the run, each in a new process."""
+    supervised: bool = False
+    """Whether the program is started again when it ends by itself; it is for one that runs until it is cancelled."""
     progress: str | None = None
     """A regular expression on the output, whose first group captures the number of the unit that was done."""
     units: int | None = None

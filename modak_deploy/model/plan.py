@@ -256,6 +256,10 @@ class Plan(Model):
         for key in ("progress", "trial"):
             if what["application"][key] is None:
                 del what["application"][key]
+        # How replicas are watched and replaced changes nothing of them.
+        del what["application"]["service"]
+        if self.application.service is not None and self.application.service.further_ports:
+            what["further_ports"] = self.application.service.further_ports
         if self.chosen.image is not None and self.chosen.image.packing is None:
             del what["chosen"]["image"]["packing"]
         if self.chosen.launch is not None and self.chosen.launch.session:

@@ -27,8 +27,11 @@ def launch_of(
     on = [lever.name for lever in chosen if lever.run.launch is not None]
     session = applied(lever.all_effects for lever in chosen).session
     request, workload = deployment.request, deployment.application.workload
+    is_service = deployment.application.service is not None  # its units never end, and its clients wait for each
+    counts = counts and not is_service
     tries = (
         request.tries_live
+        and not is_service
         and request.configuration is None
         and deployment.application.type in ("ai_training", "ai_inference")
         and (engine := of_framework(location.framework)) is not None

@@ -289,6 +289,8 @@ def advice(deployment: Deployment, chosen: Ranking, others: Sequence[Ranking], l
     silent = chosen.prediction.basis != "none" or any(ranking.prediction.gain is not None for ranking in others)
     if silent or not others or request.configuration is not None or request.trials == "none":
         return None
+    if deployment.application.service is not None:  # which has no end that a trial could time
+        return None
     if request.restart_budget is not None or (launch is not None and launch.candidates):
         return None
     if obstacle(deployment) is not None:

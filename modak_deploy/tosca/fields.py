@@ -116,14 +116,16 @@ def describe(name: str, field: FieldInfo, schema: Schema) -> str:
     return text
 
 
-def data_type_property(name: str, field: FieldInfo, *, required: bool | None = None) -> dict[str, Any]:
-    """Return the definition of ``field`` as a property of a data type."""
+def data_type_property(
+    name: str, field: FieldInfo, *, required: bool | None = None, defaults: bool = True
+) -> dict[str, Any]:
+    """Return the definition of ``field`` as a property of a data type, without its default unless ``defaults``."""
     schema = schema_of(field.annotation, field.metadata)
     definition: dict[str, Any] = {"type": schema.type, "description": describe(name, field, schema)}
     if not (field.is_required() if required is None else required):
         definition["required"] = False
     default = field.default
-    if not field.is_required() and isinstance(default, str | int | float | bool):
+    if defaults and not field.is_required() and isinstance(default, str | int | float | bool):
         definition["default"] = default
     definition.update(_details(schema, nested=True))
     return definition

@@ -130,12 +130,14 @@ def _collect(model: type[Model] | None, matches: dict[str, Any], optional: bool)
     for field in model.model_fields.values():
         schema = schema_of(field.annotation, field.metadata)
         _collect(schema.model or (schema.entry.model if schema.entry else None), matches, False)
+    # tosca-parser 2.15 fills the defaults into a property that is not given, and what is required would be missing.
+    defaults = not optional or not any(field.is_required() for field in model.model_fields.values())
     matches[PREFIX + model.__name__] = {
         "derived_from": "tosca.datatypes.Root",
         "description": " ".join((model.__doc__ or "").split()),
         # A property that may be left out is {} then, which must be a legal value.
         "properties": {
-            name: data_type_property(name, field, required=False if optional else None)
+            name: data_type_property(name, field, required=False if optional else None, defaults=defaults)
             for name, field in model.model_fields.items()
         },
     }

@@ -148,7 +148,7 @@ def attributes_without_plan(unplanned: Mapping[str, Any], reason: str) -> dict[s
 
 
 def attributes(plan: Mapping[str, Any], job: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the attributes of ``modak.nodes.Job`` for a Plan and, once there is one, its job; both as JSON values."""
+    """Return the attributes of ``modak.nodes.Job`` for a Plan and, once there is one, its job or service, as JSON."""
     chosen, facts = plan["chosen"], plan["facts"]
     native = chosen["runtime"] == "native"
     uses_python = plan["application"].get("script") is not None
@@ -165,6 +165,9 @@ def attributes(plan: Mapping[str, Any], job: Mapping[str, Any] | None = None) ->
     }
     if job is None:
         return result
+    if plan["application"].get("service") is not None:
+        state = "ready" if job["ready"] else "not_ready"
+        return result | {"job_id": job["name"], "job_state": state, "service_url": job["url"]}
     metrics = job.get("metrics") or {}
     return result | {
         "job_id": str(job["id"]),

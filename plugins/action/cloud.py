@@ -96,13 +96,14 @@ class ActionModule(ModakAction):
         if self._task.check_mode:
             return {"user_data": "", "host_key": ""}
         private, public = record.begin(self._resources, run=self._plan.name, target=self._plan.target.name)
-        runtime = self._plan.chosen.runtime
+        runtime, service = self._plan.chosen.runtime, self._plan.application.service
+        fronted = service is not None and service.front == "haproxy"
         text = user_data(
             public_key=self._key,
             host_key=private,
             host_public_key=public,
             lease=self._resources.lease or 0,
-            packages=[] if runtime == "native" else [runtime],
+            packages=[*([] if runtime == "native" else [runtime]), *(["haproxy", "curl"] if fronted else [])],
         )
         return {"changed": True, "user_data": text, "host_key": public}
 

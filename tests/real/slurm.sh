@@ -5,9 +5,9 @@ set -euo pipefail
 shopt -s inherit_errexit
 NAME=slurm
 NODES="n1 n2 n3 n4"
-PROGRAMS="munged slurmctld slurmd sbatch squeue sinfo scontrol scancel srun sshd ssh ssh-keygen ps mpicc.mpich gcc rsync"
+PROGRAMS="munged slurmctld slurmd sbatch squeue sinfo scontrol scancel srun sshd ssh ssh-keygen ps mpicc.mpich gcc rsync haproxy curl"
 LIBRARIES=libjemalloc.so.2 # for the lever of this name, which the tutorials' outputs show
-PACKAGES=(munge slurm-wlm slurm-client openssh-server openssh-client procps mpich libmpich-dev gcc libc6-dev rsync libjemalloc2)
+PACKAGES=(munge slurm-wlm slurm-client openssh-server openssh-client procps mpich libmpich-dev gcc libc6-dev rsync libjemalloc2 haproxy curl)
 # shellcheck source=tests/real/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

@@ -58,6 +58,12 @@ OF_FIELD: dict[str, st.SearchStrategy[Any]] = {
             {"claims": {"data": "/data"}, "node_selector": {"example.org/zone": "a"}},
         ]
     ),
+    "service": st.sampled_from(
+        [
+            {"port": 8080},
+            {"port": 80, "address": "0.0.0.0", "health": "/ready", "drain": 5, "further_ports": ["grpc"]},  # noqa: S104
+        ]
+    ),
     "image": st.sampled_from(["docker://keras:3", "library://a/b:1"]),
     "catalogue": st.lists(st.sampled_from(["site", "/etc/modak", "https://example.org/levers.yaml"]), min_size=1),
 }

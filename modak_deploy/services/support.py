@@ -1,0 +1,36 @@
+"""Which targets and options a service is supported on and with."""
+
+from modak_deploy.diagnostics import Key
+from modak_deploy.errors import OptionError
+from modak_deploy.model.plan import Plan
+
+_TARGETS = ("machine", "cloud")
+_SUPPORTED = frozenset(
+    {
+        *("name", "nodes", "ranks", "ranks_per_node", "cores_per_rank", "threads", "gpus", "join_output", "output"),
+        *("error", "environment", "modules", "pre_execution", "retry", "export_environment", "mpi", "mpi_launcher"),
+    }
+)
+"""Options of a job that replicas have too."""
+
+
+def check_service(plan: Plan) -> None:
+    """Raise OptionError where the Plan's target runs no services, or for an option that they do not have."""
+    target, job = plan.target, plan.job
+    if target.type not in _TARGETS:
+        raise OptionError(
+            f"not supported by a target of type {target.type}",
+            key="application.service",
+            hint="use a target of type machine or cloud",
+        )
+    for name, option in type(job).model_fields.items():
+        if name not in _SUPPORTED and getattr(job, name) != option.get_default(call_default_factory=True):
+            raise OptionError("not supported for a service, which does not end", key=f"job.{name}", hint="leave it out")
+    if plan.chosen.resources.ranks > 1:
+        raise OptionError(
+            f"{plan.chosen.resources.ranks} ranks are not supported for a service",
+            key="job.ranks",
+            hint=("several replicas are ", Key("application.service.replicas")),
+        )
+    if plan.request.restart_budget is not None:
+        raise OptionError("trials before the run are not supported for a service", key="request.trials")

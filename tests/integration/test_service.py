@@ -1,0 +1,375 @@
+"""Services on a host that ssh reaches: started, replaced under load, crashed, killed at any point, and removed."""
+
+import json
+import os
+import re
+import secrets
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from load import Load
+from onnxparts import bundle
+from onnxparts import linear as linear_model
+from orchestrator import Orchestrator, connection
+from rig import TOP, Rig
+from serving import free_ports
+
+SERVER = TOP / "tests" / "data" / "applications" / "server.py"
+SERVE = "-m modak_deploy.cli serve-model bundle --http-port {port} --grpc-port {grpc} --metrics-port {metrics}"
+KILLS = [float(text) for text in os.environ.get("MODAK_SERVICE_KILLS", "2.0 3.5 5.0 6.5 8.0").split()]
+"""Seconds after which a controller is killed."""
+
+
+class Deployed:
+    """A service's document and the commands of its user; it is undeployed in the end."""
+
+    def __init__(self, folder: Path, user: dict[str, str], rig: Rig, application: dict[str, object]) -> None:
+        self.folder, self.environment, self.rig = folder, user, rig
+        (self.port,) = free_ports(1)
+        self.name = f"service-{secrets.token_hex(4)}"
+        service = {"port": self.port, "health": "/", "start_limit": 40, "drain": 15}
+        self.document = {
+            "application": {
+                "name": self.name,
+                "type": "hpc",
+                "script": "server.py",
+                "arguments": ["{port}"],
+                "inputs": ["version.txt"],
+                **application,
+            },
+            "target": {"name": "host", "type": "machine", "host": "slurm-login", "python": "/usr/bin/python3"},
+        }
+        self.document["application"] = {k: v for k, v in self.document["application"].items() if v is not None}
+        given = application.get("service")
+        self.document["application"]["service"] = service | (given if isinstance(given, dict) else {})
+        (folder / "server.py").write_bytes(SERVER.read_bytes())
+        self.write()
+
+    def write(self) -> None:
+        (self.folder / "deploy.yml").write_text(yaml.safe_dump(self.document, sort_keys=False))
+
+    def words(self, command: str, *more: str) -> list[str]:
+        return [sys.executable, "-m", "modak_deploy.cli", command, "deploy.yml", "--ssh-config",
+                str(self.rig.ssh_config), "--json", *more]  # fmt: skip
+
+    def modak(self, command: str, *more: str, code: int = 0) -> dict:
+        done = subprocess.run(
+            self.words(command, *more),
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == code, done.stdout[-3000:] + done.stderr[-3000:]
+        return json.loads(done.stdout)
+
+    def version(self, text: str) -> None:
+        (self.folder / "version.txt").write_text(text)
+
+    def deploy(self, version: str | None = None, *more: str, code: int = 0) -> dict:
+        if version is not None:
+            self.version(version)
+        return self.modak("deploy", *more, code=code)
+
+    def get(self, path: str = "/") -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as response:
+            return response.read().decode()
+
+    def processes(self, pattern: str) -> list[str]:
+        """Return the processes of the host whose command line has the pattern; those of this service alone."""
+        listed = self.rig.ssh("ps -e -o pid= -o args=").splitlines()
+        return [line for line in listed if re.search(pattern, line) and self.name in line]
+
+    def supervised(self) -> int:
+        return len([line for line in self.processes("supervise.sh") if "/bin/sh" in line and "haproxy" not in line])
+
+    def left(self) -> list[str]:
+        """Return what there is of the service on its host: folders, processes, the port."""
+        found = self.rig.ssh(f"ls -d .modak/runs/{self.name}* .modak/services/{self.name} 2>/dev/null; true").split()
+        marks = self.rig.ssh(
+            f"grep -lsz 'MODAK_DIRECTORY=.*{self.name}' /proc/[0-9]*/environ 2>/dev/null; true"
+        ).split()
+        listening = subprocess.run(["ss", "-ltnH", f"sport = :{self.port}"], capture_output=True, text=True).stdout
+        return [*found, *marks, *([listening] if listening else [])]
+
+
+@pytest.fixture
+def make(tmp_path: Path, environment: dict[str, str], real_slurm: Rig) -> Iterator[object]:
+    made: list[Deployed] = []
+
+    def one(**application: object) -> Deployed:
+        made.append(Deployed(tmp_path, environment, real_slurm, application))
+        made[-1].version("one")
+        return made[-1]
+
+    yield one
+    for service in made:
+        service.modak("undeploy")
+        assert service.left() == []
+
+
+def test_replacement_under_load(make):
+    service = make(service={"replicas": 2})
+    first = service.deploy()
+    assert first["changed"] and first["service"]["ready"] and len(first["service"]["replicas"]) == 2
+    assert service.deploy()["changed"] is False
+    assert service.get() == "one"
+    (status,) = service.modak("status")
+    assert status["state"] == "ready"
+    assert "this is version one" in service.modak("logs")["text"]
+    with Load(service.port, most=5000, pause=0.02) as load:
+        load.wait_for(100)
+        assert service.deploy("two")["changed"]
+        seen = sum(load.answers.values())
+        load.wait_for(seen + 100)
+    print(load.answers, load.failures)
+    assert load.failures == []
+    assert load.order[0] == "one" and load.order[-1] == "two"
+    assert service.get() == "two"
+    assert service.supervised() == 2
+
+
+def test_the_change_of_a_number_of_replicas(make):
+    service = make()
+    first = service.deploy()["service"]["replicas"]
+    service.document["application"]["service"]["replicas"] = 3
+    service.write()
+    preview = service.deploy(None, "--check")
+    assert preview["changed"] and service.supervised() == 1
+    more = service.deploy()["service"]["replicas"]
+    assert len(more) == 3 and first[0]["id"] in {replica["id"] for replica in more}
+    service.document["application"]["service"]["replicas"] = 1
+    service.write()
+    assert len(service.deploy()["service"]["replicas"]) == 1 and service.supervised() == 1
+
+
+def test_a_crash_and_a_reboot(make):
+    service = make()
+    service.deploy()
+    with pytest.raises(OSError):
+        service.get("/die")
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        try:
+            assert service.get() == "one"
+            break
+        except OSError:
+            time.sleep(0.2)
+    assert service.deploy()["changed"] is False
+    (replica,) = service.modak("status")[0]["service"]["replicas"]
+    assert replica["restarts"] == 1
+    # All processes gone at once, as after a reboot.
+    pids = [line.split()[0] for line in service.processes(".")]
+    service.rig.ssh(f"kill -KILL {' '.join(pids)}; true")
+    again = service.deploy()
+    assert again["changed"] and service.get() == "one" and service.supervised() == 1
+
+
+@pytest.mark.parametrize("version", ["sick", "broken"])
+def test_a_version_that_is_not_ready_leaves_the_old_one(make, version):
+    service = make(service={"start_limit": 6})
+    service.deploy()
+    with Load(service.port, most=5000, pause=0.02, clients=2) as load:
+        load.wait_for(20)
+        answer = service.deploy(version, code=5)
+        load.wait_for(sum(load.answers.values()) + 20)
+    message = json.dumps(answer)
+    assert f"this is version {version}" in message and "not ready within 6 s" in message
+    assert load.failures == [] and set(load.answers) == {"one"}
+    assert service.supervised() == 1
+    assert service.deploy("one")["changed"] in (True, False) and service.get() == "one"
+
+
+def test_controllers_killed_at_any_point(make):
+    service = make()
+    service.deploy()
+    with Load(service.port, most=20000, pause=0.03, clients=2) as load:
+        for number, seconds in enumerate(KILLS):
+            service.version(f"v{number}")
+            killed = subprocess.Popen(
+                service.words("deploy"), cwd=service.folder, env=service.environment, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+            try:
+                killed.communicate(timeout=seconds)
+            except subprocess.TimeoutExpired:
+                os.killpg(killed.pid, 9)
+                killed.communicate()
+            record = service.rig.ssh(f"cat .modak/services/{service.name}/record")
+            print(seconds, killed.returncode, re.findall(r'"state":"(\w+)"', record))
+            result = service.deploy()
+            assert result["service"]["ready"] and len(result["service"]["replicas"]) == 1
+            assert service.get() == f"v{number}"
+            assert service.supervised() == 1
+    print(load.answers, load.failures)
+    assert load.failures == []
+
+
+def test_a_crash_of_the_front(make):
+    service = make()
+    service.deploy()
+    masters = [line for line in service.processes("haproxy -W") if "supervise.sh" not in line]
+    pids = [line.split()[0] for line in masters]
+    service.rig.ssh(f"kill -KILL {' '.join(pids)}; true")
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        try:
+            assert service.get() == "one"
+            break
+        except OSError:
+            time.sleep(0.2)
+    assert service.deploy()["changed"] is False
+    assert service.deploy("two")["changed"] and service.get() == "two"
+    workers = [line for line in service.processes("haproxy") if "supervise.sh" not in line]
+    assert len(workers) == 2, workers  # the master and one worker
+
+
+def test_two_controllers_at_once(make):
+    service = make()
+    service.deploy()
+    folder = service.folder / "other"
+    folder.mkdir()
+    for name in ("server.py", "deploy.yml"):
+        (folder / name).write_bytes((service.folder / name).read_bytes())
+    with Load(service.port, most=20000, pause=0.03, clients=2) as load:
+        for number in range(3):
+            service.version(f"a{number}")
+            (folder / "version.txt").write_text(f"b{number}")
+            both = [
+                subprocess.Popen(
+                    service.words("deploy"), cwd=cwd, env=service.environment, stdout=subprocess.PIPE, text=True
+                )
+                for cwd in (service.folder, folder)
+            ]
+            texts = [process.communicate(timeout=300)[0] for process in both]
+            for process, text in zip(both, texts, strict=True):
+                assert process.returncode == 0 or "another run" in text or "not ready" in text, text
+            print([process.returncode for process in both])
+            assert service.deploy()["service"]["ready"]
+            assert service.get() == f"a{number}" and service.supervised() == 1
+    assert load.failures == []
+
+
+def test_without_a_front(make):
+    service = make(service={"front": "none", "drain": 5})
+    service.document["target"] |= {"type": "cloud", "cloud": {"provider": "existing"}}
+    service.write()
+    service.deploy()
+    assert service.deploy()["changed"] is False and service.get() == "one"
+    assert service.deploy("two")["changed"] and service.get() == "two"
+    assert service.processes("haproxy") == [] and service.supervised() == 1
+
+
+def test_a_port_of_another_program(make):
+    service = make()
+    taken = subprocess.Popen([sys.executable, "-m", "http.server", "--bind", "127.0.0.1", str(service.port)])
+    try:
+        time.sleep(1.5)
+        answer = service.deploy(code=2)
+        assert "another program listens" in json.dumps(answer)
+    finally:
+        taken.kill()
+        taken.wait()
+
+
+def test_playbooks(make, real_slurm):
+    service = make()
+
+    def play(name: str, *more: str) -> str:
+        words = ["ansible-playbook", "-i", str(real_slurm.inventory), f"modak.deploy.{name}",
+                 "-e", "deployment=deploy.yml", *more]  # fmt: skip
+        done = subprocess.run(
+            words, cwd=service.folder, env=service.environment, capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 0, done.stdout[-4000:]
+        return done.stdout
+
+    assert re.search(r"slurm-login .*changed=2", play("deploy", "--check"))  # the Plan and the service
+    assert service.left() == []
+    play("deploy")
+    assert service.get() == "one"
+    assert re.search(r"slurm-login .*changed=0", play("deploy"))
+    service.version("two")
+    play("deploy")
+    assert service.get() == "two"
+    play("undeploy")
+    assert service.left() == []
+
+
+@pytest.fixture
+def serving(real_slurm: Rig) -> str:
+    """An interpreter with MLServer that the host's user can run."""
+    python = os.environ.get("MODAK_SERVE_PYTHON", "")
+    if not python:
+        pytest.skip("MODAK_SERVE_PYTHON names no interpreter with MLServer")
+    real_slurm.ssh(f"{python} -c 'import mlserver'")
+    return python
+
+
+def test_an_inference_bundle(make, serving):
+    service = make(
+        type="ai_inference",
+        script=None,
+        executable=serving,
+        arguments=SERVE.split(),
+        inputs=["bundle"],
+        environment={"PYTHONPATH": str(TOP)},
+        service={"health": "/v2/health/ready", "further_ports": ["grpc", "metrics"], "start_limit": 120, "drain": 30},
+    )
+    weights = np.eye(4, 3, dtype=np.float32)
+    bundle(service.folder / "bundle", {"line": linear_model(weights)})
+    assert service.deploy()["service"]["ready"]
+    body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 1, 1, 1]}]})
+
+    def answer(data: bytes) -> str:
+        return str(json.loads(data)["outputs"][0]["data"])
+
+    with Load(service.port, "/v2/models/test/infer", body, clients=4, most=5000, pause=0.05, answer=answer) as load:
+        load.wait_for(100)
+        subprocess.run(["rm", "-r", str(service.folder / "bundle")], check=True)
+        bundle(service.folder / "bundle", {"line": linear_model(2 * weights)})
+        assert service.deploy()["changed"]
+        load.wait_for(sum(load.answers.values()) + 100)
+    print(load.answers, load.failures)
+    assert load.failures == []
+    assert load.order[0] == "[1.0, 1.0, 1.0]" and load.order[-1] == "[2.0, 2.0, 2.0]"
+
+
+def test_a_blueprint(tmp_path: Path, environment: dict[str, str], real_slurm: Rig) -> None:
+    opera = Orchestrator.on_tiny(tmp_path, environment, "Machine")
+    blueprint = yaml.safe_load(opera.blueprint.read_text())
+    (port,) = free_ports(1)
+    name = f"service-{secrets.token_hex(4)}"
+    template = blueprint["topology_template"]["node_templates"]["tiny"]
+    (opera.blueprint.parent / "server.py").write_bytes(SERVER.read_bytes())
+    (opera.blueprint.parent / "version.txt").write_text("one")
+    template["artifacts"]["script"]["file"] = "server.py"
+    template["artifacts"]["version"] = {"type": "modak.artifacts.Input", "file": "version.txt"}
+    for key in ("metrics", "job"):
+        del template["properties"][key]
+    template["properties"] |= {
+        "arguments": ["{port}"],
+        "service": {"port": port, "health": "/", "start_limit": "40 s"},
+        "inputs": [{"get_artifact": ["SELF", "version"]}],
+    }
+    blueprint["topology_template"]["outputs"]["url"] = {"value": {"get_attribute": ["tiny", "service_url"]}}
+    opera.blueprint.write_text(yaml.safe_dump(blueprint))
+    opera.inputs(name=name, **connection(real_slurm))
+    ended = opera.deploy(timeout=300)
+    assert ended.code == 0, ended.text
+    outputs = opera.outputs()
+    assert (outputs["url"], outputs["state"]) == (f"http://127.0.0.1:{port}", "ready")
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}", timeout=30) as response:
+        assert response.read() == b"one"
+    ended = opera.run("undeploy", timeout=300)
+    assert ended.code == 0, ended.text
+    assert real_slurm.ssh(f"ls -d .modak/runs/{name}* .modak/services/{name} 2>/dev/null; true") == ""
