@@ -38,6 +38,14 @@ class Provider(ABC):
         ``raw`` holds the registered results of these tasks by name.
         """
 
+    def definitions(self, resources: Resources, raw: Mapping[str, Any], host_key: str) -> Mapping[str, str]:
+        """Return the documents by which the tasks ``NAME_create`` create the resources, for a provider that takes such.
+
+        ``raw`` is what the tasks ``NAME_list`` found, ``host_key`` the public host key of the instance. TargetError,
+        with a text that ``has_no_capacity`` recognises, where the provider has no room for the instance.
+        """
+        return {}
+
     def has_no_capacity(self, message: str) -> bool:
         """Return whether an error of the tasks ``NAME_create`` says that the instance type cannot be had now."""
         return any(code in message for code in self.capacity)
