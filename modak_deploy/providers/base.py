@@ -18,7 +18,7 @@ class Provider(ABC):
     collection: ClassVar[str | None] = None
     """The Ansible collection that its tasks use."""
     python: ClassVar[str | None] = None
-    """The Python package that this collection needs for localhost's Python, as pip takes it."""
+    """The Python packages that this collection needs for localhost's Python, as pip takes them, with blanks between."""
     role: ClassVar[str] = "modak.deploy.cloud"
     """Role with the tasks ``NAME_list``, ``NAME_create`` and ``NAME_release``."""
     capacity: ClassVar[Sequence[str]] = ()

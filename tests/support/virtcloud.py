@@ -101,9 +101,20 @@ class Controller(clouds.Controller):
         (self.folder / "hosts").write_text(f"localhost ansible_connection=local ansible_python_interpreter={python}\n")
         (self.folder / "instances-lab.yaml").write_text(TYPES)
 
+    def run(self, playbook: str, *arguments: str, seconds: float = 600) -> subprocess.CompletedProcess[str]:
+        """Run a playbook to its end."""
+        return subprocess.run(
+            self.command(playbook, *arguments),
+            cwd=self.folder,
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+        )
+
     def command(self, playbook: str, *arguments: str) -> list[str]:
         """Return the command of a playbook; an emulated guest takes its time."""
-        return super().command(playbook, "-e", "cloud_timeout=400", *arguments)
+        return super().command(playbook, "-e", "cloud_timeout=800", *arguments)
 
     def describe(self, host: Host, **cloud: Any) -> None:
         """Write a document with these changes in ``target.cloud``."""
@@ -124,10 +135,11 @@ class Controller(clouds.Controller):
 
 
 TYPES = "version: 1\ninstances:\n" + "".join(
-    f"  - {{name: {name}, provider: libvirt, vcpus: {cores}, memory: {memory}, disk: {disk}, microarchitecture: x86_64_v2,\n"
+    f"  - {{name: {name}, provider: libvirt, vcpus: {cores}, memory: {memory}, disk: {disk},\n"
+    f"     microarchitecture: x86_64_v2,\n"
     f'     prices: [{{region: lab, hourly: {price}, currency: EUR, date: "2026-01-01", source: the test}}]}}\n'
     for name, cores, memory, disk, price in (
-        ("lab.small", 2, "512M", "2G", 0),
+        ("lab.small", 1, "512M", "2G", 0),
         ("lab.large", 2, "768M", "4G", 0.2),
         ("lab.vast", 2, "4000G", "2G", 0.1),
         ("lab.broad", 2, "512M", "90T", 0.1),
