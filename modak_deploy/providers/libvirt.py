@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
+from urllib.parse import parse_qsl, urlsplit
 
 from modak_deploy.errors import InputError, TargetError
 from modak_deploy.model.cloud import Cloud
@@ -44,7 +45,12 @@ _STARTING = 60.0
 _WRITTEN = 1024 * 1024
 """Bytes of an overlay that show that its domain has run: a new one has some 200 kB, and a guest soon writes more."""
 _MOST = 10_000
-_URI = re.compile(r"qemu(\+[a-z0-9]+)?://[^\s]*|[A-Za-z0-9_.-]+")
+_ALIAS = re.compile(r"[A-Za-z0-9_.-]+")
+_TRANSPORTS = frozenset({"qemu", "qemu+unix", "qemu+ssh", "qemu+libssh", "qemu+libssh2", "qemu+tls"})
+_PARAMETERS = frozenset(
+    {"socket", "mode", "proxy", "keyfile", "known_hosts", "known_hosts_verify", "sshauth", "pkipath"}
+)
+"""Parameters of a URI. Of the others 'command' and 'netcat' name programs, and 'no_verify' lets any host answer."""
 _UNUSED: Mapping[str, str] = {
     "subnet": "name the network of libvirt as 'vpc'",
     "root_device": "the root disk is the domain's first",
@@ -190,18 +196,32 @@ def _check(cloud: Cloud) -> None:
     for key, hint in _UNUSED.items():
         if getattr(cloud, key):
             raise InputError("not used by the provider 'libvirt'", key=f"target.cloud.{key}", hint=hint)
-    uri = cloud.profile
-    if uri is not None and not _URI.fullmatch(uri):
+    if cloud.profile is not None:
+        _check_uri(cloud.profile)
+
+
+def _check_uri(uri: str) -> None:
+    """Raise InputError for what is no URI of libvirt's QEMU driver, or runs a program, or checks no host."""
+    if _ALIAS.fullmatch(uri):
+        return
+    key = "target.cloud.profile"
+    parts = urlsplit(uri)
+    if "://" not in uri or not parts.scheme.startswith("qemu") or re.search(r"\s", uri):
         raise InputError(
             f"'{excerpt(uri)}' is neither a URI of libvirt's QEMU driver, such as qemu:///system, nor an alias of one",
-            key="target.cloud.profile",
+            key=key,
         )
-    if uri is not None and re.search(r"[?&]no_verify=(?!0(&|$))", uri):
+    if parts.scheme not in _TRANSPORTS:
+        raise InputError(f"'{excerpt(parts.scheme)}' is not supported", key=key, hint=", ".join(sorted(_TRANSPORTS)))
+    parameters = dict(parse_qsl(parts.query.replace(";", "&"), keep_blank_values=True))
+    if strange := sorted(set(parameters) - _PARAMETERS):
         raise InputError(
-            "with 'no_verify' nobody checks which host answers",
-            key="target.cloud.profile",
-            hint="leave it out, and add the host to ~/.ssh/known_hosts",
+            f"the parameter '{excerpt(strange[0])}' of the URI is not supported",
+            key=key,
+            hint=f"supported are {', '.join(sorted(_PARAMETERS))}; hosts are checked against ~/.ssh/known_hosts",
         )
+    if "ignore" in parameters.get("known_hosts_verify", ""):
+        raise InputError("with 'known_hosts_verify=ignore' nobody checks which host answers", key=key)
 
 
 def _family(plan: Plan) -> str:

@@ -70,6 +70,10 @@ def test_what_libvirt_does_not_write_is_refused(text: str) -> None:
         read_domain(text)
 
 
+def test_a_comment_in_somebodys_metadata_hinders_nobody() -> None:
+    assert read_domain("<domain><name>a</name><metadata><!-- mine --></metadata></domain>").name == "a"
+
+
 def test_the_format_of_a_volume() -> None:
     assert volume_format("<volume><target><format type='qcow2'/></target></volume>") == "qcow2"
     assert volume_format("<volume/>") is None

@@ -144,7 +144,12 @@ def test_the_disk_is_that_of_the_document_before_that_of_the_type(described: Cal
         ({"address": "public"}, r"target\.cloud\.address.*no public address"),
         ({"profile": "xen:///system"}, r"target\.cloud\.profile.*neither a URI"),
         ({"profile": "qemu:///system --help"}, r"target\.cloud\.profile.*neither a URI"),
-        ({"profile": "qemu+ssh://lab/system?no_verify=1"}, r"target\.cloud\.profile.*known_hosts"),
+        ({"profile": "qemu+ssh://lab/system?no_verify=1"}, r"target\.cloud\.profile.*'no_verify'.*known_hosts"),
+        ({"profile": "qemu+ssh://lab/system?mode=auto;no_verify=1"}, r"target\.cloud\.profile.*'no_verify'"),
+        ({"profile": "qemu+ssh://lab/system?netcat=/tmp/x"}, r"target\.cloud\.profile.*'netcat'"),
+        ({"profile": "qemu+ext:///system?command=/tmp/x"}, r"target\.cloud\.profile.*'qemu\+ext' is not supported"),
+        ({"profile": "qemu+tcp://lab/system"}, r"target\.cloud\.profile.*'qemu\+tcp' is not supported"),
+        ({"profile": "qemu+libssh://l/system?known_hosts_verify=ignore"}, r"target\.cloud\.profile.*nobody checks"),
         ({"instance_types": ["lab.arm"]}, r"target\.cloud\.instance_types.*x86_64 alone"),
     ],
 )
@@ -155,8 +160,13 @@ def test_what_the_description_lacks_or_has_too_much_is_said(
         described(**changes)
 
 
-def test_an_alias_of_libvirts_configuration_is_a_profile(described: Callable[..., Resources]) -> None:
-    assert described(profile="lab").profile == "lab"
+@pytest.mark.parametrize(
+    "uri", ["lab", "qemu:///system", "qemu+ssh://me@lab:22/system?keyfile=/k&socket=/s", "qemu+tls://h/system"]
+)
+def test_a_profile_is_a_uri_or_an_alias_of_libvirts_configuration(
+    described: Callable[..., Resources], uri: str
+) -> None:
+    assert described(profile=uri).profile == uri
 
 
 def test_the_documents_are_for_one_host_key_and_one_machine_image(described: Callable[..., Resources]) -> None:
