@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -27,14 +28,19 @@ def recap(output: str, host: str) -> dict[str, int]:
 def until(condition: Callable[[], bool], process: subprocess.Popen[bytes], seconds: float = 240) -> None:
     """Wait for something that a controller does; it must not end before."""
     end = time.monotonic() + seconds
-    while not condition():
-        assert process.poll() is None, f"it ended: {process.returncode}"
-        assert time.monotonic() < end, "it takes too long"
-        time.sleep(0.1)
+    try:
+        while not condition():
+            assert process.poll() is None, f"it ended: {process.returncode}"
+            assert time.monotonic() < end, "it takes too long"
+            time.sleep(0.1)
+    except BaseException:
+        kill(process)
+        raise
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    os.killpg(process.pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     time.sleep(1)  # a call that is on its way still changes the host
 
@@ -81,7 +87,8 @@ def test_a_deployment_from_nothing_to_nothing(host: Host, controller: Controller
     ssh = [*command, "-o", f"UserKnownHostsFile={known_hosts}", f"debian@{known[0]}"]
     lease = "systemctl is-active modak-lease && sudo grep -c left= /usr/local/sbin/modak-lease"
     assert subprocess.run([*ssh, lease], capture_output=True, text=True).stdout.startswith("active\n")
-    subprocess.run([*ssh, "echo 1 | sudo tee /var/lib/modak-lease"], check=True, capture_output=True)
+    over = "echo 1 | sudo tee /var/lib/modak-lease && sudo systemctl restart --no-block modak-lease"
+    subprocess.run([*ssh, over], check=True, capture_output=True)
     end = time.monotonic() + BOOT
     while host.domains()[identity] != "shut off":
         assert time.monotonic() < end, "its lease has not ended it"

@@ -40,8 +40,8 @@ class Host:
 
     def domains(self) -> dict[str, str]:
         """Return the states of all domains by name."""
-        names = self.virsh("list", "--all", "--name").split()
-        return {name: self.virsh("domstate", name) for name in names}
+        rows = [line.split(maxsplit=2) for line in self.virsh("list", "--all").splitlines()]
+        return {name: state.strip() for _, name, state in rows}
 
     def volumes(self) -> list[str]:
         """Return the names of the files in the pool, whether libvirt lists them or not, without the machine image."""

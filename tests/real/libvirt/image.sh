@@ -8,7 +8,7 @@ cat >"$root/etc/cloud/cloud.cfg.d/99_rig.cfg" <<CFG
 datasource_list: [NoCloud, None]
 manage_etc_hosts: true
 cloud_init_modules: [seed_random, bootcmd, write-files, set_hostname, update_hostname, update_etc_hosts, users-groups, ssh]
-cloud_config_modules: [runcmd]
+cloud_config_modules: [set-passwords, runcmd]
 cloud_final_modules: [scripts-user, final-message]
 CFG
 echo "/dev/vda2 / ext4 rw,errors=remount-ro 0 1" >"$root/etc/fstab"
