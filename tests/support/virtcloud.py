@@ -56,6 +56,7 @@ class Host:
         for name, state in self.domains().items():
             if state != "shut off":
                 self.virsh("destroy", name)
+        for name in self.domains():  # without those that are gone once they are stopped
             self.virsh("undefine", name)
         for name in self.volumes():
             (self.rig / "images" / name).unlink()
