@@ -2,12 +2,12 @@
 # make check    the quick suite
 # make test     everything, on real parts
 .DEFAULT_GOAL := help
-.PHONY: help deploy setup generate check test test-images test-pbs test-gridengine test-onnx soak soak-cluster fuzz up down clean test-browser test-trials test-cloud test-kubernetes test-openstack soak-cloud docs test-docs test-galaxy test-newcomer evidence
+.PHONY: help deploy setup generate check test test-images test-pbs test-gridengine test-onnx soak soak-cluster fuzz up down clean test-browser test-trials test-cloud test-kubernetes test-openstack test-libvirt soak-cloud docs test-docs test-galaxy test-newcomer evidence
 
 ARGS ?=
 PYTHON_OF_THE_SYSTEM = $$(scripts/find-python.sh)
 BIN = $(CURDIR)/.venv/bin
-PARTS = tests/real/slurm.sh tests/real/cluster.sh tests/real/containers.sh tests/real/postgresql.sh tests/real/pbs.sh tests/real/cloud.sh tests/real/kubernetes.sh tests/real/openstack.sh
+PARTS = tests/real/slurm.sh tests/real/cluster.sh tests/real/containers.sh tests/real/postgresql.sh tests/real/pbs.sh tests/real/cloud.sh tests/real/kubernetes.sh tests/real/openstack.sh tests/real/libvirt.sh
 
 help: ## show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ test-kubernetes: setup ## Jobs on a real API server, built from Debian's source 
 
 test-openstack: setup ## deployments on keystone, nova, neutron and glance from Debian's packages (half an hour; 2 GB the first time)
 	@$(BIN)/python scripts/suite.py real-openstack openstack
+
+test-libvirt: setup ## deployments to guests of libvirt with QEMU, the processor emulated (half an hour; 1 GB the first time)
+	@$(BIN)/python scripts/suite.py real-libvirt libvirt
 
 soak-cloud: setup ## deployments to moto killed at random moments, 100 times: no orphan, no second instance (an hour)
 	@$(BIN)/python scripts/suite.py real-cloud soak-cloud

@@ -50,4 +50,5 @@ PROVIDERS: Mapping[str, str] = {
     "existing": "modak_deploy.providers.existing:Existing",
     "aws": "modak_deploy.providers.aws:Aws",
     "openstack": "modak_deploy.providers.openstack:OpenStack",
+    "libvirt": "modak_deploy.providers.libvirt:Libvirt",
 }

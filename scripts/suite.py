@@ -24,6 +24,7 @@ PBS = str(TOP / "tests" / "real" / "pbs.sh")
 CLOUD = str(TOP / "tests" / "real" / "cloud.sh")
 KUBERNETES = str(TOP / "tests" / "real" / "kubernetes.sh")
 OPENSTACK = str(TOP / "tests" / "real" / "openstack.sh")
+LIBVIRT = str(TOP / "tests" / "real" / "libvirt.sh")
 CANNOT = 77
 PYTEST = ["pytest", "-rfEs", "--no-header", "--durations=15"]
 UNIT = [*PYTEST, "-n", str((os.cpu_count() or 1) + 1)]
@@ -95,6 +96,8 @@ def steps() -> list[Step]:
         Step("kubernetes", [*PYTEST, "tests/kubernetes"], tests=True, apart=True),
         Step("real-openstack", [OPENSTACK, "up"], apart=True),
         Step("openstack", [*PYTEST, "tests/openstack"], tests=True, apart=True),
+        Step("real-libvirt", [LIBVIRT, "up"], apart=True),
+        Step("libvirt", [*PYTEST, "tests/libvirt"], tests=True, apart=True),
         Step("soak-cloud", ["python", "tests/soak/cloud_rounds.py"], apart=True),
         Step("soak", ["python", "tests/soak/rounds.py"], apart=True),
         Step("soak-cluster", ["python", "tests/soak/cluster_rounds.py"], apart=True),
@@ -181,7 +184,9 @@ def main(names: list[str]) -> int:
     todo = chosen(names)
     LOGS.mkdir(parents=True, exist_ok=True)
     parts = [
-        part for part in (SLURM, CLUSTER, CONTAINERS, PBS, OPENSTACK) if any(step.command[0] == part for step in todo)
+        part
+        for part in (SLURM, CLUSTER, CONTAINERS, PBS, OPENSTACK, LIBVIRT)
+        if any(step.command[0] == part for step in todo)
     ]
     to_stop = [part for part in parts if not is_up(part)]
     began = time.monotonic()

@@ -55,6 +55,8 @@ class InstanceEntry(DeferredModel):
     """The maker's name."""
     memory: Memory
     """Bytes of main memory."""
+    disk: Memory | None = None
+    """Bytes of the root disk, where the type and not the machine image decides it, as on libvirt."""
     accelerators: list[InstanceAccelerator] = []
     network: Rate | None = None
     """Gbit/s, the most that the provider states."""

@@ -63,13 +63,15 @@ class Cloud(Model):
     """An instance that is created for the deployment and released after it."""
 
     provider: ProviderName
-    """Provider of the instance: ``aws``, ``openstack``, or ``existing`` for a host that already exists."""
+    """Provider of the instance: ``aws``, ``openstack``, ``libvirt``, or ``existing`` for a host that already exists."""
     region: Line | None = None
-    """The provider's region; required for every provider but ``existing``."""
+    """The provider's region; required for every provider but ``existing``. On libvirt your own name of the host, by
+    which the catalogue has its instance types."""
     zones: list[Line] = []
     """Availability zones to try, in this order; the provider's choice when empty."""
     machine_image: Line | None = None
-    """The provider's identifier of the machine image, such as ami-0123456789abcdef0; on OpenStack its name or ID."""
+    """The provider's identifier of the machine image, such as ami-0123456789abcdef0; on OpenStack its name or ID;
+    on libvirt a volume of ``pool``, or the absolute path of a .qcow2 or .raw file on its host."""
     software: MachineSoftware = MachineSoftware()
     """Software installed in the machine image."""
     instance_types: list[Name] = []
@@ -78,7 +80,7 @@ class Cloud(Model):
     """Identifier of the subnet; the default subnet when absent."""
     vpc: Line | None = None
     """Identifier of the network (VPC), on OpenStack its name or ID; the default VPC, or the project's only network,
-    when absent."""
+    when absent. On libvirt a network that gives addresses by DHCP; ``default`` when absent."""
     address: Literal["public", "private"] | None = None
     """The address that the controller connects to; the public one when absent. On OpenStack ``public`` is a floating
     IP, and the server's address on its network is taken when absent."""
@@ -89,21 +91,26 @@ class Cloud(Model):
     public_key: Line | None = None
     """Public SSH key file on the controller; the target's ``private_key`` with ``.pub`` when absent."""
     disk: Memory | None = None
-    """Size of the root disk in bytes; that of the machine image when absent."""
+    """Size of the root disk in bytes; that of the machine image when absent. On libvirt the instance type may have
+    one."""
     root_device: Line | None = None
-    """Device name of the machine image's root disk; required with ``disk``."""
+    """Device name of the machine image's root disk; required with ``disk`` on AWS."""
+    pool: Line | None = None
+    """On libvirt: the storage pool, of files, for the instance's disk; ``default`` when absent."""
+    emulation: bool = False
+    """On libvirt: QEMU emulates the processor, for a host without KVM; then no predicted time holds."""
     lease: Duration | None = None
     """Seconds after which the instance shuts itself down, and on AWS is terminated; when absent, 30 minutes more than
     the job's ``wall_time``, or 4 hours without one. A budget shortens it to what the budget pays for."""
     profile: Line | None = None
-    """Profile in the provider's configuration, or a cloud of ``clouds.yaml``; credentials are read only from the
-    provider's usual sources."""
+    """Profile in the provider's configuration, or a cloud of ``clouds.yaml``; on libvirt the connection URI, or its
+    alias in libvirt.conf. Credentials are read only from the provider's usual sources."""
 
     @model_validator(mode="after")
     def _region(self) -> "Cloud":
         if self.provider != "existing" and self.region is None:
             raise ValueError(f"the provider '{self.provider}' needs a 'region'")
-        if self.disk is not None and self.root_device is None:
+        if self.disk is not None and self.root_device is None and self.provider != "libvirt":
             raise ValueError("'disk' needs 'root_device', the name of the machine image's root disk, such as /dev/xvda")
         return self
 
@@ -125,6 +132,12 @@ class InstanceCandidate(Model):
     """The provider's name of it."""
     hourly: float = Field(ge=0, allow_inf_nan=False)
     """Price for an hour; 0 where nothing is charged."""
+    vcpus: Positive | None = None
+    """Virtual processors of the type."""
+    memory: Memory | None = None
+    """Bytes of main memory of the type."""
+    disk: Memory | None = None
+    """Bytes of the type's root disk; that of the machine image when absent."""
     seconds: Estimate | None = None
     """Predicted seconds of the job; absent where no time is known."""
     basis: Line = "none"

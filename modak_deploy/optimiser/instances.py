@@ -153,7 +153,16 @@ def _candidate(entry: "InstanceEntry", price: "InstancePrice", plan: Plan) -> In
             unit=price.currency,
         )
     basis = plan.prediction.basis
-    return InstanceCandidate(name=entry.name, hourly=price.hourly, seconds=seconds, basis=basis, cost=cost)
+    return InstanceCandidate(
+        name=entry.name,
+        hourly=price.hourly,
+        vcpus=entry.vcpus,
+        memory=entry.memory,
+        disk=entry.disk,
+        seconds=seconds,
+        basis=basis,
+        cost=cost,
+    )
 
 
 def seconds_of(prediction: Prediction) -> Estimate | None:

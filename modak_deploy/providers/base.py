@@ -18,7 +18,7 @@ class Provider(ABC):
     collection: ClassVar[str | None] = None
     """The Ansible collection that its tasks use."""
     python: ClassVar[str | None] = None
-    """The Python package that this collection needs for localhost's Python, as pip takes it."""
+    """The Python packages that this collection needs for localhost's Python, as pip takes them, with blanks between."""
     role: ClassVar[str] = "modak.deploy.cloud"
     """Role with the tasks ``NAME_list``, ``NAME_create`` and ``NAME_release``."""
     capacity: ClassVar[Sequence[str]] = ()
@@ -37,6 +37,14 @@ class Provider(ABC):
 
         ``raw`` holds the registered results of these tasks by name.
         """
+
+    def definitions(self, resources: Resources, raw: Mapping[str, Any], host_key: str) -> Mapping[str, str]:
+        """Return the documents by which the tasks ``NAME_create`` create the resources, for a provider that takes such.
+
+        ``raw`` is what the tasks ``NAME_list`` found, ``host_key`` the public host key of the instance. TargetError,
+        with a text that ``has_no_capacity`` recognises, where the provider has no room for the instance.
+        """
+        return {}
 
     def has_no_capacity(self, message: str) -> bool:
         """Return whether an error of the tasks ``NAME_create`` says that the instance type cannot be had now."""

@@ -49,6 +49,10 @@ class Instance(Model):
     public_address: bool = True
     disk: Memory | None = None
     root_device: Line | None = None
+    vcpus: Positive | None = None
+    memory: Memory | None = None
+    pool: Line | None = None
+    emulation: bool = False
 
 
 class Resources(Model):

@@ -26,7 +26,7 @@ try:
 except ImportError:
     pass  # ModakAction says so before anything here is used
 
-STEPS = ("describe", "decide", "begin", "judge", "reach", "await", "release", "forget")
+STEPS = ("describe", "decide", "begin", "define", "judge", "reach", "await", "release", "forget")
 _PAUSE = 3.0
 
 
@@ -38,6 +38,7 @@ class ActionModule(ModakAction):
         "step": {"type": "str", "choices": list(STEPS), "required": True},
         "listed": {"type": "dict", "default": {}},
         "message": {"type": "str", "default": ""},
+        "host_key": {"type": "str", "default": ""},
         "settle": {"type": "float", "default": 60.0},
         "timeout": {"type": "float", "default": 600.0},
     }
@@ -54,6 +55,7 @@ class ActionModule(ModakAction):
             "describe": self._describe,
             "decide": self._decide,
             "begin": self._begin,
+            "define": self._define,
             "judge": self._judge,
             "reach": self._reach,
             "await": self._await,
@@ -106,6 +108,11 @@ class ActionModule(ModakAction):
             packages=[*([] if runtime == "native" else [runtime]), *(["haproxy", "curl"] if fronted else [])],
         )
         return {"changed": True, "user_data": text, "host_key": public}
+
+    def _define(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the documents that the provider's tasks create the resources by."""
+        listed = plain(arguments["listed"])
+        return {"definitions": dict(self._provider.definitions(self._resources, listed, arguments["host_key"]))}
 
     def _judge(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Tell a lack of capacity, for which there is a next candidate, from other errors."""

@@ -25,13 +25,14 @@ options:
       - V(describe) returns what is needed, and fails with the command to install a collection that is missing.
       - V(decide) returns the next step towards one running instance, and those that are surplus.
       - V(begin) records that a creation begins, and returns the user data, which is a secret.
+      - V(define) returns the documents by which the tasks of some providers create what is needed.
       - V(judge) fails with O(message) unless it says that the provider has no capacity for the instance type.
       - V(reach) returns the connection variables of the running instance.
       - V(await) waits until the host of the task, which is the instance, answers and cloud-init has ended.
       - V(release) returns what is to be deleted.
       - V(forget) removes the record.
     type: str
-    choices: [describe, decide, begin, judge, reach, await, release, forget]
+    choices: [describe, decide, begin, define, judge, reach, await, release, forget]
     required: true
   listed:
     description: What the provider lists, as its modules return it.
@@ -39,6 +40,10 @@ options:
     default: {}
   message:
     description: The error of a creation.
+    type: str
+    default: ""
+  host_key:
+    description: The public host key that O(step=begin) returned.
     type: str
     default: ""
   settle:
@@ -119,6 +124,11 @@ host_key:
   returned: begin
   type: str
   sample: ssh-ed25519 AAAA...
+definitions:
+  description: Documents by name, such as XML, for the provider's own tasks.
+  returned: define
+  type: dict
+  sample: {"domain": "<domain type='kvm'/>"}
 instance_type:
   description: The instance type that is not available.
   returned: judge

@@ -291,7 +291,9 @@ def rendered(template: str, **variables: Any) -> str:
     """Return a template of the role's, with Ansible's own filters."""
     engine = Environment(autoescape=False)  # noqa: S701
     filters = FilterModule().filters()
-    engine.filters.update({name: filters[name] for name in ("regex_replace", "regex_search", "dict2items", "flatten")})
+    engine.filters.update(
+        {name: filters[name] for name in ("regex_replace", "regex_search", "dict2items", "flatten", "quote")}
+    )
     return engine.from_string(template).render(**variables).strip()
 
 
@@ -336,18 +338,31 @@ def test_only_a_floating_ip_of_the_deployments_own_is_deleted(address: str | Non
     assert rendered(template, cloud_addresses=ast.literal_eval(found)) == deleted
 
 
-def test_the_command_for_a_missing_package_is_the_one_of_the_documentation() -> None:
+def shown_of(fault: str, python: str | None) -> str:
+    """Return what is shown where a provider cannot be asked."""
     task = tasks_of("list")["Give the command that installs the Python package"]
-    python = registry.get("openstack").python
-    shown = rendered(
-        task["ansible.builtin.fail"]["msg"],
-        cloud_fault="openstacksdk is required for this module",
-        cloud_described={"python": python},
-    )
-    assert shown == f"openstacksdk is required for this module; run: pip install '{python}' for the Python of localhost"
-    assert f"`pip install '{python}'`" in (ROLE.parents[1] / "docs" / "cloud.md").read_text()
-    none = rendered(task["ansible.builtin.fail"]["msg"], cloud_fault="required", cloud_described={"python": None})
-    assert none == "required"
+    variables: dict[str, Any] = {"cloud_fault": fault, "cloud_described": {"python": python}}
+    package = rendered(task["vars"]["cloud_package"], **variables)
+    lacks = rendered(task["vars"]["cloud_lacks_package"], cloud_package=package, **variables)
+    return rendered(task["ansible.builtin.fail"]["msg"], cloud_lacks_package=lacks == "True", **variables)
+
+
+@pytest.mark.parametrize(
+    ("provider", "fault", "command"),
+    [
+        ("openstack", "openstacksdk is required for this module", "pip install 'openstacksdk<4.8'"),
+        ("libvirt", "The `libvirt` module is not importable. Check", "pip install libvirt-python lxml pycdlib"),
+        ("aws", "Failed to import the required Python library (botocore and boto3)", "pip install boto3"),
+    ],
+)
+def test_the_command_for_a_missing_package_is_the_one_of_the_documentation(
+    provider: str, fault: str, command: str
+) -> None:
+    python = registry.get(provider).python
+    assert shown_of(fault, python) == f"{fault}; run: {command} for the Python of localhost"
+    assert f"`{command}" in (ROLE.parents[1] / "docs" / "cloud.md").read_text()
+    assert shown_of(fault, None) == fault
+    assert shown_of("the host does not answer", python) == "the host does not answer"
 
 
 def test_no_listing_of_servers_is_logged() -> None:
