@@ -28,6 +28,7 @@ LAYERS = (
 )
 KEYS = {
     "Framework": "applicationframework",
+    "Objects": "applicationobjects",
     "Request": "request",
     "JobOptions": "job",
     "Node": "targetnode",

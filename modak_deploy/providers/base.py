@@ -73,12 +73,13 @@ def identity_named(run: str, target: Target, public_key: str) -> Identity:
 
     It follows from the document and the user's SSH key alone: it is found again with lost local state, a document that
     was changed has the same, and two users of one account have different ones. The instance type is no part of it, so
-    that there is one instance whichever type had capacity. ``run`` is the run's name, unless the target names the
-    deployment that several runs share.
+    that there is one instance whichever type had capacity. ``run`` is the run's name. Where the target names the
+    deployment that several runs share, that name stands for the run's and for the target's, which an orchestrator gives
+    a node in one way as a host and in another one as an alternative.
     """
     cloud = cloud_of(target)
-    name = cloud.deployment or run
-    parts = [name, target.name, cloud.provider, cloud.region or "", " ".join(public_key.split()[:2])]
+    names = [run, target.name] if cloud.deployment is None else ["", cloud.deployment]
+    parts = [*names, cloud.provider, cloud.region or "", " ".join(public_key.split()[:2])]
     return f"modak-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:16]}"
 
 

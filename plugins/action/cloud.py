@@ -202,7 +202,7 @@ class ActionModule(ModakAction):
 
 def _running(listing: Listing) -> Listed | None:
     """Return the oldest instance that runs and has an address; it is the one that counts."""
-    running = (one for one in listing.instances if one.state == "running" and one.address is not None)
+    running = (item for item in listing.instances if item.state == "running" and item.address is not None)
     return min(running, key=lambda instance: (instance.launched, instance.id), default=None)
 
 
