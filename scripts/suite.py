@@ -24,6 +24,7 @@ PBS = str(TOP / "tests" / "real" / "pbs.sh")
 CLOUD = str(TOP / "tests" / "real" / "cloud.sh")
 KUBERNETES = str(TOP / "tests" / "real" / "kubernetes.sh")
 OPENSTACK = str(TOP / "tests" / "real" / "openstack.sh")
+SWIFT = str(TOP / "tests" / "real" / "swift.sh")
 CANNOT = 77
 PYTEST = ["pytest", "-rfEs", "--no-header", "--durations=15"]
 UNIT = [*PYTEST, "-n", str((os.cpu_count() or 1) + 1)]
@@ -94,6 +95,7 @@ def steps() -> list[Step]:
         Step("real-kubernetes", [KUBERNETES, "up"], apart=True),
         Step("kubernetes", [*PYTEST, "tests/kubernetes"], tests=True, apart=True),
         Step("real-openstack", [OPENSTACK, "up"], apart=True),
+        Step("real-swift", [SWIFT, "up"], apart=True),
         Step("openstack", [*PYTEST, "tests/openstack"], tests=True, apart=True),
         Step("soak-cloud", ["python", "tests/soak/cloud_rounds.py"], apart=True),
         Step("soak", ["python", "tests/soak/rounds.py"], apart=True),
