@@ -98,9 +98,9 @@ class Cloud(Model):
     deployment: Name | None = None
     """Name by which several runs share the instance; the run's own name when absent. Undeploying one of them deletes
     the instance. Of a blueprint it is the node's, which an orchestrator releases after all of its jobs."""
-    after_failure: Literal["keep", "release"] = "keep"
+    after_failure: Literal["keep", "release"] | None = None
     """What happens to the instance when the job has failed and its results have been fetched, or when its image cannot
-    be had: it stays until its lease ends or it is undeployed, or it is released at once."""
+    be had: ``keep`` it until its lease ends or it is undeployed, as when absent, or ``release`` it at once."""
     profile: Line | None = None
     """Profile in the provider's configuration, or a cloud of ``clouds.yaml``; credentials are read only from the
     provider's usual sources."""

@@ -60,7 +60,7 @@ def missing(package: str, scheme: str) -> InputError:
 
 
 @contextmanager
-def told(errors: tuple[type[Exception], ...], url: str, what: str) -> Iterator[None]:
+def reported(errors: tuple[type[Exception], ...], url: str, what: str) -> Iterator[None]:
     """Turn a library's errors into a TargetError that names the object, and no credential."""
     try:
         yield

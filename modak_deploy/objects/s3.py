@@ -5,7 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
-from modak_deploy.objects.base import CHECKSUM, PIECE, Head, Storage, missing, text_of, told
+from modak_deploy.objects.base import CHECKSUM, PIECE, Head, Storage, missing, reported, text_of
 
 
 class S3(Storage):
@@ -23,13 +23,13 @@ class S3(Storage):
             raise missing(self.package, self.scheme) from None
         self._client_error: type[Exception] = exceptions.ClientError
         self._errors: tuple[type[Exception], ...] = (exceptions.ClientError, exceptions.BotoCoreError, refused)
-        with told(self._errors, "s3", "cannot be used"):
+        with reported(self._errors, "s3", "cannot be used"):
             session = boto3.session.Session(profile_name=profile, region_name=region)
             self._client: Any = session.client("s3")
 
     def head(self, container: str, name: str) -> Head | None:
         """See Storage."""
-        with told(self._errors, f"s3://{container}/{name}", "cannot be queried"):
+        with reported(self._errors, f"s3://{container}/{name}", "cannot be queried"):
             try:
                 answer = self._client.head_object(Bucket=container, Key=name)
             except self._client_error as error:
@@ -41,13 +41,13 @@ class S3(Storage):
 
     def read(self, container: str, name: str, etag: str) -> Iterator[bytes]:
         """See Storage."""
-        with told(self._errors, f"s3://{container}/{name}", "cannot be fetched"):
+        with reported(self._errors, f"s3://{container}/{name}", "cannot be fetched"):
             answer = self._client.get_object(Bucket=container, Key=name, IfMatch=f'"{etag}"')
             yield from answer["Body"].iter_chunks(PIECE)
 
     def write(self, container: str, name: str, file: Path, sha256: str) -> None:
         """See Storage."""
-        with told(self._errors, f"s3://{container}/{name}", "cannot be stored"):
+        with reported(self._errors, f"s3://{container}/{name}", "cannot be stored"):
             self._client.upload_file(str(file), container, name, ExtraArgs={"Metadata": {CHECKSUM: sha256}})
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import quote
 
-from modak_deploy.objects.base import CHECKSUM, PIECE, Head, Storage, missing, text_of, told
+from modak_deploy.objects.base import CHECKSUM, PIECE, Head, Storage, missing, reported, text_of
 
 _HEADER = f"x-object-meta-{CHECKSUM}"
 
@@ -27,12 +27,12 @@ class Swift(Storage):
             raise missing(self.package, self.scheme) from None
         self._errors: tuple[type[Exception], ...] = (exceptions.SDKException, transport, read)
         self._check: Any = exceptions.raise_from_response
-        with told(self._errors, "swift", "cannot be used"):
+        with reported(self._errors, "swift", "cannot be used"):
             self._cloud: Any = openstack.connect(cloud=profile, region_name=region)
 
     def head(self, container: str, name: str) -> Head | None:
         """See Storage."""
-        with told(self._errors, f"swift://{container}/{name}", "cannot be queried"):
+        with reported(self._errors, f"swift://{container}/{name}", "cannot be queried"):
             answer = self._cloud.object_store.head(_path(container, name))
             if answer.status_code == 404:
                 return None
@@ -43,7 +43,7 @@ class Swift(Storage):
 
     def read(self, container: str, name: str, etag: str) -> Iterator[bytes]:
         """See Storage."""
-        with told(self._errors, f"swift://{container}/{name}", "cannot be fetched"):
+        with reported(self._errors, f"swift://{container}/{name}", "cannot be fetched"):
             headers = {"If-Match": f'"{etag}"'}
             answer = self._cloud.object_store.get(_path(container, name), headers=headers, stream=True)
             self._check(answer)
@@ -51,7 +51,7 @@ class Swift(Storage):
 
     def write(self, container: str, name: str, file: Path, sha256: str) -> None:
         """See Storage; a file of more than the storage's limit for a segment becomes several, with a manifest."""
-        with told(self._errors, f"swift://{container}/{name}", "cannot be stored"):
+        with reported(self._errors, f"swift://{container}/{name}", "cannot be stored"):
             # openstacksdk 4.7 (object_store/v1/_proxy.py, create_object) neither quotes the name nor says that there is
             # no such container.
             self._check(self._cloud.object_store.head(f"/{quote(container)}"))
