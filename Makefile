@@ -7,7 +7,7 @@
 ARGS ?=
 PYTHON_OF_THE_SYSTEM = $$(scripts/find-python.sh)
 BIN = $(CURDIR)/.venv/bin
-PARTS = tests/real/slurm.sh tests/real/cluster.sh tests/real/containers.sh tests/real/postgresql.sh tests/real/pbs.sh tests/real/cloud.sh tests/real/kubernetes.sh tests/real/openstack.sh tests/real/libvirt.sh
+PARTS = tests/real/slurm.sh tests/real/cluster.sh tests/real/containers.sh tests/real/postgresql.sh tests/real/pbs.sh tests/real/cloud.sh tests/real/kubernetes.sh tests/real/openstack.sh tests/real/libvirt.sh tests/real/swift.sh
 
 help: ## show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,7 +62,7 @@ test-kubernetes: setup ## Jobs on a real API server, built from Debian's source 
 	@$(BIN)/python scripts/suite.py real-kubernetes kubernetes
 
 test-openstack: setup ## deployments on keystone, nova, neutron and glance from Debian's packages (half an hour; 2 GB the first time)
-	@$(BIN)/python scripts/suite.py real-openstack openstack
+	@$(BIN)/python scripts/suite.py real-openstack real-swift openstack
 
 test-libvirt: setup ## deployments to guests of libvirt with QEMU, the processor emulated (half an hour; 1 GB the first time)
 	@$(BIN)/python scripts/suite.py real-libvirt libvirt

@@ -79,6 +79,7 @@ def write_plan(
                 now=now(),
                 default_python=sys.executable,
                 inquiries=inquiries,
+                notice=lambda text: print(text, file=sys.stderr),
             )
     except OptionError as error:
         raise error.located(description.locate) from None

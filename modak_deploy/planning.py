@@ -23,6 +23,7 @@ from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.jobrequest import JobRequest
 from modak_deploy.model.plan import Plan, Source, Unplanned
 from modak_deploy.model.target import Target
+from modak_deploy.objects import fetch_objects
 from modak_deploy.optimiser import changes, choose_target, keep, make_plan, replan
 from modak_deploy.optimiser.instances import Limits, plan_on_instance
 from modak_deploy.optimiser.planner import inputs_of
@@ -85,6 +86,10 @@ def rehearse() -> None:
         plan.model_dump(mode="json", by_alias=True)
 
 
+def _unheard(_text: str) -> None:
+    """Hear nothing."""
+
+
 def plan_deployment(
     deployment: Deployment,
     transport: Transport | Callable[[Target], Transport],
@@ -95,6 +100,7 @@ def plan_deployment(
     inquiries: Mapping[str, Callable[[], str]] | None = None,
     limits: Limits | None = None,
     refusal: Callable[[InfeasibleError | OptionError], str] = str,
+    notice: Callable[[str], None] = _unheard,
 ) -> Plan:
     """Return the Plan of a deployment, on the best of its targets; relative paths are looked for in ``search``.
 
@@ -102,8 +108,9 @@ def plan_deployment(
     Python on this machine, where it is a target and names none. ``inquiries`` holds the answers, by the names of the
     targets, of those that are being asked already; a target of type cloud or kubernetes is not asked. ``limits`` are
     what is known of instance types. ``refusal`` gives the reason of a target that cannot do it, beside another one that
-    can. TargetError when one of the targets cannot be asked.
+    can. ``notice`` hears of objects that are fetched. TargetError when one of the targets cannot be asked.
     """
+    fetch_objects(deployment.application.objects, notice)
     local_sources = [source.source for source in find_sources(deployment.application, search)]
     outcomes: list[Plan | Refused] = []
     measurements = cache(available_measurements)  # opened once for all targets, after the first has answered

@@ -29,6 +29,7 @@ LAYERS = (
 KEYS = {
     "Framework": "applicationframework",
     "Service": "applicationservice",
+    "Objects": "applicationobjects",
     "Request": "request",
     "JobOptions": "job",
     "Node": "targetnode",

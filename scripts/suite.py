@@ -25,6 +25,7 @@ CLOUD = str(TOP / "tests" / "real" / "cloud.sh")
 KUBERNETES = str(TOP / "tests" / "real" / "kubernetes.sh")
 OPENSTACK = str(TOP / "tests" / "real" / "openstack.sh")
 LIBVIRT = str(TOP / "tests" / "real" / "libvirt.sh")
+SWIFT = str(TOP / "tests" / "real" / "swift.sh")
 CANNOT = 77
 PYTEST = ["pytest", "-rfEs", "--no-header", "--durations=15"]
 UNIT = [*PYTEST, "-n", str((os.cpu_count() or 1) + 1)]
@@ -95,6 +96,7 @@ def steps() -> list[Step]:
         Step("real-kubernetes", [KUBERNETES, "up"], apart=True),
         Step("kubernetes", [*PYTEST, "tests/kubernetes"], tests=True, apart=True),
         Step("real-openstack", [OPENSTACK, "up"], apart=True),
+        Step("real-swift", [SWIFT, "up"], apart=True),
         Step("openstack", [*PYTEST, "tests/openstack"], tests=True, apart=True),
         Step("real-libvirt", [LIBVIRT, "up"], apart=True),
         Step("libvirt", [*PYTEST, "tests/libvirt"], tests=True, apart=True),
@@ -185,7 +187,7 @@ def main(names: list[str]) -> int:
     LOGS.mkdir(parents=True, exist_ok=True)
     parts = [
         part
-        for part in (SLURM, CLUSTER, CONTAINERS, PBS, OPENSTACK, LIBVIRT)
+        for part in (SLURM, CLUSTER, CONTAINERS, PBS, OPENSTACK, SWIFT, LIBVIRT)
         if any(step.command[0] == part for step in todo)
     ]
     to_stop = [part for part in parts if not is_up(part)]

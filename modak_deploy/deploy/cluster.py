@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from modak_deploy.deploy.running import Outcome, Previewed, RunSettings, check_recording, recorded
+from modak_deploy.deploy.running import Outcome, Previewed, RunSettings, check_recording, recorded, stored
 from modak_deploy.errors import InputError, JobError
 from modak_deploy.jobs.script import default_template
 from modak_deploy.kubernetes import commands
@@ -74,9 +74,12 @@ class ClusterRun:
         is_exact = (ran.result.seconds or 0.0) >= _SHORTEST_MEASURED
         if settings.wait and not ran.problem and (is_exact or settings.record):
             new = recorded(self.plan, ran.result, settings.record, self._search, self._notice)
+        changed = ran.changed
+        if settings.wait and not ran.problem and ran.result.state == "completed":
+            changed |= stored(self.plan, ran.result, self._notice)
         script = self._script(described)
         previous = None if ended is None else commands.result_of(self.plan, ended)
-        return Outcome(ran.changed, ran.created, script, ran.result, previous, problem=ran.problem, recorded=new)
+        return Outcome(changed, ran.created, script, ran.result, previous, problem=ran.problem, recorded=new)
 
     def _ended_badly(self, settings: RunSettings) -> State | None:
         """Return the end of the Job that is there and is to be run again; None where there is none."""

@@ -1,5 +1,6 @@
 """The job of a Plan from its preview to its recorded results: what the action plugins and the command line share."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +16,16 @@ from modak_deploy.jobs.logs import explanation
 from modak_deploy.model.job import JobResult
 from modak_deploy.model.jobrequest import JobRequest
 from modak_deploy.model.plan import Plan
+from modak_deploy.objects import fetch_objects, store_objects
 from modak_deploy.optimiser.changes import with_secrets
 from modak_deploy.performance.paths import store_in_use
 from modak_deploy.performance.recording import add_results, check_recordable, is_learnt_from
 from modak_deploy.secret_values import Reader, checked_values, environment_file, hashes_of
 from modak_deploy.transport.base import Transport
+from modak_deploy.util.files import write_atomically
+
+OBJECTS = "objects.json"
+"""File among a run's results that says as which objects they were stored."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +102,8 @@ class Deployer:
         """Return a job that runs a Plan's program with what it needs from this machine."""
         has_image = plan.chosen.image is not None and plan.chosen.runtime != "native"
 
+        fetch_objects(plan.application.objects, self._reporter.notice)
+
         def realise_image(directory: str) -> None:
             realise(self._transport, request, directory)
 
@@ -112,6 +120,8 @@ class Deployer:
         preview = self.jobs.preview(job_request(plan), settings.template, again=again, retry=settings.retry)
         job = None if preview.job is None else self.jobs.see(preview.job)
         submits = again or preview.job is None or preview.ended is not None
+        for path, url in (plan.application.objects.outputs if plan.application.objects and submits else {}).items():
+            self._reporter.notice(f"would store {path} as {url} after the job")
         return Previewed(preview.script, submits, job, preview.ended)
 
     def submit(self, plan: Plan, settings: RunSettings) -> Present:
@@ -148,6 +158,7 @@ class Deployer:
             problem = explanation(present.job.request, result)
             return Outcome(changed, present.made, present.script, result, present.ended, problem=problem)
         new = recorded(plan, result, settings.record, self._search, self._reporter.notice)
+        changed |= stored(plan, result, self._reporter.notice)
         return Outcome(changed, present.made, present.script, result, present.ended, recorded=new)
 
     def run(self, plan: Plan, settings: RunSettings, results: Path) -> Outcome:
@@ -171,6 +182,18 @@ def recorded(
         except (ModakError, OSError) as error:
             notice(f"the job is not recorded: {error}")
     return None
+
+
+def stored(plan: Plan, result: JobResult, notice: Callable[[str], None]) -> bool:
+    """Store the results of a completed job as objects, with their checksums beside them; return whether any was new."""
+    if plan.application.objects is None or result.results is None:
+        return False
+    folder = Path(result.results)
+    moved = store_objects(plan.application.objects, folder, notice)
+    if moved:
+        kept = [{"path": m.path, "url": m.url, "size": m.size, "sha256": m.sha256} for m in moved]
+        write_atomically(folder / OBJECTS, json.dumps(kept, indent=2) + "\n")
+    return any(m.changed for m in moved)
 
 
 def _record(plan: Plan, result: JobResult, search: Sequence[Path]) -> int:

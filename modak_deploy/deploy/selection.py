@@ -120,6 +120,7 @@ class Selected:
                 now=now(),
                 default_python=sys.executable,
                 inquiries=inquiries,
+                notice=lambda text: print(text, file=sys.stderr),
             )
         except OptionError as error:
             raise error.located(self.description.locate) from None

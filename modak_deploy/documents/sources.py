@@ -4,11 +4,13 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path, PurePosixPath
 
 from pydantic import ValidationError
 
 from modak_deploy.diagnostics import Location
+from modak_deploy.documents.objectcopies import CONTENT, copied, folder_of
 from modak_deploy.errors import InputError
 from modak_deploy.model.application import Application
 from modak_deploy.model.execution import Source
@@ -31,6 +33,8 @@ class LocalSource:
 def find_sources(application: Application, search: Sequence[Path]) -> list[LocalSource]:
     """Return the script and the inputs, folders file by file, sorted by their path below the working directory.
 
+    Objects that are inputs are among them, as the copies that ``modak_deploy.objects`` fetched.
+
     A relative path is looked for in each folder of ``search`` in order. It keeps its folders below the working
     directory; one that is absolute or leaves its folder by ``..`` is placed there by its last name alone.
 
@@ -41,13 +45,25 @@ def find_sources(application: Application, search: Sequence[Path]) -> list[Local
     if application.script is not None:
         paths.insert(0, (_SCRIPT, application.script))
     local_files: dict[str, Path] = {}
-    for key, path in paths:
-        for target, local in _files(key, path, search):
-            other = local_files.setdefault(target, local)
-            if other.resolve() != local.resolve():
-                text = f"{other} and {local} would both become {target} in the working directory"
-                raise InputError(text, key=key, hint="rename one of them")
+    files = ((key, target, local) for key, path in paths for target, local in _files(key, path, search))
+    for key, target, local in chain(files, _objects(application)):
+        other = local_files.setdefault(target, local)
+        if other.resolve() != local.resolve():
+            text = f"{other} and {local} would both become {target} in the working directory"
+            raise InputError(text, key=key, hint="rename one of them")
     return [LocalSource(_source(target, local), local) for target, local in sorted(local_files.items())]
+
+
+def _objects(application: Application) -> Iterator[tuple[Location, str, Path]]:
+    """Yield the copies of the objects that are inputs; InputError for one that was not fetched."""
+    for path, url in (application.objects.inputs if application.objects else {}).items():
+        key: Location = ("application", "objects", "inputs", path)
+        if path.split("/")[0] == LAUNCHERS:
+            text = f"'{path}' is in the folder '{LAUNCHERS}', which is reserved for modak"
+            raise InputError(text, key=key, hint="rename it")
+        if copied(url) is None:
+            raise InputError(f"{url} was not fetched", key=key, hint="modak plan and modak deploy fetch it")
+        yield key, path, folder_of(url) / CONTENT
 
 
 def target_path(path: str) -> PurePosixPath:

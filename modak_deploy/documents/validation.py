@@ -23,6 +23,8 @@ PATTERNS = {
     r"^[^\x00\r\n]*$": "one line of text",
     r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$": "a label's name of at most 128 letters, digits and ._/-",
     r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$": "a package name of letters, digits and ._-",
+    r"^(s3|swift)://[A-Za-z0-9][A-Za-z0-9._-]{1,254}/[^\x00-\x20\x7f]{0,1022}[^\x00-\x20\x7f/]$": "an object such as "
+    "s3://bucket/key or swift://container/object",
     r"^-[A-Za-z0-9_][A-Za-z0-9 ._=:/,+@;%-]*$": "an option such as -DNAME=VALUE",
     r"^[A-Za-z0-9][A-Za-z0-9 ._=:/,+@-]*$": "words of letters, digits and ._=:/,+@-",
     r"^(/[A-Za-z0-9._+-]+)+$": "an absolute path of letters, digits and ._+-",

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from modak_deploy.model.base import Line, Model, Name, Positive, Specifier, Text, VariableName
+from modak_deploy.model.objects import Objects
 from modak_deploy.model.progress import ProgressPattern
 from modak_deploy.model.service import Service
 
@@ -94,6 +95,8 @@ class Application(Model):
     """Files and folders that are copied beside the script, relative to the document."""
     outputs: list[Line] = []
     """Files to fetch after the job, relative to its working directory; ``metrics`` is always fetched."""
+    objects: Objects | None = None
+    """Objects of S3 or Swift that are inputs, or that outputs are stored as."""
     metrics: Line | None = None
     """JSON file that the application writes; it is shown, and kept with the results."""
     progress: ProgressPattern | None = None
@@ -134,6 +137,13 @@ class Application(Model):
     def _single_program(self) -> "Application":
         if twice := sorted(self.environment.keys() & self.secret_environment.keys()):
             raise ValueError(f"'{twice[0]}' is in 'environment' and in 'secret_environment': give it once")
+        if self.objects is not None:
+            if strange := next(
+                (path for path in self.objects.outputs if path not in (*self.outputs, self.metrics)), None
+            ):
+                raise ValueError(f"'{strange}' of 'objects' is not among 'outputs': name it there, or as 'metrics'")
+            if twice := sorted(self.objects.inputs.keys() & {*self.inputs, self.script}):
+                raise ValueError(f"'{twice[0]}' is a file of the controller's and an object: give it once")
         if (self.script is None) == (self.executable is None):
             raise ValueError("exactly one of 'script' and 'executable' must be given")
         if self.engines and self.framework is None:

@@ -102,6 +102,12 @@ class Cloud(Model):
     lease: Duration | None = None
     """Seconds after which the instance shuts itself down, and on AWS is terminated; when absent, 30 minutes more than
     the job's ``wall_time``, or 4 hours without one. A budget shortens it to what the budget pays for."""
+    deployment: Name | None = None
+    """Name by which several runs share the instance; the run's own name when absent. Undeploying one of them deletes
+    the instance. Of a blueprint it is the node's, which an orchestrator releases after all of its jobs."""
+    after_failure: Literal["keep", "release"] | None = None
+    """What happens to the instance when the job has failed and its results have been fetched, or when its image cannot
+    be had: ``keep`` it until its lease ends or it is undeployed, as when absent, or ``release`` it at once."""
     profile: Line | None = None
     """Profile in the provider's configuration, or a cloud of ``clouds.yaml``; on libvirt the connection URI, or its
     alias in libvirt.conf. Credentials are read only from the provider's usual sources."""

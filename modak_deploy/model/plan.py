@@ -253,6 +253,7 @@ class Plan(Model):
         # Left out where there is none, so that a job without secrets keeps the fingerprint that it had before them.
         if not self.application.secret_environment:
             del what["application"]["secret_environment"]
+        del what["application"]["objects"]  # of inputs the content counts, and where results are stored changes no job
         for key in ("progress", "trial"):
             if what["application"][key] is None:
                 del what["application"][key]

@@ -204,6 +204,8 @@ class Target(Model):
         what = self.model_dump(mode="json", exclude={"polling", "node", "partitions", "private_key", "known_hosts"})
         if self.kubernetes is None:  # so that jobs of other targets keep their fingerprints
             del what["kubernetes"]
+        if self.cloud is not None:  # which instance it is, and what becomes of it, is nothing that the job does
+            what["cloud"] = {k: v for k, v in what["cloud"].items() if k not in ("deployment", "after_failure")}
         return what
 
 

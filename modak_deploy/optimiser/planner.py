@@ -221,6 +221,8 @@ def inputs_of(deployment: Deployment, sources: Sequence[Source]) -> str:
         del asked["target"]["kubernetes"]
     if deployment.application.service is None:
         del asked["application"]["service"]
+    if deployment.application.objects is None:
+        del asked["application"]["objects"]
     if deployment.request.deadline is None:
         del asked["request"]["deadline"]
     return sha256_of({**asked, "sources": [source.model_dump(mode="json") for source in sources]})

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from modak_deploy.errors import InputError
+from modak_deploy.model.cloud import Cloud
 from modak_deploy.model.plan import Plan
+from modak_deploy.model.target import Target
 from modak_deploy.providers.resources import DEPLOYMENT_TAG, Identity, Listing, Resources
 
 
@@ -31,6 +33,17 @@ class Provider(ABC):
         ``public_key`` is the user's SSH key, which belongs to the deployment's identity.
         """
 
+    def belonging(self, target: Target, identity: Identity) -> Resources:
+        """Return what is needed to list and delete what a deployment has, without a Plan."""
+        cloud = cloud_of(target)
+        return Resources(
+            provider=self.name,
+            identity=identity,
+            region=cloud.region,
+            profile=cloud.profile,
+            tags={DEPLOYMENT_TAG: identity},
+        )
+
     @abstractmethod
     def listing(self, raw: Mapping[str, Any], identity: Identity) -> Listing:
         """Return what the tasks ``NAME_list`` found, validated, and of that only what carries the identity.
@@ -51,17 +64,30 @@ class Provider(ABC):
         return any(code in message for code in self.capacity)
 
 
+def cloud_of(target: Target) -> Cloud:
+    """Return what the document says of the cloud; InputError where the target is no instance."""
+    if target.cloud is None:
+        raise InputError(f"the target {target.name} is of type {target.type}, not of type cloud")
+    return target.cloud
+
+
 def identity_of(plan: Plan, public_key: str) -> Identity:
+    """Return the value of the tag by which a Plan's resources are recognised; see ``identity_named``."""
+    return identity_named(plan.name, plan.target, public_key)
+
+
+def identity_named(run: str, target: Target, public_key: str) -> Identity:
     """Return the value of the tag by which a deployment's resources are recognised.
 
     It follows from the document and the user's SSH key alone: it is found again with lost local state, a document that
     was changed has the same, and two users of one account have different ones. The instance type is no part of it, so
-    that there is one instance whichever type had capacity.
+    that there is one instance whichever type had capacity. ``run`` is the run's name. Where the target names the
+    deployment that several runs share, that name stands for the run's and for the target's, which an orchestrator gives
+    a node in one way as a host and in another one as an alternative.
     """
-    cloud = plan.target.cloud
-    if cloud is None:
-        raise InputError(f"the target {plan.target.name} is of type {plan.target.type}, not of type cloud")
-    parts = [plan.name, plan.target.name, cloud.provider, cloud.region or "", " ".join(public_key.split()[:2])]
+    cloud = cloud_of(target)
+    names = [run, target.name] if cloud.deployment is None else ["", cloud.deployment]
+    parts = [*names, cloud.provider, cloud.region or "", " ".join(public_key.split()[:2])]
     return f"modak-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:16]}"
 
 

@@ -134,7 +134,7 @@ def write_blueprint(document: Path, folder: Path) -> Path:
     """
     deployment = load_deployment(document)
     application = deployment.application
-    sources = find_sources(application, [document.parent])
+    sources = find_sources(application.model_copy(update={"objects": None}), [document.parent])
     paths = [*([application.script] if application.script else []), *application.inputs]
     names = {path: PurePosixPath(path).name for path in paths}
     flat = application.model_copy(

@@ -210,6 +210,9 @@ PARTS: dict[str, Callable[[], Mapping[str, Any]]] = {
     "inputs from another target": lambda: (
         {"tosca_name": {"get_attribute": ["TARGET", "tosca_name"]}} | target_inputs("TARGET")
     ),
+    "inputs from the target itself": lambda: (
+        {"tosca_name": {"get_attribute": ["SELF", "tosca_name"]}} | target_inputs("SELF")
+    ),
     "attributes of a job": job_attributes,
     "outputs of a job": lambda: {name: ["SOURCE", name] for name in job_attributes()},
     "inputs from a SODALITE application": lambda: sodalite.inputs(*sodalite.APPLICATION),

@@ -7,6 +7,7 @@ carry their unit.
 from collections.abc import Mapping
 from typing import Any
 
+from modak_deploy.documents import expand
 from modak_deploy.errors import InputError
 from modak_deploy.model.application import Application, Workload
 from modak_deploy.model.base import Model
@@ -62,6 +63,19 @@ def documents(
 def image_documents(target: Mapping[str, Any], job: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the sections ``target`` and ``job`` for what the operations of ``modak.nodes.ContainerImage`` are told."""
     return {"target": target_section(target), "job": _document(JobOptions, job or {}, "job.")}
+
+
+def named(document: Mapping[str, Any], deployment: str) -> dict[str, Any]:
+    """Return a document whose target names the deployment to which its instance belongs, unless it does already.
+
+    ``deployment`` is empty for a target that nobody creates. A site's settings are filled in, since they say what the
+    cloud is.
+    """
+    if not deployment:
+        return dict(document)
+    target = expand({"target": document["target"]}).data["target"]
+    cloud = {"deployment": deployment, **target.get("cloud", {})}
+    return {**document, "target": {**target, "cloud": cloud}}
 
 
 def target_section(target: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from typing import Any
 
@@ -17,24 +18,34 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.transport import Ansi
 try:
     from modak_deploy.documents import check, plain
     from modak_deploy.errors import InputError, TargetError
+    from modak_deploy.model.cloud import Cloud
     from modak_deploy.model.plan import Plan
+    from modak_deploy.model.target import Target
     from modak_deploy.providers import record, registry
+    from modak_deploy.providers.base import cloud_of, identity_named
     from modak_deploy.providers.cloudinit import READY, user_data
     from modak_deploy.providers.decision import decide, to_release
+    from modak_deploy.providers.resources import Listed, Listing, Resources
     from modak_deploy.shell import quote
     from modak_deploy.terminal import excerpt, visible
 except ImportError:
     pass  # ModakAction says so before anything here is used
 
-STEPS = ("describe", "decide", "begin", "define", "judge", "reach", "await", "release", "forget")
+STEPS = ("identify", "describe", "decide", "begin", "define", "judge", "find", "reach", "await", "release", "forget")
+OF_A_TARGET = ("describe", "release", "forget")
+"""What needs no Plan, but the target with its deployment's name."""
 _PAUSE = 3.0
+_NAME = 40
+"""Characters of a node's name in the name of a deployment."""
 
 
 class ActionModule(ModakAction):
     """modak.deploy.cloud."""
 
     ARGUMENTS = {
-        "plan": {"type": "dict", "required": True},
+        "plan": {"type": "dict"},
+        "target": {"type": "dict"},
+        "name": {"type": "str", "default": ""},
         "step": {"type": "str", "choices": list(STEPS), "required": True},
         "listed": {"type": "dict", "default": {}},
         "message": {"type": "str", "default": ""},
@@ -44,25 +55,49 @@ class ActionModule(ModakAction):
     }
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        self._plan = check(Plan, plain(arguments["plan"]), origin="plan")
-        cloud = self._plan.target.cloud
-        if cloud is None:
-            raise InputError(f"the target {self._plan.target.name} is of type {self._plan.target.type}, not cloud")
+        if (arguments["plan"] is None) == (arguments["target"] is None):
+            raise InputError("give either 'plan' or 'target'")
+        step = arguments["step"]
+        if arguments["plan"] is None:
+            self._target = check(Target, plain(arguments["target"]), origin="target")
+            if step == "identify":
+                return {"changed": False, **self._identify(arguments)}
+            if step not in OF_A_TARGET:
+                raise InputError(f"the step '{step}' needs 'plan'")
+        else:
+            self._plan = check(Plan, plain(arguments["plan"]), origin="plan")
+            self._target = self._plan.target
+        cloud = cloud_of(self._target)
         self._provider = registry.get(cloud.provider)
-        self._key = "" if cloud.provider == "existing" else record.read_public_key(self._plan.target)
-        self._resources = self._provider.describe(self._plan, self._key)
+        self._key = record.read_public_key(self._target) if self._target.is_created else ""
+        self._resources = self._resources_of(cloud, has_plan=arguments["plan"] is not None)
         steps = {
             "describe": self._describe,
             "decide": self._decide,
             "begin": self._begin,
             "define": self._define,
             "judge": self._judge,
+            "find": self._find,
             "reach": self._reach,
             "await": self._await,
             "release": self._release,
             "forget": self._forget,
         }
-        return {"changed": False, **steps[arguments["step"]](arguments)}
+        return {"changed": False, **steps[step](arguments)}
+
+    def _identify(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the name of the deployment that the target's runs share; empty where nothing is created for them."""
+        if not self._target.is_created:
+            return {"deployment": ""}
+        given = cloud_of(self._target).deployment
+        return {"deployment": given or f"{arguments['name'][:_NAME] or 'instance'}-{secrets.token_hex(8)}"}
+
+    def _resources_of(self, cloud: Cloud, *, has_plan: bool) -> Resources:
+        if has_plan:
+            return self._provider.describe(self._plan, self._key)
+        if cloud.deployment is None:
+            raise InputError("without a Plan the deployment's name is needed", key="target.cloud.deployment")
+        return self._provider.belonging(self._target, identity_named("", self._target, self._key))
 
     def _describe(self, arguments: dict[str, Any]) -> dict[str, Any]:
         collection = self._provider.collection
@@ -73,6 +108,7 @@ class ActionModule(ModakAction):
             "identity": self._resources.identity,
             "role": self._provider.role,
             "python": self._provider.python,
+            "created": self._target.is_created,
             "summary": self._resources.summary(),
         }
 
@@ -127,12 +163,14 @@ class ActionModule(ModakAction):
             )
         return {"instance_type": name, "reason": visible(excerpt(message))}
 
+    def _find(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return whether an instance runs, whatever its type."""
+        return {"running": _running(self._listing(arguments)) is not None}
+
     def _reach(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return how the running instance is reached, its host key checked."""
         identity = self._resources.identity
-        instance = next(
-            (candidate for candidate in self._listing(arguments).instances if candidate.address is not None), None
-        )
+        instance = _running(self._listing(arguments))
         if instance is None:
             raise InputError(f"no running instance of {identity} found")
         hosts = record.known_hosts(identity, instance)
@@ -168,6 +206,12 @@ class ActionModule(ModakAction):
 
     def _listing(self, arguments: dict[str, Any]) -> Any:
         return self._provider.listing(plain(arguments["listed"]), self._resources.identity)
+
+
+def _running(listing: Listing) -> Listed | None:
+    """Return the oldest instance that runs and has an address; it is the one that counts."""
+    running = (item for item in listing.instances if item.state == "running" and item.address is not None)
+    return min(running, key=lambda instance: (instance.launched, instance.id), default=None)
 
 
 def check_collection(name: str, key: str) -> None:

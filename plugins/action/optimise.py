@@ -170,6 +170,7 @@ class ActionModule(ModakAction):
             inquiries=_inquiries(deployment, answers) if answers is not None else None,
             limits=limits,
             refusal=lambda error: str(_located(error, arguments["documents"])),
+            notice=show,
         )
         plan = still_holds(with_secrets(plan, hashes_of(plan, self._reader(search, arguments))), kept)
         return plan if answers is not None else self._with_image(plan, kept, transport, search)

@@ -23,6 +23,7 @@ except ImportError:
 DEFAULTS: dict[str, Any] = {
     "tosca_application": {},
     "tosca_target": {},
+    "tosca_deployment": "",
     "tosca_request": {},
     "tosca_job": {},
     "tosca_image": {},

@@ -16,7 +16,7 @@ try:
     from modak_deploy.errors import ModakError
     from modak_deploy.terminal import visible
     from modak_deploy.tosca.sodalite import sections
-    from modak_deploy.tosca.translate import documents, image_documents
+    from modak_deploy.tosca.translate import documents, image_documents, named
 
     HAS_MODAK = True
 except ImportError:
@@ -45,6 +45,9 @@ options:
         description: Properties of the target that hosts it.
         type: dict
         required: true
+      tosca_deployment:
+        description: Name of the deployment to which the target's instance belongs, where one is created.
+        type: str
       tosca_request:
         description: Objectives and limits for the decision.
         type: dict
@@ -92,14 +95,14 @@ def from_tosca(node: Mapping[str, Any]) -> dict[str, Any]:
         raise AnsibleFilterError(missing())
     inputs = plain(node)
     try:
+        deployment = inputs.get("tosca_deployment") or ""
         if "tosca_application" not in inputs:
-            return image_documents(inputs["tosca_target"], inputs.get("tosca_job"))
+            return named(image_documents(inputs["tosca_target"], inputs.get("tosca_job")), deployment)
         if inputs.get("tosca_sodalite"):
             job = {**inputs["tosca_sodalite"], "tosca_name": inputs["tosca_name"]}
             return sections(job, inputs["tosca_manager"], inputs.get("tosca_found") or "")
-        return documents(
-            inputs["tosca_application"], inputs["tosca_target"], inputs.get("tosca_request"), inputs.get("tosca_job")
-        )
+        application, target = inputs["tosca_application"], inputs["tosca_target"]
+        return named(documents(application, target, inputs.get("tosca_request"), inputs.get("tosca_job")), deployment)
     except ModakError as error:
         raise AnsibleFilterError(visible(str(error))) from error
 

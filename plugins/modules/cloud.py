@@ -19,20 +19,31 @@ options:
   plan:
     description: The Plan, as M(modak.deploy.optimise) returns it.
     type: dict
-    required: true
+  target:
+    description:
+      - In place of O(plan), the target, for the steps V(identify), V(describe), V(release) and V(forget). It names
+        its deployment as C(cloud.deployment), except for V(identify).
+    type: dict
+  name:
+    description: With which a new name of a deployment begins.
+    type: str
+    default: ""
   step:
     description:
+      - V(identify) returns the name of the deployment whose runs share the instance of O(target), a new one where the
+        target gives none.
       - V(describe) returns what is needed, and fails with the command to install a collection that is missing.
       - V(decide) returns the next step towards one running instance, and those that are surplus.
       - V(begin) records that a creation begins, and returns the user data, which is a secret.
       - V(define) returns the documents by which the tasks of some providers create what is needed.
       - V(judge) fails with O(message) unless it says that the provider has no capacity for the instance type.
+      - V(find) returns whether an instance runs.
       - V(reach) returns the connection variables of the running instance.
       - V(await) waits until the host of the task, which is the instance, answers and cloud-init has ended.
       - V(release) returns what is to be deleted.
       - V(forget) removes the record.
     type: str
-    choices: [describe, decide, begin, define, judge, reach, await, release, forget]
+    choices: [identify, describe, decide, begin, define, judge, find, reach, await, release, forget]
     required: true
   listed:
     description: What the provider lists, as its modules return it.
@@ -82,6 +93,16 @@ identity:
   returned: describe
   type: str
   sample: modak-0123456789abcdef
+deployment:
+  description: Name of the deployment; empty where no instance is created for the target.
+  returned: identify
+  type: str
+  sample: instance-0123456789abcdef
+created:
+  description: Whether the provider creates the target.
+  returned: describe
+  type: bool
+  sample: true
 role:
   description: Role that has the provider's tasks.
   returned: describe
@@ -114,6 +135,11 @@ instance:
   returned: decide and reach
   type: dict
   sample: {"id": "i-0123456789abcdef0"}
+running:
+  description: Whether an instance of the deployment runs and has an address.
+  returned: find
+  type: bool
+  sample: true
 user_data:
   description: User data of the instance, with its private host key.
   returned: begin

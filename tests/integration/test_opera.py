@@ -57,10 +57,11 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def test_an_instance_that_is_yet_to_be_created_is_refused(here: Orchestrator, name: str, tmp_path: Path) -> None:
-    """The reason names the target and what to do; nobody was contacted, and nothing was created."""
+def test_an_instance_that_cannot_be_created_is_told_before_anything_is_planned(
+    here: Orchestrator, name: str, tmp_path: Path
+) -> None:
+    """The reason names what is missing; nobody was contacted, and nothing was created."""
     blueprint = yaml.safe_load(here.blueprint.read_text())
-    (tmp_path / "id.pub").write_text("ssh-ed25519 AAAA user@example.org\n")
     blueprint["topology_template"]["node_templates"]["target"] = {
         "type": "modak.nodes.target.CloudInstance",
         "properties": {
@@ -72,10 +73,8 @@ def test_an_instance_that_is_yet_to_be_created_is_refused(here: Orchestrator, na
     refused = here.deploy()
     assert refused.code != 0
     text = " ".join(refused.text.split())
-    assert "an instance that is yet to be created is not supported by the operations of blueprints" in text, (
-        refused.text
-    )
-    assert "ansible-playbook modak.deploy.deploy -e deployment=deploy.yml" in text
+    assert f"{tmp_path}/id.pub: the public SSH key cannot be read" in text, refused.text
+    assert "Executing create on tiny" not in text
     assert folders(tmp_path / "workspace") == []
 
 

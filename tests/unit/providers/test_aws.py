@@ -10,6 +10,7 @@ from modak_deploy.errors import InfeasibleError, InputError, TargetError
 from modak_deploy.model.plan import Plan
 from modak_deploy.providers import registry
 from modak_deploy.providers.aws import Aws
+from modak_deploy.providers.base import identity_named
 from modak_deploy.providers.record import read_public_key
 from modak_deploy.providers.resources import DEPLOYMENT_TAG, Listing
 
@@ -47,6 +48,18 @@ def test_the_identity_is_the_documents_and_the_keys(cloud_plan: Planner) -> None
     assert Aws().describe(plan, key.replace("user@example.org", "other comment")).identity == first
     assert Aws().describe(plan, key.replace("AAAAIJ3V", "AAAAIJ4V")).identity != first
     assert Aws().describe(cloud_plan({"region": "us-east-1"}, job={"name": "other"}), key).identity != first
+
+
+def test_runs_that_name_one_deployment_share_its_instance(cloud_plan: Planner) -> None:
+    """What the target names alone is enough to list and delete it; what the job does is the same as before."""
+    plan = cloud_plan({"deployment": "shared"})
+    key = read_public_key(plan.target)
+    shared = Aws().describe(plan, key).identity
+    assert Aws().describe(cloud_plan({"deployment": "shared"}, job={"name": "other"}), key).identity == shared
+    assert Aws().describe(cloud_plan(), key).identity != shared
+    belonging = Aws().belonging(plan.target, identity_named("", plan.target, key))
+    assert (belonging.identity, belonging.region, belonging.instance) == (shared, "us-east-1", None)
+    assert plan.tag() == cloud_plan().tag() == cloud_plan({"after_failure": "release"}).tag()
 
 
 @pytest.mark.parametrize(

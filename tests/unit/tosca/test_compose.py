@@ -64,6 +64,12 @@ OF_FIELD: dict[str, st.SearchStrategy[Any]] = {
             {"port": 80, "address": "0.0.0.0", "health": "/ready", "drain": 5, "further_ports": ["grpc"]},  # noqa: S104
         ]
     ),
+    "objects": st.sampled_from(
+        [
+            {"inputs": {"data/a": "s3://bucket/a", "b": "swift://container/x/b"}, "limit": 1024},
+            {"inputs": {"data/a": "s3://bucket/a"}, "profile": "lab", "region": "RegionOne"},
+        ]
+    ),
     "image": st.sampled_from(["docker://keras:3", "library://a/b:1"]),
     "catalogue": st.lists(st.sampled_from(["site", "/etc/modak", "https://example.org/levers.yaml"]), min_size=1),
 }

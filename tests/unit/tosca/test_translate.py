@@ -1,12 +1,13 @@
 """Properties of TOSCA nodes become the sections of a deployment document."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from modak_deploy.errors import InputError
 from modak_deploy.model.deployment import Deployment
-from modak_deploy.tosca.translate import attributes, documents, scalar
+from modak_deploy.tosca.translate import attributes, documents, named, scalar
 
 APPLICATION = {
     "tosca_name": "digits",
@@ -181,3 +182,21 @@ def test_a_container_uses_an_image_and_no_interpreter_of_the_target() -> None:
 
 def test_a_program_uses_no_interpreter() -> None:
     assert attributes(PLAN | {"application": {"name": "x", "executable": "/bin/true"}})["interpreter"] == ""
+
+
+def test_the_node_names_the_deployment_of_an_instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A site says what the cloud is, and stays the one to say it; a name of the user's own is kept."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "modak").mkdir()
+    (tmp_path / "modak" / "sites.yaml").write_text(
+        "version: 1\nsites: {lab: {target: {type: cloud, user: admin, cloud: {provider: aws, region: here}}}}\n"
+    )
+    asked = {"target": {"name": "place", "site": "lab"}, "job": {}}
+    assert named(asked, "") == asked
+    target = named(asked, "place-1")["target"]
+    assert (target["user"], target["cloud"]) == (
+        "admin",
+        {"provider": "aws", "region": "here", "deployment": "place-1"},
+    )
+    own = {"target": {"type": "cloud", "cloud": {"provider": "aws", "deployment": "mine"}}}
+    assert named(own, "place-1") == own

@@ -29,20 +29,24 @@ _STATISTICS = re.compile(r"^\s*RUN: (\{.*\})\s*$", re.MULTILINE)
 class Operation(Configurator):
     """Runs the playbook of the operation's name as xOpera does: what it hands over becomes attributes of the node."""
 
+    prefix = ""
+    """What the names of the playbooks begin with."""
+
     def can_run(self, task: Any) -> bool | str:
         """Tell whether there is an ansible-playbook."""
         return True if _program() else f"there is no ansible-playbook on the path: name modak's in {VARIABLE}"
 
     def run(self, task: Any) -> Iterator[Any]:
         """Run the playbook to its end."""
+        playbook = f"{self.prefix}{task.configSpec.operation}.yml"
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            for path in [PLAYBOOKS / f"{task.configSpec.operation}.yml", *_artifacts(task)]:
+            for path in [PLAYBOOKS / playbook, *_artifacts(task)]:
                 copy = shutil.copytree if path.is_dir() else shutil.copy2
                 copy(path, folder / path.name)
             (folder / "inputs.json").write_text(json.dumps(_inputs(task)))
             done = subprocess.run(
-                [_program(), "-e", f"@{folder}/inputs.json", str(folder / f"{task.configSpec.operation}.yml")],
+                [_program(), "-e", f"@{folder}/inputs.json", str(folder / playbook)],
                 cwd=folder, env=_environment(task.environ), capture_output=True, text=True, check=False,
                 stdin=subprocess.DEVNULL,
             )  # fmt: skip
@@ -54,6 +58,12 @@ class Operation(Configurator):
         for attribute, value in told.items():
             task.target.attributes[attribute] = _texts(attribute, value)
         yield task.done(done.returncode == 0, result={"error": reason} if reason else {})
+
+
+class InstanceOperation(Operation):
+    """Runs the playbooks of an instance that is created."""
+
+    prefix = "instance_"
 
 
 def _program() -> str | None:
@@ -86,8 +96,8 @@ def _inputs(task: Any) -> dict[str, Any]:
 def _evaluated(node: Any, value: Any) -> Any:
     if isinstance(value, Mapping):
         if len(value) == 1 and next(iter(value)) in ("get_property", "get_attribute"):
-            entity, name = next(iter(value.values()))
-            holder = {"SELF": node, "HOST": node.parent}[entity]
+            entity, *requirement, name = next(iter(value.values()))
+            holder = {"SELF": node, "HOST": node.parent}["HOST" if requirement == ["host"] else entity]
             if name == "tosca_name":
                 return holder.template.name
             found = _shaped(_plain(holder.attributes[name]), holder.template.propertyDefs.get(name))
