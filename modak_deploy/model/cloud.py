@@ -104,7 +104,7 @@ class Cloud(Model):
     the job's ``wall_time``, or 4 hours without one. A budget shortens it to what the budget pays for."""
     deployment: Name | None = None
     """Name by which several runs share the instance; the run's own name when absent. Undeploying one of them deletes
-    the instance. Of a blueprint it is the node's, which an orchestrator releases after all of its jobs."""
+    the instance. An orchestrator deletes it after all jobs of its node."""
     after_failure: Literal["keep", "release"] | None = None
     """What happens to the instance when the job has failed and its results have been fetched, or when its image cannot
     be had: ``keep`` it until its lease ends or it is undeployed, as when absent, or ``release`` it at once."""

@@ -98,6 +98,10 @@ def test_an_instance_that_does_not_answer_is_deleted_all_the_same(anywhere: Anyw
 
 
 def test_two_jobs_share_the_instance_of_their_node(anywhere: Anywhere, cloud: Cloud) -> None:
+    sites = anywhere.folder / "config" / "modak" / "sites.yaml"
+    described = yaml.safe_load(sites.read_text())
+    described["sites"]["instance"]["target"]["cloud"]["deployment"] = anywhere.name
+    sites.write_text(yaml.safe_dump(described))
     opera = anywhere.opera()
     blueprint = yaml.safe_load(opera.blueprint.read_text())
     nodes = blueprint["topology_template"]["node_templates"]

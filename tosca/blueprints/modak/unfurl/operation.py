@@ -96,8 +96,8 @@ def _inputs(task: Any) -> dict[str, Any]:
 def _evaluated(node: Any, value: Any) -> Any:
     if isinstance(value, Mapping):
         if len(value) == 1 and next(iter(value)) in ("get_property", "get_attribute"):
-            entity, *requirement, name = next(iter(value.values()))
-            holder = {"SELF": node, "HOST": node.parent}["HOST" if requirement == ["host"] else entity]
+            entity, name = next(iter(value.values()))
+            holder = {"SELF": node, "HOST": node.parent}[entity]
             if name == "tosca_name":
                 return holder.template.name
             found = _shaped(_plain(holder.attributes[name]), holder.template.propertyDefs.get(name))
