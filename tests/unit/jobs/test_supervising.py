@@ -20,7 +20,13 @@ def started(folder: Path, *argv: str) -> subprocess.Popen[str]:
         (folder / path).parent.mkdir()
         (folder / path).write_bytes(data)
     words = [*supervising.starter(request, str(folder)), *argv]
-    return subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE, text=True)
+    # A shell cannot trap what is ignored when it starts, as SIGHUP is in all that nohup has started.
+    return subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE, text=True, preexec_fn=heeded)
+
+
+def heeded() -> None:
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def wait_for(file: Path, text: str) -> None:
