@@ -126,6 +126,12 @@ class Jobs:
             self._check(prepared)
         return Preview(prepared.script, job, ended)
 
+    def check(self, item: JobInput) -> None:
+        """Raise what ``present`` would before it changes anything: for the script, the files and the secrets."""
+        prepared = self.prepare(item.request)
+        self._check(prepared)
+        self._entry(prepared, item)
+
     def present(
         self,
         request: JobRequest,

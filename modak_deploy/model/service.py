@@ -1,15 +1,26 @@
 """An application that does not end: where clients connect, and how a replica is watched and replaced."""
 
+import ipaddress
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from modak_deploy.model.base import Duration, Line, Model, Name, NonNegative
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 Health = Annotated[str, StringConstraints(pattern=r"^(tcp|/[A-Za-z0-9._~/?=&%+,:@-]*)$", max_length=500)]
 """``tcp``, or the path of an HTTP request."""
-Address = Annotated[str, StringConstraints(pattern=r"^[0-9A-Fa-f.:]{2,45}$")]
+
+
+def _ip_address(text: str) -> str:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        raise ValueError(f"'{text}' is not an IP address") from None
+    return text
+
+
+Address = Annotated[str, StringConstraints(pattern=r"^[0-9A-Fa-f.:]{2,45}$"), AfterValidator(_ip_address)]
 """An IP address."""
 PortName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]{0,15}$")]
 Front = Literal["haproxy", "none"]

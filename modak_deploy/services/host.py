@@ -1,8 +1,9 @@
 """What is asked of a service's host and done there, one step each; see ``sh``."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from modak_deploy import reported
 from modak_deploy.errors import JobError, TargetError
@@ -33,6 +34,8 @@ class Looked:
     """Path of the program."""
     has_proc: bool
     tools: frozenset[str]
+    configuration: str = ""
+    """That of the proxy."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ class Host:
         haproxy = answer.text("haproxy").strip()
         tools = frozenset(name for name in ("curl", "wget", "bash") if answer.get(name) is not None)
         program = reported.absolute_path(haproxy, "a path of haproxy") if haproxy else None
-        return Looked(directory, record, program, answer.get("proc") is not None, tools)
+        return Looked(directory, record, program, answer.get("proc") is not None, tools, answer.text("configuration"))
 
     def write(self, record: ServiceRecord, revision: int) -> ServiceRecord:
         """Put a record in place of the one with this revision, 0 for none; return it with its own revision.
@@ -91,15 +94,20 @@ class Host:
         self._check_unchanged(answer)
         return new
 
-    def reserve(self, identity: str, count: int) -> list[int]:
-        """Reserve free ports of the host for a replica, and return them."""
+    def reserve(self, counts: Mapping[str, int]) -> list[list[int]]:
+        """Reserve free ports of the host, so many for each of the replicas with these ids, and return them."""
+        if not any(counts.values()):
+            return [[] for _ in counts]
         first, last = PORTS
         start = first + secrets.randbelow(last - first)
-        answer = self._call("reserve", identity, *map(str, (count, start, first, last)))
+        wanted = [text for identity, count in counts.items() for text in (identity, str(count))]
+        answer = self._call("reserve", *map(str, (start, first, last)), *wanted)
         ports = [reported.integer(text, "port", least=first, most=last) for text in answer.text("ports").split()]
-        if len(set(ports)) != count:
-            raise TargetError(f"the target reports the ports '{excerpt(answer.text('ports'))}', and not {count}")
-        return ports
+        number = sum(counts.values())
+        if len(ports) != number or len(set(ports)) != number:
+            raise TargetError(f"the target reports the ports '{excerpt(answer.text('ports'))}', and not {number}")
+        left = iter(ports)
+        return [list(islice(left, count)) for count in counts.values()]
 
     def ready(self, probes: Sequence[Probe], health: str, *, seconds: float = 0.0, times: int = 1) -> list[Readiness]:
         """Return what was seen when all were ready ``times`` times in a row, or after ``seconds``."""
@@ -136,7 +144,11 @@ class Host:
 
     def _check_unchanged(self, answer: Answer) -> None:
         if answer.get("changed") is not None:
-            raise ChangedError(f"another run has changed the service {self.name} meanwhile", hint="deploy it again")
+            raise self.changed()
+
+    def changed(self) -> ChangedError:
+        """Return the error of a run that another one has overtaken."""
+        return ChangedError(f"another run has changed the service {self.name} meanwhile", hint="deploy it again")
 
     def _call(self, step: str, *arguments: str, stdin: bytes = b"", seconds: float = 0.0) -> Answer:
         return call(

@@ -84,7 +84,13 @@ class Services:
         """Return what ``deploy`` would do, in sentences; nothing is changed."""
         seen = self.see()
         check_host(self._host, self._plan, seen)
-        return steps_to(self._plan, seen, again=again).sentences()
+        sentences = steps_to(self._plan, seen, again=again).sentences()
+        front = seen.record.front
+        if not sentences and front is not None:
+            text = configuration(seen.record, front, self._service, seen.looked.directory)
+            if text.strip() != seen.looked.configuration.strip():
+                return ["the front would get another configuration"]
+        return sentences
 
     def _request(self, replica: Replica) -> JobRequest:
         return removal_request(self._plan, replica.id)
@@ -131,6 +137,8 @@ class Services:
         return Deployed(changed, seen)
 
     def _replace(self, record: ServiceRecord, seen: Seen, steps: Steps, inputs: Inputs) -> Deployed:
+        if self._service.front == "none" and steps.retire and (steps.new or steps.adopt):
+            self._check_startable(inputs)
         record = self._end(record, steps.discard)
         if self._service.front == "none":
             record = self._end(record, steps.retire, gently=True)
@@ -139,9 +147,7 @@ class Services:
         self._start(record, fresh, inputs)
         front = record.front
         if steps.front:
-            if front is not None and not (seen.front and seen.front.runs):
-                self._jobs.absent(removal_request(self._plan, front.id))
-                front = None
+            # It keeps its id: two runs that start it at the same time start one job.
             identity = _new_id() if front is None else front.id
             front = FrontRecord(id=identity, address=self._service.address, port=self._service.port)
         started, retired = {r.id for r in fresh}, {r.id for r in steps.retire}
@@ -149,24 +155,31 @@ class Services:
             r.model_copy(update={"state": "serving" if r.id in started else "retired" if r.id in retired else r.state})
             for r in record.replicas
         ]
+        before = record.front
         record = self._write(record.model_copy(update={"replicas": replicas, "front": front}))
         if front is not None:
+            if before is not None and steps.front:
+                self._forget_ended(front)
             self._switch(record, front, seen.looked)
             self._check_front(front)
             self._drain(front, record)
         self._end(record, record.of("retired"))
         return Deployed(True, self.see())
 
+    def _check_startable(self, inputs: Inputs) -> None:
+        """Raise what would keep a new replica from being started, before the only one is ended for it."""
+        ports = [self._service.port] * (1 + len(self._service.further_ports))
+        replica = Replica(id=_new_id(), plan=self._plan.tag(), ports=ports, state="starting")
+        self._jobs.check(inputs(replica_request(self._plan, self._service, replica)))
+
     def _recorded(self, record: ServiceRecord, steps: Steps) -> tuple[ServiceRecord, list[Replica]]:
         """Return the record with new replicas, whose ports are reserved, and those that are to be started."""
-        new = []
-        for _ in range(steps.new):
-            identity = _new_id()
-            direct = self._service.front == "none"
-            count = len(self._service.further_ports) + (0 if direct else 1)
-            ports = self._host.reserve(identity, count) if count else []
-            ports = [self._service.port, *ports] if direct else ports
-            new.append(Replica(id=identity, plan=self._plan.tag(), ports=ports, state="starting"))
+        own = [self._service.port] if self._service.front == "none" else []
+        counts = {_new_id(): 1 + len(self._service.further_ports) - len(own) for _ in range(steps.new)}
+        new = [
+            Replica(id=identity, plan=self._plan.tag(), ports=[*own, *ports], state="starting")
+            for identity, ports in zip(counts, self._host.reserve(counts), strict=True)
+        ]
         self._own = new
         if new:
             record = self._write(record.model_copy(update={"replicas": [*record.replicas, *new]}))
@@ -205,6 +218,12 @@ class Services:
 
     # --- the proxy ---
 
+    def _forget_ended(self, front: FrontRecord) -> None:
+        """Remove the job of a proxy that has ended, so that it can be started again."""
+        (now,) = self._host.ready([self._front_probe(front)], "tcp")
+        if not now.runs:
+            self._jobs.absent(removal_request(self._plan, front.id))
+
     def _switch(self, record: ServiceRecord, front: FrontRecord, looked: Looked) -> bool:
         """Have the proxy lead clients to the serving replicas; return whether it did something else before."""
         program = looked.haproxy
@@ -216,6 +235,10 @@ class Services:
         outcome, said = self._host.front(text, record.revision, program, request)
         if outcome == "placed":
             self._jobs.present(request)
+            current = self._host.look().record
+            if current is None or current.front is None or current.front.id != front.id:
+                self._jobs.absent(request)
+                raise self._host.changed()
             self._await([self._front_probe(front)], self._service.start_limit)
         if outcome in ("invalid", "stays"):
             why = "refuses its configuration" if outcome == "invalid" else "does not load its new configuration"
@@ -262,13 +285,17 @@ class Services:
             gone = gone or _listed(looked)
             if check:
                 return gone
-            if looked.record.front is not None:
-                self._jobs.absent(removal_request(self._plan, looked.record.front.id))
-            for replica in looked.record.replicas:
-                self._jobs.absent(self._request(replica))
+            self._end_all(looked.record)
             if self._host.remove(looked.record.revision):
+                self._end_all(looked.record)  # what another run, which had read this record, has started meanwhile
                 return gone
         raise ChangedError(f"another run changes the service {self._plan.name}", hint="undeploy it again")
+
+    def _end_all(self, record: ServiceRecord) -> None:
+        if record.front is not None:
+            self._jobs.absent(removal_request(self._plan, record.front.id))
+        for replica in record.replicas:
+            self._jobs.absent(self._request(replica))
 
     def _end(self, record: ServiceRecord, ended: Sequence[Replica], *, gently: bool = False) -> ServiceRecord:
         """End replicas, then strike them off the record, and return that."""

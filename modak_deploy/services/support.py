@@ -23,6 +23,8 @@ def check_service(plan: Plan) -> None:
             key="application.service",
             hint="use a target of type machine or cloud",
         )
+    if taken := [name for name in job.environment if name == "PORT" or name.startswith("PORT_")]:
+        raise OptionError(f"'{taken[0]}' cannot be set: it is the number of a port", key="job.environment")
     for name, option in type(job).model_fields.items():
         if name not in _SUPPORTED and getattr(job, name) != option.get_default(call_default_factory=True):
             raise OptionError("not supported for a service, which does not end", key=f"job.{name}", hint="leave it out")

@@ -9,11 +9,12 @@
 #   placed     it is in place for a HAProxy that does not run yet
 #   loaded     it is in use already
 #   switched   it is in use from now on, in place of another one
-#   reloaded   it is in use from now on; whether it was before is not known, as after a new start
+#   reloaded   it is in use from now on; it was in place before, but whether in use is not known, as after a new start
 #   stays      HAProxy goes on with the one before
 
 service_open "$1" "$2"
 token=$4 haproxy=$5 folder=$6
+service_there "$3"
 service_lock "$dir/lock"
 service_check "$3"
 
@@ -25,17 +26,18 @@ answer() { # NAME
 
 mkdir -p "$dir/front" && cd "$dir/front" || fail "the folder $dir/front cannot be made"
 cat >"haproxy.cfg.$token" || fail "nothing can be written to $dir/front: is the disk full?"
-if ! problem=$("$haproxy" -c -q -f "haproxy.cfg.$token" 2>&1 </dev/null); then
+if ! problem=$("$haproxy" -c -f "haproxy.cfg.$token" 2>&1 </dev/null); then
   rm -f "haproxy.cfg.$token"
   part invalid
   printf '%s' "$problem" | head -c 4000
   part end
   exit 0
 fi
-digest=$(sum_of "haproxy.cfg.$token")
+digest=$(sum_of "haproxy.cfg.$token") differs=
 if [ -f haproxy.cfg ] && cmp -s "haproxy.cfg.$token" haproxy.cfg; then
   rm -f "haproxy.cfg.$token"
 else
+  differs=1
   durable "haproxy.cfg.$token" && mv -f "haproxy.cfg.$token" haproxy.cfg && durable . ||
     fail "$dir/front/haproxy.cfg cannot be written: is the disk full?"
 fi
@@ -44,7 +46,7 @@ used=
 [ ! -f loaded ] || used=$(cat loaded)
 [ "$used" != "$master ${digest%% *}" ] || answer loaded
 outcome=reloaded
-[ "${used%% *}" != "$master" ] || outcome=switched
+[ -z "$differs" ] && [ "${used%% *}" != "$master" ] || outcome=switched
 before=" $(workers_of "${master%%.*}")"
 kill -s USR2 "${master%%.*}" || answer stays
 tries=0

@@ -4,12 +4,13 @@
 service_open "$1" "$2"
 part directory
 printf '%s' "$dir"
-if [ -f "$dir/record" ]; then
+if [ -s "$dir/record" ]; then # an empty one is that of a write before a power failure
   part revision
   service_revision
   part record
   sed 1d "$dir/record" | head -c 2097152
 fi
+[ ! -f "$dir/front/haproxy.cfg" ] || { part configuration && head -c 65536 "$dir/front/haproxy.cfg"; }
 PATH=$PATH:/usr/sbin:/usr/local/sbin
 part haproxy
 command -v haproxy

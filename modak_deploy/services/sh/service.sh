@@ -34,12 +34,19 @@ service_lock() { # FOLDER: waits for its lock, which is held until the step ends
 
 service_revision() { # prints the record's revision, 0 where there is none
   revision=
-  [ ! -e "$dir/record" ] || read -r revision <"$dir/record" || fail "$dir/record cannot be read"
+  [ ! -s "$dir/record" ] || read -r revision <"$dir/record" || fail "$dir/record cannot be read"
   printf '%s' "${revision:-0}"
 }
 
+service_there() { # REVISION: ends the step, and makes no folder, where the service was removed since
+  [ "$1" = 0 ] || [ -d "$dir" ] || service_changed
+}
+
 service_check() { # REVISION: ends the step where the record is no longer the one that the caller has read
-  [ "$(service_revision)" != "$1" ] || return 0
+  [ "$(service_revision)" = "$1" ] || service_changed
+}
+
+service_changed() {
   part changed
   part end
   exit 0

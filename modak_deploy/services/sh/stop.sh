@@ -8,7 +8,12 @@ if child=$(child_of "$3"); then
   { read -r line <"/proc/${child%%.*}/stat"; } 2>/dev/null
   # shellcheck disable=SC2086 # one word for each field
   set -- ${line##*\) }
-  kill -s TERM "$2" 2>/dev/null
+  parent=$2 session=$4 line=
+  { read -r line <"/proc/$parent/stat"; } 2>/dev/null
+  # shellcheck disable=SC2086 # likewise
+  set -- ${line##*\) }
+  [ "$4" = "$session" ] || parent=${child%%.*} # the shell was killed: init or the like has the program now
+  kill -s TERM "$parent" 2>/dev/null
   while lock_lives "$child" && [ "$(date +%s)" -lt "$end" ]; do nap 0.2; done
 fi
 part end

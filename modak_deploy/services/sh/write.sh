@@ -4,6 +4,7 @@
 
 service_open "$1" "$2"
 token=$4
+service_there "$3"
 mkdir -p "$dir" || fail "the folder $dir cannot be made"
 service_lock "$dir/lock"
 service_check "$3"

@@ -17,6 +17,8 @@ defaults
     timeout connect 5s
     timeout client 60s
     timeout server 60s
+    # Without it a check must be answered before the next one, and a busy replica is taken for a dead one.
+    timeout check 5s
     retries 3
     option redispatch
     timeout http-request 30s
@@ -35,7 +37,7 @@ backend replicas
     option httpchk
     http-check send meth GET uri /ready?x=1 ver HTTP/1.1 hdr Host localhost hdr Connection close
     http-check expect status 200-299
-    default-server check inter 1s fall 3 rise 1
+    default-server check inter 5s fastinter 1s downinter 1s fall 3 rise 1
     server r0000000000000001 127.0.0.1:20001
 """
 

@@ -48,6 +48,8 @@ def test_a_service_is_no_job(tmp_path: Path) -> None:
         ({"service": {"port": 1, "further_ports": ["port"]}}, "must differ"),
         ({"service": {"port": 1, "health": "no path"}}, "health"),
         ({"service": {"port": 1, "address": "host; rm"}}, "address"),
+        ({"service": {"port": 1, "address": "1.2.3.4:80"}}, "'1.2.3.4:80' is not an IP address"),
+        ({"service": {"port": 1, "address": "::::::"}}, "'::::::' is not an IP address"),
     ],
 )
 def test_an_inconsistent_description_is_refused(more: dict[str, Any], problem: str) -> None:
