@@ -134,6 +134,6 @@ def _check(settings: RunSettings) -> None:
         raise InputError("false is not supported for a service", key="wait", hint=hint)
     if settings.timeout:
         raise InputError("not supported for a service", key="timeout", hint="set application.service.start_limit")
-    for key in ("record", "follow", "template"):
+    for key in ("record", "retry", "follow", "template"):
         if getattr(settings, key):
             raise InputError("not supported for a service", key=key, hint="leave it out")

@@ -47,7 +47,7 @@ class Service(Model):
     front: Front = "haproxy"
     """What accepts the clients' connections: HAProxy, or ``none``: the single replica itself, and then no request is
     answered while it is replaced."""
-    further_ports: list[PortName] = []
+    further_ports: Annotated[list[PortName], Field(max_length=31)] = []
     """Names of further ports that each replica needs for itself, such as ``grpc``: ``{grpc}`` in an argument is the
     number, as ``{port}`` is that of the replica's own port; the environment variables are PORT and PORT_GRPC."""
 

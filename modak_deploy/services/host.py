@@ -45,6 +45,8 @@ class Probe:
     address: str
     port: int
     request: JobRequest
+    contained: bool = False
+    """Whether another user than the target's may be the one that listens, as for a container of podman or docker."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,11 @@ class Host:
         """Return what was seen when all were ready ``times`` times in a row, or after ``seconds``."""
         if not probes:
             return []
-        specs = [text for p in probes for text in (p.address, str(p.port), folder_name(p.request))]
+        specs = [
+            text
+            for p in probes
+            for text in (p.address, str(p.port), "any" if p.contained else "own", folder_name(p.request))
+        ]
         answer = self._call("ready", health, str(round(seconds)), str(times), *specs, seconds=seconds)
         seen = [_readiness(group) for group in answer.groups("replica")]
         if len(seen) != len(probes):

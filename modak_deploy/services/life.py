@@ -27,6 +27,8 @@ from modak_deploy.transport.base import Transport
 
 Inputs = Callable[[JobRequest], JobInput]
 """Adds to a job what it needs from this machine: files, the image, secrets."""
+_SAME_USER = ("native", "apptainer", "singularity", "charliecloud")
+"""Runtimes whose programs are processes of the target's user."""
 _LOG_LINES = 10
 _ROUNDS = 5
 """How often an undeployment begins again because another run has changed the service meanwhile."""
@@ -70,7 +72,7 @@ class Services:
         looked = self._host.look()
         record = looked.record or ServiceRecord(name=self._plan.name)
         replicas = record.of("serving", "starting")
-        probes = [Probe("127.0.0.1", replica.port, self._request(replica)) for replica in replicas]
+        probes = [self._probe(replica) for replica in replicas]
         wait = bool(replicas) and all(r.state == "serving" and r.plan == self._plan.tag() for r in replicas)
         seen = self._host.ready(probes, self._service.health)
         if wait and not all(item.ready for item in seen) and all(item.runs for item in seen):
@@ -94,6 +96,10 @@ class Services:
 
     def _request(self, replica: Replica) -> JobRequest:
         return removal_request(self._plan, replica.id)
+
+    def _probe(self, replica: Replica) -> Probe:
+        contained = self._plan.chosen.runtime not in _SAME_USER
+        return Probe("127.0.0.1", replica.port, self._request(replica), contained)
 
     def _front_probe(self, front: FrontRecord) -> Probe:
         return Probe(probed(front.address), front.port, removal_request(self._plan, front.id))
@@ -195,8 +201,7 @@ class Services:
             outcomes = self._jobs.present_all([inputs(request) for request in requests])
             if failed := next((item for item in outcomes if isinstance(item, ModakError)), None):
                 raise failed
-            probes = [Probe("127.0.0.1", r.port, request) for r, request in zip(fresh, requests, strict=True)]
-            seen = self._await(probes, self._service.start_limit, times=2)
+            seen = self._await([self._probe(replica) for replica in fresh], self._service.start_limit, times=2)
             for item, present in zip(seen, outcomes, strict=True):
                 if not item.ready and isinstance(present, Present):
                     raise self._not_ready(item, present)

@@ -10,7 +10,7 @@ service_lock "${dir%/*}/.lock"
 touch "$dir/ports"
 taken=$(
   cut -d ' ' -f 1 "${dir%/*}"/*/ports 2>/dev/null
-  cat "${dir%/*}"/*/record 2>/dev/null | tr '{}' '\n\n' | # those of replicas and of fronts, which may be down just now
+  cat "${dir%/*}"/*/record 2>/dev/null | tr '}' '\n' | # those of replicas and of fronts, which may be down just now
     sed -n 's/.*"ports\{0,1\}":\[\{0,1\}\([0-9,]*\).*/\1/p' | tr , '\n'
 )
 open=$(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk '$4 == "0A" { print substr($2, length($2) - 3) }')

@@ -63,9 +63,9 @@ job_lives() { # FOLDER: does the script of the job there run?
   case $leader in *[!0-9-]* | -* | *-) return 1 ;; *-*) lock_lives "${leader%%-*}.${leader#*-}" ;; *) return 1 ;; esac
 }
 
-listens() { # PORT: is it open on this host?
-  cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk -v port="$(printf ':%04X' "$1")" '
-    $4 == "0A" && substr($2, length($2) - 4) == port { open = 1 }
+listens() { # PORT [USER]: is it open on this host, by a process of the user with this number?
+  cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk -v port="$(printf ':%04X' "$1")" -v user="${2-}" '
+    $4 == "0A" && substr($2, length($2) - 4) == port && (user == "" || $8 == user) { open = 1 }
     END { exit !open }'
 }
 

@@ -34,6 +34,15 @@ def test_options_of_jobs_that_end_are_not(tmp_path: Path, options: dict[str, Any
         check_service(made)
 
 
+def test_the_variables_of_ports_are_modaks_own(tmp_path: Path) -> None:
+    for name in ("PORT", "PORT_GRPC"):
+        options = JobOptions.model_validate({"environment": {name: "1", "PORTAL": "x"}})
+        with pytest.raises(OptionError, match=f"job.environment: '{name}' cannot be set"):
+            check_service(service_plan(tmp_path).model_copy(update={"job": options}))
+    options = JobOptions.model_validate({"environment": {"PORTAL": "x"}})
+    check_service(service_plan(tmp_path).model_copy(update={"job": options}))
+
+
 def test_a_service_is_no_job(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"application.service: 'probe' is a service, and not a job"):
         job_request(service_plan(tmp_path))
@@ -46,6 +55,7 @@ def test_a_service_is_no_job(tmp_path: Path) -> None:
         ({"environment": {"PORT": "1"}}, "'PORT' cannot be set"),
         ({"service": {"port": 1, "front": "none", "replicas": 2}}, "several replicas need a 'front'"),
         ({"service": {"port": 1, "further_ports": ["port"]}}, "must differ"),
+        ({"service": {"port": 1, "further_ports": [f"p{n}" for n in range(32)]}}, "at most 31"),
         ({"service": {"port": 1, "health": "no path"}}, "health"),
         ({"service": {"port": 1, "address": "host; rm"}}, "address"),
         ({"service": {"port": 1, "address": "1.2.3.4:80"}}, "'1.2.3.4:80' is not an IP address"),
