@@ -259,6 +259,39 @@ def test_two_controllers_at_once(make):
     assert load.failures == []
 
 
+def test_two_first_deployments_at_once(make):
+    service = make()
+    both = [
+        subprocess.Popen(service.words("deploy"), cwd=service.folder, env=service.environment, stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    texts = [process.communicate(timeout=300)[0].decode() for process in both]
+    for process, text in zip(both, texts, strict=True):
+        assert process.returncode == 0 or "another run" in text, text
+    assert service.deploy()["service"]["ready"] and service.get() == "one" and service.supervised() == 1
+    masters = [line for line in service.processes("haproxy -W") if "supervise.sh" not in line]
+    assert len(masters) == 2, masters  # the master and one worker
+
+
+def test_settings_of_the_front(make):
+    service = make()
+    service.deploy()
+    service.document["application"]["service"]["timeout"] = 9
+    service.write()
+    assert service.deploy(None, "--check")["changed"]
+    assert service.deploy()["changed"]
+    assert service.deploy(None, "--check")["changed"] is False and service.deploy()["changed"] is False
+
+
+def test_the_only_replica_stays_where_an_input_is_missing(make):
+    service = make(service={"front": "none"})
+    service.deploy()
+    service.document["application"]["secret_environment"] = {"TOKEN": {"file": "absent.txt"}}
+    service.write()
+    service.modak("deploy", code=2)
+    assert service.get() == "one" and service.supervised() == 1
+
+
 def test_without_a_front(make):
     service = make(service={"front": "none", "drain": 5})
     service.document["target"] |= {"type": "cloud", "cloud": {"provider": "existing"}}
@@ -284,15 +317,16 @@ def test_a_port_of_another_program(make):
 def test_playbooks(make, real_slurm):
     service = make()
 
-    def play(name: str, *more: str) -> str:
+    def play(name: str, *more: str, code: int = 0) -> str:
         words = ["ansible-playbook", "-i", str(real_slurm.inventory), f"modak.deploy.{name}",
                  "-e", "deployment=deploy.yml", *more]  # fmt: skip
         done = subprocess.run(
             words, cwd=service.folder, env=service.environment, capture_output=True, text=True, timeout=300
         )
-        assert done.returncode == 0, done.stdout[-4000:]
+        assert done.returncode == code, done.stdout[-4000:]
         return done.stdout
 
+    assert "application_timeout: not supported" in play("deploy", "-e", "timeout_seconds=60", code=2)
     assert re.search(r"slurm-login .*changed=2", play("deploy", "--check"))  # the Plan and the service
     assert service.left() == []
     play("deploy")
