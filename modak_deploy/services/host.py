@@ -59,6 +59,8 @@ class Readiness:
     listens: bool
     """Whether anything listens on the port."""
     restarts: int = 0
+    foreign: bool = False
+    """Whether what listens is a process of another user."""
 
 
 class Host:
@@ -171,4 +173,4 @@ class Host:
 def _readiness(group: dict[str, str]) -> Readiness:
     restarts = group.get("restarts", "").split()
     count = reported.integer(restarts[0], "number of restarts", most=10**9) if restarts else 0
-    return Readiness("ready" in group, "runs" in group, "listens" in group, count)
+    return Readiness("ready" in group, "runs" in group, "listens" in group, count, "foreign" in group)

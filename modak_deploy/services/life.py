@@ -215,7 +215,8 @@ class Services:
         limit, health = self._service.start_limit, self._service.health
         what = f"GET {health} of the new replica was" if self._service.is_http else "the new replica's port was"
         again = f"; the program was started again {seen.restarts} time(s)" if seen.restarts else ""
-        text = f"{what} not ready within {limit} s{again}; it is ended"
+        taken = ", since a process of another user listens there" if seen.foreign else ""
+        text = f"{what} not ready within {limit} s{taken}{again}; it is ended"
         log = tail(self._transport, present.job.spec.output, _LOG_LINES)
         lines = [line for line in (log.text if log else "").split("\n") if line.strip()]
         shown = "".join(f"\n    | {visible(line[:500])}" for line in lines)

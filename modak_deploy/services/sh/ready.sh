@@ -65,7 +65,10 @@ while [ "$#" -gt 0 ]; do
   [ "$row" -lt "$times" ] || part ready
   ! job_lives "$4" || part runs
   [ ! -f "$workspace/runs/$4/supervise/restarts" ] || { part restarts && head -c 64 "$workspace/runs/$4/supervise/restarts"; }
-  ! listens "$2" || part listens
+  ! listens "$2" || {
+    part listens
+    [ "$3" != own ] || listens "$2" "$me" || part foreign
+  }
   number=$((number + 1))
   shift 4
 done

@@ -173,7 +173,8 @@ def test_who_listens_counts(tmp_path: Path) -> None:
     with listening(user=65534) as (_, port):
         probes = [Probe("127.0.0.1", port, request, contained) for contained in (False, True)]
         foreign, contained = host_of(made).ready(probes, "tcp")
-    assert (foreign.ready, foreign.listens) == (False, True) and contained.ready
+    assert (foreign.ready, foreign.listens, foreign.foreign) == (False, True, True)
+    assert contained.ready and not contained.foreign and not own.foreign
 
 
 def test_many_that_do_not_answer_end_with_the_step(tmp_path: Path) -> None:
