@@ -9,7 +9,9 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -175,6 +177,41 @@ def test_who_listens_counts(tmp_path: Path) -> None:
         foreign, contained = host_of(made).ready(probes, "tcp")
     assert (foreign.ready, foreign.listens, foreign.foreign) == (False, True, True)
     assert contained.ready and not contained.foreign and not own.foreign
+
+
+class Answers(BaseHTTPRequestHandler):
+    """Leads from / to /ready."""
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/ready" else 302)
+        self.send_header("Location", "/ready")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.mark.parametrize("tool", ["curl", "wget", "bash"])
+def test_each_tool_sees_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str) -> None:
+    if (program := shutil.which(tool)) is None:
+        pytest.skip(f"{tool} is not installed")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("sh", "awk", "cat", "date", "sleep", "id", "find", "head", "tr", "sed", "readlink", "uname"):
+        (programs / name).symlink_to(str(shutil.which(name)))
+    (programs / tool).symlink_to(program)
+    made = service_plan(tmp_path)
+    running(made, os.getpid())
+    with HTTPServer(("127.0.0.1", 0), Answers) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("PATH", str(programs))
+        probes = [Probe("127.0.0.1", server.server_port, removal_request(made, ID))]
+        (ready,) = host_of(made).ready(probes, "/ready")
+        (elsewhere,) = host_of(made).ready(probes, "/")
+        server.shutdown()
+    assert ready.ready
+    assert not elsewhere.ready
 
 
 def test_many_that_do_not_answer_end_with_the_step(tmp_path: Path) -> None:
