@@ -9,6 +9,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -271,6 +272,18 @@ def test_two_first_deployments_at_once(make):
     assert service.deploy()["service"]["ready"] and service.get() == "one" and service.supervised() == 1
     shells = [line for line in service.processes("supervise.sh") if "/bin/sh" in line and "haproxy" in line]
     assert len(shells) == 1, shells
+
+
+def test_a_busy_replica_stays(make):
+    service = make()
+    program = service.folder / "server.py"
+    program.write_text(program.read_text().replace("ThreadingHTTPServer", "HTTPServer"))  # one request at a time
+    service.deploy()
+    with ThreadPoolExecutor() as pool:
+        slow = [pool.submit(service.get, "/slow") for _ in range(2)]
+        time.sleep(4.5)
+        assert service.get() == "one"
+        assert [item.result() for item in slow] == ["one", "one"]
 
 
 def test_settings_of_the_front(make):
