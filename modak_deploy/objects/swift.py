@@ -23,9 +23,10 @@ class Swift(Storage):
             openstack, exceptions = import_module("openstack"), import_module("openstack.exceptions")
             transport = import_module("keystoneauth1.exceptions").ClientException
             read = import_module("requests").RequestException
+            raw = import_module("urllib3.exceptions").HTTPError
         except ImportError:
             raise missing(self.package, self.scheme) from None
-        self._errors: tuple[type[Exception], ...] = (exceptions.SDKException, transport, read)
+        self._errors: tuple[type[Exception], ...] = (exceptions.SDKException, transport, read, raw)
         self._check: Any = exceptions.raise_from_response
         with reported(self._errors, "swift", "cannot be used"):
             self._cloud: Any = openstack.connect(cloud=profile, region_name=region)
@@ -47,7 +48,8 @@ class Swift(Storage):
             headers = {"If-Match": f'"{etag}"'}
             answer = self._cloud.object_store.get(_path(container, name), headers=headers, stream=True)
             self._check(answer)
-            yield from answer.iter_content(PIECE)
+            # requests' own iter_content would decompress an object that has a Content-Encoding.
+            yield from answer.raw.stream(PIECE, decode_content=False)
 
     def write(self, container: str, name: str, file: Path, sha256: str) -> None:
         """See Storage; a file of more than the storage's limit for a segment becomes several, with a manifest."""
