@@ -42,6 +42,14 @@ class Swift(Storage):
         etag = text_of(headers.get("etag")).strip('"')
         return Head(etag, int(headers.get("content-length") or 0), headers.get(_HEADER))
 
+    def has(self, container: str) -> bool:
+        """See Storage; whoever may store objects need not have the right to ask for their container."""
+        with reported(self._errors, f"swift://{container}", "cannot be queried"):
+            answer = self._cloud.object_store.head(f"/{quote(container)}")
+            if answer.status_code not in (403, 404):
+                self._check(answer)
+        return bool(answer.status_code != 404)
+
     def read(self, container: str, name: str, etag: str) -> Iterator[bytes]:
         """See Storage."""
         with reported(self._errors, f"swift://{container}/{name}", "cannot be fetched"):

@@ -91,6 +91,23 @@ def find_copies(objects: Objects | None, notice: Notice) -> list[Moved]:
     return fetch_objects(objects.model_copy(update={"inputs": lacking}), notice)
 
 
+def check_outputs(objects: Objects | None) -> None:
+    """Raise InputError or TargetError, before a job is run, where its results could not be stored as objects."""
+    if objects is None:
+        return
+    storages = _Storages(objects)
+    checked: set[tuple[str, str]] = set()
+    for path, url in objects.outputs.items():
+        storage, container, name = storages.of(url)
+        if (storage.scheme, container) in checked:
+            continue
+        checked.add((storage.scheme, container))
+        if not storage.has(container):
+            text = f"{storage.scheme}://{container} not found, where {path} would be stored"
+            raise InputError(text, key=f"application.objects.outputs.{path}", hint="create it")
+        storage.head(container, name)
+
+
 def store_objects(objects: Objects | None, results: Path, notice: Notice, *, check: bool = False) -> list[Moved]:
     """Store results as objects, unless an object has that content, and return what became of them.
 

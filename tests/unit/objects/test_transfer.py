@@ -12,7 +12,7 @@ from modak_deploy.documents import find_sources
 from modak_deploy.documents.objectcopies import RECORD, copied, folder_of
 from modak_deploy.errors import InputError, TargetError
 from modak_deploy.model.application import Application
-from modak_deploy.objects import fetch_objects, find_copies, store_objects, transfer
+from modak_deploy.objects import check_outputs, fetch_objects, find_copies, store_objects, transfer
 from modak_deploy.objects.base import Head, Storage
 
 URL = "s3://bucket/words"
@@ -34,6 +34,9 @@ class Held(Storage):
             return None
         etag = hashlib.md5(content, usedforsecurity=False).hexdigest()
         return Head(etag, len(content), self.checksums.get(f"{container}/{name}"))
+
+    def has(self, container: str) -> bool:
+        return any(path.startswith(f"{container}/") for path in self.contents)
 
     def read(self, container: str, name: str, etag: str) -> Iterator[bytes]:
         self.reads.append(name)
@@ -140,6 +143,13 @@ def test_results_are_stored_once(held: type[Held], notices: list[str], tmp_path:
         with pytest.raises(InputError, match="answer cannot be stored"):
             store_objects(asked, tmp_path, notices.append)
         (tmp_path / "answer").unlink()
+
+
+def test_a_bucket_that_is_not_there_is_said_before_the_job(held: type[Held]) -> None:
+    check_outputs(None)
+    check_outputs(application(outputs={"answer": "s3://bucket/answer"}).objects)
+    with pytest.raises(InputError, match=r"objects\.outputs\.answer: s3://nowhere not found"):
+        check_outputs(application(outputs={"answer": "s3://nowhere/answer"}).objects)
 
 
 def test_a_link_to_another_result_is_stored_as_its_content(
