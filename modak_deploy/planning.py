@@ -23,7 +23,7 @@ from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.jobrequest import JobRequest
 from modak_deploy.model.plan import Plan, Source, Unplanned
 from modak_deploy.model.target import Target
-from modak_deploy.objects import fetch_objects
+from modak_deploy.objects import fetch_objects, find_copies
 from modak_deploy.optimiser import changes, choose_target, keep, make_plan, replan
 from modak_deploy.optimiser.instances import Limits, plan_on_instance
 from modak_deploy.optimiser.planner import inputs_of
@@ -101,6 +101,7 @@ def plan_deployment(
     limits: Limits | None = None,
     refusal: Callable[[InfeasibleError | OptionError], str] = str,
     notice: Callable[[str], None] = _unheard,
+    deployed: bool = False,
 ) -> Plan:
     """Return the Plan of a deployment, on the best of its targets; relative paths are looked for in ``search``.
 
@@ -108,9 +109,14 @@ def plan_deployment(
     Python on this machine, where it is a target and names none. ``inquiries`` holds the answers, by the names of the
     targets, of those that are being asked already; a target of type cloud or kubernetes is not asked. ``limits`` are
     what is known of instance types. ``refusal`` gives the reason of a target that cannot do it, beside another one that
-    can. ``notice`` hears of objects that are fetched. TargetError when one of the targets cannot be asked.
+    can. ``notice`` hears of objects that are fetched. ``deployed`` says that only what was deployed is looked for: then
+    no object is fetched of which there is a copy, and none for instances that are created, whose tag is not the Plan's.
+    TargetError when one of the targets cannot be asked.
     """
-    fetch_objects(deployment.application.objects, notice)
+    if deployed and all(target.is_created for target in deployment.targets):
+        without = deployment.application.model_copy(update={"objects": None})
+        deployment = deployment.model_copy(update={"application": without})
+    (find_copies if deployed else fetch_objects)(deployment.application.objects, notice)
     local_sources = [source.source for source in find_sources(deployment.application, search)]
     outcomes: list[Plan | Refused] = []
     measurements = cache(available_measurements)  # opened once for all targets, after the first has answered

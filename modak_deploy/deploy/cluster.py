@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from modak_deploy.deploy.running import Outcome, Previewed, RunSettings, check_recording, recorded, stored
+from modak_deploy.deploy.running import Outcome, Previewed, RunSettings, check_recording, recorded, stored, would_store
 from modak_deploy.errors import InputError, JobError
 from modak_deploy.jobs.script import default_template
 from modak_deploy.kubernetes import commands
@@ -14,6 +14,7 @@ from modak_deploy.kubernetes.life import ClusterJob, State
 from modak_deploy.model.job import ENDS, JobResult
 from modak_deploy.model.kubernetes import Kubernetes
 from modak_deploy.model.plan import Plan
+from modak_deploy.objects import check_outputs
 from modak_deploy.providers.kubernetes import manifests
 from modak_deploy.terminal import excerpt
 
@@ -42,7 +43,7 @@ class ClusterRun:
         """Return what is seen of the Job; None where there is none."""
         return commands.result_of(self.plan, self.job.look())
 
-    def preview(self, settings: RunSettings) -> Previewed:
+    def preview(self, settings: RunSettings, results: Path) -> Previewed:
         """Have the cluster check what ``run`` would create; nothing is changed."""
         _check(settings)
         described = self._described()
@@ -52,7 +53,9 @@ class ClusterRun:
             result = commands.result_of(self.plan, ended)
             return Previewed(self._script(described), True, result, result)
         ran = self._deploy(described, settings, Path(), check=True)
-        return Previewed(self._script(described), ran.created, ran.result, None)
+        there = None if ran.created else ran.result
+        would = would_store(self.plan, there, settings, results, self._notice)
+        return Previewed(self._script(described), ran.created, ran.result, None, stores=would and not ran.created)
 
     def run(self, settings: RunSettings, results: Path) -> Outcome:
         """Create the Job unless it is there, wait for its end, and fetch and record its results."""
@@ -60,6 +63,7 @@ class ClusterRun:
         if settings.record:
             check_recording(self.plan, wait=settings.wait)
         described = self._described()
+        check_outputs(self.plan.application.objects)
         ended = self._ended_badly(settings)
         if settings.restarted:
             self.remove()

@@ -106,7 +106,7 @@ class _Deployment:
             record=options.record,
         )
         if self._mode.check:
-            return self._previewed(plan, run.preview(settings), changed)
+            return self._previewed(plan, run.preview(settings, self._selected.results), changed)
         self._on_cluster = run.job.name
         outcome = run.run(settings, self._selected.results)
         if self._mode.diff and outcome.submitted:
@@ -162,7 +162,8 @@ class _Deployment:
         return ensure_image(plan, images, check=self._mode.check)
 
     def _preview(self, plan: Plan, deployer: Deployer, settings: RunSettings, changed: bool) -> int:
-        return self._previewed(plan, deployer.preview(deployer.completed(plan), settings), changed)
+        preview = deployer.preview(deployer.completed(plan), settings, self._selected.results)
+        return self._previewed(plan, preview, changed)
 
     def _previewed(self, plan: Plan, preview: Previewed, changed: bool) -> int:
         if self._mode.diff and preview.submits:
@@ -172,7 +173,7 @@ class _Deployment:
         elif preview.job is not None:
             self._screen.line(f"{plan.name}: job {preview.job.id} is {preview.job.state}: nothing to submit")
         self._screen.value(
-            _value(plan, preview.submits or changed)
+            _value(plan, preview.changes or changed)
             | {
                 "job": None if preview.job is None else preview.job.model_dump(mode="json"),
                 "script": visible(preview.script),

@@ -16,7 +16,7 @@ from modak_deploy.jobs.logs import explanation
 from modak_deploy.model.job import JobResult
 from modak_deploy.model.jobrequest import JobRequest
 from modak_deploy.model.plan import Plan
-from modak_deploy.objects import fetch_objects, store_objects
+from modak_deploy.objects import check_outputs, fetch_objects, store_objects
 from modak_deploy.optimiser.changes import with_secrets
 from modak_deploy.performance.paths import store_in_use
 from modak_deploy.performance.recording import add_results, check_recordable, is_learnt_from
@@ -57,6 +57,13 @@ class Previewed:
     """The job that is there."""
     previous: JobResult | None
     """How that job ended, where it would be run again."""
+    stores: bool = False
+    """Whether results of the job that is there would be stored as objects."""
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything would be submitted or stored."""
+        return self.submits or self.stores
 
 
 @dataclass(frozen=True)
@@ -103,6 +110,7 @@ class Deployer:
         has_image = plan.chosen.image is not None and plan.chosen.runtime != "native"
 
         fetch_objects(plan.application.objects, self._reporter.notice)
+        check_outputs(plan.application.objects)
 
         def realise_image(directory: str) -> None:
             realise(self._transport, request, directory)
@@ -114,15 +122,14 @@ class Deployer:
             secrets=lambda: environment_file(checked_values(plan, self._secrets)),
         )
 
-    def preview(self, plan: Plan, settings: RunSettings) -> Previewed:
+    def preview(self, plan: Plan, settings: RunSettings, results: Path) -> Previewed:
         """Return what ``run`` would do; nothing is changed."""
         again = settings.restarted
         preview = self.jobs.preview(job_request(plan), settings.template, again=again, retry=settings.retry)
         job = None if preview.job is None else self.jobs.see(preview.job)
         submits = again or preview.job is None or preview.ended is not None
-        for path, url in (plan.application.objects.outputs if plan.application.objects and submits else {}).items():
-            self._reporter.notice(f"would store {path} as {url} after the job")
-        return Previewed(preview.script, submits, job, preview.ended)
+        would = would_store(plan, None if submits else job, settings, results, self._reporter.notice)
+        return Previewed(preview.script, submits, job, preview.ended, stores=would and not submits)
 
     def submit(self, plan: Plan, settings: RunSettings) -> Present:
         """Submit the job of a Plan unless it has been submitted before; see ``Jobs.present``."""
@@ -194,6 +201,21 @@ def stored(plan: Plan, result: JobResult, notice: Callable[[str], None]) -> bool
         kept = [{"path": m.path, "url": m.url, "size": m.size, "sha256": m.sha256} for m in moved]
         write_atomically(folder / OBJECTS, json.dumps(kept, indent=2) + "\n")
     return any(m.changed for m in moved)
+
+
+def would_store(
+    plan: Plan, job: JobResult | None, settings: RunSettings, results: Path, notice: Callable[[str], None]
+) -> bool:
+    """Tell what would be stored of a job that is there, or of one that would be submitted; return whether anything."""
+    objects = plan.application.objects
+    if objects is None or (job is not None and (job.state != "completed" or not settings.wait)):
+        return False
+    folder = results / plan.name
+    if job is not None and all((folder / path).is_file() for path in objects.outputs):
+        return any(moved.changed for moved in store_objects(objects, folder, notice, check=True))
+    for path, url in objects.outputs.items():
+        notice(f"would store {path} as {url}{' after the job' if job is None else ''}")
+    return bool(objects.outputs)
 
 
 def _record(plan: Plan, result: JobResult, search: Sequence[Path]) -> int:

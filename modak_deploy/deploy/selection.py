@@ -98,10 +98,10 @@ class Selected:
             return check_deployed(kept, self.deployment)
         if kept is not None:
             return _own(kept)
-        return self.plan(connections, None)
+        return self.plan(connections, None, deployed=True)
 
-    def plan(self, connections: Connections, kept: Kept | None) -> Plan:
-        """Return the Plan of the documents, which is the ``kept`` one where that still holds."""
+    def plan(self, connections: Connections, kept: Kept | None, *, deployed: bool = False) -> Plan:
+        """Return the Plan of the documents, the ``kept`` one where that still holds; see ``plan_deployment``."""
         deployment = self.deployment
         if deployment is None or self.description is None:
             raise InputError(f"no Plan of a run '{self.name}' lies in {self.results}", hint="name its document")
@@ -121,6 +121,7 @@ class Selected:
                 default_python=sys.executable,
                 inquiries=inquiries,
                 notice=lambda text: print(text, file=sys.stderr),
+                deployed=deployed,
             )
         except OptionError as error:
             raise error.located(self.description.locate) from None

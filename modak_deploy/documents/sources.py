@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from pydantic import ValidationError
 
 from modak_deploy.diagnostics import Location
-from modak_deploy.documents.objectcopies import CONTENT, copied, folder_of
+from modak_deploy.documents.objectcopies import copied, folder_of
 from modak_deploy.errors import InputError
 from modak_deploy.model.application import Application
 from modak_deploy.model.execution import Source
@@ -56,14 +56,18 @@ def find_sources(application: Application, search: Sequence[Path]) -> list[Local
 
 def _objects(application: Application) -> Iterator[tuple[Location, str, Path]]:
     """Yield the copies of the objects that are inputs; InputError for one that was not fetched."""
-    for path, url in (application.objects.inputs if application.objects else {}).items():
+    objects = application.objects
+    if objects is None:
+        return
+    for path, url in objects.inputs.items():
         key: Location = ("application", "objects", "inputs", path)
         if path.split("/")[0] == LAUNCHERS:
             text = f"'{path}' is in the folder '{LAUNCHERS}', which is reserved for modak"
             raise InputError(text, key=key, hint="rename it")
-        if copied(url) is None:
+        record = copied(objects, url)
+        if record is None:
             raise InputError(f"{url} was not fetched", key=key, hint="modak plan and modak deploy fetch it")
-        yield key, path, folder_of(url) / CONTENT
+        yield key, path, folder_of(objects, url) / record.content
 
 
 def target_path(path: str) -> PurePosixPath:

@@ -107,7 +107,8 @@ class Cloud(Model):
     the instance. An orchestrator deletes it after all jobs of its node."""
     after_failure: Literal["keep", "release"] | None = None
     """What happens to the instance when the job has failed and its results have been fetched, or when its image cannot
-    be had: ``keep`` it until its lease ends or it is undeployed, as when absent, or ``release`` it at once."""
+    be had: ``keep`` it until its lease ends or it is undeployed, as when absent, or ``release`` it at once. One that
+    runs share by ``deployment`` is kept."""
     profile: Line | None = None
     """Profile in the provider's configuration, or a cloud of ``clouds.yaml``; on libvirt the connection URI, or its
     alias in libvirt.conf. Credentials are read only from the provider's usual sources."""

@@ -42,6 +42,10 @@ class Storage(ABC):
         """Return what is known of an object; None where there is none."""
 
     @abstractmethod
+    def has(self, container: str) -> bool:
+        """Return whether there is such a container, as far as the credentials may ask."""
+
+    @abstractmethod
     def read(self, container: str, name: str, etag: str) -> Iterator[bytes]:
         """Yield the content of an object that has this ETag."""
 

@@ -39,6 +39,18 @@ class S3(Storage):
         sha256 = answer.get("Metadata", {}).get(CHECKSUM)
         return Head(text_of(answer.get("ETag")).strip('"'), int(answer["ContentLength"]), sha256)
 
+    def has(self, container: str) -> bool:
+        """See Storage; whoever may store objects need not have the right to ask for their bucket."""
+        with reported(self._errors, f"s3://{container}", "cannot be queried"):
+            try:
+                self._client.head_bucket(Bucket=container)
+            except self._client_error as error:
+                code = _code(error)
+                if code not in ("403", "404", "AccessDenied", "NoSuchBucket", "NotFound"):
+                    raise
+                return code in ("403", "AccessDenied")
+        return True
+
     def read(self, container: str, name: str, etag: str) -> Iterator[bytes]:
         """See Storage."""
         with reported(self._errors, f"s3://{container}/{name}", "cannot be fetched"):

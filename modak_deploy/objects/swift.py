@@ -23,9 +23,10 @@ class Swift(Storage):
             openstack, exceptions = import_module("openstack"), import_module("openstack.exceptions")
             transport = import_module("keystoneauth1.exceptions").ClientException
             read = import_module("requests").RequestException
+            raw = import_module("urllib3.exceptions").HTTPError
         except ImportError:
             raise missing(self.package, self.scheme) from None
-        self._errors: tuple[type[Exception], ...] = (exceptions.SDKException, transport, read)
+        self._errors: tuple[type[Exception], ...] = (exceptions.SDKException, transport, read, raw)
         self._check: Any = exceptions.raise_from_response
         with reported(self._errors, "swift", "cannot be used"):
             self._cloud: Any = openstack.connect(cloud=profile, region_name=region)
@@ -41,13 +42,22 @@ class Swift(Storage):
         etag = text_of(headers.get("etag")).strip('"')
         return Head(etag, int(headers.get("content-length") or 0), headers.get(_HEADER))
 
+    def has(self, container: str) -> bool:
+        """See Storage; whoever may store objects need not have the right to ask for their container."""
+        with reported(self._errors, f"swift://{container}", "cannot be queried"):
+            answer = self._cloud.object_store.head(f"/{quote(container)}")
+            if answer.status_code not in (403, 404):
+                self._check(answer)
+        return bool(answer.status_code != 404)
+
     def read(self, container: str, name: str, etag: str) -> Iterator[bytes]:
         """See Storage."""
         with reported(self._errors, f"swift://{container}/{name}", "cannot be fetched"):
             headers = {"If-Match": f'"{etag}"'}
             answer = self._cloud.object_store.get(_path(container, name), headers=headers, stream=True)
             self._check(answer)
-            yield from answer.iter_content(PIECE)
+            # requests' own iter_content would decompress an object that has a Content-Encoding.
+            yield from answer.raw.stream(PIECE, decode_content=False)
 
     def write(self, container: str, name: str, file: Path, sha256: str) -> None:
         """See Storage; a file of more than the storage's limit for a segment becomes several, with a manifest."""

@@ -31,6 +31,8 @@ class Mark:
     type: str
     created: str
     host_key: str
+    pool: str
+    """Storage pool with its disk."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from urllib.parse import parse_qsl, urlsplit
 from modak_deploy.errors import InputError, TargetError
 from modak_deploy.model.cloud import Cloud
 from modak_deploy.model.plan import Plan
-from modak_deploy.providers.base import Provider, identity_of
+from modak_deploy.model.target import Target
+from modak_deploy.providers.base import Provider, cloud_of, identity_of
 from modak_deploy.providers.domains import (
     Domain,
     Machine,
@@ -47,10 +48,9 @@ _WRITTEN = 1024 * 1024
 _MOST = 10_000
 _ALIAS = re.compile(r"[A-Za-z0-9_.-]+")
 _TRANSPORTS = frozenset({"qemu", "qemu+unix", "qemu+ssh", "qemu+libssh", "qemu+libssh2", "qemu+tls"})
-_PARAMETERS = frozenset(
-    {"socket", "mode", "proxy", "keyfile", "known_hosts", "known_hosts_verify", "sshauth", "pkipath"}
-)
-"""Parameters of a URI. Of the others 'command' and 'netcat' name programs, and 'no_verify' lets any host answer."""
+_PARAMETERS = frozenset({"socket", "mode", "proxy", "keyfile", "known_hosts_verify", "sshauth", "pkipath"})
+"""Parameters of a URI. Of the others 'command' and 'netcat' name programs, 'no_verify' lets any host answer, and a file
+of 'known_hosts' whoever wrote it."""
 _UNUSED: Mapping[str, str] = {
     "subnet": "name the network of libvirt as 'vpc'",
     "root_device": "the root disk is the domain's first",
@@ -96,6 +96,8 @@ class Libvirt(Provider):
             region=cloud.region,
             profile=cloud.profile,
             tags={DEPLOYMENT_TAG: identity, PLAN_TAG: plan.tag()},
+            pool=cloud.pool or "default",
+            network=cloud.vpc or "default",
             instance=Instance(
                 # The collection knows a domain by its name alone.
                 name=identity,
@@ -116,11 +118,22 @@ class Libvirt(Provider):
             stays=True,
         )
 
+    def belonging(self, target: Target, identity: Identity) -> Resources:
+        """See Provider; InputError for a URI that is not supported."""
+        cloud = cloud_of(target)
+        _check_profile(cloud)
+        return (
+            super()
+            .belonging(target, identity)
+            .model_copy(update={"pool": cloud.pool or "default", "network": cloud.vpc or "default"})
+        )
+
     def listing(self, raw: Mapping[str, Any], identity: Identity) -> Listing:
         """See Provider."""
         domains = _domains(raw)
         volumes = rows(raw, "volumes", "libvirt", _MOST)
         own = [domain for domain in domains if domain.mark.get("deployment") == identity]
+        _check_pool(own, raw)
         unmarked = [f"domain {domain.name}" for domain in domains if domain not in own and domain.name == identity]
         names = [row.get("name") for row in volumes]
         with validated("libvirt"):
@@ -156,6 +169,7 @@ class Libvirt(Provider):
             type=instance.type,
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
             host_key=host_key,
+            pool=resources.pool or "",
         )
         machine = Machine(
             name=instance.name,
@@ -196,8 +210,29 @@ def _check(cloud: Cloud) -> None:
     for key, hint in _UNUSED.items():
         if getattr(cloud, key):
             raise InputError("not used by the provider 'libvirt'", key=f"target.cloud.{key}", hint=hint)
+    _check_profile(cloud)
+
+
+def _check_profile(cloud: Cloud) -> None:
     if cloud.profile is not None:
         _check_uri(cloud.profile)
+
+
+def _check_pool(domains: Sequence[Domain], raw: Mapping[str, Any]) -> None:
+    """Raise InputError where a domain has its disk in another pool, whose volumes were not listed.
+
+    Its disk would look as if it had never run, and stay behind when it is deleted.
+    """
+    listed = raw.get("pool_name")
+    for domain in domains:
+        pool = domain.mark.get("pool") or listed
+        if pool != listed:
+            raise InputError(
+                f"the domain {excerpt(domain.name)} has its disk in the storage pool '{excerpt(str(pool))}', not in "
+                f"'{excerpt(str(listed))}'",
+                key="target.cloud.pool",
+                hint="undeploy it with its own pool first",
+            )
 
 
 def _check_uri(uri: str) -> None:
@@ -213,15 +248,17 @@ def _check_uri(uri: str) -> None:
         )
     if parts.scheme not in _TRANSPORTS:
         raise InputError(f"'{excerpt(parts.scheme)}' is not supported", key=key, hint=", ".join(sorted(_TRANSPORTS)))
-    parameters = dict(parse_qsl(parts.query.replace(";", "&"), keep_blank_values=True))
-    if strange := sorted(set(parameters) - _PARAMETERS):
+    parameters = parse_qsl(parts.query.replace(";", "&"), keep_blank_values=True)
+    if strange := sorted({name for name, _ in parameters} - _PARAMETERS):
         raise InputError(
             f"the parameter '{excerpt(strange[0])}' of the URI is not supported",
             key=key,
             hint=f"supported are {', '.join(sorted(_PARAMETERS))}; hosts are checked against ~/.ssh/known_hosts",
         )
-    if "ignore" in parameters.get("known_hosts_verify", ""):
-        raise InputError("with 'known_hosts_verify=ignore' nobody checks which host answers", key=key)
+    # libvirt (rpc/virnetsshsession.c) compares the value whatever its case; with 'auto' a new host is trusted.
+    if loose := [value for name, value in parameters if name == "known_hosts_verify" and value.lower() != "normal"]:
+        text = f"with 'known_hosts_verify={excerpt(loose[0])}' nobody checks which host answers"
+        raise InputError(text, key=key, hint="leave it out")
 
 
 def _family(plan: Plan) -> str:
@@ -258,7 +295,8 @@ def _state(domain: Domain, raw: Mapping[str, Any]) -> State:
         return "running" if isinstance(running, list) and domain.name in running else "stopped"
     if _written(domain, raw) > _WRITTEN:
         return "stopped"  # it has run, and may have results: nobody but its user deletes it
-    return "starting" if 0 <= _age(domain) < _STARTING else "failed"
+    # The clocks of two controllers may differ.
+    return "starting" if abs(_age(domain)) < _STARTING else "failed"
 
 
 def _written(domain: Domain, raw: Mapping[str, Any]) -> float:

@@ -63,6 +63,9 @@ class Resources(Model):
     region: Line | None = None
     profile: Line | None = None
     tags: dict[str, Line]
+    pool: Line | None = None
+    network: Line | None = None
+    """On libvirt the storage pool and the network, which are needed to list and delete as well."""
     group: Group | None = None
     instance: Instance | None = None
     """Nothing for a host that is there already."""

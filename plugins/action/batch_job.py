@@ -59,9 +59,9 @@ class ActionModule(JobAction):
         plan = self._deployer.completed(plan)
         if arguments["state"] == "absent":
             return self._absent(plan)
-        if self._task.check_mode:
-            return _previewed(self._deployer.preview(plan, settings))
         results = results_folder(arguments["results"], self._task, task_vars, plan.name)
+        if self._task.check_mode:
+            return _previewed(self._deployer.preview(plan, settings, results))
         return _returned(self._deployer.run(plan, settings, results))
 
     def _on_cluster(self, run: ClusterRun, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
@@ -71,9 +71,9 @@ class ActionModule(JobAction):
             doomed = run.remove(check=check)
             before = visible("".join(f"{thing}\n" for thing in doomed))
             return {"changed": bool(doomed), "job": None, "diff": {"before": before, "after": ""}}
-        if check:
-            return _previewed(run.preview(_settings(arguments)))
         folder = results_folder(arguments["results"], self._task, task_vars, run.plan.name)
+        if check:
+            return _previewed(run.preview(_settings(arguments), folder))
         return _returned(run.run(_settings(arguments), folder))
 
     def _several(
@@ -87,7 +87,9 @@ class ActionModule(JobAction):
         if arguments["state"] != "present" or arguments["record"] or arguments["follow"]:
             raise InputError("plans: not supported with 'record', 'follow', or another state than 'present'")
         if self._task.check_mode:
-            previews = [_previewed(self._deployer.preview(plan, settings)) for plan in plans]
+            folders = [results_folder(arguments["results"], self._task, task_vars, plan.name) for plan in plans]
+            pairs = zip(plans, folders, strict=True)
+            previews = [_previewed(self._deployer.preview(plan, settings, folder)) for plan, folder in pairs]
             return {
                 "changed": any(preview["changed"] for preview in previews),
                 "jobs": [preview["job"] for preview in previews],
@@ -136,7 +138,7 @@ def _settings(arguments: dict[str, Any]) -> RunSettings:
 def _previewed(preview: Previewed) -> dict[str, Any]:
     job = None if preview.job is None else preview.job.model_dump(mode="json")
     diff = _diff(preview.script, preview.submits)
-    returned = {"changed": preview.submits, "job": job, "script": preview.script, "diff": diff}
+    returned = {"changed": preview.changes, "job": job, "script": preview.script, "diff": diff}
     return returned | _before(preview.previous)
 
 

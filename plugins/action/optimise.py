@@ -171,6 +171,7 @@ class ActionModule(ModakAction):
             limits=limits,
             refusal=lambda error: str(_located(error, arguments["documents"])),
             notice=show,
+            deployed=arguments["deployed"],
         )
         plan = still_holds(with_secrets(plan, hashes_of(plan, self._reader(search, arguments))), kept)
         return plan if answers is not None else self._with_image(plan, kept, transport, search)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
+import yaml
 
 from virtcloud import Controller, Host
 
@@ -226,6 +227,41 @@ def test_what_has_the_name_and_lacks_the_mark_is_left_alone(host: Host, controll
     gone = controller.run("undeploy")
     assert gone.returncode == 0, gone.stdout
     assert host.domains() == {identity: "shut off"}
+
+
+def test_an_instance_of_a_node_is_listed_and_deleted_without_a_plan(host: Host, controller: Controller) -> None:
+    controller.describe(host, deployment="shared")
+    target = yaml.safe_load((controller.folder / "deploy.yml").read_text())["target"]
+    tasks = [
+        {"ansible.builtin.include_role": {"name": "modak.deploy.cloud", "tasks_from": part}}
+        for part in ("ask", "release")
+    ]
+    shown = {
+        "ansible.builtin.debug": {"msg": "listed {{ cloud_described.identity }} {{ cloud_listed.domains | length }}"}
+    }
+    play = {"hosts": "localhost", "gather_facts": False, "vars": {"cloud_target": target, "cloud_timeout": 60}}
+    (controller.folder / "play.yml").write_text(yaml.safe_dump([{**play, "tasks": [tasks[0], shown, tasks[1]]}]))
+
+    def played() -> tuple[str, str, str]:
+        command = [controller.command("deploy")[0], "-i", "hosts", "play.yml"]
+        done = subprocess.run(
+            command, cwd=controller.folder, env=controller.environment(), capture_output=True, text=True, timeout=300
+        )
+        identity, domains = re.findall(r"listed (modak-[0-9a-f]{16}) (\d)", done.stdout)[0] if done.stdout else ("", "")
+        return identity, domains, "" if done.returncode == 0 else done.stdout + done.stderr
+
+    identity, domains, fault = played()
+    assert (domains, fault) == ("0", "")
+    mark = f"<modak:instance xmlns:modak='urn:modak:instance:1' deployment='{identity}' type='lab.small' "
+    (controller.folder / "own.xml").write_text(
+        f"<domain type='qemu'><name>{identity}</name><metadata>{mark} created='2026-01-01T00:00:00+00:00' "
+        "pool='images'/></metadata><memory unit='MiB'>64</memory>"
+        "<os><type arch='x86_64' machine='q35'>hvm</type></os></domain>"
+    )
+    host.virsh("define", str(controller.folder / "own.xml"))
+    host.virsh("vol-create-as", "images", f"{identity}.qcow2", "1M", "--format", "qcow2")
+    assert played() == (identity, "1", "")
+    assert host.is_empty(), (host.domains(), host.volumes())
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from modak_deploy.transport.base import Transport
 RESULT = "job.json"
 """What became of the job, as far as the controller saw it."""
 _SCHEDULER_LOG = "scheduler.log"
-_OWN = re.compile(r"(plan|job)\.json|((output|error|scheduler)\.log([.-]\d+)?)|\.fetch-.*", re.DOTALL)
+_OWN = re.compile(r"(plan|job|objects)\.json|((output|error|scheduler)\.log([.-]\d+)?)|\.fetch-.*", re.DOTALL)
 _MAX_PLAN = 64 * 1024 * 1024
 _NAMED = 5
 """Paths that an error names."""

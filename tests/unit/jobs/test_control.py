@@ -266,6 +266,10 @@ def test_faulty_metrics(jobs: Jobs, shell: Callable[..., JobRequest], tmp_path: 
             {"metrics": "plan.json"},
             r"application\.metrics: 'plan\.json' is the name of a file that modak writes",
         ),
+        (
+            {"outputs": ["objects.json"]},
+            r"application\.outputs: 'objects\.json' is the name of a file that modak writes",
+        ),
     ],
 )
 def test_outputs_that_cannot_be(

@@ -16,7 +16,9 @@ from modak_deploy.providers.domains import (
 )
 
 ODD = """<b>&amp;"' ]]>"""
-MARK = Mark(deployment="modak-0123456789abcdef", plan="p", type="lab.small", created="now", host_key="ssh-ed25519 AA")
+MARK = Mark(
+    deployment="modak-0123456789abcdef", plan="p", type="lab.small", created="now", host_key="ssh-ed25519 AA", pool="p"
+)
 
 
 def machine(kind: str = "kvm") -> Machine:

@@ -11,6 +11,7 @@ import yaml
 
 from modak_deploy.errors import InputError, TargetError
 from modak_deploy.model.plan import Plan
+from modak_deploy.model.target import Target
 from modak_deploy.providers import registry
 from modak_deploy.providers.cloudinit import user_data
 from modak_deploy.providers.decision import decide, to_release
@@ -86,6 +87,7 @@ def raw(*domains: dict[str, Any], **changes: Any) -> dict[str, Any]:
         "running": [OWN],
         "volumes": [],
         "network": {"state": "active", "dhcp_leases": [lease()]},
+        "pool_name": "default",
         "pool": {"path": "/pool", "type": "dir", "size_available": str(50 * GIB)},
         "node": {"phymemory": "16000", "cpus": "8"},
         **changes,
@@ -123,6 +125,7 @@ def test_the_network_and_the_pool_are_libvirts_own_defaults(described: Callable[
     instance = described().instance
     assert instance is not None
     assert (instance.vpc, instance.pool) == ("default", "default")
+    assert (described(pool="p", vpc="n").pool, described(pool="p", vpc="n").network) == ("p", "n")
 
 
 def test_the_disk_is_that_of_the_document_before_that_of_the_type(described: Callable[..., Resources]) -> None:
@@ -150,6 +153,13 @@ def test_the_disk_is_that_of_the_document_before_that_of_the_type(described: Cal
         ({"profile": "qemu+ext:///system?command=/tmp/x"}, r"target\.cloud\.profile.*'qemu\+ext' is not supported"),
         ({"profile": "qemu+tcp://lab/system"}, r"target\.cloud\.profile.*'qemu\+tcp' is not supported"),
         ({"profile": "qemu+libssh://l/system?known_hosts_verify=ignore"}, r"target\.cloud\.profile.*nobody checks"),
+        ({"profile": "qemu+libssh://l/system?known_hosts_verify=IGNORE"}, r"target\.cloud\.profile.*nobody checks"),
+        ({"profile": "qemu+libssh://l/system?known_hosts_verify=auto"}, r"target\.cloud\.profile.*nobody checks"),
+        (
+            {"profile": "qemu+libssh://l/system?known_hosts_verify=auto&known_hosts_verify=normal"},
+            r"target\.cloud\.profile.*nobody checks",
+        ),
+        ({"profile": "qemu+libssh://l/system?known_hosts=/tmp/mine"}, r"target\.cloud\.profile.*'known_hosts'"),
         ({"instance_types": ["lab.arm"]}, r"target\.cloud\.instance_types.*x86_64 alone"),
     ],
 )
@@ -161,12 +171,48 @@ def test_what_the_description_lacks_or_has_too_much_is_said(
 
 
 @pytest.mark.parametrize(
-    "uri", ["lab", "qemu:///system", "qemu+ssh://me@lab:22/system?keyfile=/k&socket=/s", "qemu+tls://h/system"]
+    "uri",
+    [
+        "lab",
+        "qemu:///system",
+        "qemu+ssh://me@lab:22/system?keyfile=/k&socket=/s",
+        "qemu+tls://h/system",
+        "qemu+libssh2://h/system?known_hosts_verify=normal",
+    ],
 )
 def test_a_profile_is_a_uri_or_an_alias_of_libvirts_configuration(
     described: Callable[..., Resources], uri: str
 ) -> None:
     assert described(profile=uri).profile == uri
+
+
+def described_target(**cloud: Any) -> Target:
+    asked = {"provider": "libvirt", "region": "here", "deployment": "shared", **cloud}
+    return Target.model_validate({"name": "lab", "type": "cloud", "private_key": "/k", "cloud": asked})
+
+
+def test_what_a_deployment_has_is_listed_and_deleted_without_a_plan() -> None:
+    resources = Libvirt().belonging(described_target(profile="qemu+ssh://lab/system", pool="images", vpc="inside"), OWN)
+    assert (resources.instance, resources.profile) == (None, "qemu+ssh://lab/system")
+    assert (resources.pool, resources.network, resources.tags) == ("images", "inside", {DEPLOYMENT_TAG: OWN})
+    plain = Libvirt().belonging(described_target(), OWN)
+    assert (plain.pool, plain.network) == ("default", "default")
+    with pytest.raises(InputError, match=r"target\.cloud\.profile.*'command' of the URI"):
+        Libvirt().belonging(described_target(profile="qemu+ssh://lab/system?command=/tmp/x"), OWN)
+
+
+@pytest.mark.parametrize("name", ["list", "release"])
+def test_the_tasks_that_list_and_delete_need_no_instance_of_a_plan(name: str) -> None:
+    assert "cloud_resources.instance" not in str(flat_tasks(name))
+
+
+def test_a_domain_with_its_disk_in_another_pool_is_left_alone() -> None:
+    marked = {"get_xml": domain(active=False)["get_xml"].replace(" type='lab", " pool='images' type='lab")}
+    with pytest.raises(InputError, match=r"target\.cloud\.pool.*'images', not in 'default'.*its own pool first"):
+        listing(marked, pool_name="default", running=[])
+    assert step_for(listing(marked, pool_name="images", running=[])) == ("create", [OWN])
+    # One that an earlier modak has defined says nothing of its pool.
+    assert step_for(listing(domain(active=False), pool_name="images", running=[])) == ("create", [OWN])
 
 
 def test_the_documents_are_for_one_host_key_and_one_machine_image(described: Callable[..., Resources]) -> None:
@@ -179,10 +225,11 @@ def test_the_documents_are_for_one_host_key_and_one_machine_image(described: Cal
     made = ElementTree.fromstring(documents["domain"])  # noqa: S314 - made here
     mark = made.find(f"metadata/{{{NAMESPACE}}}instance")
     assert mark is not None
-    assert (mark.get("deployment"), mark.get("type"), mark.get("host_key")) == (
+    assert (mark.get("deployment"), mark.get("type"), mark.get("host_key"), mark.get("pool")) == (
         resources.identity,
         "lab.small",
         HOST_KEY,
+        "default",
     )
     assert [source.get("file") for source in made.findall("devices/disk/source")] == [
         f"/pool/{documents['disk_name']}",
@@ -253,8 +300,9 @@ def test_a_domain_that_never_ran_is_deleted_and_made_anew() -> None:
 
 def test_another_controller_gets_the_time_to_start_it() -> None:
     now = datetime.now(UTC)
-    young = (now - timedelta(seconds=5)).isoformat()
-    assert step_for(listing(domain(active=False, created=young), running=[])) == ("wait", [])
+    for seconds in (5, -5):  # the clock of the other one may be ahead
+        young = (now - timedelta(seconds=seconds)).isoformat()
+        assert step_for(listing(domain(active=False, created=young), running=[])) == ("wait", [])
     for created in ((now + timedelta(days=1)).isoformat(), "yesterday", "2026-01-01T00:00:00"):
         assert step_for(listing(domain(active=False, created=created), running=[])) == ("create", [OWN])
 
