@@ -180,12 +180,13 @@ def attributes(plan: Mapping[str, Any], job: Mapping[str, Any] | None = None) ->
     if job is None:
         return result
     if plan["application"].get("service") is not None:
-        state = "ready" if job["ready"] else "not_ready"
-        return result | {"job_id": job["name"], "job_state": state, "service_url": job["url"]}
+        job = {"id": job["name"], "state": "ready" if job["ready"] else "not_ready", "url": job["url"]}
     metrics = job.get("metrics") or {}
+    # All of them: opera 0.7 fails where an operation's output is missing.
     return result | {
         "job_id": str(job["id"]),
         "job_state": job["state"],
+        "service_url": job.get("url") or "",
         "job_attempt": job.get("attempt", 1),
         "measured_seconds": job.get("seconds"),
         "metric_values": metrics,
