@@ -119,7 +119,7 @@ def build(name: str, destination: Destination, wish: "Wish", *, follow: bool) ->
 def pull(name: str, destination: Destination, wish: "Wish") -> None:
     """Bring an image to the target, and print what it is there."""
     if destination.images.is_built(name):
-        raise InputError(f"'{name}' is in no registry but built: modak image build makes it")
+        raise InputError(f"'{name}' is built, and not in a registry: use modak image build")
     image = destination.images.named(name)
     _print_image(image, destination.images.present(image, wish))
 
