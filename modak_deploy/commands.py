@@ -16,7 +16,9 @@ from modak_deploy.errors import InputError, OptionError, TargetError
 from modak_deploy.util.files import PRIVATE, write_atomically
 
 if TYPE_CHECKING:
+    from modak_deploy.documents.deployment import Description
     from modak_deploy.model.deployment import Deployment
+    from modak_deploy.model.plan import Plan
     from modak_deploy.model.target import Facts, Target
 
 SCHEMAS = {
@@ -54,7 +56,6 @@ def write_plan(
     """
     from modak_deploy.documents import read_description, read_document
     from modak_deploy.jobmodel.recognise import is_job_document
-    from modak_deploy.transport.connect import connect
 
     if len(documents) == 1 and is_job_document((document := read_document(documents[0])).data):
         from modak_deploy.jobmodel.command import write_answer
@@ -65,24 +66,7 @@ def write_plan(
     if sites:
         raise InputError("--site describes targets of the JSON job model, and this is not such a document")
     description = read_description(*documents)
-    deployment = description.parse()[0]
-    try:
-        with ExitStack() as stack:
-            inquiries = _inquiries(deployment, config, stack)
-            # Imported while the targets answer: 45 of the 80 ms that this machine takes, and more over ssh.
-            from modak_deploy.planning import plan_deployment
-
-            plan = plan_deployment(
-                deployment,
-                lambda target: connect(target, config, stack),
-                search=folders(search, documents),
-                now=now(),
-                default_python=sys.executable,
-                inquiries=inquiries,
-                notice=lambda text: print(text, file=sys.stderr),
-            )
-    except OptionError as error:
-        raise error.located(description.locate) from None
+    plan = _planned(description, folders(search, documents), config)
     if output is not None:
         _write(output, plan.to_json())
     if json:
@@ -91,6 +75,30 @@ def write_plan(
         from modak_deploy.optimiser.table import render
 
         sys.stdout.write(render(plan, explain=explain))
+
+
+def _planned(description: "Description", search: Sequence[Path], config: Path | None) -> "Plan":
+    """Return the Plan of a description, for which its targets are asked."""
+    from modak_deploy.transport.connect import connect
+
+    deployment = description.parse()[0]
+    try:
+        with ExitStack() as stack:
+            inquiries = _inquiries(deployment, config, stack)
+            # Imported while the targets answer: 45 of the 80 ms that this machine takes, and more over ssh.
+            from modak_deploy.planning import plan_deployment
+
+            return plan_deployment(
+                deployment,
+                lambda target: connect(target, config, stack),
+                search=search,
+                now=now(),
+                default_python=sys.executable,
+                inquiries=inquiries,
+                notice=lambda text: print(text, file=sys.stderr),
+            )
+    except OptionError as error:
+        raise error.located(description.locate) from None
 
 
 def _inquiries(deployment: "Deployment", config: Path | None, stack: ExitStack) -> dict[str, Callable[[], str]]:

@@ -1,6 +1,6 @@
 """The choice of an instance type: one Plan for each that can do it, of which the best by time or cost is taken."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -65,28 +65,22 @@ def plan_on_instance(
     cloud = deployment.target.cloud
     if cloud is None:
         raise InputError(f"the target {deployment.target.name} is of type {deployment.target.type}, not of type cloud")
-    offers: list[_Offer] = []
-    rejected: list[Rejected] = []
-    for entry, price in _offered(deployment, cloud, catalogue, rejected):
-        reason = _excluded(entry.name, limits)
-        if reason is None:
-            try:
-                plan = make_plan(
-                    deployment,
-                    facts_of(entry, price, cloud),
-                    sources,
-                    now=now,
-                    catalogue=catalogue,
-                    measurements=measurements,
-                    model=model,
-                    unavailable=unavailable,
-                )
-                _lease(deployment, price.hourly)
-                offers.append(_Offer(entry, price, plan, _candidate(entry, price, plan)))
-                continue
-            except InfeasibleError as error:
-                reason = str(error)
-        rejected.append(Rejected(name=f"instance type {entry.name}", reason=reason))
+
+    def planned(entry: "InstanceEntry", price: "InstancePrice") -> _Offer:
+        plan = make_plan(
+            deployment,
+            facts_of(entry, price, cloud),
+            sources,
+            now=now,
+            catalogue=catalogue,
+            measurements=measurements,
+            model=model,
+            unavailable=unavailable,
+        )
+        _lease(deployment, price.hourly)
+        return _Offer(entry, price, plan, _candidate(entry, price, plan))
+
+    offers, rejected = _offers(deployment, cloud, catalogue, limits, planned)
     if not offers:
         reasons = "; ".join(f"{candidate.name}: {candidate.reason}" for candidate in rejected)
         raise InfeasibleError(
@@ -94,6 +88,28 @@ def plan_on_instance(
         )
     offers.sort(key=lambda offer: _order(offer, deployment))
     return _chosen(deployment, cloud, offers, rejected)
+
+
+def _offers(
+    deployment: Deployment,
+    cloud: Cloud,
+    catalogue: Catalogue,
+    limits: Limits,
+    planned: "Callable[[InstanceEntry, InstancePrice], _Offer]",
+) -> tuple[list[_Offer], list[Rejected]]:
+    """Return what each instance type that can do it offers, and why the others cannot."""
+    offers: list[_Offer] = []
+    rejected: list[Rejected] = []
+    for entry, price in _offered(deployment, cloud, catalogue, rejected):
+        reason = _excluded(entry.name, limits)
+        if reason is None:
+            try:
+                offers.append(planned(entry, price))
+                continue
+            except InfeasibleError as error:
+                reason = str(error)
+        rejected.append(Rejected(name=f"instance type {entry.name}", reason=reason))
+    return offers, rejected
 
 
 def facts_of(entry: "InstanceEntry", price: "InstancePrice", cloud: Cloud) -> Facts:

@@ -66,13 +66,8 @@ def make_plan(
     outcome = _decided(deployment, facts, catalogue, measurements, model, unavailable or {})
     decision = outcome.decision
     builder = Builder(deployment, outcome, sources, catalogue, facts)
-    chosen = builder.candidate(decision.chosen)
-    best = Ranking(decision.chosen, decision.predictions[decision.chosen], chosen)
-    others = [
-        Ranking(option, with_trials(option, prediction, decision.chosen, chosen.launch), builder.candidate(option))
-        for option, prediction in decision.predictions.items()
-        if option != decision.chosen
-    ]
+    best, others = _rankings(decision, builder)
+    chosen = best.candidate
     restart, trials = restart_of(deployment, best, _as_listed(others, outcome.choice), catalogue, chosen.launch)
     remarks = [
         *outcome.remarks,
@@ -90,7 +85,7 @@ def make_plan(
         facts=facts.lasting(),
         sources=list(sources),
         chosen=chosen,
-        prediction=decision.predictions[decision.chosen],
+        prediction=best.prediction,
         default=outcome.choice.default.name,
         gain=decision.gain,
         reason="; ".join([decision.reason, *remarks]),
@@ -105,6 +100,18 @@ def make_plan(
         ),
         inputs=inputs_of(deployment, sources),
     )
+
+
+def _rankings(decision: Decision, builder: Builder) -> tuple[Ranking, list[Ranking]]:
+    """Return the candidate that was chosen, and the others with what trials in the job may still find of them."""
+    chosen = builder.candidate(decision.chosen)
+    best = Ranking(decision.chosen, decision.predictions[decision.chosen], chosen)
+    others = [
+        Ranking(option, with_trials(option, prediction, decision.chosen, chosen.launch), builder.candidate(option))
+        for option, prediction in decision.predictions.items()
+        if option != decision.chosen
+    ]
+    return best, others
 
 
 def _as_listed(others: Sequence[Ranking], choice: Choice) -> list[Ranking]:

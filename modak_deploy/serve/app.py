@@ -63,32 +63,37 @@ def make_app(settings: Settings) -> Any:
         "/files/{key}/{name}", routes.script, operation_id="get_file", tags=["jobs"], openapi_extra=_text()
     )
     for name in BODIES:
-        model = BODIES[name].__name__
-        described = _answers({"type": "array", "items": {"type": "object"}}, "200")
-        app.add_api_route(
-            f"/{name}", routes.listing(name), operation_id=f"list_{name}", tags=[name], openapi_extra=described
-        )
-        app.add_api_route(
-            f"/{name}/{{identifier}}",
-            routes.entry(name),
-            operation_id=f"get_{name}",
-            tags=[name],
-            openapi_extra=_answers({"type": "object"}, "200"),
-        )
-        app.add_api_route(
-            f"/{name}",
-            routes.adding(name),
-            methods=["POST"],
-            status_code=201,
-            operation_id=f"add_{name}",
-            tags=[name],
-            openapi_extra=_body(model, None, "201"),
-        )
+        _add_entries(app, routes, name)
     _describe(app)
     hosts = ["*"] if not is_loopback(settings.host) else ["localhost", "127.0.0.1", "[::1]", settings.host]
     # A page in a browser cannot reach the service by a name of its own that leads here.
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts)
     return Limits(app, settings)
+
+
+def _add_entries(app: FastAPI, routes: Routes, name: str) -> None:
+    """Add the routes that list, return and add the entries of one kind."""
+    model = BODIES[name].__name__
+    described = _answers({"type": "array", "items": {"type": "object"}}, "200")
+    app.add_api_route(
+        f"/{name}", routes.listing(name), operation_id=f"list_{name}", tags=[name], openapi_extra=described
+    )
+    app.add_api_route(
+        f"/{name}/{{identifier}}",
+        routes.entry(name),
+        operation_id=f"get_{name}",
+        tags=[name],
+        openapi_extra=_answers({"type": "object"}, "200"),
+    )
+    app.add_api_route(
+        f"/{name}",
+        routes.adding(name),
+        methods=["POST"],
+        status_code=201,
+        operation_id=f"add_{name}",
+        tags=[name],
+        openapi_extra=_body(model, None, "201"),
+    )
 
 
 async def _refused(_: Request, error: Exception) -> Response:

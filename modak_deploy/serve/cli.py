@@ -2,12 +2,16 @@
 
 import logging
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from modak_deploy.errors import InputError
+
+if TYPE_CHECKING:
+    from modak_deploy.serve.settings import Settings
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -39,7 +43,6 @@ def serve(
         import uvicorn
 
         from modak_deploy.serve.app import make_app
-        from modak_deploy.serve.limits import JsonFormatter
     except ModuleNotFoundError as error:
         raise InputError(f"'modak serve' needs {error.name}: run pip install 'modak-deploy[serve]'") from None
     from modak_deploy.serve.settings import Settings, read_token
@@ -56,15 +59,21 @@ def serve(
         most_bytes=max_bytes,
         rate=rate,
     )
-    service = make_app(settings)
+    _listen(uvicorn.run, make_app(settings), settings)
+
+
+def _listen(run: Callable[..., None], service: Any, settings: "Settings") -> None:
+    """Answer until SIGTERM or SIGINT."""
+    from modak_deploy.serve.limits import JsonFormatter
+
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     # Requests in progress are answered after SIGTERM or SIGINT, new connections are refused; the log is our own.
-    uvicorn.run(
+    run(
         service,
-        host=host,
-        port=port,
+        host=settings.host,
+        port=settings.port,
         log_config=None,
         access_log=False,
         server_header=False,

@@ -50,6 +50,12 @@ class _Output:
                     return
                 self.blocks.append(block)
 
+    def whole(self, name: str) -> bytes:
+        """Return all of it; TargetError when it was more than it may be."""
+        if self.exceeded:
+            raise TargetError(f"more than {self.limit // 1024**2} MiB came by {name}, and the rest was not read")
+        return b"".join(self.blocks)
+
 
 def run(
     argv: Sequence[str | os.PathLike[str]],
@@ -98,10 +104,7 @@ def run(
             if not thread.is_alive():  # what has left the process group may hold the other end
                 with suppress(OSError):
                     stream.close()
-    for output, name in ((out, "standard output"), (err, "standard error")):
-        if output.exceeded:
-            raise TargetError(f"more than {output.limit // 1024**2} MiB came by {name}, and the rest was not read")
-    return process.returncode, b"".join(out.blocks), b"".join(err.blocks)
+    return process.returncode, out.whole("standard output"), err.whole("standard error")
 
 
 def kill(process: "subprocess.Popen[bytes]") -> None:
