@@ -26,6 +26,9 @@ description:
   - While the task waits, each change of the job's state is shown in one line, with the reason for which it waits and
     the start that Slurm or OpenPBS expects, where they say so. A position in the queue is not shown, because no
     scheduler's answer about single jobs holds one. To stop the task does not stop the job.
+extends_documentation_fragment:
+  - modak.deploy.search
+  - modak.deploy.secrets
 author: the modak authors (@modak)
 options:
   plan:
@@ -64,11 +67,6 @@ options:
     description: Show the job's output while it is written.
     type: bool
     default: false
-  search_paths:
-    description: Folders on the controller in which the application's script and inputs are looked for, in order.
-    type: list
-    elements: path
-    default: []
   results:
     description:
       - Folder on the controller that gets a folder of the run's name with outputs, metrics, logs and plan.
@@ -77,12 +75,6 @@ options:
       - Files that are there already and have not changed are not transferred again.
     type: path
     default: results
-  secret_commands:
-    description:
-      - Run the commands on the controller that C(secret_environment) of the application names.
-      - A document alone never runs anything there.
-    type: bool
-    default: false
   record:
     description:
       - Add what the completed job took to the measurements of the user who runs the play. The next plan knows it then.

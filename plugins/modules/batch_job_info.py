@@ -13,6 +13,8 @@ version_added: "0.1.0"
 description:
   - Asks the scheduler and the job's own records on the target of the play, once.
   - Changes nothing and fetches no files.
+extends_documentation_fragment:
+  - modak.deploy.no_diff
 author: the modak authors (@modak)
 options:
   plan:
@@ -25,9 +27,6 @@ attributes:
   check_mode:
     description: Can run in check mode and return the same.
     support: full
-  diff_mode:
-    description: There is nothing to differ.
-    support: none
 notes:
   - Exactly one of O(plan) and O(directory) must be given.
 seealso:

@@ -14,6 +14,8 @@ description:
   - Waits for jobs that M(modak.deploy.batch_job) submitted with O(modak.deploy.batch_job#module:wait=false).
   - All jobs are asked for by one command a poll, however many they are.
   - Fails when one of them did not complete, once all have ended, and names up to five of those.
+extends_documentation_fragment:
+  - modak.deploy.no_diff
 author: the modak authors (@modak)
 options:
   plans:
@@ -39,9 +41,6 @@ attributes:
   check_mode:
     description: Tells how the jobs are now, and neither waits nor fetches files.
     support: full
-  diff_mode:
-    description: There is nothing to differ.
-    support: none
 seealso:
   - module: modak.deploy.batch_job
   - module: modak.deploy.batch_job_info

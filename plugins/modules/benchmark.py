@@ -17,6 +17,9 @@ description:
     refused.
   - A second run finds the job of the first. One that was ended goes on where it was.
   - The node that the job runs on needs Python 3.8 or later.
+extends_documentation_fragment:
+  - modak.deploy.search
+  - modak.deploy.no_diff
 author: the modak authors (@modak)
 options:
   application:
@@ -86,18 +89,10 @@ options:
     description: Add what was measured to the measurement store.
     type: bool
     default: false
-  search_paths:
-    description: Folders in which relative paths of the application are looked for first.
-    type: list
-    elements: path
-    default: []
 attributes:
   check_mode:
     description: Can run in check mode and tell what would be measured.
     support: full
-  diff_mode:
-    description: There is nothing to differ.
-    support: none
 """
 
 EXAMPLES = r"""

@@ -14,6 +14,8 @@ description:
   - Says what a Plan for a target of type C(cloud) needs at its provider, what to do about what exists already, and
     what to delete. It contacts nobody; the role M(modak.deploy.cloud) lists, creates and deletes.
   - Keeps a record and the instance's SSH host key in the user's state folder before anything is created.
+extends_documentation_fragment:
+  - modak.deploy.no_diff
 author: the modak authors (@modak)
 options:
   plan:
@@ -69,9 +71,6 @@ attributes:
   check_mode:
     description: Shows what would be created, with its price, and what would be deleted.
     support: full
-  diff_mode:
-    description: There is nothing to differ.
-    support: none
 """
 
 EXAMPLES = r"""

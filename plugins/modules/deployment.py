@@ -18,6 +18,8 @@ description:
   - A target may name a site of the user's files of sites instead, by its name or as a mapping with the key C(site); its
     settings stand over C(modak_site), and a warning says so where a host has both.
   - Runs on the controller and contacts nothing.
+extends_documentation_fragment:
+  - modak.deploy.no_diff
 author: the modak authors (@modak)
 options:
   documents:
@@ -80,9 +82,6 @@ attributes:
   check_mode:
     description: Can run in check mode and return the same.
     support: full
-  diff_mode:
-    description: There is nothing to differ.
-    support: none
 """
 
 EXAMPLES = r"""

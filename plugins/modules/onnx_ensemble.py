@@ -15,6 +15,9 @@ description:
   - This is done on the controller, where the results of training jobs are fetched to. The models' frameworks must be
     installed there, or in an interpreter that the request names for a model.
   - A bundle that was made of the same request and the same files is left as it is, unless it is damaged.
+extends_documentation_fragment:
+  - modak.deploy.search
+  - modak.deploy.no_diff
 author: the modak authors (@modak)
 options:
   bundle:
@@ -40,20 +43,10 @@ options:
     description: Models that are converted at the same time.
     type: int
     default: 1
-  search_paths:
-    description:
-      - Folders in which the document and relative paths of the request are looked for first.
-      - Then come the folders of documents, of the playbook, of the inventory, and the working directory.
-    type: list
-    elements: path
-    default: []
 attributes:
   check_mode:
     description: Can run in check mode and tell whether a bundle would be written.
     support: full
-  diff_mode:
-    description: There is nothing to differ.
-    support: none
 """
 
 EXAMPLES = r"""

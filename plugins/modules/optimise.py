@@ -14,6 +14,10 @@ description:
   - Asks the task's host about itself, chooses among all candidates by measurements and models, and returns the Plan.
   - The decision is made on the controller; the host needs a POSIX shell, and no Python.
   - Nothing is submitted. The same input gives the same Plan, byte for byte except its date.
+extends_documentation_fragment:
+  - modak.deploy.search
+  - modak.deploy.secrets
+  - modak.deploy.no_diff
 author: the modak authors (@modak)
 options:
   application:
@@ -63,14 +67,6 @@ options:
       - That it cannot run the application is not a failure then, and is returned as RV(unplanned) and RV(reason).
     type: bool
     default: false
-  search_paths:
-    description:
-      - Folders in which relative paths of the application are looked for first.
-      - Then come the folders of documents, of the playbook, of the inventory, and the working
-        directory.
-    type: list
-    elements: path
-    default: []
   documents:
     description:
       - The files that the sections were read from, as the variable C(deployment) names them.
@@ -82,12 +78,6 @@ options:
       - In a play of several hosts each host has a folder there first; see M(modak.deploy.batch_job).
       - A Plan that lies there stays as long as the same is asked, though new measurements have come in.
     type: path
-  secret_commands:
-    description:
-      - Run the commands on the controller that C(secret_environment) of the application names.
-      - A document alone never runs anything there.
-    type: bool
-    default: false
   force:
     description: Plan anew though a kept Plan still holds.
     type: bool
@@ -104,9 +94,6 @@ attributes:
   check_mode:
     description: Can run in check mode and return the Plan; it is not kept then.
     support: full
-  diff_mode:
-    description: There is nothing to differ.
-    support: none
 """
 
 EXAMPLES = r"""

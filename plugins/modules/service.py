@@ -21,6 +21,9 @@ description:
     killed completes it, and nothing exists twice.
   - The target needs Linux, a POSIX shell, C(tar), C(haproxy) unless the service has no front, and C(curl), C(wget) or
     C(bash) for HTTP health checks. It needs no Python.
+extends_documentation_fragment:
+  - modak.deploy.search
+  - modak.deploy.secrets
 author: the modak authors (@modak)
 options:
   plan:
@@ -40,17 +43,6 @@ options:
     description: A service is always waited for until it is ready; V(false) is refused.
     type: bool
     default: true
-  search_paths:
-    description: Folders on the controller in which the application's script and inputs are looked for, in order.
-    type: list
-    elements: path
-    default: []
-  secret_commands:
-    description:
-      - Run the commands on the controller that C(secret_environment) of the application names.
-      - A document alone never runs anything there.
-    type: bool
-    default: false
 attributes:
   check_mode:
     description: Can run in check mode, where nothing is changed.

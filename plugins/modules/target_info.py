@@ -15,6 +15,8 @@ description:
     workspace with the room that is left, and its scheduler with the partitions or queues, in one round trip.
   - The host needs a POSIX shell, and no Python.
   - Writes what was found as the section C(target) of a deployment document, and compares it with one that is given.
+extends_documentation_fragment:
+  - modak.deploy.no_diff
 author: the modak authors (@modak)
 options:
   target:
@@ -26,9 +28,6 @@ attributes:
   check_mode:
     description: Can run in check mode and return the same.
     support: full
-  diff_mode:
-    description: There is nothing to differ.
-    support: none
 """
 
 EXAMPLES = r"""

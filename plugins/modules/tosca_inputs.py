@@ -16,15 +16,14 @@ description:
   - This reads the variables of the role C(modak.deploy.tosca) by their names, unrendered; the result of a module is not
     rendered.
   - Runs on the controller and contacts nothing. Of SODALITE's node of the optimiser it writes the script.
+extends_documentation_fragment:
+  - modak.deploy.no_diff
 author: the modak authors (@modak)
 options: {}
 attributes:
   check_mode:
     description: Can run in check mode and return the same.
     support: full
-  diff_mode:
-    description: There is nothing to differ.
-    support: none
 """
 
 EXAMPLES = r"""

@@ -15,6 +15,9 @@ description:
     as its rate is known, and choose the next ones by what was measured.
   - What is measured is recorded, so that the next Plan of M(modak.deploy.optimise) chooses the winner.
   - A search that is ended goes on where it was when it is called again. One that has come to its end submits nothing.
+extends_documentation_fragment:
+  - modak.deploy.search
+  - modak.deploy.no_diff
 author: the modak authors (@modak)
 options:
   application:
@@ -50,19 +53,11 @@ options:
     description: Folder on the controller for the results of the jobs.
     type: path
     default: results
-  search_paths:
-    description: Folders in which relative paths of the application are looked for first.
-    type: list
-    elements: path
-    default: []
 attributes:
   check_mode:
     description: Says that something would be measured, and does nothing.
     support: partial
     details: Whether the search has come to its end already is not looked at.
-  diff_mode:
-    description: There is nothing to differ.
-    support: none
 requirements:
   - Optuna on the controller, C(pip install 'modak-deploy[tune]')
 seealso:

@@ -14,15 +14,23 @@ import yaml
 _OF_THE_SPEC = ("type", "elements", "choices", "default", "required", "aliases", "no_log")
 """Keys of a documented option that are keys of an argument spec too."""
 _MODULES = "ansible_collections.modak.deploy.plugins.modules"
+_FRAGMENTS = "ansible_collections.modak.deploy.plugins.doc_fragments"
 
 
 @cache
 def arguments_of(name: str) -> dict[str, dict[str, Any]]:
     """Return the argument spec of the module ``name`` of this collection."""
-    text = import_module(f"{_MODULES}.{name}").DOCUMENTATION
+    documentation = _read(import_module(f"{_MODULES}.{name}").DOCUMENTATION)
+    options = documentation.get("options") or {}
+    for fragment in documentation.get("extends_documentation_fragment") or []:
+        shared = import_module(f"{_FRAGMENTS}.{fragment.rpartition('.')[2]}").ModuleDocFragment
+        options = {**(_read(shared.DOCUMENTATION).get("options") or {}), **options}
+    return _spec(options)
+
+
+def _read(text: str) -> dict[str, Any]:
     # libyaml's loader where PyYAML has it: the documentation of an action is read in each of its tasks.
-    documentation = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe one
-    return _spec(documentation.get("options") or {})
+    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe one
 
 
 def _spec(options: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -34,3 +34,9 @@ def test_what_only_readers_need_is_left_out(arguments: ModuleType) -> None:
     assert not any(key in option for option in spec.values() for key in ("description", "version_added"))
     nested = arguments._spec({"a": {"description": "x", "suboptions": {"b": {"type": "int", "description": "y"}}}})
     assert nested == {"a": {"options": {"b": {"type": "int"}}}}
+
+
+def test_options_of_a_documentation_fragment_belong_to_the_action(arguments: ModuleType) -> None:
+    spec = arguments.arguments_of("service")
+    assert spec["secret_commands"] == {"type": "bool", "default": False}
+    assert spec["search_paths"] == {"type": "list", "elements": "path", "default": []}
