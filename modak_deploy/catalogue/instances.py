@@ -14,6 +14,18 @@ Day = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 Currency = Annotated[str, StringConstraints(pattern=r"^[A-Z]{3}$")]
 
 
+class SpotPrice(DeferredModel):
+    """Price of one spot instance for an hour, and how often such an instance is taken back."""
+
+    hourly: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    interruptions: Annotated[float, Field(ge=0, le=60, allow_inf_nan=False)] | None = None
+    """Times that an instance is taken back in an hour, on average; absent where it is not known."""
+    date: Day
+    """Day on which the price was valid: spot prices change within hours."""
+    source: Line
+    """Where the price comes from."""
+
+
 class InstancePrice(DeferredModel):
     """Price of one instance for an hour, on demand."""
 
@@ -26,6 +38,8 @@ class InstancePrice(DeferredModel):
     """Day from which, or on which, the price was valid."""
     source: Line
     """Where the price comes from."""
+    spot: SpotPrice | None = None
+    """The same as a spot instance; where it is absent the price on demand counts, which AWS does not exceed."""
 
 
 class InstanceAccelerator(DeferredModel):

@@ -59,6 +59,16 @@ class MachineSoftware(Model):
     """Version of the C library."""
 
 
+class Spot(Model):
+    """Instances of spare capacity, which cost less, and which the provider may take back at any time."""
+
+    only: bool = False
+    """Whether on-demand instances are left out, in place of compared."""
+    restarts: int = Field(default=3, ge=0, le=20)
+    """How many times one deployment starts the job again, from its beginning and on another instance, because the
+    provider has taken its instance back."""
+
+
 class Cloud(Model):
     """An instance that is created for the deployment and released after it."""
 
@@ -99,6 +109,8 @@ class Cloud(Model):
     """On libvirt: the storage pool, of files, for the instance's disk; ``default`` when absent."""
     emulation: bool = False
     """On libvirt: QEMU emulates the processor, for a host without KVM; then no predicted time holds."""
+    spot: Spot | None = None
+    """On AWS: spot instances are candidates too; on-demand instances alone when absent."""
     lease: Duration | None = None
     """Seconds after which the instance shuts itself down, and on AWS is terminated; when absent, 30 minutes more than
     the job's ``wall_time``, or 4 hours without one. A budget shortens it to what the budget pays for."""
@@ -137,6 +149,8 @@ class InstanceCandidate(Model):
 
     name: Name
     """The provider's name of it."""
+    spot: bool = False
+    """Whether it is a spot instance, which the provider may take back."""
     hourly: float = Field(ge=0, allow_inf_nan=False)
     """Price for an hour; 0 where nothing is charged."""
     vcpus: Positive | None = None
@@ -150,7 +164,20 @@ class InstanceCandidate(Model):
     basis: Line = "none"
     """What the seconds rest on, as in a prediction."""
     cost: Estimate | None = None
-    """Predicted price of the job with the start of its instance; absent where no time is known."""
+    """Predicted price of the job with the start of its instance, and for a spot instance with those runs that it is
+    expected to lose; absent where no time is known."""
+    interruption: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
+    """Probability that a spot instance is taken back before the job ends; absent where it is not known."""
+
+    @property
+    def label(self) -> str:
+        """Its name, by which a spot instance and an on-demand one of a type are told apart."""
+        return label_of(self.name, spot=self.spot)
+
+
+def label_of(name: str, *, spot: bool) -> str:
+    """Return what tells a spot instance and an on-demand one of a type apart."""
+    return f"{name} spot" if spot else name
 
 
 class InstancePlan(Model):
@@ -168,4 +195,4 @@ class InstancePlan(Model):
     lease: Positive
     """Seconds after which the instance ends itself."""
     maximum_cost: float = Field(ge=0, allow_inf_nan=False)
-    """Price of the whole lease: more cannot be spent on one instance."""
+    """Price of the whole lease, and for a spot instance of that of each restart too: more cannot be spent."""

@@ -8,16 +8,25 @@ from typing import TYPE_CHECKING
 
 from modak_deploy.catalogue.catalogue import Catalogue
 from modak_deploy.errors import InfeasibleError, InputError
-from modak_deploy.model.cloud import DEFAULT_LEASE, LEASE_MARGIN, Cloud, Estimate, InstanceCandidate, InstancePlan
+from modak_deploy.model.cloud import (
+    DEFAULT_LEASE,
+    LEASE_MARGIN,
+    Cloud,
+    Estimate,
+    InstanceCandidate,
+    InstancePlan,
+    label_of,
+)
 from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.plan import TIMED, Plan, Prediction, Rejected, Source
 from modak_deploy.model.target import Facts
+from modak_deploy.optimiser import spot
 from modak_deploy.optimiser.planner import make_plan
 from modak_deploy.performance.records import Measurements
 from modak_deploy.util.text import did_you_mean
 
 if TYPE_CHECKING:
-    from modak_deploy.catalogue.instances import InstanceEntry, InstancePrice
+    from modak_deploy.catalogue.instances import InstanceEntry, InstancePrice, SpotPrice
 
 START = Estimate(value=90, low=30, high=300)
 """Seconds that are paid for an instance before the job runs and after it: start, cloud-init, fetching, end."""
@@ -30,15 +39,38 @@ class Limits:
     """What is known of instance types besides the catalogue."""
 
     unavailable: Mapping[str, str] = field(default_factory=dict)
-    """Types for which the provider has no capacity or quota at present, with what it said."""
+    """Labels of types for which the provider has no capacity or quota at present, with what it said."""
     only: str | None = None
-    """The type of the instance that exists already."""
+    """Label of the type of the instance that exists already."""
+
+
+@dataclass(frozen=True)
+class _Priced:
+    """An instance type, on demand or as a spot instance."""
+
+    entry: "InstanceEntry"
+    price: "InstancePrice"
+    spot: bool = False
+
+    @property
+    def label(self) -> str:
+        return label_of(self.entry.name, spot=self.spot)
+
+    @property
+    def sale(self) -> "InstancePrice | SpotPrice":
+        return self.price.spot if self.spot and self.price.spot is not None else self.price
+
+    @property
+    def rate(self) -> float | None:
+        """Interruptions in an hour; None where that is not known."""
+        if not self.spot:
+            return 0.0
+        return self.price.spot.interruptions if self.price.spot is not None else None
 
 
 @dataclass(frozen=True)
 class _Offer:
-    entry: "InstanceEntry"
-    price: "InstancePrice"
+    priced: _Priced
     plan: Plan
     candidate: InstanceCandidate
 
@@ -66,10 +98,10 @@ def plan_on_instance(
     if cloud is None:
         raise InputError(f"the target {deployment.target.name} is of type {deployment.target.type}, not of type cloud")
 
-    def planned(entry: "InstanceEntry", price: "InstancePrice") -> _Offer:
+    def planned(priced: _Priced) -> _Offer:
         plan = make_plan(
             deployment,
-            facts_of(entry, price, cloud),
+            facts_of(priced.entry, priced.sale.hourly, cloud),
             sources,
             now=now,
             catalogue=catalogue,
@@ -77,8 +109,11 @@ def plan_on_instance(
             model=model,
             unavailable=unavailable,
         )
-        _lease(deployment, price.hourly)
-        return _Offer(entry, price, plan, _candidate(entry, price, plan))
+        _lease(deployment, priced)
+        candidate = _candidate(priced, plan)
+        if priced.spot:
+            spot.check_deadline(plan.prediction.seconds, START.value, deployment.request.deadline)
+        return _Offer(priced, plan, candidate)
 
     offers, rejected = _offers(deployment, cloud, catalogue, limits, planned)
     if not offers:
@@ -95,28 +130,28 @@ def _offers(
     cloud: Cloud,
     catalogue: Catalogue,
     limits: Limits,
-    planned: "Callable[[InstanceEntry, InstancePrice], _Offer]",
+    planned: Callable[[_Priced], _Offer],
 ) -> tuple[list[_Offer], list[Rejected]]:
     """Return what each instance type that can do it offers, and why the others cannot."""
     offers: list[_Offer] = []
     rejected: list[Rejected] = []
-    for entry, price in _offered(deployment, cloud, catalogue, rejected):
-        reason = _excluded(entry.name, limits)
+    for priced in _offered(cloud, catalogue, rejected):
+        reason = _excluded(priced.label, limits)
         if reason is None:
             try:
-                offers.append(planned(entry, price))
+                offers.append(planned(priced))
                 continue
             except InfeasibleError as error:
                 reason = str(error)
-        rejected.append(Rejected(name=f"instance type {entry.name}", reason=reason))
+        rejected.append(Rejected(name=f"instance type {priced.label}", reason=reason))
     return offers, rejected
 
 
-def facts_of(entry: "InstanceEntry", price: "InstancePrice", cloud: Cloud) -> Facts:
+def facts_of(entry: "InstanceEntry", hourly: float, cloud: Cloud) -> Facts:
     """Return what is known of an instance before it exists: its type's hardware and its machine image's software."""
     software = cloud.software
     return Facts(
-        node=entry.node(price.hourly),
+        node=entry.node(hourly),
         glibc=software.glibc,
         runtimes=software.runtimes,
         python=software.python,
@@ -124,24 +159,23 @@ def facts_of(entry: "InstanceEntry", price: "InstancePrice", cloud: Cloud) -> Fa
     )
 
 
-def _offered(
-    deployment: Deployment, cloud: Cloud, catalogue: Catalogue, rejected: list[Rejected]
-) -> "list[tuple[InstanceEntry, InstancePrice]]":
+def _offered(cloud: Cloud, catalogue: Catalogue, rejected: list[Rejected]) -> list[_Priced]:
     names = [name for name, entry in catalogue.instances.items() if entry.provider == cloud.provider]
     for name in cloud.instance_types:
         if name not in names:
             hint = did_you_mean(name, names) or "add it in a catalogue file instances*.yaml"
             text = f"the catalogue has no instance type '{name}'"
             raise InputError(text, key="target.cloud.instance_types", hint=hint)
-    priced: list[tuple[InstanceEntry, InstancePrice]] = []
+    priced: list[_Priced] = []
     for name in cloud.instance_types or names:
         price = catalogue.instances[name].price_in(cloud.region or "")
         if price is None:
             reason = f"the catalogue has no price of it in {cloud.region}"
             rejected.append(Rejected(name=f"instance type {name}", reason=reason))
         else:
-            priced.append((catalogue.instances[name], price))
-    currencies = {price.currency for _, price in priced}
+            kinds = [False] if cloud.spot is None else [True] if cloud.spot.only else [False, True]
+            priced += [_Priced(catalogue.instances[name], price, kind) for kind in kinds]
+    currencies = {one.price.currency for one in priced}
     if len(currencies) > 1:
         raise InputError(
             f"the catalogue's prices are in {' and '.join(sorted(currencies))}, which cannot be compared",
@@ -157,27 +191,32 @@ def _excluded(name: str, limits: Limits) -> str | None:
     return limits.unavailable.get(name) if limits.only is None else None
 
 
-def _candidate(entry: "InstanceEntry", price: "InstancePrice", plan: Plan) -> InstanceCandidate:
+def _candidate(priced: _Priced, plan: Plan) -> InstanceCandidate:
+    """Return the type with its cost; for a spot instance, that of the runs which are expected to be lost included."""
+    entry, hourly, rate = priced.entry, priced.sale.hourly, priced.rate or 0.0
     seconds = seconds_of(plan.prediction)
-    cost = None
+    cost, interruption = None, None
     if seconds is not None:
-        rate = price.hourly / 3600
+        hours = {end: (getattr(seconds, end) + getattr(START, end)) / 3600 for end in ("value", "low", "high")}
         cost = Estimate(
-            value=_round((seconds.value + START.value) * rate),
-            low=_round((seconds.low + START.low) * rate),
-            high=_round((seconds.high + START.high) * rate),
-            unit=price.currency,
+            value=_round(spot.expected(rate, hours["value"]) * hourly),
+            low=_round(hours["low"] * hourly),
+            high=_round(spot.expected(rate, hours["high"]) * hourly),
+            unit=priced.price.currency,
         )
-    basis = plan.prediction.basis
+        if priced.spot and priced.rate is not None:
+            interruption = _round(spot.probability(rate, hours["value"]))
     return InstanceCandidate(
         name=entry.name,
-        hourly=price.hourly,
+        spot=priced.spot,
+        hourly=hourly,
         vcpus=entry.vcpus,
         memory=entry.memory,
         disk=entry.disk,
         seconds=seconds,
-        basis=basis,
+        basis=plan.prediction.basis,
         cost=cost,
+        interruption=interruption,
     )
 
 
@@ -198,29 +237,35 @@ def _order(offer: _Offer, deployment: Deployment) -> tuple[object, ...]:
     prediction, candidate = offer.plan.prediction, offer.candidate
     limited = deployment.request.deadline is not None or deployment.request.budget is not None
     unsure = limited and prediction.basis not in TIMED
-    amount = candidate.cost if deployment.request.objective == "cost" else candidate.seconds
-    best = (unsure, amount is None, 0.0 if amount is None else amount.value)
-    return (*best, offer.price.hourly, offer.entry.name)
+    by_cost = deployment.request.objective == "cost"
+    amount = None
+    if by_cost and candidate.cost is not None:
+        amount = candidate.cost.value
+    elif not by_cost and candidate.seconds is not None:
+        hours = (candidate.seconds.value + START.value) / 3600
+        amount = spot.expected(offer.priced.rate or 0.0, hours)
+    best = (unsure, amount is None, amount or 0.0)
+    return (*best, candidate.spot and not by_cost, candidate.hourly, candidate.spot, candidate.name)
 
 
 def _chosen(deployment: Deployment, cloud: Cloud, offers: Sequence[_Offer], rejected: Sequence[Rejected]) -> Plan:
     best = offers[0]
-    lease = _lease(deployment, best.price.hourly)
+    lease, hourly = _lease(deployment, best.priced), best.candidate.hourly
     instance = InstancePlan(
         provider=cloud.provider,
         region=cloud.region or "",
         chosen=best.candidate,
         candidates=[offer.candidate for offer in offers[1:]],
-        currency=best.price.currency,
-        price_date=best.price.date,
-        price_source=best.price.source,
+        currency=best.priced.price.currency,
+        price_date=best.priced.sale.date,
+        price_source=best.priced.sale.source,
         lease=lease,
-        maximum_cost=_round(lease / 3600 * best.price.hourly),
+        maximum_cost=_round(lease / 3600 * hourly * _most_runs(cloud, best.priced)),
     )
     return best.plan.model_copy(
         update={
             "instance": instance,
-            "reason": f"{best.plan.reason}; {_why(deployment, offers)}",
+            "reason": f"{best.plan.reason}; {_why(deployment, offers)}{_risk(cloud, best.candidate)}",
             "rejected": [*best.plan.rejected, *rejected],
         }
     )
@@ -229,24 +274,44 @@ def _chosen(deployment: Deployment, cloud: Cloud, offers: Sequence[_Offer], reje
 def _why(deployment: Deployment, offers: Sequence[_Offer]) -> str:
     best = offers[0]
     many = f" of {len(offers)} instance types that can do it" if len(offers) > 1 else ""
+    name = best.candidate.label
     if best.candidate.seconds is None:
         if len(offers) == 1:
-            return f"{best.entry.name} is the only instance type that can do it"
-        return f"no time is known on any instance type, and {best.entry.name} is the cheapest{many}"
+            return f"{name} is the only instance type that can do it"
+        return f"no time is known on any instance type, and {name} is the cheapest{many}"
     if len(offers) == 1:
-        return f"{best.entry.name} is the only instance type that can do it"
+        return f"{name} is the only instance type that can do it"
     reason = "has the least predicted cost" if deployment.request.objective == "cost" else "is predicted the fastest"
     deadline = deployment.request.deadline
     within = f" within the deadline of {deadline} s" if deadline is not None else ""
-    return f"{best.entry.name} {reason}{within}{many}"
+    return f"{name} {reason}{within}{many}"
 
 
-def _lease(deployment: Deployment, hourly: float) -> int:
-    """Return the seconds that the instance may live: no longer than the budget pays for."""
-    cloud, job = deployment.target.cloud, deployment.job
+def _risk(cloud: Cloud, candidate: InstanceCandidate) -> str:
+    """Return what the Plan says of a spot instance; nothing of another one."""
+    if not candidate.spot or cloud.spot is None:
+        return ""
+    share = "with a probability that is not known"
+    if candidate.interruption is not None:
+        share = f"with a probability of {100 * candidate.interruption:.2g} % before the job ends"
+    then = "the job then fails"
+    if cloud.spot.restarts:
+        then = f"the job then starts again from its beginning, {cloud.spot.restarts} times at most"
+    return f"; {cloud.provider} may take the instance back, {share}; {then}"
+
+
+def _most_runs(cloud: Cloud, priced: _Priced) -> int:
+    """Return how many instances one deployment may pay for."""
+    return 1 + (cloud.spot.restarts if priced.spot and cloud.spot is not None else 0)
+
+
+def _lease(deployment: Deployment, priced: _Priced) -> int:
+    """Return the seconds that each instance may live: no longer than the budget pays for."""
+    cloud, job, hourly = deployment.target.cloud, deployment.job, priced.sale.hourly
     lease = DEFAULT_LEASE if job.wall_time is None else job.wall_time + LEASE_MARGIN
-    if cloud is not None and cloud.lease is not None:
-        lease = cloud.lease
+    if cloud is not None:
+        lease = cloud.lease or lease
+        hourly *= _most_runs(cloud, priced)
     budget = deployment.request.budget
     if budget is not None and hourly > 0:
         lease = min(lease, int(budget / hourly * 3600))

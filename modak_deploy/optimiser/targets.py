@@ -91,7 +91,7 @@ def _joined(taken: Plan, left: Plan, why: str, *, moved: bool) -> Plan:
         candidate=left.chosen,
         prediction=left.prediction,
         cost=cost_of(left),
-        instance=left.instance.chosen.name if left.instance is not None else None,
+        instance=left.instance.chosen.label if left.instance is not None else None,
         reason=why,
         inputs=left.inputs,
     )

@@ -20,11 +20,12 @@ _HEAD = ("target", "instance", "seconds", "interval", "basis", "cost", "interval
 def instance_text(instance: InstancePlan) -> str:
     """Return what the instance is, what it costs and when it ends itself."""
     chosen, currency = instance.chosen, instance.currency
-    text = f"{chosen.name} of {instance.provider} in {instance.region}, {chosen.hourly:g} {currency} an hour"
+    text = f"{chosen.label} of {instance.provider} in {instance.region}, {chosen.hourly:g} {currency} an hour"
     text += f" ({instance.price_source}, {instance.price_date})"
     if chosen.cost is not None:
         text += f"; expected {_text_of(chosen.cost)} {currency}"
-    return text + f"; it ends itself after {clock(instance.lease)}, at {instance.maximum_cost:.4g} {currency}"
+    end = f"; it ends itself after {clock(instance.lease)}, at {instance.maximum_cost:.4g} {currency}"
+    return text + end + (" with all restarts" if chosen.spot else "")
 
 
 def _text_of(amount: Estimate) -> str:
@@ -57,7 +58,7 @@ def _kind(target: Target) -> str:
 
 
 def _instance(name: str, candidate: InstanceCandidate) -> Row:
-    return (name, candidate.name, *_cells(candidate.seconds), candidate.basis, *_price(candidate.cost))
+    return (name, candidate.label, *_cells(candidate.seconds), candidate.basis, *_price(candidate.cost))
 
 
 def _row(name: str, kind: str, prediction: Prediction | None, cost: Estimate | None) -> Row:

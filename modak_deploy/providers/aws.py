@@ -18,6 +18,7 @@ from modak_deploy.providers.resources import (
     Instance,
     Listed,
     ListedGroup,
+    ListedTemplate,
     Listing,
     Resources,
     State,
@@ -33,6 +34,8 @@ _STATES: Mapping[str, State] = {
     "terminated": "gone",
 }
 """Instance states of the EC2 API reference, InstanceState."""
+_TAKEN = ("Server.SpotInstanceTermination", "Server.SpotInstanceShutdown")
+"""State reasons of spot instances that EC2 has taken back (EC2 API reference, StateReason)."""
 _MOST = 1000
 
 
@@ -42,6 +45,7 @@ class Aws(Provider):
     name: ClassVar[str] = "aws"
     collection: ClassVar[str | None] = "amazon.aws"
     python: ClassVar[str | None] = "boto3"
+    spot: ClassVar[bool] = True
     # "Error codes for the Amazon EC2 API", client and server error codes that another type or zone may not have.
     capacity: ClassVar[Sequence[str]] = (
         "InsufficientInstanceCapacity",
@@ -69,6 +73,7 @@ class Aws(Provider):
             region=cloud.region,
             profile=cloud.profile,
             tags={DEPLOYMENT_TAG: identity, PLAN_TAG: plan.tag(), "Name": f"modak-{plan.name}"},
+            spot=cloud.spot is not None,
             group=group_for(cloud, identity),
             instance=Instance(
                 name=f"modak-{plan.name}",
@@ -80,6 +85,7 @@ class Aws(Provider):
                 public_address=cloud.address != "private",
                 disk=cloud.disk,
                 root_device=cloud.root_device,
+                spot=instance.chosen.spot,
             ),
             lease=instance.lease,
             hourly=instance.chosen.hourly,
@@ -95,9 +101,15 @@ class Aws(Provider):
                 ListedGroup.model_validate({"id": row.get("group_id"), "tags": texts(row, "tags")})
                 for row in rows(raw, "security_groups", "AWS", _MOST)
             ]
+            templates = [
+                ListedTemplate.model_validate({"id": row.get("launch_template_id"), "tags": texts(row, "tags")})
+                for row in rows({"launch_templates": [], **raw}, "launch_templates", "AWS", _MOST)
+            ]
         return Listing(
             instances=[row for row in instances if row.state != "gone" and carries(row.tags, identity)],
             groups=[group for group in groups if carries(group.tags, identity)],
+            templates=[template for template in templates if carries(template.tags, identity)],
+            interrupted=[row.id for row in instances if row.interrupted and carries(row.tags, identity)],
         )
 
 
@@ -112,12 +124,19 @@ def _instance(row: Mapping[str, Any]) -> Listed:
             "id": row.get("instance_id"),
             "type": row.get("instance_type"),
             "state": _STATES[name],
+            "spot": row.get("instance_lifecycle") == "spot",
+            "interrupted": _STATES[name] != "running" and _reason(row) in _TAKEN,
             "launched": row.get("launch_time"),
             "address": public or private or None,
             "host_key": _host_key(row),
             "tags": texts(row, "tags"),
         }
     )
+
+
+def _reason(row: Mapping[str, Any]) -> object:
+    reason = row.get("state_reason")
+    return reason.get("code") if isinstance(reason, dict) else None
 
 
 def _host_key(row: Mapping[str, Any]) -> str | None:

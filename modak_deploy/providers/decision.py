@@ -24,8 +24,8 @@ class Decision(Model):
 def decide(listing: Listing, *, wanted: str, permitted: Collection[str], pending: bool) -> Decision:
     """Return the next step; the oldest instance is the one that counts, whoever lists it.
 
-    ``wanted`` is the Plan's instance type, ``permitted`` are its further candidates. ``pending`` says that a creation
-    was begun a short time ago, which a listing may not show yet.
+    ``wanted`` is the label of the Plan's instance type, ``permitted`` are those of its further candidates. ``pending``
+    says that a creation was begun a short time ago, which a listing may not show yet.
     """
     ordered = sorted(listing.instances, key=lambda instance: (instance.launched, instance.id))
     live = [instance for instance in ordered if instance.state in _LIVE]
@@ -41,13 +41,13 @@ def decide(listing: Listing, *, wanted: str, permitted: Collection[str], pending
             )
         return Decision(step="wait" if pending or ending else "create", surplus=failed)
     first, surplus = live[0], [*failed, *(instance.id for instance in live[1:])]
-    if first.type != wanted:
-        if first.type in permitted:
+    if first.label != wanted:
+        if first.label in permitted:
             return Decision(step="replan", instance=first, surplus=surplus)
         return Decision(
             step="refuse",
             instance=first,
-            reason=f"the deployment has an instance {first.id} of type {first.type}, which cannot do what is asked "
+            reason=f"the deployment has an instance {first.id} of type {first.label}, which cannot do what is asked "
             "now; undeploy it first",
         )
     if first.state == "stopped":
@@ -60,7 +60,7 @@ def decide(listing: Listing, *, wanted: str, permitted: Collection[str], pending
     return Decision(step="use" if ready else "wait", instance=first, surplus=surplus)
 
 
-def to_release(listing: Listing) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the instances to terminate and then the security groups to delete."""
+def to_release(listing: Listing) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
+    """Return the instances to terminate and then the security groups and launch templates to delete."""
     instances = [instance.id for instance in listing.instances if instance.state not in ("ending", "gone")]
-    return instances, [group.id for group in listing.groups]
+    return instances, [group.id for group in listing.groups], [template.id for template in listing.templates]

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from modak_deploy.model.base import HostName, Line, Memory, Model, Name, Positive
-from modak_deploy.model.cloud import Network, Port, ProviderName
+from modak_deploy.model.cloud import Network, Port, ProviderName, label_of
 
 DEPLOYMENT_TAG = "modak:deployment"
 """Key of the tag by which everything of a deployment is recognised."""
@@ -49,6 +49,7 @@ class Instance(Model):
     public_address: bool = True
     disk: Memory | None = None
     root_device: Line | None = None
+    spot: bool = False
     vcpus: Positive | None = None
     memory: Memory | None = None
     pool: Line | None = None
@@ -66,6 +67,8 @@ class Resources(Model):
     pool: Line | None = None
     network: Line | None = None
     """On libvirt the storage pool and the network, which are needed to list and delete as well."""
+    spot: bool = False
+    """Whether it may have a launch template, by which amazon.aws creates spot instances."""
     group: Group | None = None
     instance: Instance | None = None
     """Nothing for a host that is there already."""
@@ -96,8 +99,10 @@ class Resources(Model):
                     "until it is undeployed"
                 )
             else:
-                text = f"{price}, {most} at most; it ends itself after {self.lease} s"
-            lines.append(f"instance {self.instance.name}: {self.instance.type} in {self.region}, {text}")
+                restarts = " with all restarts" if self.instance.spot else ""
+                text = f"{price}, {most} at most{restarts}; it ends itself after {self.lease} s"
+            kind = label_of(self.instance.type, spot=self.instance.spot)
+            lines.append(f"instance {self.instance.name}: {kind} in {self.region}, {text}")
         return lines
 
 
@@ -107,11 +112,26 @@ class Listed(Model):
     id: Reported
     type: Reported
     state: State
+    spot: bool = False
+    interrupted: bool = False
+    """Whether it ended because the provider has taken it back."""
     launched: Reported
     """Time of the launch in ISO 8601, so that texts compare as times do."""
     address: HostName | None = None
     host_key: Line | None = None
     """The public host key in its user data or metadata."""
+    tags: dict[str, str] = {}
+
+    @property
+    def label(self) -> str:
+        """What tells a spot instance and an on-demand one of a type apart."""
+        return label_of(self.type, spot=self.spot)
+
+
+class ListedTemplate(Model):
+    """A launch template as the provider lists it."""
+
+    id: Reported
     tags: dict[str, str] = {}
 
 
@@ -127,5 +147,8 @@ class Listing(Model):
 
     instances: list[Listed] = []
     groups: list[ListedGroup] = []
+    templates: list[ListedTemplate] = []
+    interrupted: list[Reported] = []
+    """Instances that ended because the provider has taken them back, as far as it still lists them."""
     unmarked: list[Line] = []
     """What has the deployment's name and lacks its mark, where names are what the provider's modules go by."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible.utils.collection_loader._collection_finder import _get_collection_metadata
 from ansible_collections.modak.deploy.plugins.plugin_utils.action import ModakAction
+from ansible_collections.modak.deploy.plugins.plugin_utils.arguments import arguments_of
 from ansible_collections.modak.deploy.plugins.plugin_utils.hosts import host_vars
 from ansible_collections.modak.deploy.plugins.plugin_utils.progress import show
 from ansible_collections.modak.deploy.plugins.plugin_utils.transport import AnsibleTransport
@@ -31,7 +32,6 @@ try:
 except ImportError:
     pass  # ModakAction says so before anything here is used
 
-STEPS = ("identify", "describe", "decide", "begin", "define", "judge", "find", "reach", "await", "release", "forget")
 OF_A_TARGET = ("describe", "release", "forget")
 """What needs no Plan, but the target with its deployment's name."""
 _PAUSE = 3.0
@@ -42,17 +42,7 @@ _NAME = 40
 class ActionModule(ModakAction):
     """modak.deploy.cloud."""
 
-    ARGUMENTS = {
-        "plan": {"type": "dict"},
-        "target": {"type": "dict"},
-        "name": {"type": "str", "default": ""},
-        "step": {"type": "str", "choices": list(STEPS), "required": True},
-        "listed": {"type": "dict", "default": {}},
-        "message": {"type": "str", "default": ""},
-        "host_key": {"type": "str", "default": ""},
-        "settle": {"type": "float", "default": 60.0},
-        "timeout": {"type": "float", "default": 600.0},
-    }
+    ARGUMENTS = arguments_of("cloud")
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         if (arguments["plan"] is None) == (arguments["target"] is None):
@@ -69,6 +59,8 @@ class ActionModule(ModakAction):
             self._target = self._plan.target
         cloud = cloud_of(self._target)
         self._provider = registry.get(cloud.provider)
+        if cloud.spot is not None and not self._provider.spot:
+            raise InputError(f"not supported by {self._provider.name}", key="target.cloud.spot", hint="leave it out")
         self._key = record.read_public_key(self._target) if self._target.is_created else ""
         self._resources = self._resources_of(cloud, has_plan=arguments["plan"] is not None)
         steps = {
@@ -78,6 +70,7 @@ class ActionModule(ModakAction):
             "define": self._define,
             "judge": self._judge,
             "find": self._find,
+            "interrupted": self._interrupted,
             "reach": self._reach,
             "await": self._await,
             "release": self._release,
@@ -119,8 +112,8 @@ class ActionModule(ModakAction):
             raise InputError("the Plan chose no instance type; plan it again")
         decision = decide(
             self._listing(arguments),
-            wanted=instance.chosen.name,
-            permitted=[candidate.name for candidate in instance.candidates],
+            wanted=instance.chosen.label,
+            permitted=[candidate.label for candidate in instance.candidates],
             pending=record.is_pending(identity, arguments["settle"]),
         )
         if decision.step == "refuse":
@@ -128,7 +121,8 @@ class ActionModule(ModakAction):
         if decision.step == "create" and self._task.check_mode:
             for line in self._resources.summary():
                 show(f"would create {line}")
-        return decision.model_dump(mode="json")
+        kind = decision.instance.label if decision.instance is not None else ""
+        return {**decision.model_dump(mode="json"), "instance_type": kind}
 
     def _begin(self, arguments: dict[str, Any]) -> dict[str, Any]:
         if self._task.check_mode:
@@ -155,7 +149,7 @@ class ActionModule(ModakAction):
         message = " ".join(arguments["message"].split())
         if self._plan.instance is None or not self._provider.has_no_capacity(message):
             raise InputError(f"the instance cannot be created: {message}")
-        name = self._plan.instance.chosen.name
+        name = self._plan.instance.chosen.label
         show(f"{name}: {excerpt(message)}")
         if not self._plan.instance.candidates:
             raise InputError(
@@ -166,6 +160,15 @@ class ActionModule(ModakAction):
     def _find(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return whether an instance runs, whatever its type."""
         return {"running": _running(self._listing(arguments)) is not None}
+
+    def _interrupted(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return whether the provider has taken the instance back and no other one is there, and the restarts."""
+        listing, spot = self._listing(arguments), cloud_of(self._target).spot
+        live = [item.id for item in listing.instances if item.state in ("starting", "running", "stopped")]
+        return {
+            "interrupted": bool(listing.interrupted) and not live,
+            "restarts": spot.restarts if spot is not None else 0,
+        }
 
     def _reach(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return how the running instance is reached, its host key checked."""
@@ -195,11 +198,11 @@ class ActionModule(ModakAction):
             time.sleep(_PAUSE)
 
     def _release(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        instances, groups = to_release(self._listing(arguments))
+        instances, groups, templates = to_release(self._listing(arguments))
         if self._task.check_mode:
-            for name in [*instances, *groups]:
+            for name in [*instances, *groups, *templates]:
                 show(f"would delete {name}")
-        return {"instances": list(instances), "groups": list(groups)}
+        return {"instances": list(instances), "groups": list(groups), "templates": list(templates)}
 
     def _forget(self, arguments: dict[str, Any]) -> dict[str, Any]:
         return {"changed": not self._task.check_mode and record.forget(self._resources.identity)}

@@ -40,12 +40,14 @@ options:
       - V(define) returns the documents by which the tasks of some providers create what is needed.
       - V(judge) fails with O(message) unless it says that the provider has no capacity for the instance type.
       - V(find) returns whether an instance runs.
+      - V(interrupted) returns whether the provider has taken a spot instance back, and how often the job is then
+        started again.
       - V(reach) returns the connection variables of the running instance.
       - V(await) waits until the host of the task, which is the instance, answers and cloud-init has ended.
       - V(release) returns what is to be deleted.
       - V(forget) removes the record.
     type: str
-    choices: [identify, describe, decide, begin, define, judge, find, reach, await, release, forget]
+    choices: [identify, describe, decide, begin, define, judge, find, interrupted, reach, await, release, forget]
     required: true
   listed:
     description: What the provider lists, as its modules return it.

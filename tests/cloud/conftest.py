@@ -21,6 +21,7 @@ def cloud(shared_cloud: clouds.Cloud) -> clouds.Cloud:
     shared_cloud.calls.clear()
     shared_cloud.launched.clear()
     shared_cloud.no_capacity.clear()
+    shared_cloud.taken.clear()
     shared_cloud.fail = None
     assert (shared_cloud.live(), shared_cloud.groups()) == ([], [])
     return shared_cloud

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import parse_qs, urlencode
 
 import pytest
@@ -31,6 +31,9 @@ VENV = Path(os.environ.get("MODAK_CLOUD_VENV") or "/var/tmp/modak-cloud")
 MOTO, PROXY = 5555, 5556
 _CLONE_NEWNET = 0x40000000
 _SIGNATURE = "AWS4-HMAC-SHA256 Credential=testing/20260101/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=00"
+_DONE = '<{action}Response xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><requestId>0</requestId></{action}Response>'
+_HOST = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+"""Its own processes too, so that none of them outlives the instance."""
 _REFUSED = (
     '<?xml version="1.0"?><Response><Errors><Error><Code>{code}</Code><Message>the test says so</Message></Error>'
     "</Errors><RequestID>0</RequestID></Response>"
@@ -58,6 +61,9 @@ def own_network() -> Iterator[None]:
     finally:
         libc.setns(before, _CLONE_NEWNET)
         os.close(before)
+
+
+Running = subprocess.Popen[bytes]
 
 
 @dataclass
@@ -90,6 +96,8 @@ class Cloud:
     """Instance types that the provider does not have, and the error code that says so."""
     launched: list[str] = field(default_factory=list)
     """Instances that were ever created."""
+    taken: list[str] = field(default_factory=list)
+    """Spot instances that the provider has taken back."""
     machines: dict[str, Machine] = field(default_factory=dict)
     _answers: dict[str, tuple[int, bytes]] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -111,7 +119,13 @@ class Cloud:
                 call.done = "no capacity"
                 code = self.no_capacity[form["InstanceType"]]
                 return 500 if code.startswith("Insufficient") else 400, _REFUSED.format(code=code).encode()
+            if call.action == "DeleteLaunchTemplateVersions":  # moto 5.1 does not have it; the template follows at once
+                return 200, _DONE.format(action=call.action).encode()
+            if call.action == "RunInstances" and (template := form.get("LaunchTemplate.LaunchTemplateName")):
+                body = self._from_template(template, form)
             status, text = forward(body, headers)
+            if call.action == "DescribeInstances":
+                text = self._with_reasons(text.decode()).encode()
             if status == 200:
                 self._act(call.action, form, text.decode())
                 if token:
@@ -122,6 +136,32 @@ class Cloud:
                 call.done = "lost"
                 return 400, _REFUSED.format(code="RequestExpired").encode()
             return status, text
+
+    def _from_template(self, template: str, form: dict[str, str]) -> bytes:
+        """Return the call with the template's market, which EC2 takes from there, and moto does not."""
+        versions = describe("DescribeLaunchTemplateVersions", LaunchTemplateName=template)
+        market = re.findall(r"<marketType>(\w+)</marketType>", versions)
+        without = {key: value for key, value in form.items() if not key.startswith("LaunchTemplate.")}
+        return urlencode({**without, **({"InstanceMarketOptions.MarketType": market[-1]} if market else {})}).encode()
+
+    def _with_reasons(self, text: str) -> str:
+        """Return a listing in which instances that were taken back have EC2's reason for it."""
+        parts = re.split(r"(?=<reservationId>)", text)
+        for index, part in enumerate(parts):
+            if any(f"<instanceId>{number}<" in part for number in self.taken):
+                parts[index] = part.replace("Client.UserInitiatedShutdown<", "Server.SpotInstanceTermination<")
+        return "".join(parts)
+
+    def take_back(self, number: str) -> None:
+        """End a spot instance as EC2 does that needs its capacity."""
+        with self._lock:
+            self.taken.append(number)
+            self._end(number)
+            describe("TerminateInstances", **{"InstanceId.1": number})
+
+    def templates(self) -> list[str]:
+        """Return the launch templates."""
+        return re.findall(r"<launchTemplateName>([^<]+)</launchTemplateName>", describe("DescribeLaunchTemplates"))
 
     def _act(self, action: str, form: dict[str, str], text: str) -> None:
         if action == "RunInstances":
@@ -156,7 +196,7 @@ class Cloud:
             f"mount -t tmpfs tmpfs /run && mkdir -m 755 /run/sshd && mount -t tmpfs tmpfs {work} && "
             f"touch /run/modak-ready && exec /usr/sbin/sshd -D -e -f {home}/sshd_config 2>{home}/log"
         )
-        process = subprocess.Popen(["unshare", "--mount", "sh", "-c", script], start_new_session=True)
+        process = subprocess.Popen([*_HOST, "sh", "-c", script], start_new_session=True)
         self.machines[number] = Machine(address, process)
 
     def _end(self, number: str) -> None:
@@ -314,14 +354,14 @@ class Controller:
             timeout=600,
         )
 
-    def started(self, playbook: str) -> subprocess.Popen[bytes]:
+    def started(self, playbook: str, output: IO[str] | int = subprocess.DEVNULL, *arguments: str) -> "Running":
         """Start a playbook in a process group of its own, which can be killed."""
         return subprocess.Popen(
-            self.command(playbook),
+            self.command(playbook, *arguments),
             cwd=self.folder,
             env=self.environment(),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
             start_new_session=True,
         )
 

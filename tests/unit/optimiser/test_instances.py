@@ -36,6 +36,22 @@ def types(tmp_path_factory: pytest.TempPathFactory) -> Catalogue:
 
 
 @pytest.fixture(scope="session")
+def spots(types: Catalogue, tmp_path_factory: pytest.TempPathFactory) -> Catalogue:
+    """The same, with 'middle' at a third of its price as a spot instance that is taken back once in ten hours."""
+    text = (
+        "version: 1\ninstances:\n"
+        "  - {name: middle, provider: aws, vcpus: 2, memory: 24G, microarchitecture: x86_64_v4, processor: Middle CPU,"
+        ' prices: [{region: here, hourly: 0.6, date: "2026-01-01", source: s,'
+        ' spot: {hourly: 0.2, interruptions: 0.1, date: "2026-01-02", source: t}}]}\n'
+        "  - {name: fast, provider: aws, vcpus: 2, memory: 24G, microarchitecture: x86_64_v4, processor: Fast CPU,"
+        ' prices: [{region: here, hourly: 4.0, date: "2026-01-01", source: s}]}\n'
+    )
+    path = tmp_path_factory.mktemp("spots") / "instances.yaml"
+    path.write_text(text)
+    return load_catalogue([path])
+
+
+@pytest.fixture(scope="session")
 def timed(measured: Table) -> Table:
     """What was measured, as if it had been measured on each type."""
     records: list[Any] = []
@@ -61,7 +77,12 @@ def timed(measured: Table) -> Table:
 def plan(changed: Any, types: Catalogue, timed: Table) -> Any:
     """Return the function that plans with these options of the request."""
 
-    def make(request: dict[str, Any] | None = None, limits: Limits | None = None, **cloud: Any) -> Plan:
+    def make(
+        request: dict[str, Any] | None = None,
+        limits: Limits | None = None,
+        catalogue: Catalogue | None = None,
+        **cloud: Any,
+    ) -> Plan:
         software = {
             "python": "/opt/python/bin/python3",
             "packages": {"keras": "3.15.1", "tensorflow-cpu": "2.21.0", "jax": "0.10.2", "jaxlib": "0.10.2"},
@@ -72,14 +93,15 @@ def plan(changed: Any, types: Catalogue, timed: Table) -> Any:
         target = {"name": "cloud", "type": "cloud", "cloud": described}
         change = {"deployment.target": target, **{f"deployment.request.{k}": v for k, v in (request or {}).items()}}
         deployment: Deployment = changed("digits", change)[0]
-        return plan_on_instance(deployment, [], now=NOW, catalogue=types, measurements=timed, limits=limits)
+        known = catalogue or types
+        return plan_on_instance(deployment, [], now=NOW, catalogue=known, measurements=timed, limits=limits)
 
     return make
 
 
 def names(plan: Plan) -> list[str]:
     assert plan.instance is not None
-    return [one.name for one in [plan.instance.chosen, *plan.instance.candidates]]
+    return [one.label for one in [plan.instance.chosen, *plan.instance.candidates]]
 
 
 @pytest.mark.parametrize(
@@ -181,3 +203,49 @@ def test_the_shipped_types_are_right() -> None:
 
     assert Path(DATA / "instances_aws.yaml").is_file()
     check_instances(load_catalogue())
+
+
+SPOT = {"spot": {}, "instance_types": ["middle", "fast"]}
+
+
+@pytest.mark.parametrize(
+    ("request_", "cloud", "order"),
+    [
+        ({"objective": "cost"}, {}, ["middle spot", "middle", "fast", "fast spot"]),
+        ({"objective": "time"}, {}, ["fast", "fast spot", "middle", "middle spot"]),
+        ({"objective": "cost"}, {"spot": {"only": True}}, ["middle spot", "fast spot"]),
+        ({"objective": "cost", "deadline": 150}, {}, ["middle", "fast"]),
+        ({"objective": "cost"}, {"spot": None}, ["middle", "fast"]),
+    ],
+)
+def test_spot_instances_are_candidates_where_they_are_asked_for(
+    plan: Any, spots: Catalogue, request_: dict[str, Any], cloud: dict[str, Any], order: list[str]
+) -> None:
+    assert names(plan(request_, catalogue=spots, **{**SPOT, **cloud})) == order
+
+
+def test_a_spot_instance_is_stated_with_its_risk(plan: Any, spots: Catalogue) -> None:
+    made = plan({"objective": "cost"}, catalogue=spots, **SPOT)
+    chosen = made.instance.chosen
+    hours = (chosen.seconds.value + 90) / 3600
+    assert chosen.interruption == pytest.approx(1 - 2.718281828 ** (-0.1 * hours), rel=0.01)
+    assert chosen.cost.value == pytest.approx(0.2 * hours * (1 + 0.05 * hours), rel=0.01)
+    assert (made.instance.price_date, made.instance.price_source) == ("2026-01-02", "t")
+    assert "aws may take the instance back, with a probability of" in made.reason
+    assert "starts again from its beginning, 3 times at most" in made.reason
+    unknown = plan({"objective": "cost"}, catalogue=spots, spot={"only": True}, instance_types=["fast"])
+    assert "with a probability that is not known" in unknown.reason
+    assert unknown.instance.chosen.interruption is None
+
+
+def test_a_budget_pays_for_all_restarts(plan: Any, spots: Catalogue) -> None:
+    made = plan({"objective": "cost", "budget": 0.4}, catalogue=spots, **SPOT)
+    assert (names(made)[0], made.instance.lease) == ("middle spot", 1800)
+    assert made.instance.maximum_cost == pytest.approx(0.4)
+
+
+def test_a_lack_of_spot_capacity_leaves_the_type_on_demand(plan: Any, spots: Catalogue) -> None:
+    limits = Limits(unavailable={"middle spot": "InsufficientInstanceCapacity"})
+    assert names(plan({"objective": "cost"}, limits, catalogue=spots, **SPOT))[0] == "middle"
+    there = plan({"objective": "cost"}, Limits(only="middle spot"), catalogue=spots, **SPOT)
+    assert names(there) == ["middle spot"]

@@ -120,6 +120,33 @@ def test_a_missing_list_is_no_empty_one(raw: dict[str, Any]) -> None:
         Aws().listing(raw, "modak-0123456789abcdef")
 
 
+def test_a_spot_instance_that_was_taken_back_is_told_from_one_that_ended() -> None:
+    own = "modak-0123456789abcdef"
+    taken = {"state": {"name": "terminated"}, "state_reason": {"code": "Server.SpotInstanceTermination"}}
+    ended = {"state": {"name": "terminated"}, "state_reason": {"code": "Client.InstanceInitiatedShutdown"}}
+    spot = {"instance_lifecycle": "spot"}
+    found = listing(
+        row(own, instance_id="i-1", **spot, **taken),
+        row(own, instance_id="i-2", **spot, **ended),
+        row(own, instance_id="i-3", **spot),
+        row("modak-fedcba9876543210", instance_id="i-4", **spot, **taken),
+        row(own, instance_id="i-5", state_reason="odd"),
+    )
+    assert found.interrupted == ["i-1"]
+    assert [one.label for one in found.instances] == ["c7i.xlarge spot", "c7i.xlarge"]
+
+
+def test_launch_templates_are_the_deployments_by_their_tag() -> None:
+    own = "modak-0123456789abcdef"
+    templates = [
+        {"launch_template_id": "lt-1", "tags": {DEPLOYMENT_TAG: own}},
+        {"launch_template_id": "lt-2", "tags": {DEPLOYMENT_TAG: "modak-fedcba9876543210"}},
+        {"launch_template_id": "lt-3"},
+    ]
+    found = Aws().listing({"instances": [], "security_groups": [], "launch_templates": templates}, own)
+    assert [template.id for template in found.templates] == ["lt-1"]
+
+
 def test_a_budget_shortens_the_lease_and_refuses_what_it_cannot_pay(cloud_plan: Planner) -> None:
     plan = cloud_plan({"instance_types": ["c7i.xlarge"]}, request={"budget": 0.1})
     assert plan.instance is not None

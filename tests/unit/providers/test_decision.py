@@ -27,6 +27,7 @@ def instance(
         ([instance(1, "stopped")], False, "refuse"),
         ([instance(1, kind="m7i.large")], False, "replan"),
         ([instance(1, kind="t3.micro")], False, "refuse"),
+        ([instance(1).model_copy(update={"spot": True})], False, "refuse"),
     ],
 )
 def test_each_state_has_one_next_step(instances: list[Listed], pending: bool, step: str) -> None:
@@ -49,7 +50,7 @@ def test_everything_listed_is_released_whatever_its_state() -> None:
         instances=[instance(1), instance(2, "ending"), instance(3, "stopped"), instance(4, "starting")],
         groups=[ListedGroup(id="sg-1")],
     )
-    assert to_release(listing) == (["i-1", "i-3", "i-4"], ["sg-1"])
+    assert to_release(listing) == (["i-1", "i-3", "i-4"], ["sg-1"], [])
 
 
 def test_what_has_only_the_name_stands_in_the_way_of_a_creation_alone() -> None:
@@ -57,4 +58,4 @@ def test_what_has_only_the_name_stands_in_the_way_of_a_creation_alone() -> None:
     assert decide(Listing(unmarked=unmarked), wanted="c7i.xlarge", permitted=[], pending=False).step == "refuse"
     there = Listing(instances=[instance(1)], unmarked=unmarked)
     assert decide(there, wanted="c7i.xlarge", permitted=[], pending=False).step == "use"
-    assert to_release(Listing(unmarked=unmarked)) == ([], [])
+    assert to_release(Listing(unmarked=unmarked)) == ([], [], [])

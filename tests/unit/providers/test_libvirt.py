@@ -284,12 +284,12 @@ def test_what_has_the_name_and_lacks_the_mark_is_not_taken_over() -> None:
     assert decision.step == "refuse"
     assert decision.reason is not None
     assert decision.reason.startswith(f"domain {OWN}: the name is the deployment's")
-    assert to_release(listed) == ([], [])
+    assert to_release(listed) == ([], [], [])
 
 
 def test_volumes_without_a_domain_are_deleted() -> None:
     listed = listing(volumes=[volume("debian-12.qcow2"), volume(), volume(f"{OWN}-seed.iso"), volume(f"{OTHER}.qcow2")])
-    assert to_release(listed) == ([], [f"{OWN}.qcow2", f"{OWN}-seed.iso"])
+    assert to_release(listed) == ([], [f"{OWN}.qcow2", f"{OWN}-seed.iso"], [])
     assert step_for(listed) == ("create", [])
 
 
@@ -338,7 +338,7 @@ def test_the_address_is_that_of_the_latest_lease(leases: Any, address: str | Non
 
 
 def test_without_the_network_it_can_be_deleted_all_the_same() -> None:
-    assert to_release(listing(domain(), network={})) == ([OWN], [])
+    assert to_release(listing(domain(), network={})) == ([OWN], [], [])
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ def test_what_has_the_name_and_lacks_the_mark_is_not_taken_over() -> None:
         assert decision.step == "refuse"
         assert decision.reason is not None
         assert decision.reason.startswith(f"{what}: the name is the deployment's")
-        assert to_release(found) == ([], [])
+        assert to_release(found) == ([], [], [])
     both = listing(row(), row(id="2", metadata={}))
     assert decide(both, wanted="m1.small", permitted=[], pending=False).step == "use"
 
