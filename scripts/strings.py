@@ -42,8 +42,15 @@ OLD = frozenset(
 """The vocabulary that CONTRIBUTING.md replaces."""
 PERMITTED = frozenset({"known_hosts", "known_hosts_command", "one_time", "one_thread", "onethread"})
 """Options of OpenSSH; one-time costs; the levers 'one-thread'."""
-KEYS = frozenset({("modak_deploy/model/measurement.py", "place")})
-"""Keys of published formats: where in a publication a measurement of modak.measurement/1 stands."""
+KEYS = frozenset(
+    {
+        ("modak_deploy/model/measurement.py", "place"),
+        ("modak_deploy/model/cloud.py", "spot"),
+        ("modak_deploy/catalogue/instances.py", "spot"),
+    }
+)
+"""Keys of published formats: where in a publication a measurement of modak.measurement/1 stands; spot instances, as
+clouds call them."""
 
 
 class Text(NamedTuple):

@@ -14,7 +14,7 @@ Day = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 Currency = Annotated[str, StringConstraints(pattern=r"^[A-Z]{3}$")]
 
 
-class SpotPrice(DeferredModel):
+class InterruptiblePrice(DeferredModel):
     """Price of one spot instance for an hour, and how often such an instance is taken back."""
 
     hourly: Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -38,7 +38,7 @@ class InstancePrice(DeferredModel):
     """Day from which, or on which, the price was valid."""
     source: Line
     """Where the price comes from."""
-    spot: SpotPrice | None = None
+    spot: InterruptiblePrice | None = None
     """The same as a spot instance; where it is absent the price on demand counts, which AWS does not exceed."""
 
 

@@ -59,7 +59,7 @@ class MachineSoftware(Model):
     """Version of the C library."""
 
 
-class Spot(Model):
+class Interruptions(Model):
     """Instances of spare capacity, which cost less, and which the provider may take back at any time."""
 
     only: bool = False
@@ -109,7 +109,7 @@ class Cloud(Model):
     """On libvirt: the storage pool, of files, for the instance's disk; ``default`` when absent."""
     emulation: bool = False
     """On libvirt: QEMU emulates the processor, for a host without KVM; then no predicted time holds."""
-    spot: Spot | None = None
+    spot: Interruptions | None = None
     """On AWS: spot instances are candidates too; on-demand instances alone when absent."""
     lease: Duration | None = None
     """Seconds after which the instance shuts itself down, and on AWS is terminated; when absent, 30 minutes more than
@@ -149,7 +149,7 @@ class InstanceCandidate(Model):
 
     name: Name
     """The provider's name of it."""
-    spot: bool = False
+    interruptible: bool = False
     """Whether it is a spot instance, which the provider may take back."""
     hourly: float = Field(ge=0, allow_inf_nan=False)
     """Price for an hour; 0 where nothing is charged."""
@@ -172,12 +172,12 @@ class InstanceCandidate(Model):
     @property
     def label(self) -> str:
         """Its name, by which a spot instance and an on-demand one of a type are told apart."""
-        return label_of(self.name, spot=self.spot)
+        return label_of(self.name, interruptible=self.interruptible)
 
 
-def label_of(name: str, *, spot: bool) -> str:
+def label_of(name: str, *, interruptible: bool) -> str:
     """Return what tells a spot instance and an on-demand one of a type apart."""
-    return f"{name} spot" if spot else name
+    return f"{name} spot" if interruptible else name
 
 
 class InstancePlan(Model):

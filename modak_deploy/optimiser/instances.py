@@ -20,13 +20,13 @@ from modak_deploy.model.cloud import (
 from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.plan import TIMED, Plan, Prediction, Rejected, Source
 from modak_deploy.model.target import Facts
-from modak_deploy.optimiser import spot
+from modak_deploy.optimiser import interruptions
 from modak_deploy.optimiser.planner import make_plan
 from modak_deploy.performance.records import Measurements
 from modak_deploy.util.text import did_you_mean
 
 if TYPE_CHECKING:
-    from modak_deploy.catalogue.instances import InstanceEntry, InstancePrice, SpotPrice
+    from modak_deploy.catalogue.instances import InstanceEntry, InstancePrice, InterruptiblePrice
 
 START = Estimate(value=90, low=30, high=300)
 """Seconds that are paid for an instance before the job runs and after it: start, cloud-init, fetching, end."""
@@ -50,20 +50,20 @@ class _Priced:
 
     entry: "InstanceEntry"
     price: "InstancePrice"
-    spot: bool = False
+    interruptible: bool = False
 
     @property
     def label(self) -> str:
-        return label_of(self.entry.name, spot=self.spot)
+        return label_of(self.entry.name, interruptible=self.interruptible)
 
     @property
-    def sale(self) -> "InstancePrice | SpotPrice":
-        return self.price.spot if self.spot and self.price.spot is not None else self.price
+    def sale(self) -> "InstancePrice | InterruptiblePrice":
+        return self.price.spot if self.interruptible and self.price.spot is not None else self.price
 
     @property
     def rate(self) -> float | None:
         """Interruptions in an hour; None where that is not known."""
-        if not self.spot:
+        if not self.interruptible:
             return 0.0
         return self.price.spot.interruptions if self.price.spot is not None else None
 
@@ -111,8 +111,8 @@ def plan_on_instance(
         )
         _lease(deployment, priced)
         candidate = _candidate(priced, plan)
-        if priced.spot:
-            spot.check_deadline(plan.prediction.seconds, START.value, deployment.request.deadline)
+        if priced.interruptible:
+            interruptions.check_deadline(plan.prediction.seconds, START.value, deployment.request.deadline)
         return _Offer(priced, plan, candidate)
 
     offers, rejected = _offers(deployment, cloud, catalogue, limits, planned)
@@ -175,7 +175,7 @@ def _offered(cloud: Cloud, catalogue: Catalogue, rejected: list[Rejected]) -> li
         else:
             kinds = [False] if cloud.spot is None else [True] if cloud.spot.only else [False, True]
             priced += [_Priced(catalogue.instances[name], price, kind) for kind in kinds]
-    currencies = {one.price.currency for one in priced}
+    currencies = {sale.price.currency for sale in priced}
     if len(currencies) > 1:
         raise InputError(
             f"the catalogue's prices are in {' and '.join(sorted(currencies))}, which cannot be compared",
@@ -199,16 +199,16 @@ def _candidate(priced: _Priced, plan: Plan) -> InstanceCandidate:
     if seconds is not None:
         hours = {end: (getattr(seconds, end) + getattr(START, end)) / 3600 for end in ("value", "low", "high")}
         cost = Estimate(
-            value=_round(spot.expected(rate, hours["value"]) * hourly),
+            value=_round(interruptions.expected(rate, hours["value"]) * hourly),
             low=_round(hours["low"] * hourly),
-            high=_round(spot.expected(rate, hours["high"]) * hourly),
+            high=_round(interruptions.expected(rate, hours["high"]) * hourly),
             unit=priced.price.currency,
         )
-        if priced.spot and priced.rate is not None:
-            interruption = _round(spot.probability(rate, hours["value"]))
+        if priced.interruptible and priced.rate is not None:
+            interruption = _round(interruptions.probability(rate, hours["value"]))
     return InstanceCandidate(
         name=entry.name,
-        spot=priced.spot,
+        interruptible=priced.interruptible,
         hourly=hourly,
         vcpus=entry.vcpus,
         memory=entry.memory,
@@ -243,9 +243,9 @@ def _order(offer: _Offer, deployment: Deployment) -> tuple[object, ...]:
         amount = candidate.cost.value
     elif not by_cost and candidate.seconds is not None:
         hours = (candidate.seconds.value + START.value) / 3600
-        amount = spot.expected(offer.priced.rate or 0.0, hours)
+        amount = interruptions.expected(offer.priced.rate or 0.0, hours)
     best = (unsure, amount is None, amount or 0.0)
-    return (*best, candidate.spot and not by_cost, candidate.hourly, candidate.spot, candidate.name)
+    return (*best, candidate.interruptible and not by_cost, candidate.hourly, candidate.interruptible, candidate.name)
 
 
 def _chosen(deployment: Deployment, cloud: Cloud, offers: Sequence[_Offer], rejected: Sequence[Rejected]) -> Plan:
@@ -289,7 +289,7 @@ def _why(deployment: Deployment, offers: Sequence[_Offer]) -> str:
 
 def _risk(cloud: Cloud, candidate: InstanceCandidate) -> str:
     """Return what the Plan says of a spot instance; nothing of another one."""
-    if not candidate.spot or cloud.spot is None:
+    if not candidate.interruptible or cloud.spot is None:
         return ""
     share = "with a probability that is not known"
     if candidate.interruption is not None:
@@ -302,7 +302,7 @@ def _risk(cloud: Cloud, candidate: InstanceCandidate) -> str:
 
 def _most_runs(cloud: Cloud, priced: _Priced) -> int:
     """Return how many instances one deployment may pay for."""
-    return 1 + (cloud.spot.restarts if priced.spot and cloud.spot is not None else 0)
+    return 1 + (cloud.spot.restarts if priced.interruptible and cloud.spot is not None else 0)
 
 
 def _lease(deployment: Deployment, priced: _Priced) -> int:

@@ -25,7 +25,7 @@ def instance_text(instance: InstancePlan) -> str:
     if chosen.cost is not None:
         text += f"; expected {_text_of(chosen.cost)} {currency}"
     end = f"; it ends itself after {clock(instance.lease)}, at {instance.maximum_cost:.4g} {currency}"
-    return text + end + (" with all restarts" if chosen.spot else "")
+    return text + end + (" with all restarts" if chosen.interruptible else "")
 
 
 def _text_of(amount: Estimate) -> str:

@@ -45,7 +45,7 @@ class Aws(Provider):
     name: ClassVar[str] = "aws"
     collection: ClassVar[str | None] = "amazon.aws"
     python: ClassVar[str | None] = "boto3"
-    spot: ClassVar[bool] = True
+    interruptible: ClassVar[bool] = True
     # "Error codes for the Amazon EC2 API", client and server error codes that another type or zone may not have.
     capacity: ClassVar[Sequence[str]] = (
         "InsufficientInstanceCapacity",
@@ -73,7 +73,7 @@ class Aws(Provider):
             region=cloud.region,
             profile=cloud.profile,
             tags={DEPLOYMENT_TAG: identity, PLAN_TAG: plan.tag(), "Name": f"modak-{plan.name}"},
-            spot=cloud.spot is not None,
+            launch_template=cloud.spot is not None,
             group=group_for(cloud, identity),
             instance=Instance(
                 name=f"modak-{plan.name}",
@@ -85,7 +85,7 @@ class Aws(Provider):
                 public_address=cloud.address != "private",
                 disk=cloud.disk,
                 root_device=cloud.root_device,
-                spot=instance.chosen.spot,
+                interruptible=instance.chosen.interruptible,
             ),
             lease=instance.lease,
             hourly=instance.chosen.hourly,
@@ -124,7 +124,7 @@ def _instance(row: Mapping[str, Any]) -> Listed:
             "id": row.get("instance_id"),
             "type": row.get("instance_type"),
             "state": _STATES[name],
-            "spot": row.get("instance_lifecycle") == "spot",
+            "interruptible": row.get("instance_lifecycle") == "spot",
             "interrupted": _STATES[name] != "running" and _reason(row) in _TAKEN,
             "launched": row.get("launch_time"),
             "address": public or private or None,

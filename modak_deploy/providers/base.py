@@ -23,7 +23,7 @@ class Provider(ABC):
     """The Python packages that this collection needs for localhost's Python, as pip takes them, with blanks between."""
     role: ClassVar[str] = "modak.deploy.cloud"
     """Role with the tasks ``NAME_list``, ``NAME_create`` and ``NAME_release``."""
-    spot: ClassVar[bool] = False
+    interruptible: ClassVar[bool] = False
     """Whether it has spot instances."""
     capacity: ClassVar[Sequence[str]] = ()
     """Error codes by which the provider says that it has no capacity or quota for an instance type at present."""
@@ -44,7 +44,7 @@ class Provider(ABC):
             region=cloud.region,
             profile=cloud.profile,
             tags={DEPLOYMENT_TAG: identity},
-            spot=cloud.spot is not None,
+            launch_template=cloud.spot is not None,
         )
 
     @abstractmethod

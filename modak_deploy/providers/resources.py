@@ -49,7 +49,7 @@ class Instance(Model):
     public_address: bool = True
     disk: Memory | None = None
     root_device: Line | None = None
-    spot: bool = False
+    interruptible: bool = False
     vcpus: Positive | None = None
     memory: Memory | None = None
     pool: Line | None = None
@@ -67,7 +67,7 @@ class Resources(Model):
     pool: Line | None = None
     network: Line | None = None
     """On libvirt the storage pool and the network, which are needed to list and delete as well."""
-    spot: bool = False
+    launch_template: bool = False
     """Whether it may have a launch template, by which amazon.aws creates spot instances."""
     group: Group | None = None
     instance: Instance | None = None
@@ -99,9 +99,9 @@ class Resources(Model):
                     "until it is undeployed"
                 )
             else:
-                restarts = " with all restarts" if self.instance.spot else ""
+                restarts = " with all restarts" if self.instance.interruptible else ""
                 text = f"{price}, {most} at most{restarts}; it ends itself after {self.lease} s"
-            kind = label_of(self.instance.type, spot=self.instance.spot)
+            kind = label_of(self.instance.type, interruptible=self.instance.interruptible)
             lines.append(f"instance {self.instance.name}: {kind} in {self.region}, {text}")
         return lines
 
@@ -112,7 +112,7 @@ class Listed(Model):
     id: Reported
     type: Reported
     state: State
-    spot: bool = False
+    interruptible: bool = False
     interrupted: bool = False
     """Whether it ended because the provider has taken it back."""
     launched: Reported
@@ -125,7 +125,7 @@ class Listed(Model):
     @property
     def label(self) -> str:
         """What tells a spot instance and an on-demand one of a type apart."""
-        return label_of(self.type, spot=self.spot)
+        return label_of(self.type, interruptible=self.interruptible)
 
 
 class ListedTemplate(Model):

@@ -53,7 +53,7 @@ def test_a_job_whose_instance_is_taken_back_runs_on_another_one(
     assert (len(cloud.launched), len(cloud.live())) == (2, 1)
     assert (controller.folder / "results" / "probe" / "out.txt").read_text() == "ran\n"
     plan = json.loads((controller.folder / "results" / "probe" / "plan.json").read_text())
-    assert plan["instance"]["chosen"]["spot"] is True
+    assert plan["instance"]["chosen"]["interruptible"] is True
     assert re.findall(r"<instanceLifecycle>(\w+)<", describe("DescribeInstances", **{"InstanceId.1": cloud.live()[0]}))
     again = controller.run("deploy")
     assert (again.returncode, len(cloud.launched)) == (0, 2), again.stdout
@@ -83,5 +83,8 @@ def test_on_demand_where_a_spot_instance_costs_as_much(
     assert controller.run("deploy").returncode == 0
     assert cloud.templates() == []
     plan = json.loads((controller.folder / "results" / "probe" / "plan.json").read_text())
-    assert [kind["spot"] for kind in (plan["instance"]["chosen"], *plan["instance"]["candidates"])] == [False, True]
+    assert [kind["interruptible"] for kind in (plan["instance"]["chosen"], *plan["instance"]["candidates"])] == [
+        False,
+        True,
+    ]
     assert controller.run("undeploy").returncode == 0

@@ -27,7 +27,7 @@ def instance(
         ([instance(1, "stopped")], False, "refuse"),
         ([instance(1, kind="m7i.large")], False, "replan"),
         ([instance(1, kind="t3.micro")], False, "refuse"),
-        ([instance(1).model_copy(update={"spot": True})], False, "refuse"),
+        ([instance(1).model_copy(update={"interruptible": True})], False, "refuse"),
     ],
 )
 def test_each_state_has_one_next_step(instances: list[Listed], pending: bool, step: str) -> None:

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from modak_deploy.errors import InfeasibleError
-from modak_deploy.optimiser.spot import check_deadline, expected, probability
+from modak_deploy.optimiser.interruptions import check_deadline, expected, probability
 
 
 def simulated(rate: float, hours: float, rounds: int = 20_000) -> float:
