@@ -145,7 +145,7 @@ class ClusterJob:
     def wait(self, say: Say, timeout: float | None) -> State:
         """Return the state in which the Job has ended; JobError where it cannot start, or its node is lost."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        pause, lost, told, reached = _FIRST, 0, "", time.monotonic()
+        pause, lost, shown, reached = _FIRST, 0, "", time.monotonic()
         while True:
             try:
                 seen = self.look()
@@ -161,9 +161,9 @@ class ClusterJob:
             _check_alive(self.name, seen, lost)
             line = f"{self.name}: {seen.state}{f' on {excerpt(seen.node)}' if seen.node else ''}"
             line += f": {excerpt(seen.reason)}" if seen.reason else ""
-            if line != told:
+            if line != shown:
                 say(line)
-                told = line
+                shown = line
             if deadline is not None and time.monotonic() > deadline:
                 raise JobError(f"the Job {self.name} is {seen.state} after {timeout:.0f} s", hint="the Job goes on")
             time.sleep(pause)

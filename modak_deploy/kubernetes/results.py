@@ -72,7 +72,7 @@ def without_results(log: bytes) -> bytes:
 
 
 def _frame(log: bytes) -> "re.Match[bytes] | None":
-    start = max(log.rfind(b"\nmodak-results-" + word) for word in (b"begin ", b"refused ", b"failed\n", b"none\n"))
+    start = max(log.rfind(b"\nmodak-results-" + kind) for kind in (b"begin ", b"refused ", b"failed\n", b"none\n"))
     return _FRAME.match(log, start) if start >= 0 else None
 
 

@@ -37,6 +37,7 @@ CLEAN = (
     "modak_deploy/launch",
     "modak_deploy/manifest.py",
     "modak_deploy/model",
+    "modak_deploy/kubernetes",
     "modak_deploy/numbers.py",
     "modak_deploy/onnx",
     "modak_deploy/optimiser",
