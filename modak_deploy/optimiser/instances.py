@@ -23,6 +23,7 @@ from modak_deploy.model.target import Facts
 from modak_deploy.optimiser import interruptions
 from modak_deploy.optimiser.planner import make_plan
 from modak_deploy.performance.records import Measurements
+from modak_deploy.providers import registry
 from modak_deploy.util.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -98,6 +99,9 @@ def plan_on_instance(
     if cloud is None:
         raise InputError(f"the target {deployment.target.name} is of type {deployment.target.type}, not of type cloud")
 
+    if cloud.spot is not None and not registry.get(cloud.provider).interruptible:
+        raise InputError(f"{cloud.provider} has no spot instances", key="target.cloud.spot", hint="leave it out")
+
     def planned(priced: _Priced) -> _Offer:
         plan = make_plan(
             deployment,
@@ -109,10 +113,9 @@ def plan_on_instance(
             model=model,
             unavailable=unavailable,
         )
-        _lease(deployment, priced)
-        candidate = _candidate(priced, plan)
+        lease, candidate = _lease(deployment, priced), _candidate(priced, plan)
         if priced.interruptible:
-            interruptions.check_deadline(plan.prediction.seconds, START.value, deployment.request.deadline)
+            _check_interruptible(deployment, candidate, lease)
         return _Offer(priced, plan, candidate)
 
     offers, rejected = _offers(deployment, cloud, catalogue, limits, planned)
@@ -123,6 +126,27 @@ def plan_on_instance(
         )
     offers.sort(key=lambda offer: _order(offer, deployment))
     return _chosen(deployment, cloud, offers, rejected)
+
+
+def _check_interruptible(deployment: Deployment, candidate: InstanceCandidate, lease: int) -> None:
+    """Raise InfeasibleError where a job should not run on an instance that may be taken back."""
+    seconds = candidate.seconds.value if candidate.seconds is not None else None
+    budget = deployment.request.budget
+    if deployment.application.service is not None:
+        raise InfeasibleError("a service is not started again when its instance is taken back")
+    interruptions.check_deadline(seconds, START.value, deployment.request.deadline)
+    if budget is None or seconds is None or candidate.cost is None:
+        return
+    if seconds + START.value > lease:
+        raise InfeasibleError(
+            f"the budget of {budget:g} pays for {lease} s of each instance with all restarts, and the job takes "
+            f"{seconds + START.value:.0f} s"
+        )
+    if candidate.cost.value > budget:
+        raise InfeasibleError(
+            f"with the runs that are lost it is expected to cost {candidate.cost.value:g}, more than the budget of "
+            f"{budget:g}"
+        )
 
 
 def _offers(
@@ -201,7 +225,7 @@ def _candidate(priced: _Priced, plan: Plan) -> InstanceCandidate:
         cost = Estimate(
             value=_round(interruptions.expected(rate, hours["value"]) * hourly),
             low=_round(hours["low"] * hourly),
-            high=_round(interruptions.expected(rate, hours["high"]) * hourly),
+            high=_round(interruptions.expected(rate, hours["high"], strict=False) * hourly),
             unit=priced.price.currency,
         )
         if priced.interruptible and priced.rate is not None:
@@ -245,7 +269,8 @@ def _order(offer: _Offer, deployment: Deployment) -> tuple[object, ...]:
         hours = (candidate.seconds.value + START.value) / 3600
         amount = interruptions.expected(offer.priced.rate or 0.0, hours)
     best = (unsure, amount is None, amount or 0.0)
-    return (*best, candidate.interruptible and not by_cost, candidate.hourly, candidate.interruptible, candidate.name)
+    risk = candidate.interruptible and not by_cost and amount is not None
+    return (*best, risk, candidate.hourly, candidate.interruptible, candidate.name)
 
 
 def _chosen(deployment: Deployment, cloud: Cloud, offers: Sequence[_Offer], rejected: Sequence[Rejected]) -> Plan:
@@ -309,12 +334,14 @@ def _lease(deployment: Deployment, priced: _Priced) -> int:
     """Return the seconds that each instance may live: no longer than the budget pays for."""
     cloud, job, hourly = deployment.target.cloud, deployment.job, priced.sale.hourly
     lease = DEFAULT_LEASE if job.wall_time is None else job.wall_time + LEASE_MARGIN
-    if cloud is not None:
-        lease = cloud.lease or lease
-        hourly *= _most_runs(cloud, priced)
+    if cloud is not None and cloud.lease is not None:
+        lease = cloud.lease
+    runs = 1 if cloud is None else _most_runs(cloud, priced)
     budget = deployment.request.budget
-    if budget is not None and hourly > 0:
-        lease = min(lease, int(budget / hourly * 3600))
-    if lease < _SHORTEST_LEASE and budget is not None and hourly > 0:
-        raise InfeasibleError(f"the budget of {budget:g} pays for {lease} s at {hourly:g} an hour")
+    if budget is None or hourly == 0:
+        return lease
+    lease = min(lease, int(budget / (hourly * runs) * 3600))
+    if lease < _SHORTEST_LEASE:
+        each = f" for each of {runs} instances" if runs > 1 else ""
+        raise InfeasibleError(f"the budget of {budget:g} pays for {lease} s at {hourly:g} an hour{each}")
     return lease

@@ -10,8 +10,8 @@ import math
 
 from modak_deploy.errors import InfeasibleError
 
-_MOST = 700.0
-"""The exponent above which the exponential function leaves the range of a float."""
+_MOST = 50.0
+"""Interruptions that are expected in one run, above which it never gets through: exp(50) hours are 10^17 years."""
 
 
 def probability(rate: float, hours: float) -> float:
@@ -19,11 +19,14 @@ def probability(rate: float, hours: float) -> float:
     return -math.expm1(-rate * hours)
 
 
-def expected(rate: float, hours: float) -> float:
-    """Return the expected hours, those of lost runs included, until a run of so many hours has got through."""
-    if rate * hours > _MOST:
+def expected(rate: float, hours: float, *, strict: bool = True) -> float:
+    """Return the expected hours, those of lost runs included, until a run of so many hours has got through.
+
+    Where that is for ever, raise InfeasibleError, or return a very large number unless ``strict``.
+    """
+    if rate * hours > _MOST and strict:
         raise InfeasibleError("an instance that is taken back so often would never come to the end of the job")
-    return hours if rate == 0 else math.expm1(rate * hours) / rate
+    return hours if rate == 0 else math.expm1(min(rate * hours, _MOST)) / rate
 
 
 def check_deadline(seconds: float | None, start: float, deadline: int | None) -> None:

@@ -97,6 +97,7 @@ class Aws(Provider):
         """See Provider."""
         with validated("AWS"):
             instances = [_instance(row) for row in rows(raw, "instances", "AWS", _MOST)]
+            ended = [_instance(row) for row in rows({"ended": [], **raw}, "ended", "AWS", _MOST)]
             groups = [
                 ListedGroup.model_validate({"id": row.get("group_id"), "tags": texts(row, "tags")})
                 for row in rows(raw, "security_groups", "AWS", _MOST)
@@ -109,7 +110,7 @@ class Aws(Provider):
             instances=[row for row in instances if row.state != "gone" and carries(row.tags, identity)],
             groups=[group for group in groups if carries(group.tags, identity)],
             templates=[template for template in templates if carries(template.tags, identity)],
-            interrupted=[row.id for row in instances if row.interrupted and carries(row.tags, identity)],
+            interrupted=[row.id for row in [*instances, *ended] if row.interrupted and carries(row.tags, identity)],
         )
 
 

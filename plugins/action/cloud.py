@@ -59,8 +59,6 @@ class ActionModule(ModakAction):
             self._target = self._plan.target
         cloud = cloud_of(self._target)
         self._provider = registry.get(cloud.provider)
-        if cloud.spot is not None and not self._provider.interruptible:
-            raise InputError(f"not supported by {self._provider.name}", key="target.cloud.spot", hint="leave it out")
         self._key = record.read_public_key(self._target) if self._target.is_created else ""
         self._resources = self._resources_of(cloud, has_plan=arguments["plan"] is not None)
         steps = {
@@ -162,11 +160,10 @@ class ActionModule(ModakAction):
         return {"running": _running(self._listing(arguments)) is not None}
 
     def _interrupted(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return whether the provider has taken the instance back and no other one is there, and the restarts."""
-        listing, limits = self._listing(arguments), cloud_of(self._target).spot
-        live = [item.id for item in listing.instances if item.state in ("starting", "running", "stopped")]
+        """Return whether the provider has taken this very instance back: another one's job is no affair of ours."""
+        limits = cloud_of(self._target).spot
         return {
-            "interrupted": bool(listing.interrupted) and not live,
+            "interrupted": arguments["instance"] in self._listing(arguments).interrupted,
             "restarts": limits.restarts if limits is not None else 0,
         }
 

@@ -61,6 +61,10 @@ options:
     description: The public host key that O(step=begin) returned.
     type: str
     default: ""
+  instance:
+    description: The instance on which the job ran, for O(step=interrupted).
+    type: str
+    default: ""
   settle:
     description: Seconds within which an instance that was created may not be listed yet.
     type: float

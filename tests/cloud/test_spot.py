@@ -62,6 +62,20 @@ def test_a_job_whose_instance_is_taken_back_runs_on_another_one(
     assert (cloud.live(), cloud.groups(), cloud.templates()) == ([], [], []), gone.stdout
 
 
+def test_a_job_that_fails_after_an_interruption_is_not_run_again(
+    cloud: Cloud, controller: Controller, spot: dict[str, Any]
+) -> None:
+    """The instance that was taken back is still listed when the next one is released."""
+    spot["target"]["cloud"] |= {"after_failure": "release", "spot": {"only": True, "restarts": 5}}
+    spot["application"]["arguments"][1] += "; exit 3"
+    (controller.folder / "deploy.yml").write_text(yaml.safe_dump(spot))
+    code, output = played(controller, cloud, 1)
+    assert code != 0
+    assert "its instance was released" in " ".join(output.split()), output
+    assert (len(cloud.launched), cloud.live(), cloud.groups(), cloud.templates()) == (2, [], [], [])
+    assert len((controller.folder / "begun").read_text().splitlines()) == 2
+
+
 def test_no_more_restarts_than_the_document_permits(cloud: Cloud, controller: Controller, spot: dict[str, Any]) -> None:
     spot["application"]["arguments"][-1] = "9"
     (controller.folder / "deploy.yml").write_text(yaml.safe_dump(spot))

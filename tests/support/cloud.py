@@ -140,6 +140,8 @@ class Cloud:
     def _from_template(self, template: str, form: dict[str, str]) -> bytes:
         """Return the call with the template's market, which EC2 takes from there, and moto does not."""
         versions = describe("DescribeLaunchTemplateVersions", LaunchTemplateName=template)
+        # Without an interface EC2 would take the default VPC and its default security group, whatever came beside.
+        assert {"NetworkInterface.1.SecurityGroupId.1", "NetworkInterface.1.SubnetId"} <= set(form), sorted(form)
         market = re.findall(r"<marketType>(\w+)</marketType>", versions)
         without = {key: value for key, value in form.items() if not key.startswith("LaunchTemplate.")}
         return urlencode({**without, **({"InstanceMarketOptions.MarketType": market[-1]} if market else {})}).encode()

@@ -8,6 +8,7 @@ import pytest
 
 from modak_deploy.catalogue.catalogue import Catalogue, load_catalogue
 from modak_deploy.errors import InfeasibleError, InputError
+from modak_deploy.model.cloud import Estimate
 from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.plan import Plan, Prediction
 from modak_deploy.optimiser import choose_target, keep, make_plan
@@ -81,6 +82,7 @@ def plan(changed: Any, types: Catalogue, timed: Table) -> Any:
         request: dict[str, Any] | None = None,
         limits: Limits | None = None,
         catalogue: Catalogue | None = None,
+        change: dict[str, Any] | None = None,
         **cloud: Any,
     ) -> Plan:
         software = {
@@ -91,8 +93,12 @@ def plan(changed: Any, types: Catalogue, timed: Table) -> Any:
         names = ["slow", "middle", "fast"]
         described = {"provider": "aws", "region": "here", "software": software, "instance_types": names, **cloud}
         target = {"name": "cloud", "type": "cloud", "cloud": described}
-        change = {"deployment.target": target, **{f"deployment.request.{k}": v for k, v in (request or {}).items()}}
-        deployment: Deployment = changed("digits", change)[0]
+        changes = {
+            **(change or {}),
+            "deployment.target": target,
+            **{f"deployment.request.{k}": v for k, v in (request or {}).items()},
+        }
+        deployment: Deployment = changed("digits", changes)[0]
         known = catalogue or types
         return plan_on_instance(deployment, [], now=NOW, catalogue=known, measurements=timed, limits=limits)
 
@@ -249,3 +255,55 @@ def test_a_lack_of_spot_capacity_leaves_the_type_on_demand(plan: Any, spots: Cat
     assert names(plan({"objective": "cost"}, limits, catalogue=spots, **SPOT))[0] == "middle"
     there = plan({"objective": "cost"}, Limits(only="middle spot"), catalogue=spots, **SPOT)
     assert names(there) == ["middle spot"]
+
+
+def refused(made: Plan) -> dict[str, str]:
+    return {rejected.name: rejected.reason for rejected in made.rejected}
+
+
+def test_a_spot_instance_whose_lease_the_job_outlives_is_left_out(
+    plan: Any, spots: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A quarter of the budget, for each of four instances, has to pay for a whole run."""
+    monkeypatch.setattr("modak_deploy.optimiser.instances.START", Estimate(value=2000, low=2000, high=2000))
+    made = plan({"objective": "cost", "budget": 0.4}, catalogue=spots, **SPOT)
+    assert names(made)[0] == "middle"
+    assert "pays for 1800 s of each instance with all restarts" in refused(made)["instance type middle spot"]
+    short = plan({"objective": "cost", "budget": 0.15}, catalogue=spots, **SPOT)
+    assert "s at 0.2 an hour for each of 4 instances" in refused(short)["instance type middle spot"]
+
+
+def test_runs_that_are_lost_count_against_the_budget(
+    plan: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("modak_deploy.optimiser.instances.START", Estimate(value=180, low=180, high=180))
+    (tmp_path / "instances.yaml").write_text(
+        "version: 1\ninstances:\n"
+        "  - {name: middle, provider: aws, vcpus: 2, memory: 24G, microarchitecture: x86_64_v4, processor: Middle CPU,"
+        ' prices: [{region: here, hourly: 60, date: "2026-01-01", source: s,'
+        ' spot: {hourly: 50, interruptions: 60, date: "2026-01-02", source: t}}]}\n'
+    )
+    often = load_catalogue([tmp_path / "instances.yaml"])
+    made = plan({"budget": 16}, catalogue=often, spot={"restarts": 0}, instance_types=["middle"])
+    assert names(made) == ["middle"]
+    assert "with the runs that are lost it is expected to cost" in refused(made)["instance type middle spot"]
+
+
+def test_where_no_time_is_known_the_cheapest_is_taken(
+    plan: Any, spots: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("modak_deploy.optimiser.instances.seconds_of", lambda prediction: None)
+    made = plan(catalogue=spots, **SPOT)
+    assert names(made)[:2] == ["middle spot", "middle"]
+    assert "middle spot is the cheapest" in made.reason
+
+
+def test_a_provider_without_spot_instances_refuses_them(plan: Any) -> None:
+    with pytest.raises(InputError, match="openstack has no spot instances"):
+        plan(provider="openstack", spot={})
+
+
+def test_a_service_does_not_run_on_a_spot_instance(plan: Any, spots: Catalogue) -> None:
+    service = {"deployment.application.service": {"port": 8000, "health": "/"}, "deployment.application.metrics": None}
+    with pytest.raises(InfeasibleError, match="a service is not started again"):
+        plan(catalogue=spots, spot={"only": True}, instance_types=["middle"], change=service)

@@ -1,7 +1,7 @@
 """AWS: what a Plan needs there, and which of the listed resources are the deployment's."""
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -86,8 +86,11 @@ def row(identity: str, **changes: Any) -> dict[str, Any]:
     }
 
 
-def listing(*rows: dict[str, Any], groups: list[dict[str, Any]] | None = None) -> Listing:
-    return Aws().listing({"instances": list(rows), "security_groups": groups or []}, "modak-0123456789abcdef")
+def listing(
+    *rows: dict[str, Any], groups: list[dict[str, Any]] | None = None, ended: Sequence[dict[str, Any]] = ()
+) -> Listing:
+    raw = {"instances": list(rows), "security_groups": groups or [], "ended": list(ended)}
+    return Aws().listing(raw, "modak-0123456789abcdef")
 
 
 def test_what_carries_another_tag_is_not_the_deployments() -> None:
@@ -131,8 +134,9 @@ def test_a_spot_instance_that_was_taken_back_is_told_from_one_that_ended() -> No
         row(own, instance_id="i-3", **spot),
         row("modak-fedcba9876543210", instance_id="i-4", **spot, **taken),
         row(own, instance_id="i-5", state_reason="odd"),
+        ended=[row(own, instance_id="i-6", attributes=None, **spot, **taken), row(own, instance_id="i-7", **ended)],
     )
-    assert found.interrupted == ["i-1"]
+    assert found.interrupted == ["i-1", "i-6"]
     assert [one.label for one in found.instances] == ["c7i.xlarge spot", "c7i.xlarge"]
 
 
