@@ -124,18 +124,28 @@ def references(
     }
 
 
-@pytest.mark.parametrize("runtime", ["apptainer", "podman", "charliecloud"])
-def test_on_slurm_from_a_registry(
-    runtime: str, parts: Containers, references: dict[str, str], rig_with_runtimes: Rig,
+SLURM = {"type": "slurm"}
+OWN_HOST = {"type": "cloud", "cloud": {"provider": "existing"}}
+
+
+@pytest.mark.parametrize(
+    ("runtime", "kind"),
+    [("apptainer", SLURM), ("podman", SLURM), ("charliecloud", SLURM), ("podman", OWN_HOST)],
+    ids=["apptainer", "podman", "charliecloud", "podman-on-an-existing-host"],
+)
+def test_over_ssh_from_a_registry(
+    runtime: str, kind: dict[str, Any], parts: Containers, references: dict[str, str], rig_with_runtimes: Rig,
     environment: dict[str, str], login_file: Path, tmp_path: Path,
 ) -> None:  # fmt: skip
     settings = {"REGISTRY_AUTH_FILE": str(login_file), "REQUESTS_CA_BUNDLE": str(parts.certificate)}
     site = Site(tmp_path, {**environment, **settings}, rig_with_runtimes.inventory)
-    site.write(_document(f"digits-{runtime}", runtime, references[runtime], parts.settings))
+    document = _document(f"digits-{runtime}", runtime, references[runtime], parts.settings)
+    document["target"] |= kind
+    site.write(document)
     ended = site.play("deploy", timeout=600)
     assert ended.code == 0, ended.text
     (metrics,) = [json.loads(path.read_text()) for path in site.results.rglob("metrics.json")]
-    print(f"digits on Slurm in {runtime}: accuracy {metrics['accuracy']:.3f}")
+    print(f"digits on {kind['type']} in {runtime}: accuracy {metrics['accuracy']:.3f}")
     assert 0.8 < metrics["accuracy"] <= 1
     (plan,) = [json.loads(path.read_text()) for path in site.results.rglob("plan.json")]
     assert plan["chosen"]["runtime"] == runtime
@@ -143,6 +153,7 @@ def test_on_slurm_from_a_registry(
     assert_unchanged(site.play("deploy"))
     undeployed = site.play("undeploy")
     assert undeployed.code == 0, undeployed.text
+    assert_unchanged(site.play("undeploy"))
 
 
 def _document(name: str, runtime: str, image: str, before: str) -> dict[str, Any]:
