@@ -7,11 +7,18 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 LENGTHS = (1, 5, 20)
 """Minutes of the default's job."""
 ARMS = ("live-exact", "live-relaxed", "both-exact", "both-relaxed", "second-exact", "second-relaxed")
-RELAXED = ("bf16", "bfloat16", "fp16", "tf32", "openvino", "dataloader-workers", "sklearnex", "precision")
-"""Parts of the names of levers that relaxed numerics alone permit."""
+LEVERS = Path(__file__).resolve().parent.parent / "modak_deploy" / "catalogue" / "data" / "levers.yaml"
+RELAXED = frozenset(
+    lever["name"]
+    for lever in yaml.safe_load(LEVERS.read_text(encoding="utf-8"))["levers"]
+    if lever.get("numerics") == "relaxed"
+)
+"""Levers that relaxed numerics alone permit."""
 AGREE = {"exact": 0.01, "relaxed": 0.2}
 """Largest relative difference of a program's result from the default's."""
 DISTURBED = 1.1
@@ -39,7 +46,7 @@ def ended_with(entry: Entry) -> list[str]:
 
 def is_exact(levers: Iterable[str]) -> bool:
     """Tell whether no lever changes results beyond the order of additions."""
-    return not any(part in lever for lever in levers for part in RELAXED)
+    return RELAXED.isdisjoint(levers)
 
 
 def total(entry: Entry, units: float) -> float:

@@ -7,9 +7,9 @@
 Each program runs, by ``ansible-playbook modak.deploy.deploy``, with the default; with live trials (exact and relaxed);
 with live and restart trials; as a second deployment that knows what these have learnt; at last what users do in place
 of modak, and its candidates one by one, are measured in short jobs. The default runs once more after a program's other
-jobs, and where it then takes another time the table says so: the machine's speed has changed meanwhile. Jobs that try
-levers have as many units as the default does in ``--live-minutes``, since the time that trials may lose is a share of
-it; all others have those of ``--minutes``. What jobs of 1, 5 and 20 minutes take follows from the measured phases
+jobs, and where it then takes another time the table says so: the machine's speed has changed meanwhile. Deployments with
+modak have as many units as the default does in ``--live-minutes``, since the time that trials may lose is a share of
+it; the default itself has those of ``--minutes``. What jobs of 1, 5 and 20 minutes take follows from the measured phases
 (start, trials, steady rate), and is marked by ``~``. Every result is a line of
 ``--out``; a table that was interrupted goes on when the command is given again. Beside it lie the tables as ``.md`` and
 ``.csv``.
@@ -61,8 +61,6 @@ ARMS = (
     Arm("second-exact", {"numerics": "exact"}, "", record=False),
     Arm("second-relaxed", {"numerics": "relaxed"}, "", record=False),
 )
-TRIES = ("live-", "both-")
-"""What the names of arms begin with that try levers in the job."""
 LEARNT = {"second-exact": ("both-exact", "live-exact"), "second-relaxed": ("both-relaxed", "live-relaxed")}
 """First deployments from whose store a second one knows what was learnt: the first of them that was made."""
 
@@ -133,7 +131,7 @@ class Table:
 
     def _minutes(self, kind: str) -> float:
         """Return how long the default's job of so many units takes."""
-        return float(self._options.live_minutes if kind.startswith(TRIES) else self._options.minutes)
+        return float(self._options.minutes if kind == ARMS[0].name else self._options.live_minutes)
 
     def _with_store(self, row: Row, arm: Arm, number: int) -> Arm | None:
         """Return the arm with its store and budget; None for a second deployment without a first one."""
@@ -249,7 +247,7 @@ def main() -> int:
                         help=f"of {', '.join(arms)}; all but both-exact if not given")  # fmt: skip
     parser.add_argument("--minutes", type=float, default=0.35, help="length of the default's job")
     parser.add_argument("--live-minutes", type=float, default=1.0,
-                        help="the same, of as many units as jobs with live trials have")  # fmt: skip
+                        help="the same, of as many units as the other jobs have")  # fmt: skip
     parser.add_argument("--restart", type=int, default=60, help="seconds for restart trials")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--budget", type=float, default=3600, help="seconds for everything")

@@ -216,6 +216,9 @@ class Levers:
             for other in lever.when.levers:
                 if other not in self.levers:
                     faults.append(f"{path}: the lever '{lever.name}' needs a lever '{other}' that no file describes")
+            for other in lever.conflicts:
+                if other not in self.levers:
+                    faults.append(f"{path}: the lever '{lever.name}' excludes a lever '{other}' that no file describes")
             if lever.default and defaults.setdefault(lever.group, lever.name) != lever.name:
                 first = defaults[lever.group]
                 faults.append(f"{path}: the levers '{first}' and '{lever.name}' are both default of '{lever.group}'")

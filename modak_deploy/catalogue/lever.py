@@ -63,6 +63,8 @@ class Lever(Model):
     name: Name
     group: Name
     """At most one lever of a group is on."""
+    conflicts: list[Name] = []
+    """Levers of other groups that cannot be on together with it."""
     default: bool = False
     """What the software does by itself; one per group at most."""
     summary: Line
@@ -129,6 +131,12 @@ class Lever(Model):
         if run is None:
             run = self._runs[key] = applied([self.all_effects], cores)
         return run
+
+    def excludes(self, other: "Lever") -> bool:
+        """Tell whether the two cannot be on together."""
+        if other.name == self.name:
+            return False
+        return self.group == other.group or other.name in self.conflicts or self.name in other.conflicts
 
     def fault(self, use: Use) -> str | None:
         """Return why one of its effects cannot be used, as one clause; None where all can."""

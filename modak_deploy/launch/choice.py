@@ -1,6 +1,6 @@
 """State of live trials, and the choice of what is tried next."""
 
-from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from . import hardware
 from .config import Trials
@@ -33,9 +33,10 @@ class Choice:
         checks: bool = True,
         seconds: float = 20.0,
         part: Optional[Part] = None,
+        costs: Optional[Mapping[str, float]] = None,
     ) -> None:
-        """``checks`` is whether results can be compared; ``seconds`` what an expensive lever costs, where not known;
-        ``part`` the part of a unit on which variants can be tried first."""
+        """``checks`` is whether results can be compared; ``costs`` the seconds that expensive levers take by their
+        names, ``seconds`` those of others; ``part`` the part of a unit on which variants can be tried first."""
         self._name = name
         self._pending: List[Lever] = list(levers)
         self._trials = trials
@@ -64,7 +65,7 @@ class Choice:
         """What the default would have taken in place of the last unit, where that is known."""
         self._settled_as: Optional[Tuple[str, str]] = None
         self.ledger = Ledger(trials.share, trials.units)
-        self._prospects = Prospects(trials, self.ledger, seconds, checks, part)
+        self._prospects = Prospects(trials, self.ledger, seconds, checks, part, costs or {})
         self.best = DEFAULT
 
     @property
@@ -159,7 +160,7 @@ class Choice:
         self._current, self._lever = variant, lever
         self._one_time, self._difference = 0.0, None
         self._memory = hardware.resident_memory()
-        if not self._checks or self.partly(variant):
+        if not self._checks or self.partly(variant) or variant.same_results:
             self._phase = "measure"
         else:
             self._phase = "probe" if self._prospects.probes(variant) else "check"

@@ -26,8 +26,11 @@ class Lever:
     """Versions of the framework, such as ``>=2.1,<3``."""
     summary = ""
     changes = ""
-    """What it changes: ``threads``, ``kernels``, ``number format``, ``memory layout``, ``compilation``, ``input``."""
+    """What it changes: ``threads``, ``kernels``, ``number format``, ``memory layout``, ``compilation``, ``input``,
+    ``memory`` (how it is allocated)."""
     numerics = EXACT
+    same_results = False
+    """Whether it cannot change any result, so that there is nothing to compare."""
     live = False
     """Whether it can be switched while the program runs; if not, it is on from the start or not at all."""
     expensive = False
@@ -38,6 +41,8 @@ class Lever:
     """Place in the order of trials: what promises most for least comes first."""
     group = ""
     """At most one lever of a group is on."""
+    faster = ""
+    """Name of a lever that does the same in a lower precision: where that one is offered, this one is not."""
     conflicts: Tuple[str, ...] = ()
     """Names of levers that cannot be on together with it."""
     cpu_features_any: Tuple[str, ...] = ()

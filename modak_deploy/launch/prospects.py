@@ -1,6 +1,6 @@
 """What the first unit with a lever may cost, and whether the job can pay for it."""
 
-from typing import Dict, Optional, Set
+from typing import Dict, Mapping, Optional, Set
 
 from . import hardware
 from .config import Expected, Trials
@@ -23,10 +23,19 @@ NOTHING_YET = "nothing could be tried so far: a unit takes {:.3g} s and trials m
 class Prospects:
     """What is known before a variant is tried: what its lever declares, what is expected, what a part took."""
 
-    def __init__(self, trials: Trials, ledger: Ledger, seconds: float, checks: bool, part: Optional[Part]) -> None:
+    def __init__(
+        self,
+        trials: Trials,
+        ledger: Ledger,
+        seconds: float,
+        checks: bool,
+        part: Optional[Part],
+        costs: Mapping[str, float],
+    ) -> None:
         self._trials = trials
         self._ledger = ledger
         self._seconds = seconds
+        self._costs = costs
         self._checks = checks
         self.part = part
         """The part of a call on which variants are tried first; None where calls have none."""
@@ -59,6 +68,8 @@ class Prospects:
         """Return what is lost at most by the next thing to do with a variant."""
         if not self._checks:
             return default * (self.risk(lever) - 1) + self.copying
+        if variant.same_results:
+            return default * (self.risk(lever) - 1)
         if variant.name in self.partly:
             return default * (self.partly[variant.name] - 1)
         if self.part is not None and self.probes(variant):
@@ -92,7 +103,8 @@ class Prospects:
             limit = self.limit(lever, variant, default)
             return few or (None if ledger.affordable(limit) else self._dear(limit))
         given = self._trials.expected.get(lever.name)
-        expected = given or Expected(BEATEN, self._seconds * hardware.load())
+        cost = self._costs.get(lever.name, self._seconds)
+        expected = given or Expected(BEATEN, cost * hardware.load())
         saving = ledger.remaining * best * (1 - 1 / max(1.0, expected.gain))
         if saving <= expected.seconds:
             return SLOW.format(expected.seconds, saving)

@@ -256,7 +256,7 @@ class Search(Choice):
 
     def _recheck_due(self) -> bool:
         """Tell whether the winner's results are to be compared again."""
-        if not self._checks or self.best == DEFAULT or self.ledger.done < self._recheck_at:
+        if not self._checks or self.best.same_results or self.ledger.done < self._recheck_at:
             return False
         if self._recheck_at and self.ledger.default is not None and not self.ledger.affordable(self._rival.median):
             return False

@@ -118,7 +118,8 @@ class Session:
                 levers.append(lever)
             else:
                 self.record.add("not_offered", lever=lever.name, reason=reason)
-        return levers
+        names = {lever.name for lever in levers}
+        return [lever for lever in levers if lever.faster not in names]
 
     def chosen_or_offered(
         self, framework: str, version: str, kind: Callable[[Lever], bool], refuses: Callable[[Any], Optional[str]]

@@ -27,6 +27,11 @@ class Variant(NamedTuple):
         """Tell whether it takes long to make ready."""
         return any(lever.expensive for lever in self.levers)
 
+    @property
+    def same_results(self) -> bool:
+        """Tell whether its results cannot be other than the default's."""
+        return all(lever.same_results for lever in self.levers)
+
     def plus(self, lever: Lever) -> "Variant":
         """Return the variant with one more lever, without those that cannot be on together with it."""
         return Variant((*(other for other in self.levers if not lever.excludes(other)), lever))

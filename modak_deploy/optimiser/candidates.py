@@ -234,7 +234,8 @@ class Enumerator:
         while pending:
             lever = self.catalogue.levers[pending.pop()]
             if changed.get(lever.group) != lever.name:
-                changed[lever.group] = lever.name
+                kept = (n for n in changed.values() if not lever.excludes(self.catalogue.levers[n]))
+                changed = {self.catalogue.levers[n].group: n for n in (*kept, lever.name)}
                 pending += [*lever.when.levers, *self._runner(lever, changed.values())]
         return self._sorted(changed.values())
 
@@ -276,14 +277,13 @@ class Enumerator:
 
 
 def _clash(levers: Sequence[Lever]) -> str | None:
-    groups: dict[str, str] = {}
     variables: dict[str, tuple[str, str]] = {}
     launchers = [lever.name for lever in levers if lever.run.launcher is not None]
     if len(launchers) > 1:
         return f"{launchers[0]} and {launchers[1]} both start the script"
-    for lever in levers:
-        if (other := groups.setdefault(lever.group, lever.name)) != lever.name:
-            return f"{other} and {lever.name} exclude each other"
+    for number, lever in enumerate(levers):
+        if other := next((other for other in levers[:number] if lever.excludes(other)), None):
+            return f"{other.name} and {lever.name} exclude each other"
         for variable, value in lever.run.environment.items():
             before, name = variables.setdefault(variable, (value, lever.name))
             if before != value:

@@ -60,11 +60,14 @@ def _candidates(enumerator: Enumerator, levers: LeverSet) -> list[str]:
     What restarts try as well is tried only where the launcher can try anything: not with another backend of Keras.
     """
     catalogue, faults = enumerator.catalogue, enumerator.faults
-    taken = {catalogue.levers[name].group for name in levers}
+    chosen = [catalogue.levers[name] for name in levers]
     permitted = [
         lever
         for lever in catalogue.levers.values()
-        if lever.run.launch in LIVE and lever.name not in faults and lever.group not in taken
+        if lever.run.launch in LIVE
+        and lever.name not in levers
+        and lever.name not in faults
+        and not any(map(lever.excludes, chosen))
     ]
     return [lever.name for lever in permitted] if any(lever.run.launch == "live" for lever in permitted) else []
 

@@ -54,10 +54,17 @@ class Program:
     """Does units of given times, as an adapter would, and keeps count of what they took."""
 
     def __init__(
-        self, levers: list[Lever], times: Any, checks: bool = True, part: Part | None = None, **trials: Any
+        self,
+        levers: list[Lever],
+        times: Any,
+        checks: bool = True,
+        part: Part | None = None,
+        costs: dict[str, float] | None = None,
+        **trials: Any,
     ) -> None:
         self.record = Memory()
-        self.search = Search("program", levers, Trials(mode="live", **trials), self.record, checks=checks, part=part)
+        settings = Trials(mode="live", **trials)
+        self.search = Search("program", levers, settings, self.record, checks=checks, part=part, costs=costs)
         self._times = times
         self.seconds = 0.0
         self.worst = 0.0

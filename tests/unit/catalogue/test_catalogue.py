@@ -96,6 +96,7 @@ def test_a_bad_file_is_refused_with_its_line(tmp_path, text, line, words):
         ("", "the document is empty"),
         (SITE.replace("group: io", "group: oi"), "a group 'oi' that no file describes"),
         (SITE + "    when: {levers: [nothing]}\n", "needs a lever 'nothing' that no file describes"),
+        (SITE + "    conflicts: [nothing]\n", "excludes a lever 'nothing' that no file describes"),
         (SITE + "    launcher: none.py\n", "the launcher 'none.py' of 'readahead' lies in no launchers folder"),
         (SITE.replace("    group: io", "    default: true\n    group: keras-backend"), "are both default of"),
         (SITE + SITE[SITE.index("  - name: readahead") :], "the name 'readahead' is given twice"),

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from modak_deploy.catalogue import load_catalogue
+from modak_deploy.errors import InfeasibleError
 from modak_deploy.launch.config import SESSION_OPTIONS
 from modak_deploy.launch.lever import all_levers
 from modak_deploy.model.plan import Launch
@@ -19,7 +20,8 @@ PYTORCH = {
     "deployment.application.workload": {"model": "resnet50", "unit": "call", "units": 100},
     "facts.packages": {"torch": "2.13.0", "python": "3.11.2"},
 }
-EXACT = ["pytorch-channels-last", "pytorch-one-thread", "pytorch-compile-frozen", "pytorch-compile"]
+EXACT = ["pytorch-keep-memory", "pytorch-channels-last", "pytorch-one-thread", "pytorch-compile-frozen",
+         "pytorch-compile"]  # fmt: skip
 
 
 @pytest.fixture
@@ -41,7 +43,34 @@ def test_exact_levers_alone_are_tried_where_the_request_asks_for_exact_numerics(
 def test_relaxed_numerics_permit_other_number_formats(launch):
     relaxed = launch()
     assert relaxed.numerics == "relaxed"
-    assert relaxed.candidates[:3] == ["pytorch-bf16-weights", "pytorch-channels-last", "pytorch-autocast-bf16"]
+    names = ["pytorch-keep-memory", "pytorch-bf16-weights", "pytorch-channels-last", "pytorch-autocast-bf16"]
+    assert relaxed.candidates[:4] == names
+
+
+def test_modules_are_converted_for_openvino_where_it_is_installed(launch):
+    packages = {"torch": "2.13.0", "python": "3.11.2", "openvino": "2026.4.1"}
+    there = {"facts.packages": packages, "deployment.request.numerics": "exact"}
+    assert launch(there).candidates == [*EXACT[:3], "pytorch-openvino", *EXACT[3:]]
+    assert "pytorch-openvino-bf16" in launch({"facts.packages": packages}).candidates
+    old = {"facts.packages": {**packages, "openvino": "2024.6.0"}}
+    assert not any("openvino" in name for name in launch(old).candidates)
+
+
+@pytest.mark.parametrize("before", ["pytorch-channels-last", "pytorch-openvino"])
+def test_levers_of_other_groups_exclude_each_other(changed, before):
+    after = {"pytorch-channels-last": "pytorch-openvino", "pytorch-openvino": "pytorch-channels-last"}[before]
+    packages = {"torch": "2.13.0", "python": "3.11.2", "openvino": "2026.4.1"}
+
+    def plan(request):
+        deployment, facts = changed("digits", {**PYTORCH, "facts.packages": packages, **request})
+        return make_plan(deployment, facts, [], now=NOW, measurements=Table([]))
+
+    chosen = plan({"deployment.request.require_levers": [before]}).chosen
+    assert chosen.launch.levers == [before]
+    with pytest.raises(InfeasibleError, match=f"{before}' excludes another required one of {after}"):
+        plan({"deployment.request.require_levers": [before, after]})
+    with pytest.raises(InfeasibleError, match="exclude each other"):
+        plan({"deployment.request.configuration": {"levers": [before, after]}})
 
 
 def test_onnxruntime_programs_have_their_own_levers(launch):
@@ -138,4 +167,4 @@ def test_the_catalogue_and_the_launcher_agree():
         for other in levers:
             if lever.name != other.name and lever.when.framework == other.when.framework:
                 apart = table[lever.name].excludes(table[other.name])
-                assert not apart or lever.group == other.group, f"{lever.name} and {other.name}"
+                assert not apart or lever.excludes(other), f"{lever.name} and {other.name}"

@@ -132,9 +132,9 @@ class Inference(TriedCalls):
         subject = Subject(self._torch, root)
         levers, chosen = candidates(self._session, subject)
         name = self._label if not self._searches else "{} {}".format(self._label, len(self._searches) + 1)
-        seconds = 5.0 + 0.15 * len(list(subject.modules))
+        costs = {lever.name: lever.making(len(subject.modules)) for lever in levers if lever.expensive}
         trials, record = self._session.config.trials, self._session.record
-        search = Search(name, levers, trials, record, seconds=seconds, part=self._part(args, kwargs))
+        search = Search(name, levers, trials, record, part=self._part(args, kwargs), costs=costs)
         search.takes(COPY * sum(weight.numel() * weight.element_size() for weight in subject.parameters))
         self._session.follow(search)
         if chosen.levers:

@@ -59,6 +59,10 @@ class TorchLever(Lever):
         """Return a function that does what the copy of the module does."""
         return module  # type: ignore[no-any-return]
 
+    def making(self, modules: int) -> float:
+        """Return about how many seconds it takes to make inference with so many modules ready; where expensive."""
+        return 5.0 + 0.15 * modules
+
     def switch(self, torch: Any, on: bool) -> None:
         """Switch a setting of the process."""
 

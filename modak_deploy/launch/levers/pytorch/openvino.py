@@ -1,0 +1,53 @@
+"""The outermost module of inference done by OpenVINO, in single precision."""
+
+import importlib.metadata
+from typing import Any, Callable, Optional
+
+from ...frameworks.pytorch.kinds import INFERENCE, Subject, TorchLever
+from ...frameworks.pytorch.openvino import Converted
+from ...versions import satisfies
+
+EARLIEST = "2025.1"
+"""The first version whose front end reads what torch.export gives."""
+
+
+class OpenVino(TorchLever):
+    name = "pytorch-openvino"
+    versions = ">=2.5"
+    summary = "the outermost module of inference converted for OpenVINO's kernels, in single precision"
+    changes = "kernels"
+    expensive = True
+    order = 60
+    group = "compilation"
+    use = INFERENCE
+    copies = True
+    conflicts = (
+        "pytorch-bf16-weights",
+        "pytorch-autocast-bf16",
+        "pytorch-autocast-fp16",
+        "pytorch-channels-last",
+        "pytorch-one-thread",
+    )
+    modules = ("openvino",)
+    faster = "pytorch-openvino-bf16"
+    precision = "f32"
+
+    def making(self, modules: int) -> float:
+        # With PyTorch 2.13 and OpenVINO 2026.4: AlexNet 2.0 s, SqueezeNet 2.4 s, ResNet50 and BERT-base 4.8 s.
+        return 2.0 + 0.016 * modules
+
+    def applies(self, subject: Subject) -> Optional[str]:
+        if subject.device != "cpu":
+            return "the module is not on the processor"
+        if not subject.float32:
+            return "the weights are not all in single precision"
+        version = importlib.metadata.version("openvino")
+        if not satisfies(version, ">=" + EARLIEST):
+            return "OpenVINO {} is older than {}".format(version, EARLIEST)
+        return None
+
+    def compiled(self, torch: Any, module: Any) -> Callable[..., Any]:
+        return Converted(torch, module, self.precision)
+
+
+LEVER = OpenVino()

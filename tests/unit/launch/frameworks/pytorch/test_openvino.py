@@ -1,0 +1,176 @@
+"""Modules done by real OpenVINO: results in the program's form, and what cannot be converted stays as it is."""
+
+import logging
+from collections import OrderedDict
+
+import pytest
+
+from modak_deploy.launch.frameworks.pytorch import bf16, inference
+from modak_deploy.launch.frameworks.pytorch import calls as calls_module
+from modak_deploy.launch.frameworks.pytorch.openvino import Converted
+
+pytest.importorskip("openvino", reason="OpenVINO is not installed; 'pip install openvino' installs it")
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+EXACT, RELAXED = "pytorch-openvino", "pytorch-openvino-bf16"
+
+
+class Clock:
+    """Goes on by a second with each call of the module itself, by a quarter with one of OpenVINO's."""
+
+    now = 0.0
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch):
+    own = Converted.__call__
+
+    def call(converted, *args, **kwargs):
+        result = own(converted, *args, **kwargs)
+        Clock.now += 0.25
+        return result
+
+    Clock.now = 0.0
+    monkeypatch.setattr(Converted, "__call__", call)
+    monkeypatch.setattr(inference.Inference, "now", lambda self, search: Clock.now)
+    monkeypatch.setattr(bf16, "refusal", lambda torch, device: None)
+
+
+@pytest.fixture(scope="module")
+def net(torch):
+    class Net(torch.nn.Module):
+        def __init__(self, kind):
+            super().__init__()
+            self.conv = torch.nn.Conv2d(3, 8, 3)
+            self.head = torch.nn.Linear(8, 4)
+            self.kind = kind
+
+        def forward(self, images, scale=1.0, mask=None):
+            Clock.now += 1.0
+            hidden = torch.relu(self.conv(images)).mean((2, 3))
+            scores = self.head(hidden) * scale
+            if mask is not None:
+                scores = scores.masked_fill(mask, 0.0)
+            if self.kind == "branch" and scores.sum() > 1e6:
+                return scores * 0
+            if self.kind == "mapping":
+                return OrderedDict(scores=scores, pair=(hidden, None), name="net", kinds=scores.argmax(1))
+            if self.kind == "double":
+                return scores.double()
+            return scores
+
+    def make(kind="tensor"):
+        torch.manual_seed(0)
+        return Net(kind).eval()
+
+    return make
+
+
+@pytest.fixture
+def images(torch):
+    torch.manual_seed(1)
+    return torch.randn(2, 3, 8, 8)
+
+
+@pytest.mark.parametrize("precision", ["f32", "bf16"])
+@pytest.mark.parametrize("kind", ["tensor", "mapping", "double"])
+def test_results_have_the_values_and_the_form_of_the_modules(torch, net, images, kind, precision):
+    model = net(kind)
+    with torch.inference_mode():
+        wanted, result = model(images, scale=0.5), Converted(torch, model, precision)(images, scale=0.5)
+    assert type(result) is type(wanted)
+    if kind == "mapping":
+        assert result["name"] == "net" and result["pair"][1] is None
+        assert result["kinds"].dtype == torch.int64
+        result, wanted = result["scores"], wanted["scores"]
+    assert result.dtype == wanted.dtype
+    assert torch.allclose(result, wanted, rtol=0.0, atol=1e-5 if precision == "f32" else 0.05)
+
+
+def test_each_form_of_the_arguments_has_a_program_of_its_own(torch, net, images):
+    model = net()
+    converted = Converted(torch, model, "f32")
+    mask = torch.tensor([[True, False, False, True]])
+    for given in ({}, {"scale": 0.5}, {"mask": mask}, {"mask": ~mask}, {"scale": 2}):
+        for batch in (images, images[:1]):
+            with torch.no_grad():
+                assert torch.allclose(converted(batch, **given), model(batch, **given), atol=1e-5), given
+
+
+def test_a_result_is_not_written_to_by_the_next_call(torch, net, images):
+    converted = Converted(torch, net(), "f32")
+    first = converted(images)
+    before = first.clone()
+    converted(images * 2)
+    assert torch.equal(first, before)
+
+
+def test_arguments_of_another_layout_and_views_are_read_as_they_are(torch, net, images):
+    model = net()
+    converted = Converted(torch, model, "f32")
+    with torch.no_grad():
+        for given in (images.contiguous(memory_format=torch.channels_last), images.flip(0), images.mT):
+            assert torch.allclose(converted(given), model(given), atol=1e-5)
+
+
+def test_the_programs_logging_and_warnings_stay_as_they_are(torch, net, images, monkeypatch, capfd):
+    monkeypatch.setattr(logging.root, "handlers", [])
+    Converted(torch, net(), "f32")(images)
+    assert logging.root.handlers == []
+    assert logging.root.manager.disable == logging.NOTSET
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.fixture
+def follow(torch, session_of):
+    def make(model, **options):
+        session = session_of(candidates=[RELAXED, EXACT], units=400, **options)
+        return session, calls_module.Calls(session, torch, model)
+
+    return make
+
+
+def called(torch, model, images, calls):
+    with torch.inference_mode():
+        return [model(images) for _ in range(calls)]
+
+
+@pytest.mark.parametrize(("numerics", "winner"), [("exact", EXACT), ("relaxed", RELAXED)])
+def test_it_is_tried_in_the_precision_that_is_permitted(torch, net, images, follow, numerics, winner):
+    model = net()
+    (plain,) = called(torch, model, images, 1)
+    session, _ = follow(model, numerics=numerics)
+    results = called(torch, model, images, 60)
+    assert session.record.of("settled")[-1]["variant"] == winner
+    assert [entry["variant"] for entry in session.record.of("trial")] == [winner]
+    assert all(torch.allclose(result, plain, atol=1e-5 if numerics == "exact" else 0.05) for result in results)
+
+
+def test_weights_that_change_are_those_of_the_next_call(torch, net, images, follow):
+    model = net()
+    session, _ = follow(model, numerics="exact")
+    called(torch, model, images, 60)
+    with torch.no_grad():
+        model.head.weight.mul_(3)
+    wanted = net()
+    wanted.load_state_dict(model.state_dict())
+    with torch.inference_mode():
+        assert torch.allclose(model(images), wanted(images), atol=1e-5)
+    assert session.record.of("weights_changed")
+
+
+def test_a_module_that_decides_by_values_keeps_its_own_way(torch, net, images, follow):
+    model, same = net("branch"), net("branch")
+    session, _ = follow(model, numerics="exact")
+    results, plain = called(torch, model, images, 40), called(torch, same, images, 1)
+    assert all(torch.equal(result, plain[0]) for result in results)
+    (fallback,) = session.record.of("fallback")
+    assert fallback["what"] == EXACT
+    assert "data-dependent" in fallback["reason"].lower()
+
+
+def test_an_old_openvino_is_not_used(torch, net, images, follow, monkeypatch):
+    monkeypatch.setattr("importlib.metadata.version", lambda name: "2024.6.0")
+    model = net()
+    session, _ = follow(model, numerics="exact")
+    called(torch, model, images, 10)
+    assert session.record.of("not_offered")[-1]["reason"] == "OpenVINO 2024.6.0 is older than 2025.1"
