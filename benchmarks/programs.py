@@ -4,15 +4,15 @@
     python benchmarks/programs.py --minutes 2 --only resnet50-b16 --only mnist-cnn
     python benchmarks/programs.py --list
 
-Each program runs, by ``ansible-playbook modak.deploy.deploy``, with the default; with live trials (exact and relaxed);
-with live and restart trials; as a second deployment that knows what these have learnt; at last what users do in place
-of modak, and its candidates one by one, are measured in short jobs. The default runs once more after a program's other
-jobs, and where it then takes another time the table says so: the machine's speed has changed meanwhile. Deployments with
-modak have as many units as the default does in ``--live-minutes``, since the time that trials may lose is a share of
-it; the default itself has those of ``--minutes``. What jobs of 1, 5 and 20 minutes take follows from the measured phases
-(start, trials, steady rate), and is marked by ``~``. Every result is a line of
-``--out``; a table that was interrupted goes on when the command is given again. Beside it lie the tables as ``.md`` and
-``.csv``.
+Each program runs, by ``ansible-playbook modak.deploy.deploy``, with the default; with live trials (exact and
+relaxed); with live and restart trials; as a second deployment that knows what these have learnt; at last what users
+do in place of modak, and its candidates one by one, are measured in short jobs. The default runs once more after a
+program's other jobs, and where it then takes another time the table says so: the machine's speed has changed
+meanwhile. Deployments with modak have as many units as the default does in ``--live-minutes``, since the time that
+trials may lose is a share of it; the default itself has those of ``--minutes``. What jobs of 1, 5 and 20 minutes take
+follows from the measured phases (start, trials, steady rate), and is marked by ``~``. Every result is a line of
+``--out``; a table that was interrupted goes on when the command is given again. Beside it lie the tables as ``.md``
+and ``.csv``.
 """
 
 import argparse
