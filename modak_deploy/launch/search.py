@@ -190,6 +190,7 @@ class Search(Choice):
         if not estimate.count or not self._rival.count:
             return
         grown = self._grown()
+        longer = max(0.0, estimate.median - self._alone + self._prospects.copying)
         if grown is not None:
             self.failed("the process has grown by {} MiB with it".format(grown >> 20))
         elif estimate.complete(self._rival, early=not variant.expensive):
@@ -198,7 +199,7 @@ class Search(Choice):
                 self._finish("faster than the best so far")
             else:
                 self._finish("not faster than {}".format(self.best.name))
-        elif not self.ledger.affordable(max(0.0, estimate.median - self._alone + self._prospects.copying)):
+        elif longer > 0 and not self.ledger.affordable(longer):  # what is not longer costs nothing to go on with
             self._finish("given up: the trials may lose no more time")
 
     @property

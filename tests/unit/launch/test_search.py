@@ -386,3 +386,18 @@ def test_what_is_expensive_is_tried_by_its_own_cost():
 
     assert "compile" in used(1.0)
     assert "compile" not in used(90.0)
+
+
+def test_what_took_longer_to_make_ready_than_foreseen_is_measured_where_it_is_faster():
+    times = {"default": 1.0, "compile": 0.3}
+    program = Program([lever("compile", expensive=True)], times, units=300, share=0.03, costs={"compile": 5.0})
+    checked = program.search.checked
+
+    def compiled(*arguments):
+        program.search.prepared(30.0)
+        checked(*arguments)
+
+    program.search.checked = compiled
+    program.run(300)
+    assert program.search.ledger.lost < 0
+    assert program.search.best.name == "compile"

@@ -132,7 +132,7 @@ class Inference(TriedCalls):
         subject = Subject(self._torch, root)
         levers, chosen = candidates(self._session, subject)
         name = self._label if not self._searches else "{} {}".format(self._label, len(self._searches) + 1)
-        costs = {lever.name: lever.making(len(subject.modules)) for lever in levers if lever.expensive}
+        costs = {lever.name: lever.making(subject) for lever in levers if lever.expensive}
         trials, record = self._session.config.trials, self._session.record
         search = Search(name, levers, trials, record, part=self._part(args, kwargs), costs=costs)
         search.takes(COPY * sum(weight.numel() * weight.element_size() for weight in subject.parameters))

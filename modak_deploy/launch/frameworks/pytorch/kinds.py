@@ -59,9 +59,9 @@ class TorchLever(Lever):
         """Return a function that does what the copy of the module does."""
         return module  # type: ignore[no-any-return]
 
-    def making(self, modules: int) -> float:
-        """Return about how many seconds it takes to make inference with so many modules ready; where expensive."""
-        return 5.0 + 0.15 * modules
+    def making(self, subject: Subject) -> float:
+        """Return about how many seconds it takes to make it ready for inference, where it is expensive."""
+        return 5.0 + 0.15 * len(subject.modules)
 
     def switch(self, torch: Any, on: bool) -> None:
         """Switch a setting of the process."""
