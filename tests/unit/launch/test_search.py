@@ -10,7 +10,6 @@ from launch_parts import Program, lever
 from modak_deploy.launch import hardware
 from modak_deploy.launch.parts import Part, first
 from modak_deploy.launch.search import Search
-from modak_deploy.launch.variants import CHECK
 
 
 def test_the_fastest_variant_is_kept_and_the_default_is_measured_again():
@@ -362,42 +361,3 @@ def test_the_pace_is_that_of_the_best_so_far_and_unknown_where_the_default_stays
     stays = Program([lever("a")], {"default": 1.0, "a": 1.2}, units=300).run(300)
     assert stays.search.settled
     assert stays.search.pace is None
-
-
-def test_what_cannot_change_a_result_is_measured_without_comparison():
-    times = {"default": 1.0, "keep": 0.6, "keep + a": 0.4}
-    program = Program([lever("keep", same_results=True), lever("a")], times, units=300).run(300)
-    assert program.search.best.name == "keep + a"
-    compared = [name for name, kind in zip(program.used, program.kinds, strict=True) if kind == CHECK]
-    assert compared and "keep" not in compared
-
-
-def test_what_alone_cannot_change_a_result_is_not_compared_again():
-    program = Program([lever("keep", same_results=True)], {"default": 1.0, "keep": 0.6}, units=1000).run(1000)
-    assert program.search.best.name == "keep"
-    assert CHECK not in program.kinds
-
-
-def test_what_is_expensive_is_tried_by_its_own_cost():
-    def used(cost):
-        costs = {"compile": cost}
-        program = Program([lever("compile", expensive=True)], {"default": 1.0, "compile": 0.3}, units=100, costs=costs)
-        return set(program.run(100).used)
-
-    assert "compile" in used(1.0)
-    assert "compile" not in used(90.0)
-
-
-def test_what_took_longer_to_make_ready_than_foreseen_is_measured_where_it_is_faster():
-    times = {"default": 1.0, "compile": 0.3}
-    program = Program([lever("compile", expensive=True)], times, units=300, share=0.03, costs={"compile": 5.0})
-    checked = program.search.checked
-
-    def compiled(*arguments):
-        program.search.prepared(30.0)
-        checked(*arguments)
-
-    program.search.checked = compiled
-    program.run(300)
-    assert program.search.ledger.lost < 0
-    assert program.search.best.name == "compile"
