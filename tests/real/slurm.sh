@@ -56,7 +56,11 @@ make_folder() {
   ln -sfn "$DIR" "$LINK"
   as_root chmod 755 "$DIR"
   claim_slot
-  as_root mkdir -p "$DIR"/{dev,etc,keys,log,run,home/.ssh,client} "$DIR"/spool/slurmctld
+  as_root mkdir -p "$DIR"/{dev,etc,keys,log,run,mpi,home/.ssh,client} "$DIR"/spool/slurmctld
+  for program in mpicc mpiexec mpirun; do # no links: Hydra looks for its proxy beside the name it was called by
+    printf '#!/bin/sh\nexec /usr/bin/%s.mpich "$@"\n' $program | as_root tee "$DIR/mpi/$program" >/dev/null
+    as_root chmod 755 "$DIR/mpi/$program"
+  done
   for node in $NODES; do as_root mkdir -p "$DIR/spool/$node"; done
   as_root chown "$(id -u):$(id -g)" "$DIR/client"
   as_root touch "$DIR/dev/gpu0" "$DIR/dev/gpu1"
@@ -69,6 +73,8 @@ make_folder() {
   ssh-keygen -q -t ed25519 -N '' -C 'modak test user' -f "$DIR/client/id_ed25519"
   echo "[127.0.0.1]:$((PORT_BASE + 22)) $(cut -d' ' -f1,2 "$DIR/keys/host_ed25519.pub")" >"$DIR/client/known_hosts"
   as_root cp "$DIR/client/id_ed25519.pub" "$DIR/home/.ssh/authorized_keys"
+  # srun and sbatch with --export=NONE take what a login shell has, which sshd's SetEnv does not reach.
+  echo "PATH=$DIR/mpi:\$PATH" | as_root tee "$DIR/home/.profile" >/dev/null
   as_root chown -R "$USER_NAME:" "$DIR/home"
   as_root chmod 700 "$DIR/home/.ssh"
 }

@@ -57,6 +57,7 @@ def test_a_signal_reaches_the_program_which_ends_in_its_own_time(tmp_path: Path)
         tmp_path, "sh", "-c", "trap 'sleep 0.5; echo ended >ended; exit 9' TERM; : >ready; sleep 30 & wait"
     )
     wait_for(tmp_path / "ready", "")
+    wait_for(tmp_path / "supervise/child", ".")  # written beside the program, which may be ready before
     child, start = (tmp_path / "supervise/child").read_text().split(".")
     assert Path(f"/proc/{child}").exists() and int(start) > 0
     process.terminate()
