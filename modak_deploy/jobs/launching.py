@@ -66,6 +66,8 @@ def config(launch: Launch, request: JobRequest, *, folder: str = ".") -> str:
         "mode": launch.trials,
         "numerics": launch.numerics,
         "candidates": launch.candidates,
+        "gain": launch.gain,
+        "share": launch.share,
         "units": launch.units,
         "claim": _below(folder, "trials") if request.options.array is not None else None,
     }

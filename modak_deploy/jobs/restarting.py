@@ -70,7 +70,8 @@ def files(request: JobRequest) -> dict[str, bytes]:
             texts[f"{number}.libraries"] = ":".join(candidate.preload)
         if request.launch is not None:
             levers = candidate.launch_levers if number else request.launch.levers
-            launch = request.launch.model_copy(update={"levers": levers})
+            gain = 1.0 if number else request.launch.gain  # of the levers at hand alone something is known
+            launch = request.launch.model_copy(update={"levers": levers, "gain": gain})
             texts[f"{number}.json"] = launching.config(launch, request, folder=f"../{launching.FOLDER}")
             texts[f"{number}.trial.json"] = _trial_config(launch)
     return {f"{FOLDER}/{name}": text.encode() for name, text in texts.items()}

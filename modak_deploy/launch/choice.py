@@ -142,7 +142,7 @@ class Choice:
         for lever in list(self._pending):
             self._not_tried(lever)
         if unfinished:
-            self._settle("the program ended before the trials did")
+            self._settle(str(self._reason) if self._phase == "chosen" else "the program ended before the trials did")
 
     @property
     def _hopeless(self) -> bool:

@@ -46,6 +46,8 @@ class Trials:
     tolerance: Optional[float] = None
     """Largest relative difference of outputs; by number format when None."""
     expected: Dict[str, Expected] = field(default_factory=dict)
+    gain: float = 1.0
+    """How many times as fast as the default the levers that are on from the start were measured to be."""
     claim: Optional[str] = None
     """File that the one process makes which tries levers, where several would, as the tasks of an array do."""
 
@@ -116,7 +118,9 @@ def parse(data: Any) -> Config:
 
 
 def _trials(data: Any) -> Trials:
-    _keys(data, "trials", ("mode", "numerics", "candidates", "units", "share", "tolerance", "expected", "claim"))
+    _keys(
+        data, "trials", ("mode", "numerics", "candidates", "units", "share", "tolerance", "expected", "gain", "claim")
+    )
     units = data.get("units")
     if units is not None and (not isinstance(units, int) or isinstance(units, bool) or units < 1):
         raise ConfigError("trials.units: must be a whole number from 1")
@@ -131,6 +135,7 @@ def _trials(data: Any) -> Trials:
         share=_number(data, "share", 0.03, 1.0),
         tolerance=None if data.get("tolerance") is None else _number(data, "tolerance", 0.0, 1.0),
         expected={name: _expected(name, value) for name, value in expected.items()},
+        gain=_number(data, "gain", 1.0, 1e6),
         claim=_text(data, "claim"),
     )
 

@@ -11,6 +11,8 @@ from .estimate import Estimate, enough
 from .lever import Lever
 from .variants import CHECK, DEFAULT, PROBE, RUN, Action, Variant
 
+FASTEST = "fastest of all that was tried"
+
 
 class Search(Choice):
     """State of the trials of one object of the program.
@@ -19,18 +21,27 @@ class Search(Choice):
     ``probe`` (its results on a part of a call are compared), ``check`` (those of a whole call), ``measure``, ``final``
     (the default again), ``settled``. Where units are single calls, a variant and the best one so far take turns while
     they are measured, so that a neighbour's load meets both; in training that would cost a switch of the module at
-    every step, and one follows the other.
+    every step, and one follows the other. After ``fix`` there is no ``baseline``: ``chosen`` measures the variant that
+    was chosen before the run, and what is tried must beat that one.
     """
 
     def fix(self, variant: Variant) -> None:
-        """Use a variant that was chosen before the run, after one check, and try nothing."""
-        self._pending = []
+        """Use a variant that was chosen before the run, after one check, and go on from it with the other levers."""
+        names = {lever.name for lever in variant.levers}
+        self._pending = [lever for lever in self._pending if lever.name not in names]
         self._tried.add(variant.name)
         self._current, self._fixed = variant, True
-        self._phase = "check" if self._checks else "settled"
-        if not self._checks:
-            self.best = variant
         self._record.add("chosen", of=self._name, variant=variant.name)
+        self._phase = "check"
+        if not self._checks:
+            self._use_fixed(Estimate(skip=1))
+
+    def _use_fixed(self, estimate: Estimate) -> None:
+        self.best, self._fixed = self._current, False
+        self._phase = "chosen"
+        self._rival = self._estimates[self.best.name] = estimate
+        self._reason = "chosen before the run"
+        self._drift_measured = True  # against the default it was measured before
 
     def takes(self, seconds: float) -> None:
         """Take what it takes to make a variant ready, or to copy what a step changes, as far as known before."""
@@ -61,6 +72,10 @@ class Search(Choice):
             self._add_default(seconds)
             if self._estimates[DEFAULT.name].complete():
                 self._phase = "choose"
+        elif self._phase == "chosen" and variant == self.best:
+            self._rival.add(seconds)
+            if self._rival.complete():
+                self._known()
         elif self._phase == "choose" and variant == DEFAULT:
             self._add_default(seconds)
         elif self._phase == "measure":
@@ -73,6 +88,16 @@ class Search(Choice):
         estimate.add(seconds)
         if estimate.count:
             self.ledger.default = estimate.median
+
+    def _known(self) -> None:
+        """Go on from a chosen variant whose time is known now; its gain, known before, tells what it saves."""
+        if self._pending or self._trials.gain > 1:
+            self._estimates[DEFAULT.name] = Estimate()
+            self._add_default(self._rival.median * max(1.0, self._trials.gain))
+        if self._pending:
+            self._phase = "choose"
+        else:
+            self._settle("chosen before the run")
 
     def verify(self) -> None:
         """Have results compared again, the winner's with the next unit: they may have changed."""
@@ -137,8 +162,9 @@ class Search(Choice):
             return
         self._prospects.agreed(self.current)
         if self._phase == "check" and self._fixed:
-            self.best = self._current
-            self._settle("chosen before the run")
+            first = Estimate()  # the end of the job can be foretold by it at once
+            first.add(seconds)
+            self._use_fixed(first)
         elif self._phase == "check":
             self._phase = "measure"
             self._first_unit(seconds, default_seconds)
@@ -195,7 +221,7 @@ class Search(Choice):
             self.failed("the process has grown by {} MiB with it".format(grown >> 20))
         elif estimate.complete(self._rival, early=not variant.expensive):
             if estimate.beats(self._rival):
-                self.best, self._rival = self._current, estimate
+                self.best, self._rival, self._reason = self._current, estimate, FASTEST
                 self._finish("faster than the best so far")
             else:
                 self._finish("not faster than {}".format(self.best.name))
@@ -242,7 +268,7 @@ class Search(Choice):
         self.ledger.default = again.median
         self._estimates[self.best.name] = rival
         self._drift_measured = True
-        self._reason = "fastest of all that was tried"
+        self._reason = FASTEST
         if not kept:
             self.best, self._rival = DEFAULT, again
             self._reason = "the default, measured again, is as fast"

@@ -124,11 +124,14 @@ class Session:
     def chosen_or_offered(
         self, framework: str, version: str, kind: Callable[[Lever], bool], refuses: Callable[[Any], Optional[str]]
     ) -> Tuple[List[Any], List[Any]]:
-        """Return the levers to try, and those that are on from the start; where there are such, nothing is tried."""
+        """Return the levers to try, and those that are on from the start.
+
+        With such, only what the configuration names as candidates is tried.
+        """
         chosen = [lever for lever in self.chosen(framework, version, kind) if refuses(lever) is None]
-        if chosen or not self.tries:
+        if not self.tries or (chosen and self.config.trials.candidates is None):
             return [], chosen
-        return self.offered(framework, version, kind, refuses), []
+        return self.offered(framework, version, kind, refuses), chosen
 
     def start_levers(self, framework: str, version: str, module: Any) -> None:
         """Switch on the levers of a framework that the configuration names."""

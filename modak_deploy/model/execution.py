@@ -77,6 +77,10 @@ class Launch(Model):
     """Levers to try, in their order."""
     relaxed: list[Name] = []
     """Those of them that change results beyond the order of additions."""
+    gain: float = Field(default=1.0, ge=1.0, le=1e6)
+    """How many times as fast as the default the ``levers`` were measured to be, at the least."""
+    share: float = Field(default=0.03, gt=0.0, le=0.12)
+    """Largest part of the time that trials may lose; more after earlier jobs, whose shares were not needed."""
     units: Positive | None = None
     """Units of work in the whole program, as far as the workload tells what the launcher counts."""
     session: dict[Name, Option] = {}

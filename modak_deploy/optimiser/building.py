@@ -12,7 +12,8 @@ from modak_deploy.model.plan import Candidate, Image, RankStart, Resources, Sour
 from modak_deploy.model.target import SINGLE_NODE, Facts
 from modak_deploy.optimiser.candidates import Choice, Enumerator
 from modak_deploy.optimiser.decision import Decision
-from modak_deploy.optimiser.launching import launch_of
+from modak_deploy.optimiser.evidence import Evidence
+from modak_deploy.optimiser.launching import Earlier, launch_of
 from modak_deploy.optimiser.locations import Locations
 from modak_deploy.optimiser.options import Location, Option
 from modak_deploy.optimiser.ranks import rank_start
@@ -26,6 +27,7 @@ class Outcome:
     locations: Locations
     enumerators: Mapping[Option, Enumerator]
     """By their locations, without levers."""
+    evidence: Evidence
     choice: Choice
     decision: Decision
     resources: Resources
@@ -52,13 +54,13 @@ class Builder:
         self.sources = sources
         self.catalogue = catalogue
         self.resources = outcome.resources
-        self._enumerators = outcome.enumerators
+        self._outcome = outcome
 
     def candidate(self, option: Option) -> Candidate:
         """Return ``option`` with all that is needed to run it."""
         location = self.locations[option.with_levers(())]
         chosen = [self.catalogue.levers[name] for name in option.levers]
-        enumerator = self._enumerators[location.option(())]
+        enumerator = self._outcome.enumerators[location.option(())]
         run = applied((lever.all_effects for lever in chosen), enumerator.cores)
         engine = self.deployment.application.engines.get(option.engine) if option.engine else None
         return Candidate(
@@ -77,6 +79,7 @@ class Builder:
                 enumerator,
                 option.levers,
                 self.resources,
+                self._earlier(option, location),
                 counts=counts(self.deployment, location),
             ),
             argv=[
@@ -88,6 +91,12 @@ class Builder:
             resources=self._resources(run.threads),
             rank_start=self._rank_start(location),
         )
+
+    def _earlier(self, option: Option, location: Location) -> Earlier:
+        """Return what jobs before have shown of the option's place and of its gain."""
+        evidence, prediction = self._outcome.evidence, self._outcome.decision.predictions.get(option)
+        gain = prediction.gain.low if prediction is not None and prediction.gain is not None else 1.0
+        return Earlier(evidence.jobs(location), evidence.tried(location), gain)
 
     def _rank_start(self, location: Location) -> RankStart | None:
         start = rank_start(self.deployment, self.facts, location.image, self.resources.ranks)

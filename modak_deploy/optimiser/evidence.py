@@ -29,6 +29,8 @@ from modak_deploy.performance.statistics import (
 
 Setting = tuple[str, ...]
 """What the measurements of one table have in common: hardware, software, workload, provenance."""
+Block = tuple[int, int]
+"""Start of a job that tried levers, and the block in which configurations were measured beside one another."""
 _ROUNDING = 1.05
 """Factor either way on a ratio that a publication gives in words, without spread."""
 
@@ -39,7 +41,7 @@ class Sample:
 
     differences: frozenset[str]
     phases: list[Phases] = field(default_factory=list)
-    blocks: dict[int, float] = field(default_factory=dict)
+    blocks: dict[Block, float] = field(default_factory=dict)
     summaries: list[Moments] = field(default_factory=list)
     records: list[Measurement] = field(default_factory=list)
     dates: set[str] = field(default_factory=set)
@@ -64,7 +66,8 @@ class Sample:
         self._single += [p.total for p in phases]
         for run, scaled in zip(record.runs, phases, strict=True):
             if run.block is not None:
-                self.blocks[run.block] = scaled.total
+                job = run.time if record.kind == "trial" else None  # other series take turns over several runs
+                self.blocks[job or 0, run.block] = scaled.total
         if record.summary is not None:
             s = record.summary
             self.summaries.append(Moments.of_summary(s.mean, s.deviation, s.count))
@@ -218,6 +221,18 @@ class Evidence:
             options.update(table.edges)
         plain = location.option(())
         return sorted(option.levers for option in options if option.with_levers(()) == plain)
+
+    def jobs(self, location: Location) -> int:
+        """Return how many jobs did the very same work at ``location``, as far as their records tell when they began."""
+        plain = location.option(())
+        samples = [sample for option, sample in self.direct.items() if option.with_levers(()) == plain]
+        records = [record for sample in samples for record in sample.records]
+        return len({run.time for record in records for run in record.runs if run.time is not None})
+
+    def tried(self, location: Location) -> frozenset[str]:
+        """Return the levers that are part of any configuration that did the very same work at ``location``."""
+        plain = location.option(())
+        return frozenset(name for option in self.direct for name in option.levers if option.with_levers(()) == plain)
 
     def any(self) -> bool:
         """Tell whether anything was measured."""

@@ -5,7 +5,10 @@ what the new Plan would run as well, with another of its candidates: only the ch
 known to be modak's own, the digest of its image.
 """
 
+from collections.abc import Sequence
+
 from modak_deploy.model.base import SchedulerName
+from modak_deploy.model.execution import Launch
 from modak_deploy.model.plan import Candidate, Plan
 from modak_deploy.model.target import TargetType, usual_scheduler
 from modak_deploy.schedulers import registry
@@ -29,8 +32,28 @@ def keep(new: Plan, old: Plan, *, own: bool = True) -> Plan:
         possible = [e.candidate for e in there if e.candidate is not None]
     if not same or not any(_is_choice(old.chosen, candidate, own=own) for candidate in possible):
         return new
+    if not _may_try(old.chosen.launch, [new.chosen, *possible]):
+        return new
     # Whoever wrote the old one may have written another environment there than the one to be tried.
     return old if own or old.restart == new.restart else old.model_copy(update={"restart": new.restart})
+
+
+def _on(launch: Launch | None) -> tuple[object, ...]:
+    """Return what the launcher does whatever is tried: what there is to try becomes less with each measurement."""
+    return (launch.levers, launch.session, launch.units) if launch and (launch.levers or launch.session) else ()
+
+
+def _may_try(launch: Launch | None, possible: Sequence[Candidate]) -> bool:
+    """Tell whether all that the launcher would try is part of a feasible candidate, or would be tried by the new Plan.
+
+    What a feasible candidate has keeps to the request.
+    """
+    if launch is None:
+        return True
+    permitted = {name for candidate in possible for name in candidate.levers}
+    permitted.update(name for candidate in possible if candidate.launch for name in candidate.launch.candidates)
+    numerics = {candidate.launch.numerics for candidate in possible if candidate.launch} or {launch.numerics}
+    return permitted >= {*launch.candidates, *launch.relaxed} and launch.numerics in numerics
 
 
 def _same_question(new: Plan, old: Plan) -> bool:
@@ -60,7 +83,9 @@ def _may_be(scheduler: SchedulerName, target: TargetType) -> bool:
 
 
 def _is_choice(chosen: Candidate, candidate: Candidate, *, own: bool) -> bool:
-    chosen = chosen.model_copy(update={"rank_start": candidate.rank_start})
+    if _on(chosen.launch) != _on(candidate.launch):
+        return False
+    chosen = chosen.model_copy(update={"rank_start": candidate.rank_start, "launch": candidate.launch})
     if chosen.image is None or candidate.image is None or candidate.image.digest is not None or not own:
         return chosen == candidate
     if chosen.image.reference != candidate.image.reference:

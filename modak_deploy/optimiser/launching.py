@@ -1,5 +1,7 @@
 """What travels into the application's interpreter: levers that are on there, and levers to try while it runs."""
 
+from dataclasses import dataclass
+
 from modak_deploy.catalogue.effects import applied
 from modak_deploy.engines.registry import of_framework
 from modak_deploy.model.deployment import Deployment
@@ -14,13 +16,37 @@ COUNTED = frozenset({"step", "batch", "call"})
 """Units of a workload that are what the launcher counts."""
 
 
+SHARE = 0.03
+"""Largest part of a first job's time that its trials may lose."""
+MOST_JOBS = 4
+"""Jobs, this one among them, whose shares trials may use together."""
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What jobs that did the same work at a place before have shown."""
+
+    jobs: int = 0
+    tried: frozenset[str] = frozenset()
+    """Levers that were part of what they ran or tried."""
+    gain: float = 1.0
+    """How many times as fast as the default the levers at hand were at the least."""
+
+
 def launch_of(
-    deployment: Deployment, enumerator: Enumerator, levers: LeverSet, resources: Resources, *, counts: bool = False
+    deployment: Deployment,
+    enumerator: Enumerator,
+    levers: LeverSet,
+    resources: Resources,
+    earlier: Earlier,
+    *,
+    counts: bool = False,
 ) -> Launch | None:
     """Return what the launcher is told at the enumerator's place; None where it has nothing to do and does not travel.
 
-    With ``counts`` it is there to count. Nothing is tried where the request names the one configuration to run, where a
-    lever that could be tried is on already, and where several ranks would have to switch at the same unit.
+    With ``counts`` it is there to count. Nothing is tried where the request names the one configuration to run or
+    requires a lever that could be tried, and where several ranks would have to switch at the same unit. Where a lever
+    that could be tried is on, because it was measured to be fast, trials go on from there with what no job has tried.
     """
     catalogue, location = enumerator.catalogue, enumerator.location
     chosen = [catalogue.levers[name] for name in levers]
@@ -37,10 +63,10 @@ def launch_of(
         and (engine := of_framework(location.framework)) is not None
         and engine.tries_live
         and resources.ranks == 1
-        and not any(lever.run.launch in LIVE for lever in chosen)
+        and not any(catalogue.levers[name].run.launch in LIVE for name in request.require_levers)
         and no_launch(location) is None
     )
-    candidates = _candidates(enumerator, levers) if tries else []
+    candidates = _candidates(enumerator, levers, earlier) if tries else []
     if not candidates and not on and not session and not counts:
         return None
     return Launch(
@@ -50,14 +76,17 @@ def launch_of(
         numerics=request.numerics,
         candidates=candidates,
         relaxed=[name for name in candidates if catalogue.levers[name].numerics == "relaxed"],
+        gain=min(max(1.0, earlier.gain), 1e6) if on else 1.0,
+        share=SHARE * min(1 + earlier.jobs, MOST_JOBS) if candidates else SHARE,
         units=workload.units if workload.unit in COUNTED and workload.units > 1 else None,
     )
 
 
-def _candidates(enumerator: Enumerator, levers: LeverSet) -> list[str]:
-    """Return the levers that may be tried, those that a chosen one excludes left out.
+def _candidates(enumerator: Enumerator, levers: LeverSet, earlier: Earlier) -> list[str]:
+    """Return the levers that may be tried: those that no job has tried, and that may take the place of a chosen one.
 
-    What restarts try as well is tried only where the launcher can try anything: not with another backend of Keras.
+    What is on from the start for other reasons than the launcher's cannot be switched off for them. What restarts try
+    as well is tried only where the launcher can try anything: not with another backend of Keras.
     """
     catalogue, faults = enumerator.catalogue, enumerator.faults
     chosen = [catalogue.levers[name] for name in levers]
@@ -67,7 +96,8 @@ def _candidates(enumerator: Enumerator, levers: LeverSet) -> list[str]:
         if lever.run.launch in LIVE
         and lever.name not in levers
         and lever.name not in faults
-        and not any(map(lever.excludes, chosen))
+        and lever.name not in earlier.tried
+        and not any(lever.excludes(other) for other in chosen if other.run.launch != "live")
     ]
     return [lever.name for lever in permitted] if any(lever.run.launch == "live" for lever in permitted) else []
 

@@ -164,7 +164,9 @@ def _decided(
     ]
     clauses = [remark for remark in remarks if remark is not None]
     version = modelled.version if modelled else None
-    return Outcome(outcome.locations, outcome.enumerators, choice, decision, resources, clauses, version)
+    return Outcome(
+        outcome.locations, outcome.enumerators, outcome.evidence, choice, decision, resources, clauses, version
+    )
 
 
 @dataclass(frozen=True)

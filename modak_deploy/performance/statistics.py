@@ -2,8 +2,11 @@
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+_Block = TypeVar("_Block", bound=Hashable)
 
 _T975 = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
@@ -111,12 +114,12 @@ def ratio_interval(baseline: Moments, other: Moments) -> Interval:
     return _interval(centre, t975(degrees) * math.sqrt(va + vb))
 
 
-def paired_ratio_interval(baseline: Mapping[int, float], other: Mapping[int, float]) -> Interval | None:
+def paired_ratio_interval(baseline: Mapping[_Block, float], other: Mapping[_Block, float]) -> Interval | None:
     """Return the ratio of two samples that were taken in common blocks; None with fewer than three blocks in common.
 
     What slows a whole block down, such as a neighbour on the machine, falls out of the ratio.
     """
-    common = sorted(set(baseline) & set(other))
+    common = [block for block in baseline if block in other]
     if len(common) < 3:
         return None
     logs = [math.log(baseline[block] / other[block]) for block in common]

@@ -45,11 +45,15 @@ def tried(whole: Measurement, plan: Plan, job: JobResult, catalogue: Catalogue) 
     # The record comes from the target: it may name nothing but what was offered.
     offered = {*base, *(plan.chosen.launch.candidates if plan.chosen.launch else ())}
     order = {name: number for number, name in enumerate(catalogue.levers)}
+    by_levers = _by_levers(tuning, main)
+    # What was on from the start and could be switched is named by each configuration that has it on.
+    named = frozenset(name for levers in by_levers for name in levers)
+    always = [name for name in base if name not in named]
     records = []
-    for levers, entry in _by_levers(tuning, main).items():
+    for levers, entry in by_levers.items():
         if not set(levers) <= order.keys() & offered:
             continue
-        on = sorted({*base, *levers}, key=order.__getitem__) if set(base) <= order.keys() else [*base, *levers]
+        on = sorted({*always, *levers}, key=order.__getitem__) if set(always) <= order.keys() else [*always, *levers]
         records.append(
             whole.model_copy(
                 update={

@@ -11,7 +11,7 @@ from ..lever import Lever
 from ..search import Search
 from ..session import Session
 from ..trials import TriedCalls, shielded
-from ..variants import DEFAULT, Variant
+from ..variants import Variant
 from . import arrays
 
 KEPT = (
@@ -131,14 +131,12 @@ class Runs(TriedCalls):
 
     def _candidates(self) -> Tuple[List[OrtLever], Variant]:
         version = str(self._module.__version__)
-        chosen = cast(List[OrtLever], self._session.chosen("onnxruntime", version, lambda lever: True))
-        if chosen or not self._session.tries:
-            return [], Variant(tuple(chosen))
 
         def refuses(lever: OrtLever) -> Optional[str]:
             return lever.applies(self._module, self._options(), self._owner_providers)
 
-        return self._session.offered("onnxruntime", version, lambda _: True, refuses), DEFAULT
+        levers, chosen = self._session.chosen_or_offered("onnxruntime", version, lambda _: True, refuses)
+        return levers, Variant(tuple(chosen))
 
     # sessions
 

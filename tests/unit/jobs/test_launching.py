@@ -49,7 +49,9 @@ def test_an_unchanged_program_runs_with_the_launcher(run: Run) -> None:
     assert seen["launcher"] and seen["argv"] == ["program.py", "a b"]
     assert seen["path"][1] == f"{result.directory}/{launching.BUNDLE}"
     config = json.loads(Path(result.directory, launching.CONFIG).read_text())
-    assert config["trials"] == {"mode": "live", "numerics": "exact", "candidates": ["pytorch-compile"]}
+    assert config["trials"] == {
+        "mode": "live", "numerics": "exact", "candidates": ["pytorch-compile"], "gain": 1.0, "share": 0.03,
+    }  # fmt: skip
     assert set(launching.files(made)) <= set(paths_of(made))
 
 

@@ -361,3 +361,61 @@ def test_the_pace_is_that_of_the_best_so_far_and_unknown_where_the_default_stays
     stays = Program([lever("a")], {"default": 1.0, "a": 1.2}, units=300).run(300)
     assert stays.search.settled
     assert stays.search.pace is None
+
+
+def chosen_before(levers, times, **trials):
+    from modak_deploy.launch.variants import Variant
+
+    program = Program(levers, times, **trials)
+    program.search.fix(Variant((levers[0],)))
+    return program
+
+
+@pytest.mark.parametrize("checks", [True, False])
+def test_trials_go_on_from_a_variant_chosen_before(checks):
+    times = {"default": 1.0, "a": 0.5, "a + b": 0.3, "a + b + c": 0.4}
+    levers = [lever("a"), lever("b"), lever("c", expensive=True)]
+    program = chosen_before(levers, times, checks=checks, units=200, gain=1.9, costs={"c": 5.0}).run(200)
+    assert program.search.best.name == "a + b"
+    assert [entry["variant"] for entry in program.record.of("trial")] == ["a + b", "a + b + c"]
+    assert program.record.of("trial")[0]["rival"] == "a"
+    assert "default" not in program.used
+    settled = program.record.of("settled")[-1]
+    assert (settled["reason"], settled["gain"]) == ("fastest of all that was tried", pytest.approx(0.95 / 0.3))
+    assert program.seconds < 80
+
+
+def test_what_a_choice_saves_pays_for_what_is_expensive():
+    def tried(gain):
+        levers = [lever("a"), lever("convert", expensive=True, group="g")]
+        times = {"default": 1.0, "a": 0.5, "a + convert": 0.2}
+        program = chosen_before(levers, times, units=100, gain=gain, share=0.03, costs={"convert": 6.0})
+        return [entry["variant"] for entry in program.run(100).record.of("trial")]
+
+    assert tried(1.0) == []  # 3 % of 50 s
+    assert tried(2.0) == ["a + convert"]
+
+
+def test_a_choice_that_is_wrong_ends_all_trials():
+    program = chosen_before([lever("a"), lever("b")], {"default": 1.0, "a": 0.5, "b": 0.1}, units=100)
+    program.wrong = {"a"}
+    program.run(50)
+    assert program.used == ["a"] + ["default"] * 49
+
+
+def test_a_lever_that_does_harm_leaves_the_choice():
+    times = {"default": 1.0, "a": 0.5, "a + b": 0.1, "a + c": 2.0}
+    program = chosen_before([lever("a"), lever("b"), lever("c")], times, units=300, gain=2.0)
+    program.wrong = {"a + b"}
+    program.run(300)
+    assert program.search.best.name == "a"
+    assert program.record.of("settled")[-1]["reason"] == "chosen before the run"
+
+
+def test_the_pace_of_a_choice_is_known_from_its_check_on():
+    program = chosen_before([lever("a", expensive=True)], {"default": 1.0, "a": 0.5}, units=100, gain=2.0)
+    program.run(1)
+    assert program.search.pace == 0.5
+    program.run(10)
+    assert program.record.of("settled")[-1]["gain"] == 2.0
+    assert program.search.pace == 0.5

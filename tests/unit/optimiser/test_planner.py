@@ -181,7 +181,8 @@ def test_what_modak_ships_travels_by_name(digits, measured):
 def test_a_lever_of_the_launcher_is_on_from_the_start(digits, measured):
     plan = make_plan(*digits(), [], now=NOW, measurements=measured)
     assert (plan.chosen.launcher, plan.chosen.argv[1]) == (None, "train.py")
-    assert (plan.chosen.launch.levers, plan.chosen.launch.trials) == (["keras-mixed-bfloat16"], "none")
+    launch = plan.chosen.launch
+    assert (launch.levers, launch.candidates) == (["keras-mixed-bfloat16"], ["keras-jit-compile"])
 
 
 def test_a_python_in_the_home_is_the_one_that_was_found(digits, measured):

@@ -127,7 +127,7 @@ def test_the_next_plan_chooses_the_fastest(records):
     possible = {ranked.candidate.name: ranked.prediction for ranked in before.alternatives}
     assert possible["pytorch-channels-last"].evidence.endswith("it will be tried while the job runs")
     assert after.chosen.name == "pytorch-channels-last+pytorch-autocast-bf16"
-    assert (after.chosen.launch.levers, after.chosen.launch.trials) == (after.chosen.levers, "none")
+    assert after.chosen.launch.levers == after.chosen.levers
     assert after.prediction.basis == "trial"
     assert after.prediction.seconds == pytest.approx(8.0 + 100 * 0.25, rel=0.05)
     assert after.gain.ratio == pytest.approx(108 / 33, rel=0.05)
@@ -136,6 +136,27 @@ def test_the_next_plan_chooses_the_fastest(records):
     long = after.model_copy(update={"chosen": after.chosen.model_copy(update={"name": "+".join(["lever"] * 20)})})
     assert "\n* lever+" in render(long)
     assert after.tag() != before.tag()
+
+
+def test_the_next_job_goes_on_with_what_was_never_tried(records):
+    first = plan().chosen.launch
+    then = plan(Table(records([LAST, BOTH], number=7))).chosen.launch
+    assert set(first.candidates) - set(then.candidates) == {"pytorch-channels-last", "pytorch-autocast-bf16"}
+    assert {"pytorch-compile", "pytorch-bf16-weights"} <= set(then.candidates)  # the second in autocast's place
+    assert (first.gain, first.share, then.share) == (1.0, 0.03, 0.06)
+    assert 2.5 < then.gain < 108 / 33
+
+
+def test_what_goes_on_from_a_choice_is_recorded_as_it_ran(records):
+    chosen = ["pytorch-channels-last", "pytorch-autocast-bf16"]
+    made = plan(Table(records([LAST, BOTH], number=8)))
+    added = {**BOTH, "levers": [*chosen, "pytorch-one-thread"], "rival": chosen, "rival_times": [0.25] * 3}
+    instead = {**added, "levers": ["pytorch-channels-last", "pytorch-bf16-weights"], "times": [0.2] * 3}
+    assert sorted(levers(records([added, instead], made=made, number=9))) == [
+        ["pytorch-bf16-weights", "pytorch-channels-last"],
+        chosen,
+        [*chosen, "pytorch-one-thread"],
+    ]
 
 
 def test_units_of_the_workload_that_hold_several_of_the_launchers(records):

@@ -51,6 +51,8 @@ class Training:
         self._compiled: Optional[Callable[..., Any]] = None
         self._cuda = any(p.is_cuda for group in optimizer.param_groups for p in group["params"])
         self._search: Optional[Search] = None
+        self._base = DEFAULT
+        """What losses are judged by: the default, or what was chosen before the run."""
         if session.tries_or_chosen:
             self._begin(name, calls)
 
@@ -71,6 +73,7 @@ class Training:
         self._session.follow(self._search)
         if chosen.levers:
             self._search.fix(chosen)
+            self._base = chosen
         if self._module is not None:
             calls(self._module).training = self.forward
 
@@ -189,13 +192,15 @@ class Training:
         value = float(self._loss)
         self._loss = None
         self._progress.loss = value
-        if not settled or self._variant == DEFAULT:
+        if not settled or self._variant in (DEFAULT, self._base):
             self._losses.setdefault(self._variant.name, deque(maxlen=LOSSES)).append(value)
 
     def _trajectory(self) -> bool:
         """Tell whether the losses with the variant go on from those without, up to their scatter."""
+        if self._variant == self._base:
+            return True
         now = self._losses.get(self._variant.name, ())
-        before = self._losses.get(DEFAULT.name, ())
+        before = self._losses.get(self._base.name, ())
         if len(now) < 3 or len(before) < 2:
             return True
         scatter = statistics.pstdev(before) + 0.05 * abs(statistics.mean(before))
