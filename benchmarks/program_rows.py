@@ -1,5 +1,6 @@
 """The rows of the table of unchanged programs: which program, with which arguments, in the order of their value."""
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +10,8 @@ from typing import Any
 import yaml
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
+OPEN_MPI_AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+"""Without these two, its mpirun refuses to start anything for root."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,8 @@ class Row:
             arguments[arguments.index("--batch") + 1] = str(self.batch)
             application["workload"]["batch"] = self.batch
         application["arguments"] = arguments
+        if self.build[:1] == ("mpicc",) and os.geteuid() == 0:
+            values["job"]["environment"] = OPEN_MPI_AS_ROOT
         if starter:
             script = application.pop("script")
             application["executable"], application["inputs"] = sys.executable, [script]

@@ -75,7 +75,7 @@ class Search(Choice):
         elif self._phase == "chosen" and variant == self.best:
             self._rival.add(seconds)
             if self._rival.complete():
-                self._known()
+                self._go_on()
         elif self._phase == "choose" and variant == DEFAULT:
             self._add_default(seconds)
         elif self._phase == "measure":
@@ -89,7 +89,7 @@ class Search(Choice):
         if estimate.count:
             self.ledger.default = estimate.median
 
-    def _known(self) -> None:
+    def _go_on(self) -> None:
         """Go on from a chosen variant whose time is known now; its gain, known before, tells what it saves."""
         if self._pending or self._trials.gain > 1:
             self._estimates[DEFAULT.name] = Estimate()
