@@ -123,7 +123,7 @@ def _state(entry: Mapping[str, Any], process: _Process) -> None:
 
 
 def _trial(entry: Mapping[str, Any], process: _Process) -> None:
-    names = ("kept", "failed", "seconds", "gain", "one_time", "difference")
+    names = ("kept", "failed", "seconds", "gain", "one_time", "difference", "rival_cost")
     process.trials.append(
         _made(
             Trial,
@@ -171,6 +171,10 @@ def _lever(entry: Mapping[str, Any], process: _Process) -> None:
     process.levers += _made(Trial, {"of": "-", "levers": [entry["lever"]], "result": "-"}).levers
 
 
+def _chosen(entry: Mapping[str, Any], process: _Process) -> None:
+    process.levers += _made(Trial, {"of": "-", "levers": _levers(entry["variant"]), "result": "-"}).levers
+
+
 _KINDS: Mapping[object, Callable[[Mapping[str, Any], _Process], None]] = {
     "state": _state,
     "trial": _trial,
@@ -179,6 +183,7 @@ _KINDS: Mapping[object, Callable[[Mapping[str, Any], _Process], None]] = {
     "fallback": _fallback,
     "not_tried": _not_tried,
     "lever": _lever,
+    "chosen": _chosen,
 }
 
 

@@ -7,6 +7,7 @@ from .config import Trials
 from .estimate import Estimate, Ledger
 from .lever import Lever
 from .parts import Part
+from .progress import RECENT
 from .prospects import Prospects
 from .variants import DEFAULT, Variant
 
@@ -52,11 +53,23 @@ class Choice:
         self._against = (DEFAULT.name, self._rival)
         """What the variant is measured against: its name and its times."""
         self._fixed = False
+        self._base = DEFAULT
+        """What trials start from: the default, or what was chosen before the run."""
+        self._sound = DEFAULT
+        """The last of the best variants whose results are known to be right on whole units."""
+        self._seen: Optional[float] = None
+        """Seconds of a unit of the default, where a variant chosen before the run was compared with it."""
+        self._once: Dict[str, float] = {}
+        """Seconds that it took to make variants ready, by their names."""
         self._one_time = 0.0
         self._memory: Optional[int] = None
         self._difference: Optional[float] = None
         self._recheck_at = FIRST_RECHECK
         self._retry_at = 0
+        self._last_trial = -RECENT
+        """Units that were done when the last trial ended."""
+        self._baseline: Optional[float] = None
+        """Seconds of a unit of the default before anything was tried."""
         self._drift_measured = False
         self._reason: Optional[str] = None
         self._refused: Dict[str, str] = {}
@@ -91,9 +104,16 @@ class Choice:
     def pace(self) -> Optional[float]:
         """Return the seconds of a unit with the best variant so far, by its last measurement; None before there is one.
 
-        Once settled on the default, the program's recent units tell more than the trials'.
+        Once settled, the program's recent units tell more than the trials', as soon as they are those after the trials:
+        what is tried, such as a second session's threads, may slow down what runs beside it.
         """
-        return None if self.settled and self.best == DEFAULT else self._usual
+        if not self.settled:
+            return self._usual
+        if self.ledger.done - self._last_trial >= RECENT:
+            return None
+        if self.best != DEFAULT:
+            return self._usual
+        return min(self._baseline, self._default) if self._baseline is not None else None
 
     @property
     def _nothing(self) -> str:
@@ -216,12 +236,15 @@ class Choice:
         values.update(kept=self._current == self.best, failed=failed)
         if estimate.count:
             values.update(times=estimate.times, rival=self._against[0], rival_times=self._against[1].times)
+            values.update(rival_cost=self._once.get(self._against[0], 0.0))
             values.update(units=estimate.count, seconds=estimate.median, noise=estimate.noise)
             name, rival = self._against
             default = rival.median if name == DEFAULT.name and rival.count else self._default
             values["gain"] = default / estimate.median
         values.update(default=self._default, one_time=self._one_time, difference=self._difference)
+        self._once[self._current.name] = self._one_time
         self._record.add("trial", lost=self.ledger.lost, **values)
+        self._last_trial = self.ledger.done
         self._back()
 
     def _back(self) -> None:

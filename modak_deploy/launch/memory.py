@@ -7,6 +7,7 @@ PyTorch 2.13, ResNet50 and 16 images at once, 400,000 page faults and a third of
 """
 
 import ctypes
+import os
 from typing import Any, Optional
 
 # malloc.h of glibc; the same on all architectures.
@@ -32,8 +33,13 @@ def refusal() -> Optional[str]:
     """Return why malloc cannot be told to keep memory; None where glibc's can.
 
     Where another one is preloaded, a trial finds no gain: in an executable that is not position-independent, such as
-    Debian's Python, the address of malloc does not tell whose it is.
+    Debian's Python, the address of malloc does not tell whose it is. What the user has set cannot be read back.
     """
+    name = next((name for name in os.environ if name.startswith("MALLOC_") and name.endswith("_")), None)
+    if name is None and "glibc.malloc." in os.environ.get("GLIBC_TUNABLES", ""):
+        name = "GLIBC_TUNABLES"
+    if name is not None:
+        return "{} sets malloc already".format(name)
     try:
         glibc = ctypes.CDLL("libc.so.6")
     except OSError:

@@ -12,6 +12,7 @@ from .lever import Lever
 from .variants import CHECK, DEFAULT, PROBE, RUN, Action, Variant
 
 FASTEST = "fastest of all that was tried"
+CHOSEN = "chosen before the run"
 
 
 class Search(Choice):
@@ -22,7 +23,8 @@ class Search(Choice):
     (the default again), ``settled``. Where units are single calls, a variant and the best one so far take turns while
     they are measured, so that a neighbour's load meets both; in training that would cost a switch of the module at
     every step, and one follows the other. After ``fix`` there is no ``baseline``: ``chosen`` measures the variant that
-    was chosen before the run, and what is tried must beat that one.
+    was chosen before the run, which takes the default's place: what is tried must beat that one, and it is measured
+    again at the end.
     """
 
     def fix(self, variant: Variant) -> None:
@@ -30,7 +32,7 @@ class Search(Choice):
         names = {lever.name for lever in variant.levers}
         self._pending = [lever for lever in self._pending if lever.name not in names]
         self._tried.add(variant.name)
-        self._current, self._fixed = variant, True
+        self._current, self._fixed, self._base = variant, True, variant
         self._record.add("chosen", of=self._name, variant=variant.name)
         self._phase = "check"
         if not self._checks:
@@ -40,8 +42,7 @@ class Search(Choice):
         self.best, self._fixed = self._current, False
         self._phase = "chosen"
         self._rival = self._estimates[self.best.name] = estimate
-        self._reason = "chosen before the run"
-        self._drift_measured = True  # against the default it was measured before
+        self._sound, self._reason = self.best, CHOSEN
 
     def takes(self, seconds: float) -> None:
         """Take what it takes to make a variant ready, or to copy what a step changes, as far as known before."""
@@ -53,6 +54,8 @@ class Search(Choice):
             self._phase = "choose"
         if self._phase in ("choose", "settled") and self._comparison_due():
             return Action(CHECK, self.best)
+        if self._phase == "choose" and not self._recheck_at and self._recheck_due():
+            return Action(CHECK, self.best)
         if self._phase == "choose":
             self._choose()
         if self._phase == "settled" and self._recheck_due():
@@ -61,8 +64,10 @@ class Search(Choice):
             return Action(CHECK if self._phase == "check" else PROBE, self._current)
         if self._phase == "measure":
             return Action(RUN, self.best if self._turn else self._current)
-        if self._phase == "baseline" or (self._phase == "final" and not self._turn):
+        if self._phase == "baseline":
             return Action(RUN, DEFAULT)
+        if self._phase == "final" and not self._turn:
+            return Action(RUN, self._base)
         return Action(RUN, self.best)
 
     def report(self, variant: Variant, seconds: float) -> None:
@@ -71,6 +76,7 @@ class Search(Choice):
         if self._phase == "baseline" and variant == DEFAULT:
             self._add_default(seconds)
             if self._estimates[DEFAULT.name].complete():
+                self._baseline = self._default
                 self._phase = "choose"
         elif self._phase == "chosen" and variant == self.best:
             self._rival.add(seconds)
@@ -91,19 +97,25 @@ class Search(Choice):
 
     def _go_on(self) -> None:
         """Go on from a chosen variant whose time is known now; its gain, known before, tells what it saves."""
+        self._once[self.best.name] = self._one_time
+        self._last_trial = self.ledger.done
         if self._pending or self._trials.gain > 1:
+            default = self._rival.median * max(1.0, self._trials.gain)
             self._estimates[DEFAULT.name] = Estimate()
-            self._add_default(self._rival.median * max(1.0, self._trials.gain))
+            # What was known may be of other conditions: where a unit of the default was seen here, it limits the gain.
+            self._add_default(default if self._seen is None else max(self._rival.median, min(default, self._seen)))
         if self._pending:
             self._phase = "choose"
         else:
-            self._settle("chosen before the run")
+            self._settle(CHOSEN)
 
     def verify(self) -> None:
         """Have results compared again, the winner's with the next unit: they may have changed."""
         self._recheck_at = 0
         if self._phase == "measure" and self.part is not None and self.partly(self._current):
             self._phase = "probe"
+        elif self._phase == "chosen" and self._checks:
+            self._current, self._fixed, self._phase = self.best, True, "check"
         self._prospects.forget(self.best)
 
     def prepared(self, seconds: float) -> None:
@@ -161,7 +173,10 @@ class Search(Choice):
             self.failed(problem)
             return
         self._prospects.agreed(self.current)
+        if self.current == self.best:
+            self._sound = self.best
         if self._phase == "check" and self._fixed:
+            self._seen = default_seconds
             first = Estimate()  # the end of the job can be foretold by it at once
             first.add(seconds)
             self._use_fixed(first)
@@ -170,13 +185,14 @@ class Search(Choice):
             self._first_unit(seconds, default_seconds)
 
     def _demote(self, reason: str) -> None:
-        """Go back to the default, and on: a variant won that was right on a part of a call and is not on the whole."""
+        """Go back, and on: a variant won that was right on a part of a call and is not on the whole."""
         self._record.fallback(self.best.name, reason)
         self._prospects.part = None
-        self.best = DEFAULT
-        if not self._estimates[DEFAULT.name].count:
-            self._estimates[DEFAULT.name] = self._estimates["first default"]
-        self._rival = self._estimates[DEFAULT.name]
+        self.best = self._sound
+        self._reason = CHOSEN if self.best != DEFAULT and self.best == self._base else None
+        if not self._estimates[self.best.name].count:
+            self._estimates[self.best.name] = self._estimates["first"]
+        self._rival = self._estimates[self.best.name]
         self._back()
 
     def failed(self, reason: str) -> None:
@@ -222,6 +238,8 @@ class Search(Choice):
         elif estimate.complete(self._rival, early=not variant.expensive):
             if estimate.beats(self._rival):
                 self.best, self._rival, self._reason = self._current, estimate, FASTEST
+                if not self.partly(self.best):
+                    self._sound = self.best
                 self._finish("faster than the best so far")
             else:
                 self._finish("not faster than {}".format(self.best.name))
@@ -243,35 +261,38 @@ class Search(Choice):
 
     def _begin_final(self) -> None:
         units = enough(self._default) + 1
-        if self.best == DEFAULT or self._drift_measured:
+        if self.best == self._base or self.best == DEFAULT or self._drift_measured:
             self._settle(self._reason or self._nothing)
         elif self.ledger.remaining < (4 if self._checks else 2) * units:  # calls were measured beside the default's
             self._settle("the units left are few")
-        elif self.ledger.affordable(max(0.0, self._default - self._rival.median) * units):
-            self._estimates["first default"] = self._estimates[DEFAULT.name]
+        elif self.ledger.affordable(max(0.0, self._estimates[self._base.name].median - self._rival.median) * units):
+            self._estimates["first"] = self._estimates[self._base.name]
             skip = 0 if self._checks else 1
-            self._estimates[DEFAULT.name], self._rival = Estimate(skip), Estimate(skip)
+            self._estimates[self._base.name], self._rival = Estimate(skip), Estimate(skip)
             self._turn = False
             self._phase = "final"
 
     def _measured_again(self, variant: Variant, seconds: float) -> None:
-        again, rival = self._estimates[DEFAULT.name], self._rival
-        (again if variant == DEFAULT else rival).add(seconds)
+        again, rival = self._estimates[self._base.name], self._rival
+        (again if variant == self._base else rival).add(seconds)
         self._turn = not self._turn if self._checks else again.complete()
         if not again.complete() or not rival.complete():
             return
-        first = self._estimates["first default"].median
+        first = self._estimates["first"].median
         drift = {"default_first": first, "default_again": again.median, "best": rival.median}
-        times = {"variant": self.best.name, "times": rival.times, "rival": DEFAULT.name, "rival_times": again.times}
+        times = {"variant": self.best.name, "times": rival.times, "rival": self._base.name, "rival_times": again.times}
         kept = rival.beats(again)
         self._record.add("drift", of=self._name, drift=again.median / first, kept=kept, **drift, **times)
-        self.ledger.default = again.median
+        if self._base == DEFAULT:
+            self.ledger.default = again.median
         self._estimates[self.best.name] = rival
         self._drift_measured = True
+        self._last_trial = self.ledger.done
         self._reason = FASTEST
         if not kept:
-            self.best, self._rival = DEFAULT, again
-            self._reason = "the default, measured again, is as fast"
+            self.best = self._sound = self._base
+            self._rival = again
+            self._reason = CHOSEN if self._base != DEFAULT else "the default, measured again, is as fast"
         self._phase = "choose"
 
     def _comparison_due(self) -> bool:

@@ -128,10 +128,18 @@ class Session:
 
         With such, only what the configuration names as candidates is tried.
         """
-        chosen = [lever for lever in self.chosen(framework, version, kind) if refuses(lever) is None]
+        chosen = []
+        for lever in self.chosen(framework, version, kind):
+            reason = refuses(lever)
+            if reason is None:
+                chosen.append(lever)
+            else:
+                self.record.fallback(lever.name, reason)
         if not self.tries or (chosen and self.config.trials.candidates is None):
             return [], chosen
-        return self.offered(framework, version, kind, refuses), chosen
+        names = {lever.name for lever in chosen}
+        levers = self.offered(framework, version, kind, refuses)
+        return [lever for lever in levers if lever.faster not in names], chosen
 
     def start_levers(self, framework: str, version: str, module: Any) -> None:
         """Switch on the levers of a framework that the configuration names."""

@@ -85,6 +85,8 @@ class Trial(DeferredModel):
     rival: list[Name] = []
     """Levers of what they were measured against."""
     rival_times: list[Seconds] = []
+    rival_cost: Seconds | None = None
+    """To make the rival ready, where it was chosen before the run."""
 
 
 class Settled(DeferredModel):

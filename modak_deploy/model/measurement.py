@@ -143,6 +143,8 @@ class Measurement(Model):
     configuration: Configuration
     kind: Literal["trial"] | None = None
     """``trial``: units of work of a job that tried several configurations while it ran; whole runs when absent."""
+    failed: list[Name] | None = None
+    """Levers that the job tried and could not use: their results differed, or they ended with an error."""
     runs: list[Run] = []
     summary: Summary | None = None
     provenance: Provenance

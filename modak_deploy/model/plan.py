@@ -223,6 +223,8 @@ class Plan(Model):
             raise ValueError(f"chosen.launch.levers: '{strange[0]}' is not one of chosen.levers; plan again")
         if self.request.numerics == "exact" and (launch.numerics != "exact" or launch.relaxed):
             raise ValueError("chosen.launch.numerics: 'relaxed' is not permitted by request.numerics; plan again")
+        if launch.candidates and (not self.request.tries_live or self.request.configuration is not None):
+            raise ValueError("chosen.launch.candidates: the request permits no trials while it runs; plan again")
         if unknown := sorted(set(launch.relaxed) - set(launch.candidates)):
             raise ValueError(f"chosen.launch.relaxed: '{unknown[0]}' is not one of the candidates; plan again")
         if forbidden := sorted({*launch.levers, *launch.candidates} & set(self.request.forbid_levers)):

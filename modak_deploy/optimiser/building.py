@@ -95,7 +95,8 @@ class Builder:
     def _earlier(self, option: Option, location: Location) -> Earlier:
         """Return what jobs before have shown of the option's place and of its gain."""
         evidence, prediction = self._outcome.evidence, self._outcome.decision.predictions.get(option)
-        gain = prediction.gain.low if prediction is not None and prediction.gain is not None else 1.0
+        measured = prediction is not None and prediction.basis in ("measurement", "trial")
+        gain = prediction.gain.low if measured and prediction is not None and prediction.gain is not None else 1.0
         return Earlier(evidence.jobs(location), evidence.tried(location), gain)
 
     def _rank_start(self, location: Location) -> RankStart | None:

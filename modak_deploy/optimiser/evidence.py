@@ -230,9 +230,11 @@ class Evidence:
         return len({run.time for record in records for run in record.runs if run.time is not None})
 
     def tried(self, location: Location) -> frozenset[str]:
-        """Return the levers that are part of any configuration that did the very same work at ``location``."""
+        """Return the levers that did the very same work at ``location``, in any configuration, or failed to."""
         plain = location.option(())
-        return frozenset(name for option in self.direct for name in option.levers if option.with_levers(()) == plain)
+        there = [(option, sample) for option, sample in self.direct.items() if option.with_levers(()) == plain]
+        used = {name for option, _ in there for name in option.levers}
+        return frozenset(used.union(*(record.failed or () for _, sample in there for record in sample.records)))
 
     def any(self) -> bool:
         """Tell whether anything was measured."""
@@ -242,7 +244,8 @@ class Evidence:
         """Return time of ``first`` over time of ``other``, from the conditions most like those at hand."""
         if first in self.direct and other in self.direct:
             a, b = self.direct[first], self.direct[other]
-            return Comparison(_ratio(a, b), frozenset(), location_of(b.records[0]), a.tried() or b.tried())
+            ratio = _ratio_within(self.direct, a, b)
+            return Comparison(ratio, frozenset(), location_of(b.records[0]), a.tried() or b.tried())
         best: tuple[float, Setting, Comparison] | None = None
         for setting, table in self.tables.items():
             edge = table.compare(first, other)
@@ -267,7 +270,38 @@ def _ratio(default: Sample, other: Sample) -> Interval:
     is_same_table = _setting(default.records[0], frozenset()) == _setting(other.records[0], frozenset())
     alone = len(default.records) == 1 == len(other.records)
     paired = paired_ratio_interval(default.blocks, other.blocks) if is_same_table and alone else None
-    return paired or ratio_interval(default.moments(), other.moments())
+    return paired or _tried_ratio(default, other) or ratio_interval(default.moments(), other.moments())
+
+
+def _tried_ratio(default: Sample, other: Sample) -> Interval | None:
+    """Return the ratio by the units that jobs did side by side in trials; None where there are too few."""
+    if not (default.tried() and other.tried()):
+        return None
+    return paired_ratio_interval(default.blocks, other.blocks)
+
+
+def _ratio_within(samples: Mapping[Option, Sample], default: Sample, other: Sample) -> Interval:
+    """Return the ratio of two samples of one setting; by a third where each was tried beside that one only.
+
+    A later job measures what it tries beside what was known, not beside the default: what the machine did meanwhile is
+    the same on neither side of the ratio of two jobs.
+    """
+    if not (default.tried() and other.tried()) or _tried_ratio(default, other) is not None:
+        return _ratio(default, other)
+    chains = []
+    for third in samples.values():
+        if third.tried():
+            left, right = _tried_ratio(default, third), _tried_ratio(third, other)
+            if left is not None and right is not None:
+                chains.append(_product(left, right))
+    return min(chains, key=lambda ratio: ratio.high / ratio.low, default=None) or _ratio(default, other)
+
+
+def _product(left: Interval, right: Interval) -> Interval:
+    value = left.value * right.value
+    up = math.hypot(math.log(left.high / left.value), math.log(right.high / right.value))
+    down = math.hypot(math.log(left.value / left.low), math.log(right.value / right.low))
+    return Interval(value, value * math.exp(-down), value * math.exp(up))
 
 
 def _where(configuration: Configuration) -> tuple[str, str | None]:

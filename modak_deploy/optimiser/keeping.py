@@ -32,10 +32,13 @@ def keep(new: Plan, old: Plan, *, own: bool = True) -> Plan:
         possible = [e.candidate for e in there if e.candidate is not None]
     if not same or not any(_is_choice(old.chosen, candidate, own=own) for candidate in possible):
         return new
-    if not _may_try(old.chosen.launch, [new.chosen, *possible]):
+    if not _may_try(old.chosen.launch, new, [new.chosen, *possible], own=own):
         return new
     # Whoever wrote the old one may have written another environment there than the one to be tried.
-    return old if own or old.restart == new.restart else old.model_copy(update={"restart": new.restart})
+    if own:
+        return old
+    old = _for_no_longer(old, new)
+    return old if old.restart == new.restart else old.model_copy(update={"restart": new.restart})
 
 
 def _on(launch: Launch | None) -> tuple[object, ...]:
@@ -43,17 +46,31 @@ def _on(launch: Launch | None) -> tuple[object, ...]:
     return (launch.levers, launch.session, launch.units) if launch and (launch.levers or launch.session) else ()
 
 
-def _may_try(launch: Launch | None, possible: Sequence[Candidate]) -> bool:
-    """Tell whether all that the launcher would try is part of a feasible candidate, or would be tried by the new Plan.
+def _may_try(launch: Launch | None, new: Plan, possible: Sequence[Candidate], *, own: bool) -> bool:
+    """Tell whether the launcher may try what an old Plan has it try.
 
-    What a feasible candidate has keeps to the request.
+    What modak itself wrote was permitted then, by the same request. Of another's Plan all must be part of a feasible
+    candidate, which keeps to the request, or be tried by the new Plan.
     """
     if launch is None:
         return True
+    if launch.numerics != new.request.numerics or launch.units not in (None, new.application.workload.units):
+        return False
+    if own:
+        return True
     permitted = {name for candidate in possible for name in candidate.levers}
     permitted.update(name for candidate in possible if candidate.launch for name in candidate.launch.candidates)
-    numerics = {candidate.launch.numerics for candidate in possible if candidate.launch} or {launch.numerics}
-    return permitted >= {*launch.candidates, *launch.relaxed} and launch.numerics in numerics
+    return permitted >= {*launch.candidates, *launch.relaxed}
+
+
+def _for_no_longer(old: Plan, new: Plan) -> Plan:
+    """Return an old Plan whose trials may lose no more than those of the new one."""
+    launch, limits = old.chosen.launch, new.chosen.launch or Launch()
+    if launch is None or (launch.gain <= limits.gain and launch.share <= limits.share):
+        return old
+    within = {"gain": min(launch.gain, limits.gain), "share": min(launch.share, limits.share)}
+    chosen = old.chosen.model_copy(update={"launch": launch.model_copy(update=within)})
+    return old.model_copy(update={"chosen": chosen})
 
 
 def _same_question(new: Plan, old: Plan) -> bool:

@@ -22,7 +22,7 @@ from modak_deploy.model.plan import Plan
 from modak_deploy.model.target import SINGLE_NODE
 from modak_deploy.model.trials import RestartCandidate
 from modak_deploy.performance.restarts import tried_before
-from modak_deploy.performance.trials import tried
+from modak_deploy.performance.trials import failed, tried
 
 PLAN, JOB = "plan.json", "job.json"
 FIRST, LATER = "first_epoch_seconds", "later_epoch_seconds"
@@ -78,6 +78,7 @@ def records_of(folder: Path, catalogue: Catalogue, *, first: str = FIRST, later:
         if seconds <= 0:
             return []
         whole = _measurement(plan, job, seconds, catalogue, (first, later), str(folder / JOB))
+        whole = whole.model_copy(update={"failed": failed(whole, plan, job, catalogue) or None})
         before = tried_before(whole, plan, job, catalogue)
         if only:
             return before

@@ -42,13 +42,14 @@ def tried(whole: Measurement, plan: Plan, job: JobResult, catalogue: Catalogue) 
     outside = max((job.seconds or 0.0) - before - main.seconds, 0.0)
     scale = main.units / asked
     base = whole.configuration.levers
-    # The record comes from the target: it may name nothing but what was offered.
-    offered = {*base, *(plan.chosen.launch.candidates if plan.chosen.launch else ())}
+    offered = _offered(whole, plan)
     order = {name: number for number, name in enumerate(catalogue.levers)}
     by_levers = _by_levers(tuning, main)
     # What was on from the start and could be switched is named by each configuration that has it on.
     named = frozenset(name for levers in by_levers for name in levers)
-    always = [name for name in base if name not in named]
+    # Of the launcher's own the record tells whether they were on: a node may lack what they need.
+    unused = set(plan.chosen.launch.levers if plan.chosen.launch else ()) - set(tuning.levers)
+    always = [name for name in base if name not in named | unused]
     records = []
     for levers, entry in by_levers.items():
         if not set(levers) <= order.keys() & offered:
@@ -65,6 +66,19 @@ def tried(whole: Measurement, plan: Plan, job: JobResult, catalogue: Catalogue) 
             )
         )
     return records
+
+
+def failed(whole: Measurement, plan: Plan, job: JobResult, catalogue: Catalogue) -> list[str]:
+    """Return the levers that ``job`` tried and could not use, so that no later job tries them again."""
+    trials = job.tuning.trials if job.tuning is not None else []
+    # A trial adds its last lever to what was the fastest before.
+    last = {trial.levers[-1] for trial in trials if trial.failed and trial.levers}
+    return sorted(last & _offered(whole, plan) & catalogue.levers.keys())
+
+
+def _offered(whole: Measurement, plan: Plan) -> set[str]:
+    """Return what the record of a job may name: it comes from the target."""
+    return {*whole.configuration.levers, *(plan.chosen.launch.candidates if plan.chosen.launch else ())}
 
 
 def _measured(tuning: Tuning) -> float:
@@ -85,15 +99,17 @@ def _by_levers(tuning: Tuning, main: Counted) -> dict[Levers, _Tried]:
     wrong = {variant for variant, _, reason in given_up if not reason.startswith(NOT_TRIED)}
     tried_levers: dict[Levers, _Tried] = {}
     trials = [trial for trial in tuning.trials if trial.of == main.name.partition(": ")[2]]
-    refused = {tuple(trial.levers) for trial in trials if trial.failed or " + ".join(trial.levers) in wrong}
+    refused = {tuple(trial.levers) for trial in trials if trial.failed}
+    refused |= {tuple(named) for trial in trials for named in (trial.levers, trial.rival) if " + ".join(named) in wrong}
     for number, trial in enumerate(trials):
         for levers, times in ((trial.levers, trial.times), (trial.rival, trial.rival_times)):
             if tuple(levers) in refused or not times:
                 continue
             entry = tried_levers.setdefault(tuple(levers), _Tried())
             entry.units += [(number * BLOCK + unit, seconds) for unit, seconds in enumerate(times) if seconds > 0]
-        if tuple(trial.levers) in tried_levers and trial.one_time:
-            tried_levers[tuple(trial.levers)].one_time = trial.one_time
+        for levers, one_time in ((trial.levers, trial.one_time), (trial.rival, trial.rival_cost)):
+            if tuple(levers) in tried_levers and one_time:
+                tried_levers[tuple(levers)].one_time = one_time
     return {levers: entry for levers, entry in tried_levers.items() if entry.units}
 
 

@@ -4,7 +4,7 @@ import functools
 import os
 import threading
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, cast
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, cast
 
 from .. import hardware, parts, structures
 from ..lever import Lever
@@ -28,6 +28,15 @@ KEPT = (
 """Options of the program's session that can be read back, and are taken over."""
 
 
+class Form(NamedTuple):
+    """What all calls that are tried have in common."""
+
+    names: Sequence[str]
+    """Names of the outputs that are asked for; all of the model's when empty."""
+    shapes: Dict[str, Any]
+    """Shapes of the inputs by their names; None for what is no array."""
+
+
 class OrtLever(Lever):
     """A lever that changes the options or providers of a session."""
 
@@ -44,6 +53,14 @@ class OrtLever(Lever):
         """Change the options, and return the providers."""
         return providers
 
+    def making(self, size: int) -> float:
+        """Return the seconds that it takes to make it ready for a model of so many bytes, where it is expensive."""
+        return 0.0
+
+    def runner(self, model: Any, options: Any, form: Form) -> Optional[Callable[..., Any]]:
+        """Return what does calls of a form in place of a session of the model, a path or bytes; None for a session."""
+        return None
+
     def start(self, module: Any, settings: Mapping[str, Any]) -> None:
         """Nothing: it is used when a session is made."""
 
@@ -59,9 +76,11 @@ class Runs(TriedCalls):
         self._owner_providers = list(owner.get_providers())
         self._progress = session.counters.counter("inference: onnxruntime", "run")
         self._progress.pace = self._pace
-        self._sessions: Dict[str, Any] = {}
+        self._ways: Dict[str, Callable[..., Any]] = {}
+        """What does a call in a variant's way, by its name: a second session, or what stands for one."""
         self._searches: Dict[Any, Search] = {}
         self._wholes: Dict[str, List[Any]] = {}
+        self._form = Form((), {})
         self._busy = threading.Lock()
         self._over: Optional[str] = None
 
@@ -76,7 +95,7 @@ class Runs(TriedCalls):
             self._session.record.add("no_trials", of="onnxruntime", reason=reason)
             for search in self._searches.values():
                 search.stop(reason)
-            self._sessions.clear()
+            self._ways.clear()
 
     def __call__(self, owner: Any, names: Any, feed: Any, options: Any) -> Any:
         default = functools.partial(self._run, owner)
@@ -122,7 +141,9 @@ class Runs(TriedCalls):
                 return None
             levers, chosen = self._candidates()
             trials, record = self._session.config.trials, self._session.record
-            search = Search("onnxruntime", levers, trials, record, part=_part(owner, feed))
+            costs = {lever.name: lever.making(self._size()) for lever in levers if lever.expensive}
+            search = Search("onnxruntime", levers, trials, record, part=_part(owner, feed), costs=costs)
+            self._form = Form(tuple(names or ()), {key: getattr(value, "shape", None) for key, value in feed.items()})
             self._session.follow(search)
             if chosen.levers:
                 search.fix(chosen)
@@ -141,20 +162,28 @@ class Runs(TriedCalls):
     # sessions
 
     def ready(self, search: Search, variant: Variant) -> Callable[[Any], Any]:
-        made = self._sessions.get(variant.name)
-        if made is None:
+        if variant.name not in self._ways:
             reason = self._no_room()
             if reason is not None:
                 raise MemoryError(reason)
             start = time.perf_counter()
-            options, providers = self._options(), list(self._owner_providers)
-            for lever in cast(Tuple[OrtLever, ...], variant.levers):
-                providers = lever.change(self._module, options, providers)
-            made = self._module.InferenceSession(self._model, sess_options=options, providers=providers)
-            made._modak_own = True
-            self._sessions[variant.name] = made
+            self._ways[variant.name] = self._way(cast(Tuple[OrtLever, ...], variant.levers))
             search.prepared(time.perf_counter() - start)
-        return lambda call: self._run(made, *call)
+        way = self._ways[variant.name]
+        return lambda call: way(*call)
+
+    def _way(self, levers: Tuple[OrtLever, ...]) -> Callable[..., Any]:
+        """Return what does a call with levers on."""
+        options, providers = self._options(), list(self._owner_providers)
+        for lever in levers:
+            providers = lever.change(self._module, options, providers)
+        for lever in levers:
+            runner = lever.runner(self._model, options, self._form)
+            if runner is not None:
+                return runner
+        made = self._module.InferenceSession(self._model, sess_options=options, providers=providers)
+        made._modak_own = True
+        return functools.partial(self._run, made)
 
     def _options(self) -> Any:
         options = self._module.SessionOptions()
@@ -164,8 +193,12 @@ class Runs(TriedCalls):
                 setattr(options, name, getattr(given, name))
         return options
 
+    def _size(self) -> int:
+        """Return the bytes of the model's file, without those of external data."""
+        return len(self._model) if isinstance(self._model, bytes) else os.path.getsize(self._model)
+
     def _no_room(self) -> Optional[str]:
-        size = len(self._model) if isinstance(self._model, bytes) else os.path.getsize(self._model)
+        size = self._size()
         free = hardware.free_memory()
         if free is not None and 3 * size > free:
             return "a second session takes about {} MiB and {} MiB are free".format(3 * size >> 20, free >> 20)
@@ -198,8 +231,8 @@ class Runs(TriedCalls):
         wanted = set()
         for search in self._searches.values():
             wanted |= {search.best.name, search.current.name}
-        for name in [name for name in self._sessions if name not in wanted]:
-            del self._sessions[name]
+        for name in [name for name in self._ways if name not in wanted]:
+            del self._ways[name]
 
     def compare(self, variant: Variant, default: Any, result: Any) -> Tuple[Optional[float], Optional[str]]:
         import numpy

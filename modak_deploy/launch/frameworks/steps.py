@@ -56,7 +56,9 @@ class Step:
 class Steps:
     """The trials of one training."""
 
-    def __init__(self, session: Session, name: str, search: Search) -> None:
+    def __init__(self, session: Session, name: str, search: Search, base: Variant = DEFAULT) -> None:
+        """``base`` is what losses are judged by: the default, or what was chosen before the run."""
+        self._base = base
         self._session = session
         self._name = name
         self._search: Optional[Search] = search
@@ -103,7 +105,8 @@ class Steps:
     def _step(self, search: Search, step: Step) -> Any:
         self._count += 1
         waits = bool(self._again) and not search.settled
-        variant = DEFAULT if waits else search.next().variant
+        waiting = self._base if search.best != DEFAULT else DEFAULT
+        variant = waiting if waits else search.next().variant
         start = time.perf_counter()
         if variant == DEFAULT:
             result = step.default()
@@ -124,7 +127,7 @@ class Steps:
         seconds = time.perf_counter() - start
         if waits:
             self._again -= 1
-            search.ledger.unit(seconds, True)
+            search.ledger.unit(seconds, variant == DEFAULT)
         else:
             search.report(variant, seconds)
         return result
@@ -198,11 +201,12 @@ class Steps:
         if not math.isfinite(loss):
             return "the loss is not finite"
         self._losses.setdefault(variant.name, deque(maxlen=LOSSES)).append(loss)
-        return "the loss rises" if variant != DEFAULT and not self._trajectory(variant) else None
+        judged = variant not in (DEFAULT, self._base)
+        return "the loss rises" if judged and not self._trajectory(variant) else None
 
     def _trajectory(self, variant: Variant) -> bool:
         """Tell whether the losses with the variant go on from those without, up to their scatter."""
-        now, before = self._losses.get(variant.name, ()), self._losses.get(DEFAULT.name, ())
+        now, before = self._losses.get(variant.name, ()), self._losses.get(self._base.name, ())
         if len(now) < 3 or len(before) < 2:
             return True
         scatter = statistics.pstdev(before) + 0.05 * abs(statistics.mean(before))

@@ -68,3 +68,11 @@ def test_a_setting_that_is_refused_is_an_error(monkeypatch):
     monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace(mallopt=lambda number, value: number != -4))
     with pytest.raises(OSError, match="mallopt refuses option -4"):
         memory.keep(True)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("MALLOC_TRIM_THRESHOLD_", "1000"), ("GLIBC_TUNABLES", "glibc.malloc.mmap_max=0")]
+)
+def test_what_the_user_has_set_stays(monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    assert memory.refusal() == f"{name} sets malloc already"

@@ -352,12 +352,14 @@ def test_the_trials_of_several_objects_lose_from_one_share_where_the_units_are_t
     assert searches[0].ledger.left == pytest.approx(1.0 if units else 0.06 - 2.0), "gains are an object's own"
 
 
-def test_the_pace_is_that_of_the_best_so_far_and_unknown_where_the_default_stays():
+def test_the_pace_is_that_of_the_best_so_far_until_the_programs_own_units_tell():
     times = {"default": 1.0, "a": 0.5, "a + b": 0.9}
     program = Program([lever("a"), lever("b")], times, units=200)
     assert program.search.pace is None
-    program.run(200)
+    program.run(50)
     assert program.search.pace == pytest.approx(0.5)
+    program.run(150)
+    assert program.search.settled and program.search.pace is None
     stays = Program([lever("a")], {"default": 1.0, "a": 1.2}, units=300).run(300)
     assert stays.search.settled
     assert stays.search.pace is None
@@ -379,6 +381,7 @@ def test_trials_go_on_from_a_variant_chosen_before(checks):
     assert program.search.best.name == "a + b"
     assert [entry["variant"] for entry in program.record.of("trial")] == ["a + b", "a + b + c"]
     assert program.record.of("trial")[0]["rival"] == "a"
+    assert [entry["rival"] for entry in program.record.of("drift")] == ["a"]
     assert "default" not in program.used
     settled = program.record.of("settled")[-1]
     assert (settled["reason"], settled["gain"]) == ("fastest of all that was tried", pytest.approx(0.95 / 0.3))
@@ -419,3 +422,65 @@ def test_the_pace_of_a_choice_is_known_from_its_check_on():
     program.run(10)
     assert program.record.of("settled")[-1]["gain"] == 2.0
     assert program.search.pace == 0.5
+
+
+def test_a_choice_whose_weights_change_is_compared_again_at_once():
+    program = chosen_before([lever("a"), lever("b")], {"default": 1.0, "a": 0.5, "a + b": 0.4}, units=100, gain=2.0)
+    program.run(2)
+    program.search.verify()
+    program.run(1)
+    assert program.kinds[-1] == "check"
+    program.run(3)
+    program.search.verify()  # while another lever is being chosen or measured
+    program.wrong = {"a"}
+    program.run(20)
+    assert program.used[-1] == "default"
+
+
+def test_the_default_as_it_was_seen_limits_what_a_choice_is_said_to_save():
+    def left(gain):
+        levers = [lever("a"), lever("b")]
+        program = chosen_before(levers, {"default": 1.0, "a": 0.9, "a + b": 0.9}, units=100, gain=gain).run(60)
+        return program.search.ledger.default
+
+    assert left(1.05) == pytest.approx(0.945)
+    assert left(3.0) == pytest.approx(1.0)
+
+
+def test_a_winner_that_is_wrong_on_the_whole_leaves_the_choice():
+    levers, times = [lever("a"), lever("b")], {"default": 1.0, "a": 0.5, "a + b": 0.3}
+    program = chosen_before(levers, times, part=Part(2, 16), units=300, gain=2.0)
+    program.wrong = {"a + b"}
+    program.run(300)
+    assert [entry["what"] for entry in program.record.of("fallback")] == ["a + b"]
+    assert program.search.best.name == "a"
+    assert program.record.of("settled")[-1]["reason"] == "chosen before the run"
+
+
+@pytest.mark.parametrize("checks", [True, False])
+def test_what_beats_a_choice_in_its_slow_beginning_only_does_not_stay(checks):
+    def times(name, unit):
+        return {"default": 1.0, "a": 0.8 if unit < 8 else 0.5, "a + b": 0.7 if unit < 8 else 0.55}[name]
+
+    program = chosen_before([lever("a"), lever("b")], times, units=400, gain=1.5, checks=checks).run(400)
+    assert program.search.best.name == "a"
+
+
+def test_what_a_choice_took_to_be_made_ready_is_told_with_its_times():
+    program = chosen_before([lever("a"), lever("b")], {"default": 1.0, "a": 0.5, "a + b": 0.4}, units=100, gain=2.0)
+    program.search.prepared(3.0)
+    program.run(60)
+    trial = program.record.of("trial")[0]
+    assert (trial["rival"], trial["rival_cost"], trial["one_time"]) == ("a", 3.0, 0.0)
+
+
+def test_what_slows_the_default_down_while_it_is_tried_is_not_foretold():
+    def times(name, unit):
+        return 2.0 if name == "a" or 3 < unit < 40 else 1.0
+
+    program = Program([lever("a")], times, units=400, share=0.2)
+    while not program.search.settled:
+        program.run(1)
+    assert program.search.pace == 1.0
+    program.run(100)
+    assert program.search.pace is None

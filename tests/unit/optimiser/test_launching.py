@@ -148,6 +148,32 @@ def test_a_kept_plan_that_would_try_something_else_is_not_kept(changed):
     assert keep(new, tampered) is new
 
 
+def test_a_kept_plan_stays_whatever_is_left_to_try(changed):
+    new = make_plan(*changed("digits", PYTORCH), [], now=NOW, measurements=Table([]))
+
+    def kept(own, **launch):
+        chosen = new.chosen.model_copy(update={"launch": new.chosen.launch.model_copy(update=launch)})
+        old = new.model_copy(update={"created": "before", "chosen": chosen})
+        found = keep(new, old, own=own)
+        return found.chosen.launch if found.created == "before" else None
+
+    # One's own tried what has since been found to be too slow for the wall time, and is no candidate any more.
+    gone = [*new.chosen.launch.candidates, "keras-jit-compile"]
+    assert kept(True, candidates=gone).candidates == gone
+    assert kept(False, candidates=gone) is None
+    fewer = kept(False, candidates=["pytorch-channels-last"], relaxed=[], gain=100.0, share=0.12)
+    assert (fewer.candidates, fewer.gain, fewer.share) == (["pytorch-channels-last"], 1.0, 0.03)
+    assert kept(False, units=10**6) is None
+
+
+def test_a_plan_that_tries_what_the_request_does_not_permit_is_refused(changed):
+    plan = make_plan(*changed("digits", PYTORCH), [], now=NOW, measurements=Table([]))
+    data = plan.model_dump(by_alias=True)
+    data["request"]["trials"] = "none"
+    with pytest.raises(ValueError, match="permits no trials"):
+        type(plan).model_validate(data)
+
+
 def test_the_catalogue_and_the_launcher_agree():
     table = {lever.name: lever for lever in all_levers()}
     levers = [lever for lever in load_catalogue().levers.values() if lever.launch is not None]

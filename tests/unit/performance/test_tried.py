@@ -147,6 +147,17 @@ def test_the_next_job_goes_on_with_what_was_never_tried(records):
     assert 2.5 < then.gain < 108 / 33
 
 
+def test_what_failed_is_not_tried_again(records):
+    failed = {**WRONG, "kept": False, "times": [], "rival_times": []}
+    # A job in which all that was tried failed has a measurement of the whole alone.
+    for trials, number in (([LAST, failed], 11), ([failed], 12)):
+        found = records(trials, number=number)
+        assert {tuple(record.failed) for record in found} == {("pytorch-bf16-weights",)}
+        assert "pytorch-bf16-weights" not in plan(Table(found)).chosen.launch.candidates
+    planted = {**failed, "levers": ["pytorch-tf32"]}
+    assert records([LAST, planted], number=13)[0].failed is None
+
+
 def test_what_goes_on_from_a_choice_is_recorded_as_it_ran(records):
     chosen = ["pytorch-channels-last", "pytorch-autocast-bf16"]
     made = plan(Table(records([LAST, BOTH], number=8)))
@@ -157,6 +168,36 @@ def test_what_goes_on_from_a_choice_is_recorded_as_it_ran(records):
         chosen,
         [*chosen, "pytorch-one-thread"],
     ]
+
+
+def test_a_choice_that_is_wrong_later_is_not_recorded_as_a_rival(records):
+    late = ["pytorch-channels-last: the result differs by 0.5, more than 0.0001"]
+    assert levers(records([BOTH], number=14, not_used=late)) == [["pytorch-channels-last", "pytorch-autocast-bf16"]]
+
+
+def test_a_choice_that_the_node_could_not_use_is_not_recorded_as_on(records):
+    made = plan(Table(records([LAST], number=15)))
+    assert made.chosen.launch.levers == ["pytorch-channels-last"]
+    added = {**LAST, "levers": ["pytorch-one-thread"]}
+    assert levers(records([added], made=made, number=16)) == [["pytorch-one-thread"], []]
+
+
+def test_what_a_choice_took_to_be_made_ready_is_part_of_its_first_unit(records):
+    found = records([{**BOTH, "rival_cost": 4.0}], number=17)
+    (choice,) = [record for record in found if record.configuration.levers == ["pytorch-channels-last"]]
+    assert [(run.first, run.later) for run in choice.runs[:1]] == [(pytest.approx(4.5), [0.5])]
+
+
+def test_what_two_jobs_tried_is_compared_by_what_both_had(records):
+    """The second job's machine is half as fast: its times are no match for the first one's default."""
+    first = records([LAST], number=18)
+    made = plan(Table(first))
+    beside = {"rival": ["pytorch-channels-last"], "rival_times": [1.0, 1.02, 0.98]}
+    added = {**LAST, **beside, "levers": ["pytorch-channels-last", "pytorch-one-thread"], "times": [0.8, 0.81, 0.79]}
+    later = records([added], made=made, number=19, started=1795300000.0, submitted=1795299999.0, ended=1795300060.0)
+    after = plan(Table([*first, *later]))
+    assert after.chosen.levers == ["pytorch-channels-last", "pytorch-one-thread"]
+    assert after.gain.ratio == pytest.approx(108 / 58 * 1.19, rel=0.1)
 
 
 def test_units_of_the_workload_that_hold_several_of_the_launchers(records):

@@ -7,6 +7,7 @@ import warnings
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple
 
 from ... import structures
+from .. import openvino_cpu
 from . import outputs
 
 
@@ -45,7 +46,8 @@ class Converted:
         program = self._programs.get(form)
         if program is None:
             program = self._programs[form] = self._program(args, kwargs)
-        # NumPy's arrays share the tensors' memory, and the results are copies: the next call writes into others.
+        # Arguments are copied, as OpenVINO may write into what it shares; so are results, which the next call is not to
+        # write into.
         arrays = program.infer([tensor.contiguous().numpy() for tensor in tensors])
         return structures.replace(
             program.result, lambda slot: torch.from_numpy(arrays[slot]), lambda value: isinstance(value, Slot)
@@ -53,7 +55,6 @@ class Converted:
 
     def _program(self, args: Any, kwargs: Any) -> Program:
         torch = self._torch
-        openvino = importlib.import_module("openvino")
         is_leaf = outputs.is_tensor(torch)
         with torch.inference_mode(False), torch.no_grad(), _silent():
             tensors = [tensor.detach().clone() for tensor in structures.leaves((args, kwargs), is_leaf)]
@@ -63,16 +64,10 @@ class Converted:
         if len(model.inputs) != len(tensors) or len(model.outputs) != flat.count:
             raise structures.Unsupported("OpenVINO's model has other arguments or results than the module")
         model.reshape({number: list(tensor.shape) for number, tensor in enumerate(tensors)})
-        settings = {
-            "INFERENCE_PRECISION_HINT": self._precision,
-            "PERFORMANCE_HINT": "LATENCY",
-            "INFERENCE_NUM_THREADS": torch.get_num_threads(),
-            "ENABLE_CPU_PINNING": False,  # which cores are the job's is the scheduler's decision
-        }
-        request = openvino.Core().compile_model(model, "CPU", settings).create_infer_request()
+        request = openvino_cpu.compiled(model, self._precision, torch.get_num_threads())
 
         def infer(arrays: List[Any]) -> Any:
-            return list(request.infer(arrays, share_inputs=True).values())
+            return list(request.infer(arrays).values())
 
         return Program(infer, flat.result)
 

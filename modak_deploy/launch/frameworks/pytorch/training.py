@@ -176,7 +176,7 @@ class Training:
             self._losses.clear()
         if self._again and not search.settled:
             self._again -= 1
-            wanted = DEFAULT
+            wanted = self._base if search.best != DEFAULT else DEFAULT
         else:
             wanted = search.next().variant
         if wanted != self._variant:

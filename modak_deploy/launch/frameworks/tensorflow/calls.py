@@ -121,7 +121,7 @@ class Function(TriedCalls):
             self._search = search
         else:
             search.takes(COPY * bytes_of(graph.variables))
-            self._steps = Steps(self._session, self.name, search)
+            self._steps = Steps(self._session, self.name, search, chosen)
 
     def _candidates(self, graph: Graph) -> Tuple[List[Any], Variant]:
         levers, chosen = self._session.chosen_or_offered(

@@ -14,6 +14,7 @@ class OpenVino(OrtLever):
     numerics = "relaxed"  # OpenVINO computes in bf16 where the processor can (seen with 2026.4)
     format = "bf16"
     order = 5
+    group = "execution-provider"
 
     def applies(self, module: Any, options: Any, providers: List[Any]) -> Optional[str]:
         if PROVIDER not in module.get_available_providers():

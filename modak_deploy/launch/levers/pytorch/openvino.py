@@ -1,14 +1,10 @@
 """The outermost module of inference done by OpenVINO, in single precision."""
 
-import importlib.metadata
 from typing import Any, Callable, Optional
 
+from ...frameworks import openvino_cpu
 from ...frameworks.pytorch.kinds import INFERENCE, Subject, TorchLever
 from ...frameworks.pytorch.openvino import Converted
-from ...versions import satisfies
-
-EARLIEST = "2025.1"
-"""The first version whose front end reads what torch.export gives."""
 
 
 class OpenVino(TorchLever):
@@ -43,10 +39,7 @@ class OpenVino(TorchLever):
             return "the module is not on the processor"
         if not subject.float32:
             return "the weights are not all in single precision"
-        version = importlib.metadata.version("openvino")
-        if not satisfies(version, ">=" + EARLIEST):
-            return "OpenVINO {} is older than {}".format(version, EARLIEST)
-        return None
+        return openvino_cpu.too_old()
 
     def compiled(self, torch: Any, module: Any) -> Callable[..., Any]:
         return Converted(torch, module, self.precision)

@@ -8,6 +8,7 @@ numpy = pytest.importorskip("numpy")
 
 from modak_deploy.launch import hardware  # noqa: E402
 from modak_deploy.launch.frameworks import onnxruntime as adapter  # noqa: E402
+from modak_deploy.launch.frameworks import openvino_cpu  # noqa: E402
 from modak_deploy.launch.lever import levers  # noqa: E402
 
 
@@ -32,7 +33,7 @@ def follow(session_of, monkeypatch):
     """Put the adapter into ONNX Runtime for one test."""
     clock = {"now": 0.0}
 
-    def make(cost, **options):
+    def make(cost, openvino=0.4, **options):
         owner = onnxruntime.InferenceSession
         session = session_of(**options)
         own_run = owner.run
@@ -45,6 +46,19 @@ def follow(session_of, monkeypatch):
         monkeypatch.setattr(owner, "run", timed)
         monkeypatch.setattr(owner, "__init__", owner.__init__)
         monkeypatch.setattr(adapter.Runs, "now", lambda self, search: clock["now"])
+        own_compiled = openvino_cpu.compiled
+
+        def compiled(*arguments):
+            request = own_compiled(*arguments)
+
+            class Timed:
+                def infer(self, feed):
+                    clock["now"] += openvino
+                    return request.infer(feed)
+
+            return Timed()
+
+        monkeypatch.setattr(openvino_cpu, "compiled", compiled)
         adapter.install(session, onnxruntime, onnxruntime.__version__)
         return session, clock
 
@@ -208,3 +222,61 @@ def test_a_result_over_the_whole_batch_is_compared_on_the_whole(follow, model):
     batched(onnxruntime.InferenceSession(whole.SerializeToString()), 60)
     assert "no row for each row" in session.record.of("probe")[0]["problem"]
     assert session.record.of("settled")[-1]["variant"] == "onnxruntime-one-thread"
+
+
+@pytest.fixture
+def two_outputs():
+    """Return a model whose outputs are a product and whole numbers."""
+    helper, types = onnx.helper, onnx.TensorProto
+    nodes = [
+        helper.make_node("Relu", ["x"], ["positive"]),
+        helper.make_node("ArgMax", ["x"], ["place"], axis=1, keepdims=0),
+    ]
+    outputs = [
+        helper.make_tensor_value_info("positive", types.FLOAT, [None, 8]),
+        helper.make_tensor_value_info("place", types.INT64, [None]),
+    ]
+    inputs = [helper.make_tensor_value_info("x", types.FLOAT, [None, 8])]
+    graph = helper.make_graph(nodes, "two", inputs, outputs)
+    opset = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, opset_imports=opset, ir_version=9).SerializeToString()
+
+
+@pytest.mark.parametrize("as_path", [True, False])
+@pytest.mark.parametrize("names", [None, ["place"], ["place", "positive"]])
+def test_openvino_runs_the_model_of_a_session(follow, two_outputs, tmp_path, names, as_path):
+    pytest.importorskip("openvino", reason="OpenVINO is not installed")
+    session, clock = follow(lambda given: 1.0, candidates=["onnxruntime-by-openvino"], units=60)
+    (tmp_path / "model.onnx").write_bytes(two_outputs)
+    made = onnxruntime.InferenceSession(tmp_path / "model.onnx" if as_path else two_outputs)
+    generator = numpy.random.default_rng(0)
+    kept = []
+    for _ in range(60):
+        data = generator.standard_normal((4, 8), dtype=numpy.float32).copy(order="F")
+        given = {"positive": numpy.maximum(data, 0), "place": data.argmax(axis=1)}
+        kept.append(([given[name] for name in names or ("positive", "place")], made.run(names, {"x": data})))
+    assert session.record.of("settled")[-1]["variant"] == "onnxruntime-by-openvino"
+    assert clock["now"] < 45
+    for wanted, found in kept:
+        assert [value.dtype for value in found] == [value.dtype for value in wanted]
+        assert all(numpy.array_equal(left, right) for left, right in zip(found, wanted, strict=True))
+
+
+def test_openvino_is_not_offered_for_another_provider():
+    (lever,) = [lever for lever in levers("onnxruntime") if lever.name == "onnxruntime-by-openvino"]
+    assert "not run on the processor" in lever.applies(onnxruntime, None, ["CUDAExecutionProvider"])
+
+
+def test_a_model_that_openvino_cannot_read_stays_with_onnxruntime(follow):
+    pytest.importorskip("openvino", reason="OpenVINO is not installed")
+    helper, types = onnx.helper, onnx.TensorProto
+    nodes = [helper.make_node("CDist", ["x", "b"], ["z"], domain="com.microsoft", metric="euclidean")]
+    others = onnx.numpy_helper.from_array(numpy.ones((5, 8), dtype=numpy.float32), "b")
+    inputs = [helper.make_tensor_value_info("x", types.FLOAT, [2, 8])]
+    graph = helper.make_graph(nodes, "own", inputs, [helper.make_tensor_value_info("z", types.FLOAT, [2, 5])], [others])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    made = helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
+    session, _ = follow(lambda given: 1.0, candidates=["onnxruntime-by-openvino"], units=60)
+    results = run(onnxruntime.InferenceSession(made), 60)
+    assert all(numpy.array_equal(results[0], result) for result in results)
+    assert session.record.of("fallback")[0]["what"] == "onnxruntime-by-openvino"
