@@ -50,6 +50,8 @@ class Choice:
         self._current = DEFAULT
         self._lever: Optional[Lever] = None
         self._turn = False
+        self._switched = True
+        """Whether the next unit follows one of another variant: threads of that one may still wait for work."""
         self._against = (DEFAULT.name, self._rival)
         """What the variant is measured against: its name and its times."""
         self._fixed = False
@@ -87,6 +89,12 @@ class Choice:
         return self._current if self._phase in TRYING else self.best
 
     @property
+    def wanted(self) -> Set[str]:
+        """Return the names of the variants that may still be used: what was made for others can be dropped."""
+        names = {self.best.name, self.current.name, self._sound.name}
+        return names if self._drift_measured or self.settled else names | {self._base.name}
+
+    @property
     def part(self) -> Optional[Part]:
         """Return the part of a call on which variants are tried first."""
         return self._prospects.part
@@ -113,7 +121,8 @@ class Choice:
             return None
         if self.best != DEFAULT:
             return self._usual
-        return min(self._baseline, self._default) if self._baseline is not None else None
+        default = self._estimates[DEFAULT.name]
+        return min(self._baseline, default.median) if self._baseline is not None and default.count else self._baseline
 
     @property
     def _nothing(self) -> str:
@@ -189,7 +198,7 @@ class Choice:
         if self._checks:
             self._rival = Estimate()
         self._against = (self.best.name, self._rival)
-        self._turn = False
+        self._turn, self._switched = False, True
         self._record.add("trying", of=self._name, lever=lever.name, variant=variant.name)
 
     @property

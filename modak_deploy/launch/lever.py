@@ -33,6 +33,10 @@ class Lever:
     """Whether it cannot change any result, so that there is nothing to compare."""
     live = False
     """Whether it can be switched while the program runs; if not, it is on from the start or not at all."""
+    at_calls = False
+    """Whether, if chosen before the run, it is switched on at a call, or step, of an object that it applies to."""
+    own_threads = False
+    """Whether it has threads of its own, beside those of the default that still wait for work after a unit."""
     expensive = False
     """Whether making it ready takes long, as compilation does."""
     risk = 4.0

@@ -99,11 +99,12 @@ class Prospects:
         """
         ledger = self._ledger
         few = self.few(default, improved)
-        if not lever.expensive:
+        making = [other for other in variant.levers if other.expensive]  # all of it is made anew for the variant
+        if not making:
             limit = self.limit(lever, variant, default)
             return few or (None if ledger.affordable(limit) else self._dear(limit))
-        given = self._trials.expected.get(lever.name)
-        cost = self._costs.get(lever.name, self._seconds)
+        given = self._trials.expected.get(lever.name) if making == [lever] else None
+        cost = sum(self._costs.get(other.name, self._seconds) for other in making)
         expected = given or Expected(BEATEN, cost * hardware.load())
         saving = ledger.remaining * best * (1 - 1 / max(1.0, expected.gain))
         if saving <= expected.seconds:

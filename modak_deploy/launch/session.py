@@ -134,7 +134,7 @@ class Session:
             if reason is None:
                 chosen.append(lever)
             else:
-                self.record.fallback(lever.name, reason)
+                self.record.add("not_offered", lever=lever.name, reason=reason)
         if not self.tries or (chosen and self.config.trials.candidates is None):
             return [], chosen
         names = {lever.name for lever in chosen}
@@ -150,7 +150,8 @@ class Session:
             if reason is None:
                 try:
                     lever.start(module, self.config.settings.get(lever.name, {}))
-                    self.record.add("lever", lever=lever.name, framework=framework, version=version)
+                    if not (lever.live and lever.at_calls):
+                        self.record.add("lever", lever=lever.name, framework=framework, version=version)
                 except Exception as error:  # whatever a framework's version makes of it
                     reason = "{}: {}".format(type(error).__name__, error)
             if reason is not None:

@@ -28,6 +28,11 @@ class Variant(NamedTuple):
         return any(lever.expensive for lever in self.levers)
 
     @property
+    def own_threads(self) -> bool:
+        """Tell whether it has threads of its own."""
+        return any(lever.own_threads for lever in self.levers)
+
+    @property
     def same_results(self) -> bool:
         """Tell whether its results cannot be other than the default's."""
         return all(lever.same_results for lever in self.levers)

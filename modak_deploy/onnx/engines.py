@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from modak_deploy.engines.base import Engine, Run
+from modak_deploy.launch.frameworks.openvino_cpu import unreported
 from modak_deploy.onnx.packages import require
 
 
@@ -41,7 +42,8 @@ class OpenVINO(Engine):
         """See ``Engine.load``."""
         import numpy as np
 
-        vino = require("openvino", "openvino", purpose="the engine openvino", extra="openvino")
+        with unreported():
+            vino = require("openvino", "openvino", purpose="the engine openvino", extra="openvino")
         threads = len(os.sched_getaffinity(0))
         settings = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads}
         compiled = vino.Core().compile_model(str(path), "CPU", settings)

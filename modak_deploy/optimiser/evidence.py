@@ -29,8 +29,8 @@ from modak_deploy.performance.statistics import (
 
 Setting = tuple[str, ...]
 """What the measurements of one table have in common: hardware, software, workload, provenance."""
-Block = tuple[int, int]
-"""Start of a job that tried levers, and the block in which configurations were measured beside one another."""
+Block = tuple[str, int, int]
+"""The job that tried levers, its start, and the block in which configurations were measured beside one another."""
 _ROUNDING = 1.05
 """Factor either way on a ratio that a publication gives in words, without spread."""
 
@@ -66,8 +66,9 @@ class Sample:
         self._single += [p.total for p in phases]
         for run, scaled in zip(record.runs, phases, strict=True):
             if run.block is not None:
-                job = run.time if record.kind == "trial" else None  # other series take turns over several runs
-                self.blocks[job or 0, run.block] = scaled.total
+                # Other series than those of trials take turns over several runs, each with a start of its own.
+                job = (record.provenance.source, run.time or 0) if record.kind == "trial" else ("", 0)
+                self.blocks[(*job, run.block)] = scaled.total
         if record.summary is not None:
             s = record.summary
             self.summaries.append(Moments.of_summary(s.mean, s.deviation, s.count))

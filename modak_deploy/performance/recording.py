@@ -22,7 +22,7 @@ from modak_deploy.model.plan import Plan
 from modak_deploy.model.target import SINGLE_NODE
 from modak_deploy.model.trials import RestartCandidate
 from modak_deploy.performance.restarts import tried_before
-from modak_deploy.performance.trials import failed, tried
+from modak_deploy.performance.trials import failed, tried, unused
 
 PLAN, JOB = "plan.json", "job.json"
 FIRST, LATER = "first_epoch_seconds", "later_epoch_seconds"
@@ -79,12 +79,13 @@ def records_of(folder: Path, catalogue: Catalogue, *, first: str = FIRST, later:
             return []
         whole = _measurement(plan, job, seconds, catalogue, (first, later), str(folder / JOB))
         whole = whole.model_copy(update={"failed": failed(whole, plan, job, catalogue) or None})
+        as_it_ran = _as_it_ran(whole, plan, job)
         before = tried_before(whole, plan, job, catalogue)
         if only:
             return before
         # A job that went on with what it had tried is a run of no configuration.
         tried = _tried(whole, plan, job, catalogue, str(folder / JOB)) if job.tuning is not None else []
-        return before + (tried or ([] if _went_on_with_others(job) else [whole]))
+        return before + (tried or ([] if _went_on_with_others(job) else [as_it_ran]))
     except ValidationError as error:
         raise InputError(diagnostics_of(error, Measurement, origin=str(folder / JOB))) from None
     except (OverflowError, OSError, ValueError):
@@ -96,6 +97,13 @@ def _tried(whole: Measurement, plan: Plan, job: JobResult, catalogue: Catalogue,
         return tried(whole, plan, job, catalogue)
     except InputError as error:
         raise InputError(f"{origin}: {error}") from None
+
+
+def _as_it_ran(whole: Measurement, plan: Plan, job: JobResult) -> Measurement:
+    """Return the measurement without levers of the launcher that were not on."""
+    off = unused(plan, job.tuning) if job.tuning is not None else set()
+    levers = [name for name in whole.configuration.levers if name not in off]
+    return whole.model_copy(update={"configuration": whole.configuration.model_copy(update={"levers": levers})})
 
 
 def _went_on_with_others(job: JobResult) -> bool:

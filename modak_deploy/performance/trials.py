@@ -14,6 +14,8 @@ BLOCK = 1000
 """Numbers of blocks for each trial."""
 CLOCKS = 1.0
 """Seconds by which the clocks of the job's shell and of the program may differ."""
+TRANSIENT = ("MemoryError", "the process has grown")
+"""Beginnings of why a lever was given up that may be otherwise in the next job."""
 Levers = tuple[str, ...]
 
 
@@ -47,9 +49,8 @@ def tried(whole: Measurement, plan: Plan, job: JobResult, catalogue: Catalogue) 
     by_levers = _by_levers(tuning, main)
     # What was on from the start and could be switched is named by each configuration that has it on.
     named = frozenset(name for levers in by_levers for name in levers)
-    # Of the launcher's own the record tells whether they were on: a node may lack what they need.
-    unused = set(plan.chosen.launch.levers if plan.chosen.launch else ()) - set(tuning.levers)
-    always = [name for name in base if name not in named | unused]
+    off = unused(plan, tuning)
+    always = [name for name in base if name not in named | off]
     records = []
     for levers, entry in by_levers.items():
         if not set(levers) <= order.keys() & offered:
@@ -70,10 +71,31 @@ def tried(whole: Measurement, plan: Plan, job: JobResult, catalogue: Catalogue) 
 
 def failed(whole: Measurement, plan: Plan, job: JobResult, catalogue: Catalogue) -> list[str]:
     """Return the levers that ``job`` tried and could not use, so that no later job tries them again."""
-    trials = job.tuning.trials if job.tuning is not None else []
+    if job.tuning is None:
+        return []
+    wrong = given_up(job.tuning)
     # A trial adds its last lever to what was the fastest before.
-    last = {trial.levers[-1] for trial in trials if trial.failed and trial.levers}
+    last = {
+        trial.levers[-1]
+        for trial in job.tuning.trials
+        if trial.levers and (trial.failed or tuple(trial.levers) in wrong) and not trial.result.startswith(TRANSIENT)
+    }
     return sorted(last & _offered(whole, plan) & catalogue.levers.keys())
+
+
+def given_up(tuning: Tuning) -> set[Levers]:
+    """Return the sets of levers of which the process said why they are not used, but for what it never tried."""
+    sentences = (sentence.partition(": ") for sentence in tuning.not_used)
+    return {tuple(name.split(" + ")) for name, _, reason in sentences if not reason.startswith(NOT_TRIED)}
+
+
+def unused(plan: Plan, tuning: Tuning) -> set[str]:
+    """Return the launcher's levers of the Plan that were not on, or not for long: a node may lack what they need."""
+    levers = set(plan.chosen.launch.levers if plan.chosen.launch else ())
+    if not tuning.processes or tuning.incomplete:
+        return set()
+    wrong = {name for names in given_up(tuning) if set(names) <= levers for name in names}
+    return (levers - set(tuning.levers)) | wrong
 
 
 def _offered(whole: Measurement, plan: Plan) -> set[str]:
@@ -95,12 +117,11 @@ def _main(tuning: Tuning) -> Counted | None:
 
 def _by_levers(tuning: Tuning, main: Counted) -> dict[Levers, _Tried]:
     """Return the units of each configuration that was tried on the main object and not given up as wrong."""
-    given_up = (sentence.partition(": ") for sentence in tuning.not_used)
-    wrong = {variant for variant, _, reason in given_up if not reason.startswith(NOT_TRIED)}
+    wrong = given_up(tuning)
     tried_levers: dict[Levers, _Tried] = {}
     trials = [trial for trial in tuning.trials if trial.of == main.name.partition(": ")[2]]
     refused = {tuple(trial.levers) for trial in trials if trial.failed}
-    refused |= {tuple(named) for trial in trials for named in (trial.levers, trial.rival) if " + ".join(named) in wrong}
+    refused |= {tuple(named) for trial in trials for named in (trial.levers, trial.rival)} & wrong
     for number, trial in enumerate(trials):
         for levers, times in ((trial.levers, trial.times), (trial.rival, trial.rival_times)):
             if tuple(levers) in refused or not times:

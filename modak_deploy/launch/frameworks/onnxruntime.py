@@ -10,7 +10,7 @@ from .. import hardware, parts, structures
 from ..lever import Lever
 from ..search import Search
 from ..session import Session
-from ..trials import TriedCalls, shielded
+from ..trials import TriedCalls, sentence, shielded
 from ..variants import Variant
 from . import arrays
 
@@ -43,6 +43,8 @@ class OrtLever(Lever):
     framework = "onnxruntime"
     versions = ">=1.10"
     live = True
+    at_calls = True
+    own_threads = True  # each session has its own, which wait for work by spinning
     format = ""
 
     def applies(self, module: Any, options: Any, providers: List[Any]) -> Optional[str]:
@@ -86,7 +88,7 @@ class Runs(TriedCalls):
 
     def _pace(self) -> Optional[float]:
         search = next(iter(self._searches.values()), None)
-        return None if search is None else search.pace
+        return None if search is None or self._over is not None else search.pace
 
     def stop(self, reason: str) -> None:
         """Use the program's own session from now on."""
@@ -105,12 +107,19 @@ class Runs(TriedCalls):
             self.stop("the session is run from several threads at once")
             return self._counted(default, names, feed, options)
         try:
-            search = self._search(owner, names, feed)
+            search = self._begun(owner, names, feed)
             if search is None:
                 return self._counted(default, names, feed, options)
             return shielded(functools.partial(self._tried, search), default, (names, feed, None), {}, self._fail)
         finally:
             self._busy.release()
+
+    def _begun(self, owner: Any, names: Any, feed: Any) -> Optional[Search]:
+        try:
+            return self._search(owner, names, feed)
+        except Exception as error:  # a fault of the launcher's own
+            self._fail(sentence(error))
+            return None
 
     def _tried(self, search: Search, default: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         start = time.perf_counter()
@@ -141,7 +150,8 @@ class Runs(TriedCalls):
                 return None
             levers, chosen = self._candidates()
             trials, record = self._session.config.trials, self._session.record
-            costs = {lever.name: lever.making(self._size()) for lever in levers if lever.expensive}
+            both = (*levers, *cast(Tuple[OrtLever, ...], chosen.levers))
+            costs = {lever.name: lever.making(self._size()) for lever in both if lever.expensive}
             search = Search("onnxruntime", levers, trials, record, part=_part(owner, feed), costs=costs)
             self._form = Form(tuple(names or ()), {key: getattr(value, "shape", None) for key, value in feed.items()})
             self._session.follow(search)
@@ -194,8 +204,11 @@ class Runs(TriedCalls):
         return options
 
     def _size(self) -> int:
-        """Return the bytes of the model's file, without those of external data."""
-        return len(self._model) if isinstance(self._model, bytes) else os.path.getsize(self._model)
+        """Return the bytes of the model's file, without those of external data; 0 where it is no more."""
+        try:
+            return len(self._model) if isinstance(self._model, bytes) else os.path.getsize(self._model)
+        except OSError:
+            return 0
 
     def _no_room(self) -> Optional[str]:
         size = self._size()
@@ -228,9 +241,7 @@ class Runs(TriedCalls):
         return None if finite else "the result holds values that are not finite"
 
     def _tidy(self) -> None:
-        wanted = set()
-        for search in self._searches.values():
-            wanted |= {search.best.name, search.current.name}
+        wanted = set().union(*(search.wanted for search in self._searches.values()))
         for name in [name for name in self._ways if name not in wanted]:
             del self._ways[name]
 

@@ -1,19 +1,72 @@
 """Models of OpenVINO compiled for the processor, whatever framework they come from."""
 
+import contextlib
 import importlib
 import importlib.metadata
-from typing import Any, Optional
+import logging
+import sys
+import warnings
+from typing import Any, Iterator, Optional
 
 from ..versions import satisfies
 
 EARLIEST = "2025.1"
 """The first version whose front ends read what the levers give them."""
+TELEMETRY = "openvino_telemetry"
+LARGEST = 2**31 - 1
 
 
 def too_old() -> Optional[str]:
     """Return why the installed OpenVINO cannot be used; None when it can."""
-    version = importlib.metadata.version("openvino")
+    try:
+        version = importlib.metadata.version("openvino")
+    except importlib.metadata.PackageNotFoundError:
+        return "the version of OpenVINO is unknown"
     return None if satisfies(version, ">=" + EARLIEST) else "OpenVINO {} is older than {}".format(version, EARLIEST)
+
+
+@contextlib.contextmanager
+def unreported() -> Iterator[None]:
+    """Keep OpenVINO from reporting its use to its makers, and from starting processes for that, while it is imported.
+
+    ``import openvino`` of 2026.4 does so unless the user has refused it in a file of their home; without its package
+    for telemetry it has a stub in place of it.
+    """
+    missing = object()
+    before = sys.modules.get(TELEMETRY, missing)
+    sys.modules[TELEMETRY] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        if before is missing:
+            sys.modules.pop(TELEMETRY, None)
+        else:
+            sys.modules[TELEMETRY] = before  # type: ignore[assignment]
+
+
+@contextlib.contextmanager
+def silent() -> Iterator[None]:
+    """Keep what exporter and converter have to say from the program's output.
+
+    OpenVINO 2026.4 warns of each operation that PyTorch 2.13 no longer decomposes by ``logging.warning``, which would
+    also set the program's logging up where it has not done so yet.
+    """
+    disabled, handler = logging.root.manager.disable, logging.NullHandler()
+    logging.root.addHandler(handler)
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)
+        logging.root.removeHandler(handler)
+
+
+def module(name: str = "openvino") -> Any:
+    """Return a module of OpenVINO, imported if it is not yet."""
+    with unreported():
+        return importlib.import_module(name)
 
 
 def compiled(model: Any, precision: str, threads: int) -> Any:
@@ -24,5 +77,11 @@ def compiled(model: Any, precision: str, threads: int) -> Any:
         "INFERENCE_NUM_THREADS": threads,
         "ENABLE_CPU_PINNING": False,  # which cores are the job's is the scheduler's decision
     }
-    core = importlib.import_module("openvino").Core()
-    return core.compile_model(model, "CPU", settings).create_infer_request()
+    return module().Core().compile_model(model, "CPU", settings).create_infer_request()
+
+
+def check_range(array: Any) -> None:
+    """Raise OverflowError for whole numbers beyond 32 bits, in which the processor's kernels compute (2026.4)."""
+    wide = array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size
+    if wide and (array.max() > LARGEST or array.min() < -LARGEST):
+        raise OverflowError("an argument holds whole numbers beyond 32 bits")

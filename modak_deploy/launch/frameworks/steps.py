@@ -77,7 +77,7 @@ class Steps:
     @property
     def wanted(self) -> List[str]:
         """Return the names of the variants that may still be used."""
-        return [] if self._search is None else [self._search.best.name, self._search.current.name]
+        return [] if self._search is None else sorted(self._search.wanted)
 
     def stop(self, reason: str) -> None:
         """Leave the program alone from now on."""

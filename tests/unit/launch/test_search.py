@@ -484,3 +484,57 @@ def test_what_slows_the_default_down_while_it_is_tried_is_not_foretold():
     assert program.search.pace == 1.0
     program.run(100)
     assert program.search.pace is None
+
+
+def test_what_was_made_for_a_choice_is_kept_until_it_was_measured_again():
+    levers, times = [lever("a"), lever("b")], {"default": 1.0, "a": 0.5, "a + b": 0.3}
+    program = chosen_before(levers, times, units=200, gain=2.0)
+    while not program.record.of("drift"):
+        program.run(1)
+        assert program.record.of("drift") or "a" in program.search.wanted
+    program.run(20)
+    assert program.search.wanted == {"a + b"}
+
+
+def test_a_choice_that_fails_when_it_is_measured_again_does_not_take_the_winner_along():
+    levers, times = [lever("a"), lever("b")], {"default": 1.0, "a": 0.5, "a + b": 0.3}
+    program = chosen_before(levers, times, units=200, gain=2.0)
+    while program.search._phase != "final" or program.search._turn:
+        program.run(1)
+    assert program.search.next().variant.name == "a"
+    program.search.failed("MemoryError: no")
+    program.run(20)
+    assert program.search.best.name == "a + b"
+    assert program.search.settled
+
+
+def test_a_cheap_lever_on_an_expensive_choice_costs_what_the_choice_costs():
+    def tried(share):
+        levers = [lever("convert", expensive=True), lever("b")]
+        times = {"default": 1.0, "convert": 0.5, "convert + b": 0.4}
+        program = chosen_before(levers, times, units=100, share=share, costs={"convert": 5.0})
+        return [entry["variant"] for entry in program.run(100).record.of("trial")]
+
+    assert tried(0.03) == []
+    assert tried(0.2) == ["convert + b"]
+
+
+def test_units_beside_spinning_threads_of_another_variant_do_not_count():
+    """Each unit after a switch takes twice as long, as those of ONNX Runtime and OpenVINO do."""
+    before = [""]
+
+    def times(name, unit):
+        switched = before[0] != name
+        before[0] = name
+        return {"default": 1.0, "a": 0.5}[name] * (2.0 if switched else 1.0)
+
+    program = Program([lever("a", own_threads=True)], {"default": 1.0, "a": 0.5}, units=200, share=0.2)
+    for _ in range(200):
+        action = program.search.next()
+        if action.kind == "check":
+            program.search.checked(1.0, 1.0, 0.0, None)
+        else:
+            program.search.report(action.variant, times(action.variant.name, 0))
+    (trial,) = program.record.of("trial")
+    assert set(trial["times"]) == {0.5} and set(trial["rival_times"]) == {1.0}
+    assert program.search.best.name == "a"

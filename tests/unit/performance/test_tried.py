@@ -58,11 +58,12 @@ def plan(table=None):
 def records(tmp_path):
     """Return the function that makes the measurements of a job with these trials."""
 
-    def write(trials, *, made=None, number=1, not_used=(), **change):
+    def write(trials, *, made=None, number=1, not_used=(), on=(), **change):
         folder = tmp_path / f"results-{number}"
         folder.mkdir()
         made = made or plan()
         tuning = {"processes": 1, "counted": [COUNTED], "trials": trials, "not_used": list(not_used)}
+        tuning["levers"] = list(on)
         job = {
             "id": str(number), "scheduler": "process", "tag": made.tag(), "state": "completed", "exit_code": 0,
             "submitted": 1795208280.0, "started": 1795208281.8, "ended": 1795208341.8, "seconds": 60.0,
@@ -168,6 +169,21 @@ def test_what_goes_on_from_a_choice_is_recorded_as_it_ran(records):
         chosen,
         [*chosen, "pytorch-one-thread"],
     ]
+
+
+def test_what_won_and_was_wrong_later_is_not_tried_again_and_what_had_no_room_is(records):
+    late = ["pytorch-channels-last: the result differs by 0.5, more than 0.0001"]
+    assert records([LAST, BOTH], number=20, not_used=late)[0].failed == ["pytorch-channels-last"]
+    crowded = {**WRONG, "kept": False, "result": "MemoryError: a copy takes 9 MiB and 8 MiB are free"}
+    assert records([LAST, crowded], number=21)[0].failed is None
+
+
+def test_a_job_whose_choice_was_not_used_is_recorded_as_the_default(records):
+    made = plan(Table(records([LAST], number=22)))
+    refused = ["pytorch-channels-last: the result differs by 0.5, more than 0.0001"]
+    assert levers(records([], made=made, number=23)) == [[]]
+    assert levers(records([], made=made, number=24, on=["pytorch-channels-last"], not_used=refused)) == [[]]
+    assert levers(records([], made=made, number=25, on=["pytorch-channels-last"])) == [["pytorch-channels-last"]]
 
 
 def test_a_choice_that_is_wrong_later_is_not_recorded_as_a_rival(records):

@@ -132,7 +132,8 @@ class Inference(TriedCalls):
         subject = Subject(self._torch, root)
         levers, chosen = candidates(self._session, subject)
         name = self._label if not self._searches else "{} {}".format(self._label, len(self._searches) + 1)
-        costs = {lever.name: lever.making(subject) for lever in levers if lever.expensive}
+        both = (*levers, *torch_levers(chosen))
+        costs = {lever.name: lever.making(subject) for lever in both if lever.expensive}
         trials, record = self._session.config.trials, self._session.record
         search = Search(name, levers, trials, record, part=self._part(args, kwargs), costs=costs)
         search.takes(COPY * sum(weight.numel() * weight.element_size() for weight in subject.parameters))
@@ -297,9 +298,7 @@ class Inference(TriedCalls):
 
     def _tidy(self) -> None:
         """Drop the copies of variants that lost."""
-        wanted = set()
-        for search in self._searches.values():
-            wanted |= {search.best.name, search.current.name}
+        wanted = set().union(*(search.wanted for search in self._searches.values()))
         for name in [name for name in self._runners if name not in wanted]:
             del self._runners[name]
 

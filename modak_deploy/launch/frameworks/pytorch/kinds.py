@@ -33,6 +33,7 @@ class TorchLever(Lever):
     framework = "pytorch"
     versions = ">=2.2"
     live = True
+    at_calls = True
     use = BOTH
     format = ""
     """Number format that it brings in; empty where it keeps the module's."""
@@ -75,6 +76,8 @@ class TorchLever(Lever):
 
 class Setting(TorchLever):
     """A setting of the process that is on from the start or switched between units."""
+
+    at_calls = False
 
     def __init__(self) -> None:
         self._before: Dict[str, Any] = {}

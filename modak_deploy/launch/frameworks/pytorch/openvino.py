@@ -1,10 +1,6 @@
 """Modules in evaluation mode done by OpenVINO: exported as graphs, converted, compiled for the processor."""
 
-import contextlib
-import importlib
-import logging
-import warnings
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple
+from typing import Any, Callable, Dict, List, NamedTuple
 
 from ... import structures
 from .. import openvino_cpu
@@ -48,7 +44,10 @@ class Converted:
             program = self._programs[form] = self._program(args, kwargs)
         # Arguments are copied, as OpenVINO may write into what it shares; so are results, which the next call is not to
         # write into.
-        arrays = program.infer([tensor.contiguous().numpy() for tensor in tensors])
+        given = [tensor.contiguous().numpy() for tensor in tensors]
+        for array in given:
+            openvino_cpu.check_range(array)
+        arrays = program.infer(given)
         return structures.replace(
             program.result, lambda slot: torch.from_numpy(arrays[slot]), lambda value: isinstance(value, Slot)
         )
@@ -56,7 +55,7 @@ class Converted:
     def _program(self, args: Any, kwargs: Any) -> Program:
         torch = self._torch
         is_leaf = outputs.is_tensor(torch)
-        with torch.inference_mode(False), torch.no_grad(), _silent():
+        with torch.inference_mode(False), torch.no_grad(), openvino_cpu.silent():
             tensors = [tensor.detach().clone() for tensor in structures.leaves((args, kwargs), is_leaf)]
             flat = _flat(torch, self._module, args, kwargs)
             exported = torch.export.export(flat, tuple(tensors), strict=False)
@@ -76,29 +75,11 @@ def _form(tensor: Any) -> Any:
     return (tuple(tensor.shape), tensor.dtype)
 
 
-@contextlib.contextmanager
-def _silent() -> Iterator[None]:
-    """Keep what exporter and converter have to say from the program's output.
-
-    OpenVINO 2026.4 warns of each operation that PyTorch 2.13 no longer decomposes by ``logging.warning``, which would
-    also set the program's logging up where it has not done so yet.
-    """
-    disabled, handler = logging.root.manager.disable, logging.NullHandler()
-    logging.root.addHandler(handler)
-    logging.disable(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(disabled)
-        logging.root.removeHandler(handler)
-
-
 def _converted(exported: Any) -> Any:
     """Return OpenVINO's model of an exported program; ``openvino.convert_model`` would ask to report what is used."""
-    frontends = importlib.import_module("openvino.frontend")
-    decoders = importlib.import_module("openvino.frontend.pytorch.fx_decoder")
+    openvino_cpu.module()
+    frontends = openvino_cpu.module("openvino.frontend")
+    decoders = openvino_cpu.module("openvino.frontend.pytorch.fx_decoder")
     frontend = frontends.FrontEndManager().load_by_framework("pytorch")
     decoder = decoders.TorchFXPythonDecoder.from_exported_program(exported)
     return frontend.convert(frontend.load(decoder))

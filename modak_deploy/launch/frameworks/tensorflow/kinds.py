@@ -69,6 +69,7 @@ class TensorFlowLever(Lever):
     framework = "tensorflow"
     versions = ">=2.16"
     live = True
+    at_calls = True
     format = ""
 
     def applies(self, tensorflow: Any, function: Any, graph: Graph) -> Optional[str]:

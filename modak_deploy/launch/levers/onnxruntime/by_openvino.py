@@ -1,6 +1,6 @@
 """Models of sessions run by OpenVINO itself, in single precision."""
 
-import importlib
+import os
 from typing import Any, Callable, Dict, List, Optional
 
 from ... import hardware
@@ -40,18 +40,28 @@ class ByOpenVino(OrtLever):
         return openvino_cpu.too_old()
 
     def runner(self, model: Any, options: Any, form: Form) -> Callable[..., Any]:
-        core = importlib.import_module("openvino").Core()
-        read = core.read_model(model if isinstance(model, bytes) else str(model))
-        # Sizes that are known let it choose kernels; a call of other sizes does not come here.
-        read.reshape({name: list(shape) for name, shape in form.shapes.items()})
-        numbers = [_number(read, name) for name in form.names] or list(range(len(read.outputs)))
-        request = openvino_cpu.compiled(read, self.precision, options.intra_op_num_threads or hardware.cores())
+        with openvino_cpu.silent():
+            read = openvino_cpu.module().Core().read_model(model if isinstance(model, bytes) else os.fspath(model))
+            _check_precision(read)
+            # Sizes that are known let it choose kernels; a call of other sizes does not come here.
+            read.reshape({name: list(shape) for name, shape in form.shapes.items()})
+            numbers = [_number(read, name) for name in form.names] or list(range(len(read.outputs)))
+            request = openvino_cpu.compiled(read, self.precision, options.intra_op_num_threads or hardware.cores())
 
         def run(names: Any, feed: Dict[str, Any], options: Any) -> List[Any]:
+            for array in feed.values():
+                openvino_cpu.check_range(array)
             arrays = list(request.infer(feed).values())  # copies: the next call writes into others
             return [arrays[number] for number in numbers]
 
         return run
+
+
+def _check_precision(model: Any) -> None:
+    """Raise ValueError for a model in double precision, whose kernels on the processor are in single precision."""
+    for operation in model.get_ops():
+        if any(output.get_element_type().get_type_name() == "f64" for output in operation.outputs()):
+            raise ValueError("the model computes in double precision")
 
 
 def _number(model: Any, name: str) -> int:

@@ -1,5 +1,9 @@
 """Live trials on sessions of the real ONNX Runtime; the time of a run is what the test says."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
@@ -280,3 +284,49 @@ def test_a_model_that_openvino_cannot_read_stays_with_onnxruntime(follow):
     results = run(onnxruntime.InferenceSession(made), 60)
     assert all(numpy.array_equal(results[0], result) for result in results)
     assert session.record.of("fallback")[0]["what"] == "onnxruntime-by-openvino"
+
+
+IMPORT = """
+import sys, threading
+from modak_deploy.launch.frameworks import openvino_cpu
+openvino_cpu.module().Core()
+openvino_cpu.module("openvino.frontend.pytorch.fx_decoder")
+assert "openvino_telemetry" not in sys.modules, "telemetry"
+assert threading.active_count() == 1, threading.enumerate()
+"""
+
+
+def test_openvino_reports_nothing(tmp_path):
+    pytest.importorskip("openvino", reason="OpenVINO is not installed")
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    environment = {**os.environ, "HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    subprocess.run([sys.executable, "-c", IMPORT], check=True, env=environment)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"), [("DOUBLE", "double precision"), ("INT64", "beyond 32 bits"), ("FLOAT", None)]
+)
+def test_what_openvino_would_compute_in_fewer_bits_stays(follow, kind, reason):
+    pytest.importorskip("openvino", reason="OpenVINO is not installed")
+    helper, types = onnx.helper, onnx.TensorProto
+    values = [helper.make_tensor_value_info(name, getattr(types, kind), [None]) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "negative", values[:1], values[1:])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9).SerializeToString()
+    session, _ = follow(lambda given: 1.0, candidates=["onnxruntime-by-openvino"], units=80)
+    program = onnxruntime.InferenceSession(made)
+    for unit in range(80):
+        value = 2**40 + 1 if unit > 60 and kind != "FLOAT" else 3
+        data = numpy.array([value], dtype={"DOUBLE": "float64", "INT64": "int64", "FLOAT": "float32"}[kind])
+        assert program.run(None, {"x": data})[0][0] == -value
+    given = [entry["reason"] for entry in session.record.of("fallback")]
+    assert (given == []) if reason is None else (len(given) == 1 and reason in given[0])
+
+
+def test_a_model_whose_file_is_gone_goes_on(follow, model, tmp_path):
+    (tmp_path / "model.onnx").write_bytes(model)
+    session, _ = follow(lambda given: 1.0, candidates=["onnxruntime-by-openvino", "onnxruntime-one-thread"], units=60)
+    made = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"))
+    (tmp_path / "model.onnx").unlink()
+    assert len(run(made, 60)) == 60
+    assert session.record.of("fallback")
