@@ -107,17 +107,19 @@ class Session:
                 self.record.add("not_offered", lever=name, reason=reason)
         return chosen
 
+    def _accepted(self, levers: List[Lever], refuses: Callable[[Any], Optional[str]]) -> List[Any]:
+        """Return the levers that nothing speaks against; the reason against others is recorded."""
+        reasons = [(lever, refuses(lever)) for lever in levers]
+        for lever, reason in reasons:
+            if reason is not None:
+                self.record.add("not_offered", lever=lever.name, reason=reason)
+        return [lever for lever, reason in reasons if reason is None]
+
     def offered(
         self, framework: str, version: str, kind: Callable[[Lever], bool], refuses: Callable[[Any], Optional[str]]
     ) -> List[Any]:
         """Return the candidates that nothing speaks against; ``refuses`` gives the reason that is recorded, if any."""
-        levers = []
-        for lever in self.candidates(framework, version, kind):
-            reason = refuses(lever)
-            if reason is None:
-                levers.append(lever)
-            else:
-                self.record.add("not_offered", lever=lever.name, reason=reason)
+        levers = self._accepted(self.candidates(framework, version, kind), refuses)
         names = {lever.name for lever in levers}
         return [lever for lever in levers if lever.faster not in names]
 
@@ -128,13 +130,7 @@ class Session:
 
         With such, only what the configuration names as candidates is tried.
         """
-        chosen = []
-        for lever in self.chosen(framework, version, kind):
-            reason = refuses(lever)
-            if reason is None:
-                chosen.append(lever)
-            else:
-                self.record.add("not_offered", lever=lever.name, reason=reason)
+        chosen = self._accepted(self.chosen(framework, version, kind), refuses)
         if not self.tries or (chosen and self.config.trials.candidates is None):
             return [], chosen
         names = {lever.name for lever in chosen}

@@ -140,11 +140,8 @@ class Table:
         chain = self._chain(first, other)
         if chain is None:
             return None
-        value = math.prod(edge.ratio.value for edge in chain)
-        up = math.hypot(*(math.log(edge.ratio.high / edge.ratio.value) for edge in chain))
-        down = math.hypot(*(math.log(edge.ratio.value / edge.ratio.low) for edge in chain))
         together = frozenset[str]().union(*(edge.differences for edge in chain))
-        return Edge(Interval(value, value * math.exp(-down), value * math.exp(up)), together)
+        return Edge(_product([edge.ratio for edge in chain]), together)
 
     def _chain(self, first: Option, other: Option) -> list[Edge] | None:
         ways: dict[Option, list[Edge]] = {first: []}
@@ -294,14 +291,15 @@ def _ratio_within(samples: Mapping[Option, Sample], default: Sample, other: Samp
         if third.tried():
             left, right = _tried_ratio(default, third), _tried_ratio(third, other)
             if left is not None and right is not None:
-                chains.append(_product(left, right))
+                chains.append(_product([left, right]))
     return min(chains, key=lambda ratio: ratio.high / ratio.low, default=None) or _ratio(default, other)
 
 
-def _product(left: Interval, right: Interval) -> Interval:
-    value = left.value * right.value
-    up = math.hypot(math.log(left.high / left.value), math.log(right.high / right.value))
-    down = math.hypot(math.log(left.value / left.low), math.log(right.value / right.low))
+def _product(ratios: Sequence[Interval]) -> Interval:
+    """Return the product of ratios along a chain, whose errors are independent of one another."""
+    value = math.prod(ratio.value for ratio in ratios)
+    up = math.hypot(*(math.log(ratio.high / ratio.value) for ratio in ratios))
+    down = math.hypot(*(math.log(ratio.value / ratio.low) for ratio in ratios))
     return Interval(value, value * math.exp(-down), value * math.exp(up))
 
 
