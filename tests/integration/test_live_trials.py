@@ -5,6 +5,7 @@ import importlib.util
 import json
 import sqlite3
 import subprocess
+from typing import Any
 
 import pytest
 
@@ -19,13 +20,14 @@ model = torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3), torch.nn.ReLU(), torch.nn
 images = torch.rand(4, 3, 64, 64)
 model.eval()
 with torch.inference_mode():
-    for _ in range(400):
+    for _ in range(4000):
         model(images)
 sys.exit(int(sys.argv[1]))
 """
+"""It takes some seconds: on a loaded machine, noise would use up what trials may lose in a shorter job."""
 
 
-def document(site: Site, code: int, **request: str) -> None:
+def document(site: Site, code: int, **request: Any) -> None:
     (site.folder / "infer.py").write_text(PROGRAM)
     site.write(
         {
@@ -35,7 +37,7 @@ def document(site: Site, code: int, **request: str) -> None:
                 "script": "infer.py",
                 "arguments": [str(code)],
                 "framework": {"name": "pytorch"},
-                "workload": {"model": "tiny-net", "unit": "call", "units": 400},
+                "workload": {"model": "tiny-net", "unit": "call", "units": 4000},
             },
             "target": {"name": "here", "workspace": str(site.folder / "space"), "runtimes": ["native"]},
             "request": request,
@@ -53,12 +55,12 @@ def site(machine_site: Site) -> Site:
 
 
 def test_what_a_deployment_tried_the_next_plan_knows(site: Site) -> None:
-    document(site, 0)
+    document(site, 0, forbid_levers=["pytorch-keep-memory"])  # under load, noise lets it stay at times
     deployed = site.play("deploy")
     assert deployed.code == 0, deployed.text
     job = json.loads((site.folder / "results" / "tried" / "job.json").read_text())
     tuning = job["tuning"]
-    assert tuning["counted"][0]["name"] == "inference: Sequential" and tuning["counted"][0]["units"] == 400
+    assert tuning["counted"][0]["name"] == "inference: Sequential" and tuning["counted"][0]["units"] == 4000
     names = [trial["levers"] for trial in tuning["trials"]]
     assert ["pytorch-channels-last"] in names
     assert not any("bf16" in lever for levers in names for lever in levers)
