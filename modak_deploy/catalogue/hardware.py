@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from modak_deploy.model.base import DeferredModel, Line, Memory, Name, Positive
+from modak_deploy.model.measurement import Mix
 
 Precision = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8"]
-Operator = Literal["convolution", "dense", "attention", "recurrent"]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -75,7 +75,7 @@ class WorkloadEntry(DeferredModel):
     """Floating-point operations of the forward pass for one sample."""
     bytes: Rate
     """Bytes moved in the forward pass for one sample."""
-    mix: dict[Operator, Annotated[float, Field(gt=0, le=1)]]
+    mix: Mix
     """Shares of the operations."""
     source: Line
 

@@ -4,7 +4,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from . import hardware
 from .config import Trials
-from .estimate import Estimate, Ledger
+from .estimate import FEWEST, Estimate, Ledger
 from .lever import Lever
 from .parts import Part
 from .progress import RECENT
@@ -15,6 +15,9 @@ TRYING = ("probe", "check", "measure")
 """Phases in which a variant is tried."""
 MOST_MEMORY = 1 << 30
 """Bytes by which the process may grow in a trial, however small it was; a larger one may double."""
+LEFT = 80
+"""Units left, for each of which one more unit of a variant is measured, up to as many:"""
+MOST_NEEDED = 6
 FIRST_RECHECK = 64
 """Units after which the winner's results are compared again, and then each time that they have doubled."""
 
@@ -35,15 +38,19 @@ class Choice:
         seconds: float = 20.0,
         part: Optional[Part] = None,
         costs: Optional[Mapping[str, float]] = None,
+        turns: bool = False,
     ) -> None:
         """``checks`` is whether results can be compared; ``costs`` the seconds that expensive levers take by their
-        names, ``seconds`` those of others; ``part`` the part of a unit on which variants can be tried first."""
+        names, ``seconds`` those of others; ``part`` the part of a unit on which variants can be tried first; ``turns``
+        is whether variants may take turns though results are not compared."""
         self._name = name
         self._pending: List[Lever] = list(levers)
         self._trials = trials
         self._record = record
         self._checks = checks
-        self._estimates: Dict[str, Estimate] = {DEFAULT.name: Estimate(skip=1)}
+        self._turns = turns
+        self.ledger = Ledger(trials.share, trials.units)
+        self._estimates: Dict[str, Estimate] = {DEFAULT.name: Estimate(1, self._fewest)}
         self._rival = self._estimates[DEFAULT.name]
         self._tried: Set[str] = {DEFAULT.name}
         self._phase = "baseline"
@@ -64,6 +71,12 @@ class Choice:
         self._once: Dict[str, float] = {}
         """Seconds that it took to make variants ready, by their names."""
         self._one_time = 0.0
+        self._made = False
+        """Whether a unit was done with the variant that is being tried."""
+        self._switch = 0.0
+        """Seconds that the last switch to another variant took."""
+        self._alternating: Optional[bool] = None
+        """Whether variants take turns in this phase, where results are not compared; None before its first unit."""
         self._memory: Optional[int] = None
         self._difference: Optional[float] = None
         self._recheck_at = FIRST_RECHECK
@@ -79,7 +92,6 @@ class Choice:
         self._beside: Optional[float] = None
         """What the default would have taken in place of the last unit, where that is known."""
         self._settled_as: Optional[Tuple[str, str]] = None
-        self.ledger = Ledger(trials.share, trials.units)
         self._prospects = Prospects(trials, self.ledger, seconds, checks, part, costs or {})
         self.best = DEFAULT
 
@@ -187,19 +199,24 @@ class Choice:
         self._tried.add(variant.name)
         self._refused.pop(lever.name, None)
         self._current, self._lever = variant, lever
-        self._one_time, self._difference = 0.0, None
+        self._one_time, self._made, self._difference = 0.0, False, None
         self._memory = hardware.resident_memory()
         if not self._checks or self.partly(variant) or variant.same_results:
             self._phase = "measure"
         else:
             self._phase = "probe" if self._prospects.probes(variant) else "check"
         # A check of the whole is the variant's warming up.
-        self._estimates[variant.name] = Estimate(skip=0 if self._phase == "check" else 1)
-        if self._checks:
+        self._estimates[variant.name] = Estimate(0 if self._phase == "check" else 1, self._fewest)
+        if self._checks or (self._turns and not variant.expensive):
             self._rival = Estimate()
         self._against = (self.best.name, self._rival)
-        self._turn, self._switched = False, True
+        self._turn, self._switched, self._alternating = False, True, None
         self._record.add("trying", of=self._name, lever=lever.name, variant=variant.name)
+
+    @property
+    def _fewest(self) -> int:
+        """Return how many units of a variant are measured at least: more where many units are left."""
+        return max(FEWEST, min(MOST_NEEDED, self.ledger.remaining // LEFT))
 
     @property
     def _default(self) -> float:

@@ -20,10 +20,11 @@ def enough(seconds: float) -> int:
 
 
 class Estimate:
-    """The times of a variant's units; the first ``skip`` are its warming up."""
+    """The times of a variant's units; the first ``skip`` are its warming up, and ``fewest`` are needed after them."""
 
-    def __init__(self, skip: int = 0) -> None:
+    def __init__(self, skip: int = 0, fewest: int = FEWEST) -> None:
         self._skip = skip
+        self._fewest = fewest
         self._times: Deque[float] = deque(maxlen=MOST)
         self._median: Optional[float] = None
         self.count = 0
@@ -65,7 +66,7 @@ class Estimate:
             return False
         if early and other is not None and min(self._times) > BEATEN * other.median:
             return True
-        fewest = enough(self.median)
+        fewest = max(self._fewest, enough(self.median))
         if self.count < fewest:
             return False
         if other is None or self.count >= min(MOST, 3 * fewest):

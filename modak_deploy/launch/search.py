@@ -11,6 +11,11 @@ from .estimate import Estimate, enough
 from .lever import Lever
 from .variants import CHECK, DEFAULT, PROBE, RUN, Action, Variant
 
+CHEAP = 0.02
+"""Part of a unit that a switch between steps may take, where variants take turns."""
+FINAL = 5
+"""Units by which the winner and the default are compared at the end, where the job can pay for them: what the next Plan
+knows of their ratio is the interval of so many pairs, which three make twice as wide."""
 FASTEST = "fastest of all that was tried"
 CHOSEN = "chosen before the run"
 
@@ -20,11 +25,10 @@ class Search(Choice):
 
     Its phases: ``baseline`` (the default is measured), ``choose`` (the next variant, if it may be tried now),
     ``probe`` (its results on a part of a call are compared), ``check`` (those of a whole call), ``measure``, ``final``
-    (the default again), ``settled``. Where units are single calls, a variant and the best one so far take turns while
-    they are measured, so that a neighbour's load meets both; in training that would cost a switch of the module at
-    every step, and one follows the other. After ``fix`` there is no ``baseline``: ``chosen`` measures the variant that
-    was chosen before the run, which takes the default's place: what is tried must beat that one, and it is measured
-    again at the end.
+    (the default again), ``settled``. Where a switch costs little, a variant and the best one so far take turns while
+    they are measured, so that a neighbour's load meets both; else one follows the other. After ``fix`` there is no
+    ``baseline``: ``chosen`` measures the variant that was chosen before the run, which takes the default's place: what
+    is tried must beat that one, and it is measured again at the end.
     """
 
     def fix(self, variant: Variant) -> None:
@@ -120,7 +124,9 @@ class Search(Choice):
 
     def prepared(self, seconds: float) -> None:
         """Take the time that it took to make the variant ready."""
-        self._one_time += seconds
+        self._switch = seconds
+        if not self._made:  # later switches to it and back are no part of what it takes once
+            self._one_time += seconds
         self.ledger.charge(seconds, self._beside)
 
     def probed(
@@ -224,7 +230,12 @@ class Search(Choice):
 
     def _measured(self, variant: Variant, seconds: float, alone: float) -> None:
         estimate = self._estimates[self._current.name]
-        if self._checks and not self._takes_turns(self._current):
+        self._made = self._made or variant == self._current
+        turns = self._alternates(self._current)
+        if not turns and not self._rival.count:  # it was to take turns, and the switch took too long
+            self._rival = self._estimates[self.best.name]
+            self._against = (self.best.name, self._rival)
+        if turns and not self._takes_turns(self._current):
             if variant == self._current and not estimate.count and not variant.expensive:
                 self._first_unit(seconds, alone)
             return
@@ -253,13 +264,24 @@ class Search(Choice):
         elif longer > 0 and not self.ledger.affordable(longer):  # what is not longer costs nothing to go on with
             self._finish("given up: the trials may lose no more time")
 
+    def _alternates(self, variant: Variant) -> bool:
+        """Tell whether a variant takes turns with another one: calls do, and steps where the switch to it was cheap."""
+        if self._checks:
+            return True
+        if self._alternating is None:
+            self._alternating = (
+                self._turns and not variant.expensive and self._switch <= CHEAP * (self.ledger.default or 0.0)
+            )
+        return self._alternating
+
     def _takes_turns(self, variant: Variant) -> bool:
         """Have the next unit done by the other one; False for a unit after a switch that tells nothing.
 
         What has threads of its own is slowed down by those of the default, which spin for a while after a unit: ONNX
-        Runtime 1.32 and OpenVINO in turns took twice as long as each of them alone. Two units are done in a turn then.
+        Runtime 1.32 and OpenVINO in turns took twice as long as each of them alone. Two units are done in a turn then,
+        and in training as well, where the first one after a switch finds its weights and memory as the other left them.
         """
-        if variant.own_threads and self._switched:
+        if (variant.own_threads or not self._checks) and self._switched:
             self._switched = False
             return False
         self._turn, self._switched = not self._turn, True
@@ -279,24 +301,33 @@ class Search(Choice):
     # the end
 
     def _begin_final(self) -> None:
-        units = enough(self._default) + 1
         if self.best == self._base or self.best == DEFAULT or self._drift_measured:
             self._settle(self._reason or self._nothing)
-        elif self.ledger.remaining < (4 if self._checks else 2) * units:  # calls were measured beside the default's
-            self._settle("the units left are few")
-        elif self.ledger.affordable(max(0.0, self._estimates[self._base.name].median - self._rival.median) * units):
-            self._estimates["first"] = self._estimates[self._base.name]
-            skip = 0 if self._checks else 1
-            self._estimates[self._base.name], self._rival = Estimate(skip), Estimate(skip)
-            self._turn, self._switched = False, True
-            self._phase = "final"
+            return
+        share = 4 if self._checks or self._turns else 2  # what took turns was measured beside the default
+        usual = enough(self._default)
+        if self.ledger.remaining < share * (usual + 1):
+            if self._trials.units is not None:
+                self._settle("the units left are few")
+            return  # where nobody knows how many are left, as many are as were done: later, then
+        loss = max(0.0, self._estimates[self._base.name].median - self._rival.median)
+        for fewest in (max(usual, FINAL), usual):
+            units = fewest + 1
+            if self.ledger.remaining >= share * units and self.ledger.affordable(loss * units):
+                self._estimates["first"] = self._estimates[self._base.name]
+                skip = 0 if self._checks else 1
+                self._estimates[self._base.name], self._rival = Estimate(skip, fewest), Estimate(skip, fewest)
+                self._turn, self._switched, self._alternating = False, True, None
+                self._phase = "final"
+                return
 
     def _measured_again(self, variant: Variant, seconds: float) -> None:
         again, rival = self._estimates[self._base.name], self._rival
-        if self._checks and not self._takes_turns(self.best):
+        turns = self._alternates(self.best)
+        if turns and not self._takes_turns(self.best):
             return
         (again if variant == self._base else rival).add(seconds)
-        if not self._checks:
+        if not turns:
             self._turn = again.complete()
         if not again.complete() or not rival.complete():
             return

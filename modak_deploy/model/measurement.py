@@ -11,6 +11,9 @@ from modak_deploy.model.application import ApplicationType, Workload
 from modak_deploy.model.base import Line, Model, Name, NonNegative, Positive, RuntimeName, Text, VersionText
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Operator = Literal["convolution", "dense", "attention", "recurrent"]
+Mix = dict[Operator, Annotated[float, Field(gt=0, le=1)]]
+"""Shares of a workload's operations by their kind."""
 
 
 class Hardware(Model):
@@ -145,6 +148,8 @@ class Measurement(Model):
     """``trial``: units of work of a job that tried several configurations while it ran; whole runs when absent."""
     failed: list[Name] | None = None
     """Levers that the job tried and could not use: their results differed, or they ended with an error."""
+    mix: Mix | None = None
+    """Shares of the workload's operations, as the launcher saw them in the running model."""
     runs: list[Run] = []
     summary: Summary | None = None
     provenance: Provenance

@@ -25,12 +25,15 @@ from modak_deploy.performance.statistics import (
     paired_ratio_interval,
     prediction_interval,
     ratio_interval,
+    weighted,
 )
 
 Setting = tuple[str, ...]
 """What the measurements of one table have in common: hardware, software, workload, provenance."""
 Block = tuple[str, int, int]
 """The job that tried levers, its start, and the block in which configurations were measured beside one another."""
+_PROMISING = 1.03
+"""Times as fast as the chosen option, from which what may be faster is worth another trial."""
 _ROUNDING = 1.05
 """Factor either way on a ratio that a publication gives in words, without spread."""
 
@@ -227,12 +230,26 @@ class Evidence:
         records = [record for sample in samples for record in sample.records]
         return len({run.time for record in records for run in record.runs if run.time is not None})
 
-    def tried(self, location: Location) -> frozenset[str]:
-        """Return the levers that did the very same work at ``location``, in any configuration, or failed to."""
+    def tried(self, location: Location, chosen: Option) -> frozenset[str]:
+        """Return the levers that need no further trial where the very same work is done with ``chosen``.
+
+        They were part of any configuration at ``location``, or failed there. What seems to be faster than ``chosen``,
+        but not surely, is worth another trial: too few units were measured of it.
+        """
         plain = location.option(())
-        there = [(option, sample) for option, sample in self.direct.items() if option.with_levers(()) == plain]
-        used = {name for option, _ in there for name in option.levers}
-        return frozenset(used.union(*(record.failed or () for _, sample in there for record in sample.records)))
+        there = {option: sample for option, sample in self.direct.items() if option.with_levers(()) == plain}
+        used = {name for option in there for name in option.levers}
+        failed = {name for sample in there.values() for record in sample.records for name in record.failed or ()}
+        return frozenset(used - self._unsettled(there, chosen) | failed)
+
+    def _unsettled(self, samples: Mapping[Option, Sample], chosen: Option) -> set[str]:
+        levers: set[str] = set()
+        for option, sample in samples.items():
+            if chosen in samples and option != chosen:
+                ratio = _ratio_within(self.direct, samples[chosen], sample)
+                if ratio.low <= 1 and ratio.value >= _PROMISING:
+                    levers.update(option.levers)
+        return levers
 
     def any(self) -> bool:
         """Tell whether anything was measured."""
@@ -279,20 +296,25 @@ def _tried_ratio(default: Sample, other: Sample) -> Interval | None:
 
 
 def _ratio_within(samples: Mapping[Option, Sample], default: Sample, other: Sample) -> Interval:
-    """Return the ratio of two samples of one setting; by a third where each was tried beside that one only.
+    """Return the ratio of two samples of one setting; by a third as well where each was tried beside that one.
 
-    A later job measures what it tries beside what was known, not beside the default: what the machine did meanwhile is
-    the same on neither side of the ratio of two jobs.
+    A job measures what it tries beside the best so far, and a later job beside what was known, not beside the default:
+    what the machine did meanwhile is the same on neither side of the ratio of two jobs. Where two were tried beside one
+    another, too, both ways count by what they are worth: their units are not the same ones.
     """
-    if not (default.tried() and other.tried()) or _tried_ratio(default, other) is not None:
+    if not (default.tried() and other.tried()):
         return _ratio(default, other)
+    direct = _tried_ratio(default, other)
     chains = []
     for third in samples.values():
-        if third.tried():
+        if third.tried() and third is not default and third is not other:
             left, right = _tried_ratio(default, third), _tried_ratio(third, other)
             if left is not None and right is not None:
                 chains.append(_product([left, right]))
-    return min(chains, key=lambda ratio: ratio.high / ratio.low, default=None) or _ratio(default, other)
+    chain = min(chains, key=lambda ratio: ratio.high / ratio.low, default=None)
+    if direct is not None and chain is not None:
+        return weighted([direct, chain])
+    return direct or chain or _ratio(default, other)
 
 
 def _product(ratios: Sequence[Interval]) -> Interval:

@@ -1,6 +1,7 @@
 """The time model's word on the options of a decision, where there is a fitted model that may be used."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ from modak_deploy.performance.features import Case, Features, features
 from modak_deploy.performance.matching import Work
 from modak_deploy.performance.paths import MODEL_FILE
 from modak_deploy.performance.records import Measurements
+from modak_deploy.performance.seen import completed
+from modak_deploy.performance.series import Observation
 from modak_deploy.performance.statistics import Interval
 
 if TYPE_CHECKING:
@@ -23,10 +26,17 @@ class Modelled:
     """Predictions of one model for one work at its places; each option is asked about once."""
 
     def __init__(
-        self, model: "TimeModel", work: Work, locations: Mapping[Option, Location], catalogue: Catalogue
+        self,
+        model: "TimeModel",
+        work: Work,
+        locations: Mapping[Option, Location],
+        catalogue: Catalogue,
+        records: Iterable[Observation] = (),
     ) -> None:
+        """``records`` are of the same workload: what they saw of its model need not be in the document."""
         self.model = model
-        self._work = work
+        workload, mix = completed(work.workload, records)
+        self._work, self._mix = replace(work, workload=workload), mix or {}
         self._locations = locations
         self._catalogue = catalogue
         self._features: dict[Option, Features | str] = {}
@@ -55,7 +65,7 @@ class Modelled:
             framework=option.engine,
             levers=list(option.levers),
         )
-        return Case(work.type, work.framework, work.workload, work.hardware, configuration)
+        return Case(work.type, work.framework, work.workload, work.hardware, configuration, self._mix)
 
     def phases(self, option: Option) -> tuple[Interval, Mapping["Phase", float]] | None:
         """Return the whole seconds with their interval, and those of the phases; None where it cannot tell."""

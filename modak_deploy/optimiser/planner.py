@@ -152,7 +152,7 @@ def _decided(
         outcome = alternatives(scale.resources)
     choice, resources = outcome.choice, outcome.resources
     choice.rejected += unused
-    modelled = Modelled(fitted, outcome.work, outcome.locations.by_option(), catalogue) if fitted else None
+    modelled = Modelled(fitted, outcome.work, outcome.locations.by_option(), catalogue, records) if fitted else None
     decision = decide(
         choice, Knowledge(outcome.evidence, modelled, scale, Carrier(outcome.work, catalogue)), deployment, node.price
     )

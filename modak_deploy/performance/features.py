@@ -6,13 +6,13 @@ framework) is 1 or 0; a name that the model was not fitted with cannot be predic
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, get_args
 
 from modak_deploy.catalogue.catalogue import Catalogue
 from modak_deploy.catalogue.names import accelerator_name, processor_name
 from modak_deploy.model.application import Workload
-from modak_deploy.model.measurement import Configuration, Hardware
+from modak_deploy.model.measurement import Configuration, Hardware, Mix, Operator
 
 if TYPE_CHECKING:
     from modak_deploy.catalogue.hardware import WorkloadEntry
@@ -23,7 +23,6 @@ _TRAINING = 3.0
 """Operations of a training step over those of the forward pass."""
 _USUAL = math.log(1e10)
 """Operations of one unit from which interactions count: a name's own effect is that on such work."""
-_MIX = ("convolution", "dense", "attention", "recurrent")
 _CHANGES = (("engine", ("runs:",)), ("image", ("container", "source build")), ("compiler", ("compiler:",)))
 Features = dict[str, float]
 
@@ -37,6 +36,8 @@ class Case:
     workload: Workload
     hardware: Hardware
     configuration: Configuration
+    mix: Mix = field(default_factory=dict)
+    """Shares of its operations, where they were seen; the catalogue knows those of well-known networks."""
 
 
 def features(case: Case, catalogue: Catalogue) -> Features | None:
@@ -64,9 +65,10 @@ def features(case: Case, catalogue: Catalogue) -> Features | None:
         "gpu": gpu,
         "training": float(case.type == "ai_training"),
     }
-    for operator in _MIX:
-        inputs[f"mix:{operator}"] = entry.mix.get(operator, 0.0) if entry else 0.0  # type: ignore[call-overload]
-    convolution = inputs["mix:convolution"] - 0.5 if entry and entry.mix else 0.0
+    mix = case.mix or (entry.mix if entry else {})
+    for operator in get_args(Operator):
+        inputs[f"mix:{operator}"] = mix.get(operator, 0.0)
+    convolution = inputs["mix:convolution"] - 0.5 if mix else 0.0
     inputs.update(_names(case, catalogue, size, gpu, convolution))
     return inputs
 

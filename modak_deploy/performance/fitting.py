@@ -50,7 +50,9 @@ def rows_of(records: Iterable[Measurement | Ratio], catalogue: Catalogue) -> lis
     for record in records:
         if not isinstance(record, Measurement):
             continue
-        case = Case(record.type, record.framework, record.workload, record.hardware, record.configuration)
+        case = Case(
+            record.type, record.framework, record.workload, record.hardware, record.configuration, record.mix or {}
+        )
         inputs = features(case, catalogue)
         if inputs is not None:
             rows.append(_row(record, case, inputs))

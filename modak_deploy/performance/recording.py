@@ -22,6 +22,7 @@ from modak_deploy.model.plan import Plan
 from modak_deploy.model.target import SINGLE_NODE
 from modak_deploy.model.trials import RestartCandidate
 from modak_deploy.performance.restarts import tried_before
+from modak_deploy.performance.seen import workload_of
 from modak_deploy.performance.trials import failed, tried, unused
 
 PLAN, JOB = "plan.json", "job.json"
@@ -146,6 +147,7 @@ def _measurement(
         source=f"job {job.id} of {plan.name} on {plan.target.name}",
         method="One run of a deployed job; the wall time of the application as its job script took it.",
         tried=_tried_and_chosen(plan, job),
+        seen=job,
     )
 
 
@@ -158,16 +160,20 @@ def measurement_of(
     source: str,
     method: str,
     tried: RestartCandidate | None = None,
+    seen: JobResult | None = None,
 ) -> Measurement:
     """Return the measurement that runs of a Plan's candidate are; ``when`` is in seconds since the epoch.
 
-    ``tried`` is what the program ran with, where trials before the run decided that.
+    ``tried`` is what the program ran with, where trials before the run decided that, and ``seen`` the job whose
+    launcher saw the running model.
     """
     chosen, resources = plan.chosen, plan.chosen.resources
+    workload, mix = workload_of(seen, plan.application.workload) if seen else (plan.application.workload, None)
     return Measurement(
         type=plan.application.type,
         framework=plan.application.framework.name.lower() if plan.application.framework else None,
-        workload=plan.application.workload,
+        workload=workload,
+        mix=mix,
         software=_software(plan, catalogue),
         hardware=_hardware(plan, catalogue),
         configuration=Configuration(

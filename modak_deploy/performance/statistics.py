@@ -22,6 +22,10 @@ _T95 = (
 """The same at 95%."""
 
 
+_NARROWEST = 1e-6
+"""Half width in logs that estimates have at least where they are weighted."""
+
+
 @dataclass(frozen=True)
 class Interval:
     """A value with its 95% interval."""
@@ -124,6 +128,23 @@ def paired_ratio_interval(baseline: Mapping[_Block, float], other: Mapping[_Bloc
         return None
     logs = [math.log(baseline[block] / other[block]) for block in common]
     return _interval(statistics.fmean(logs), t975(len(logs) - 1) * math.sqrt(variance(logs) / len(logs)))
+
+
+def weighted(intervals: Sequence[Interval]) -> Interval:
+    """Return the mean of independent estimates of one value, each weighted by the inverse square of its width in logs.
+
+    Where they contradict each other, the interval is as wide as their disagreement asks for (Birge, "The Calculation of
+    Errors by the Method of Least Squares", Phys. Rev. 40, 1932).
+    """
+    centres = [math.log(interval.value) for interval in intervals]
+    halves = [max(math.log(interval.high / interval.low) / 2, _NARROWEST) for interval in intervals]
+    weights = [half**-2 for half in halves]
+    centre = math.fsum(w * c for w, c in zip(weights, centres, strict=True)) / math.fsum(weights)
+    half = math.fsum(weights) ** -0.5
+    if len(intervals) > 1:
+        squares = math.fsum(w * (c - centre) ** 2 for w, c in zip(weights, centres, strict=True))
+        half *= max(1.0, math.sqrt(squares / (len(intervals) - 1)))
+    return _interval(centre, half)
 
 
 def _interval(centre: float, half: float) -> Interval:

@@ -10,6 +10,7 @@ from ...session import Session
 from ...versions import satisfies
 from .functions import BatchFunction
 from .kinds import PREDICT, TRAIN, Subject
+from .work import features
 
 KINDS = ("train", "test", "predict")
 TRIALS = ">=3.4"
@@ -59,6 +60,7 @@ def _replace(session: Session, keras: Any, kind: str) -> None:
 
 
 def _follow(session: Session, callbacks: Any, kind: str, counters: Dict[str, Progress]) -> None:
+    described = session.guarded("the description of a model", features)
     begin = getattr(callbacks, "on_{}_batch_begin".format(kind))
     end = getattr(callbacks, "on_{}_batch_end".format(kind))
     started = [0.0, 0]
@@ -76,6 +78,8 @@ def _follow(session: Session, callbacks: Any, kind: str, counters: Dict[str, Pro
             counter = counters.get(kind)
             if counter is None:
                 counter = counters[kind] = session.counters.counter("keras: " + kind, "batch")
+                model = getattr(self, "_model", None)  # its public name is a property that may have been replaced
+                counter.features = (described(model, kind == TRAIN) if model is not None else None) or {}
             counter.add(now, now - started[0], _batches(self, int(started[1]), int(batch)))
             loss = _loss(logs)
             counter.loss = counter.loss if loss is None else loss

@@ -9,6 +9,7 @@ from ...progress import Progress
 from ...session import Session
 from ...trials import shielded
 from .inference import Inference
+from .work import Work
 
 
 class Calls:
@@ -30,6 +31,7 @@ class Calls:
         self.inference: Optional[Inference] = None
         self.training: Optional[Callable[[Callable[..., Any], Any, Any], Any]] = None
         """What does a training call, where the optimizer's trials have put it."""
+        self.work = {training: Work(torch, training) for training in (False, True)}
         root._compiled_call_impl = self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -37,6 +39,7 @@ class Calls:
         impl = root._call_impl  # type: ignore[union-attr]
         if getattr(self._local, "inside", False) or not self._session.active or self._special():
             return impl(*args, **kwargs)
+        impl = self.work[bool(root.training)].observing(impl)  # type: ignore[union-attr]
         if root.training or self._torch.is_grad_enabled():  # type: ignore[union-attr]
             if self.training is None:
                 return impl(*args, **kwargs) if root.training else self._counted(impl, args, kwargs)  # type: ignore[union-attr]
@@ -108,6 +111,7 @@ class Calls:
             root = self._root()
             if root is not None:
                 self._progress.features = features(self._torch, root)
+                self.work[False].into(self._progress.features)
         self._progress.add(end, end - start)
         self._session.evaluations += 1
         self._session.counters.tick(end)

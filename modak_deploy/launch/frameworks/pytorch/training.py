@@ -11,6 +11,7 @@ from collections import deque
 from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
 
 from ... import structures
+from ...lever import EXACT
 from ...search import Search
 from ...session import Session
 from ...variants import DEFAULT, Variant
@@ -69,13 +70,15 @@ class Training:
             return
         modules = len(subject.modules)
         trials, record = self._session.config.trials, self._session.record
-        self._search = Search(name, levers, trials, record, checks=False, seconds=10.0 + 0.3 * modules)
+        self._search = Search(name, levers, trials, record, checks=False, seconds=10.0 + 0.3 * modules, turns=True)
         self._session.follow(self._search)
         if chosen.levers:
             self._search.fix(chosen)
             self._base = chosen
         if self._module is not None:
-            calls(self._module).training = self.forward
+            intercepted = calls(self._module)
+            intercepted.training = self.forward
+            intercepted.work[True].into(self._progress.features)
 
     def _pace(self) -> Optional[float]:
         return None if self._search is None else self._search.pace
@@ -192,12 +195,14 @@ class Training:
         value = float(self._loss)
         self._loss = None
         self._progress.loss = value
-        if not settled or self._variant in (DEFAULT, self._base):
+        # While a variant takes turns with the base, its steps are in the weights: the losses before it judge it.
+        beside = self._search is not None and self._variant == self._base != self._search.current
+        if not beside and (not settled or self._variant in (DEFAULT, self._base)):
             self._losses.setdefault(self._variant.name, deque(maxlen=LOSSES)).append(value)
 
     def _trajectory(self) -> bool:
         """Tell whether the losses with the variant go on from those without, up to their scatter."""
-        if self._variant == self._base:
+        if self._variant == self._base or self._variant.same_results:
             return True
         now = self._losses.get(self._variant.name, ())
         before = self._losses.get(self._base.name, ())
@@ -271,4 +276,7 @@ def candidates(session: Session, subject: Subject) -> Tuple[List[TorchLever], Va
         lambda lever: isinstance(lever, TorchLever) and lever.use != INFERENCE,
         lambda lever: lever.applies(subject),
     )
-    return levers, Variant(tuple(chosen))
+    # Other number formats gain most, and what layout and optimizer gain depends on them. What changes no result comes
+    # before them: the losses by which they are judged tell more once a few steps are done.
+    order = sorted(levers, key=lambda lever: (lever.expensive, not lever.same_results, lever.numerics == EXACT))
+    return order, Variant(tuple(chosen))

@@ -131,7 +131,42 @@ def test_a_rise_of_the_trainings_own_costs_one_lever_and_not_all_that_follow(pro
     one = program("SGD", candidates=["pytorch-channels-last", "pytorch-autocast-bf16"])
     one.model.spoil = "own"
     one.run(80)
-    assert [entry["what"] for entry in one.session.record.of("fallback")] == ["pytorch-channels-last"]
+    assert [entry["what"] for entry in one.session.record.of("fallback")] == ["pytorch-autocast-bf16"]
+    assert [(trial["variant"], trial["failed"]) for trial in one.session.record.of("trial")] == [
+        ("pytorch-autocast-bf16", True),
+        ("pytorch-channels-last", False),
+    ]
+
+
+def test_number_formats_are_tried_before_what_depends_on_them(program):
+    one = program(candidates=["pytorch-keep-memory", "pytorch-channels-last", "pytorch-autocast-bf16"])
+    one.run(120)
+    assert [entry["lever"] for entry in one.session.record.of("trying")] == [
+        "pytorch-keep-memory",
+        "pytorch-autocast-bf16",
+        "pytorch-channels-last",
+    ]
+
+
+def test_steps_take_turns_where_a_switch_is_cheap(program):
+    one = program(candidates=["pytorch-autocast-bf16"]).run(60)
+    (trial,) = one.session.record.of("trial")
+    assert trial["times"] == pytest.approx([0.4] * len(trial["times"]))
+    assert trial["rival_times"] == pytest.approx([1.0] * len(trial["rival_times"])) and len(trial["rival_times"]) > 2
+
+
+def test_steps_follow_one_another_where_a_switch_takes_long(program, monkeypatch):
+    switch = training.Training._switch
+
+    def slow(self, variant):
+        begun = self._search
+        switch(self, variant)
+        begun.prepared(0.5)
+
+    monkeypatch.setattr(training.Training, "_switch", slow)
+    one = program(candidates=["pytorch-autocast-bf16"], share=0.5).run(120)
+    switched = [entry for entry in one.session.record.of("trial") if entry["kept"]]
+    assert switched and one.session.record.of("drift")[0]["kept"]
     assert one.best == "pytorch-autocast-bf16"
 
 
@@ -185,7 +220,7 @@ def test_what_the_program_has_chosen_stays(torch, program):
 
 def test_steps_with_an_evaluation_between_them_are_not_measured(torch, program):
     one = program(candidates=["pytorch-autocast-bf16"])
-    for step in range(60):
+    for step in range(120):
         one.step()
         if step % 2:
             Clock.now += 50

@@ -1,0 +1,72 @@
+"""What a Keras model consists of: weights, layers, and operations for one sample, by the shapes of its layers.
+
+The shapes are those that Keras itself gives for a built model; a layer whose output has none of its own, as in a model
+whose ``call`` is Python, counts with its weights only.
+"""
+
+import math
+from typing import Any, Dict, Iterator, Optional, Tuple
+
+BACKWARD = 3
+"""Operations of a training step over those of the forward pass: two gradients for each product."""
+RECURRENT = ("LSTM", "GRU", "SimpleRNN")
+
+
+def features(model: Any, training: bool) -> Dict[str, Any]:
+    """Return what a model of performance may want to know about a built model."""
+    operations: Dict[str, float] = {}
+    layers = 0
+    for layer in _layers(model):
+        counted = _operations(layer)
+        if counted is not None:
+            kind, count = counted
+            operations[kind] = operations.get(kind, 0.0) + count
+            layers += 1
+    found: Dict[str, Any] = {"model": type(model).__name__, "parameters": int(model.count_params())}
+    total = sum(operations.values())
+    if total:
+        found.update(layers=layers, flops_per_sample=total * (BACKWARD if training else 1))
+        found.update(("mix_" + kind, count / total) for kind, count in sorted(operations.items()))
+    return found
+
+
+def _layers(model: Any) -> Iterator[Any]:
+    """Yield the layers of a model, those of the models in it included."""
+    for layer in model.layers:
+        if hasattr(layer, "layers"):
+            yield from _layers(layer)
+        else:
+            yield layer
+
+
+def _operations(layer: Any) -> Optional[Tuple[str, float]]:
+    """Return the kind of a layer and its operations for one sample; None where it has no products, or no shape."""
+    name = type(layer).__name__
+    given, result = _shape(layer, "input"), _shape(layer, "output")
+    if name in RECURRENT and given is not None:
+        cell = layer.cell
+        return "recurrent", 2.0 * given[0] * (_size(cell.kernel) + _size(cell.recurrent_kernel))
+    if name == "MultiHeadAttention" and result is not None:
+        length, width = result[0], layer.num_heads * layer.key_dim
+        return "attention", 2.0 * length * layer.count_params() + 4.0 * length * length * width
+    kernel = getattr(layer, "kernel", None)
+    if kernel is None or result is None:
+        return None
+    if "Conv" in name:
+        first = getattr(layer, "data_format", None) == "channels_first"
+        places = (given or result) if "Transpose" in name else result
+        return "convolution", 2.0 * _size(kernel) * math.prod(places[1:] if first else places[:-1])
+    return "dense", 2.0 * _size(kernel) * math.prod(result[:-1])
+
+
+def _size(weight: Any) -> int:
+    return math.prod(int(number) for number in weight.shape)
+
+
+def _shape(layer: Any, end: str) -> Optional[Tuple[int, ...]]:
+    """Return the shape of one sample at a layer's input or output; None where it has none or it is not fixed."""
+    try:
+        shape = tuple(getattr(layer, end).shape)[1:]
+    except (AttributeError, TypeError, ValueError):  # called several times, never, or with several tensors
+        return None
+    return tuple(int(number) for number in shape) if shape and None not in shape else None

@@ -1,0 +1,156 @@
+"""What a call of a module consists of: its operations, what they read and write, its batch; read from one real call.
+
+PyTorch's dispatcher shows each operation of the call to a mode (torch.utils._python_dispatch, since 1.13), and
+torch.utils.flop_counter (since 2.1) has the formulas. Nothing is computed twice, and no result changes.
+"""
+
+import contextlib
+import importlib
+import math
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from ... import structures
+from . import outputs
+
+OBSERVED = 2
+"""The call that is looked at: the first one often holds what is done once."""
+BACKWARD = 3
+"""Operations of a training step over those of the forward pass: two gradients for each product."""
+
+
+class Work:
+    """Looks at one of the calls of a module, and tells all who ask what it consisted of."""
+
+    def __init__(self, torch: Any, training: bool) -> None:
+        self._torch = torch
+        self._training = training
+        self._calls = 0
+        self._features: Optional[Dict[str, Any]] = None
+        self._sinks: List[Dict[str, Any]] = []
+
+    def into(self, features: Dict[str, Any]) -> None:
+        """Have what is seen added to ``features``, now or once it is."""
+        if self._features is not None:
+            features.update(self._features)
+        elif all(sink is not features for sink in self._sinks):
+            self._sinks.append(features)
+
+    def observing(self, impl: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the module's own call, or one in its place that is looked at while it is done."""
+        self._calls += 1
+        return self._observed(impl) if self._calls == OBSERVED else impl
+
+    def _observed(self, impl: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            try:
+                mode = _mode()
+            except Exception:  # a version of PyTorch without it: nothing is seen, and the program goes on
+                return impl(*args, **kwargs)
+            with mode:
+                result = impl(*args, **kwargs)
+            with contextlib.suppress(Exception):  # what cannot be described is not
+                self._seen(mode, args, kwargs)
+            return result
+
+        return call
+
+    def _seen(self, mode: Any, args: Any, kwargs: Any) -> None:
+        factor = BACKWARD if self._training else 1
+        total = sum(mode.operations.values())
+        found: Dict[str, Any] = sizes(self._torch, args, kwargs)
+        if total:
+            samples = found.get("batch") or 1
+            found.update(flops=float(total * factor), layers=mode.layers)
+            found.update(flops_per_sample=total * factor / samples, bytes_per_sample=mode.moved * factor / samples)
+            found.update(("mix_" + kind, count / total) for kind, count in sorted(mode.operations.items()) if count)
+        self._features = found
+        for sink in self._sinks:
+            sink.update(found)
+        self._sinks = []
+
+
+def sizes(torch: Any, args: Any, kwargs: Any) -> Dict[str, Any]:
+    """Return the batch of a call, and the length of its sequences where its arguments look like such."""
+    tensors = structures.leaves((args, kwargs), outputs.is_tensor(torch))
+    first = next((tensor for tensor in tensors if tensor.dim()), None)
+    if first is None:
+        return {}
+    found: Dict[str, Any] = {"batch": int(first.shape[0])}
+    whole = not (first.is_floating_point() or first.is_complex() or first.dtype == torch.bool)
+    if (whole and first.dim() == 2) or (not whole and first.dim() == 3):
+        found["sequence"] = int(first.shape[1])
+    return found
+
+
+def kind_of(name: str) -> str:
+    """Return the kind of an operation by its name in PyTorch's dispatcher."""
+    if "attention" in name:
+        return "attention"
+    if "rnn" in name or "lstm" in name or "gru" in name:
+        return "recurrent"
+    if "conv" in name:
+        return "convolution"
+    return "dense"
+
+
+def _mode() -> Any:
+    base: Any = importlib.import_module("torch.utils._python_dispatch").TorchDispatchMode
+    registry = importlib.import_module("torch.utils.flop_counter").flop_registry
+
+    class Mode(base):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.operations: Dict[str, int] = {}
+            self.moved = 0
+            self.layers = 0
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            packet = getattr(func, "_overloadpacket", None)
+            if packet is None:  # an operator of higher order
+                return func(*args, **kwargs)
+            name = str(packet)
+            special = _SPECIAL.get(name.rpartition(".")[2])
+            if packet not in registry and special is None:
+                with self:  # in inference mode, operations arrive whole that others consist of
+                    result = func.decompose(*args, **kwargs)
+                return func(*args, **kwargs) if result is NotImplemented else result
+            result = func(*args, **kwargs)
+            with contextlib.suppress(Exception):  # a formula that does not fit: it is left out
+                count = special(args) if special is not None else registry[packet](*args, **kwargs, out_val=result)
+                kind = kind_of(name)
+                self.operations[kind] = self.operations.get(kind, 0) + int(count)
+                self.layers += 1
+                self.moved += _bytes((args, kwargs, result))
+            return result
+
+    return Mode()
+
+
+def _bytes(values: Any) -> int:
+    """Return the bytes of all tensors in an operation's arguments and results."""
+    if isinstance(values, (tuple, list)):
+        return sum(_bytes(value) for value in values)
+    if isinstance(values, dict):
+        return sum(_bytes(value) for value in values.values())
+    return int(values.numel() * values.element_size()) if hasattr(values, "element_size") else 0
+
+
+def _attention(args: Tuple[Any, ...]) -> int:
+    """Two products, of queries with keys and of weights with values, for each head; causal masks are not counted."""
+    query, key, value = args[:3]
+    *heads, length, width = query.shape
+    return 2 * int(math.prod(heads)) * int(length) * int(key.shape[-2]) * int(width + value.shape[-1])
+
+
+def _recurrent(args: Tuple[Any, ...]) -> int:
+    """``mkldnn_rnn_layer``: both matrices of the cell for each sample and step; its input is steps x batch x width."""
+    source, first, second = args[:3]
+    return int(2 * source.shape[0] * source.shape[1] * (first.numel() + second.numel()))
+
+
+_SPECIAL: Dict[str, Callable[[Tuple[Any, ...]], int]] = {
+    "_scaled_dot_product_flash_attention_for_cpu": _attention,
+    "mkldnn_rnn_layer": _recurrent,
+}
+"""What the processor's kernels are called that have no formula in PyTorch 2.13."""

@@ -1,0 +1,106 @@
+"""What a call of a module consists of, counted on real PyTorch against sums made by hand."""
+
+import pytest
+
+from modak_deploy.launch.frameworks.pytorch import calls as calls_module
+from modak_deploy.launch.frameworks.pytorch.work import Work
+
+
+@pytest.fixture
+def counted(torch):
+    """Return the function that calls a module twice, as a program does, and returns its results and what was seen."""
+
+    def count(module, *inputs, training=False, inference=True):
+        work, seen, results = Work(torch, training), {}, []
+        work.into(seen)
+        with torch.inference_mode(inference):
+            for _ in range(3):
+                results.append(work.observing(module)(*inputs))
+        return seen, results
+
+    return count
+
+
+@pytest.mark.parametrize("inference", [True, False])
+def test_convolutions_and_products(torch, counted, inference):
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = torch.nn.Conv2d(3, 8, 3)
+            self.head = torch.nn.Linear(8, 4)
+
+        def forward(self, images):
+            return self.head(torch.relu(self.conv(images)).mean((2, 3)))
+
+    seen, results = counted(Net().eval(), torch.randn(16, 3, 10, 10), inference=inference)
+    convolution, dense = 2 * 16 * 8 * 8 * 8 * 27, 2 * 16 * 8 * 4
+    assert seen["flops"] == convolution + dense
+    assert seen["flops_per_sample"] == (convolution + dense) / 16
+    assert (seen["batch"], seen["layers"]) == (16, 2) and "sequence" not in seen
+    assert seen["mix_convolution"] == pytest.approx(convolution / (convolution + dense))
+    assert sum(value for name, value in seen.items() if name.startswith("mix_")) == pytest.approx(1)
+    # What the convolution and the product read and write, in single precision.
+    moved = 16 * 3 * 100 + 8 * 27 + 8 + 16 * 8 * 64 + 16 * 8 + 8 * 4 + 4 + 16 * 4
+    assert seen["bytes_per_sample"] == pytest.approx(4 * moved / 16, rel=0.01)
+    assert all(torch.equal(result, results[0]) for result in results)
+
+
+def test_attention_on_the_processor(torch, counted):
+    def attend(words):
+        heads = words.view(2, 7, 4, 8).transpose(1, 2)
+        return torch.nn.functional.scaled_dot_product_attention(heads, heads, heads)
+
+    seen, _ = counted(attend, torch.randn(2, 7, 32))
+    assert seen["flops"] == 2 * 2 * 4 * 7 * 7 * (8 + 8)
+    assert seen["mix_attention"] == 1 and (seen["batch"], seen["sequence"]) == (2, 7)
+
+
+def test_recurrent_layers(torch, counted):
+    seen, results = counted(torch.nn.LSTM(5, 6, batch_first=True).eval(), torch.randn(3, 11, 5))
+    assert seen["flops_per_sample"] == pytest.approx(2 * 11 * (4 * 6 * 5 + 4 * 6 * 6), rel=0.05)
+    assert (seen["batch"], seen["sequence"]) == (3, 11)
+    assert torch.equal(results[1][0], results[0][0])
+
+
+def test_words_are_sequences_and_training_counts_three_times(torch, counted):
+    table = torch.nn.Sequential(torch.nn.Embedding(10, 4), torch.nn.Linear(4, 2))
+    seen, results = counted(table, torch.randint(0, 10, (3, 5)), training=True, inference=False)
+    assert seen["flops"] == 3 * 2 * 15 * 4 * 2 and (seen["batch"], seen["sequence"]) == (3, 5)
+    results[1].sum().backward()
+    assert table[1].weight.grad is not None
+
+
+def test_a_call_without_tensors_and_a_failing_one(torch, counted):
+    seen, _ = counted(lambda: 5)
+    assert seen == {}
+
+    def fails(images):
+        raise KeyError("its own")
+
+    work = Work(torch, False)
+    for _ in range(2):
+        with pytest.raises(KeyError, match="its own"):
+            work.observing(fails)(torch.ones(2))
+
+
+def test_a_formula_that_does_not_fit_is_left_out(torch, counted, monkeypatch):
+    from torch.utils import flop_counter
+
+    def unfit(*args, **kwargs):
+        raise ValueError("not this shape")
+
+    monkeypatch.setitem(flop_counter.flop_registry, torch.ops.aten.addmm, unfit)
+    seen, results = counted(torch.nn.Linear(3, 2).eval(), torch.ones(4, 3))
+    assert "flops" not in seen and seen["batch"] == 4 and len(results) == 3
+
+
+def test_what_is_seen_reaches_the_counter(torch, session_of):
+    session = session_of(mode="none")
+    net = torch.nn.Linear(3, 2).eval()
+    calls_module.Calls(session, torch, net)
+    with torch.inference_mode():
+        for _ in range(4):
+            net(torch.ones(5, 3))
+    session.counters.write()
+    features = session.record.states["inference: Linear"]["features"]
+    assert (features["parameters"], features["batch"], features["flops"]) == (8, 5, 2 * 5 * 3 * 2)

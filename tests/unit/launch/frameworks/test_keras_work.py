@@ -1,0 +1,50 @@
+"""What a Keras model consists of, by the shapes of its layers, against sums made by hand."""
+
+import pytest
+
+from modak_deploy.launch.frameworks.keras.work import features
+
+
+@pytest.fixture(scope="module")
+def keras():
+    return pytest.importorskip("keras")
+
+
+def test_a_network_of_convolutions_and_a_dense_layer(keras):
+    layers = keras.layers
+    model = keras.Sequential(
+        [keras.Input((10, 10, 3)), layers.Conv2D(8, 3), layers.GlobalAveragePooling2D(), layers.Dense(4)]
+    )
+    seen = features(model, training=False)
+    convolution, dense = 2 * 27 * 8 * 64, 2 * 8 * 4
+    assert seen["flops_per_sample"] == convolution + dense
+    assert (seen["parameters"], seen["layers"]) == (3 * 9 * 8 + 8 + 8 * 4 + 4, 2)
+    assert seen["mix_convolution"] == pytest.approx(convolution / (convolution + dense))
+    assert features(model, training=True)["flops_per_sample"] == 3 * (convolution + dense)
+
+
+def test_recurrent_attention_and_nested_models(keras):
+    layers = keras.layers
+    inner = keras.Sequential([keras.Input((7, 16)), layers.Dense(16)])
+    source = keras.Input((7, 16))
+    attended = layers.MultiHeadAttention(num_heads=2, key_dim=8)(source, source)
+    model = keras.Model(source, layers.LSTM(5)(inner(attended)))
+    seen = features(model, training=False)
+    attention = 2 * 7 * (4 * (16 * 16 + 16)) + 4 * 7 * 7 * 16
+    recurrent, dense = 2 * 7 * (16 * 20 + 5 * 20), 2 * 7 * 16 * 16
+    assert seen["flops_per_sample"] == attention + recurrent + dense
+    assert seen["layers"] == 3
+
+
+def test_a_model_whose_layers_have_no_shapes(keras):
+    class Own(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = keras.layers.Dense(3)
+
+        def call(self, inputs):
+            return self.dense(inputs) + self.dense(inputs)
+
+    model = Own()
+    model(keras.ops.ones((2, 4)))
+    assert features(model, training=True) == {"model": "Own", "parameters": 15}
