@@ -49,9 +49,12 @@ def is_exact(levers: Iterable[str]) -> bool:
     return RELAXED.isdisjoint(levers)
 
 
-def total(entry: Entry, units: float) -> float:
-    """Return the seconds of a job of so many units: as measured, and the rest at the steady rate."""
-    return max(0.0, float(entry["total"]) + (units - entry["units"]) * float(entry["steady"]))
+def total(entry: Entry, units: float, between: float = 0.0) -> float:
+    """Return the seconds of a job of so many units: as measured, and the rest at the steady rate.
+
+    ``between`` are the seconds that lie between two units, such as those of an epoch's end.
+    """
+    return max(0.0, float(entry["total"]) + (units - entry["units"]) * (float(entry["steady"]) + between))
 
 
 class Line:
@@ -81,9 +84,17 @@ class Line:
         runs = self.of("default")
         if not runs:
             return None
-        starts = [max(0.0, run["total"] - run["units"] * run["steady"]) for run in runs]
-        steady = statistics.median(run["steady"] for run in runs)
-        return max(1.0, (60 * minutes - statistics.median(starts)) / steady)
+        unit = statistics.median(run["steady"] for run in runs) + self.between
+        starts = [max(0.0, run["total"] - run["units"] * unit) for run in runs]
+        return max(1.0, (60 * minutes - statistics.median(starts)) / unit)
+
+    @property
+    def between(self) -> float:
+        """Return the seconds between two units of the default: a steady unit says nothing of them."""
+        runs = [run for run in self.of("default") if run.get("start") is not None]
+        if not runs:
+            return 0.0
+        return max(0.0, statistics.median((run["total"] - run["start"]) / run["units"] - run["steady"] for run in runs))
 
     def gain(self, arm: str, minutes: float) -> tuple[float, bool] | None:
         """Return how many times as fast a job of so many minutes is, and whether that is extrapolated."""
@@ -91,8 +102,8 @@ class Line:
         runs, default = self.of(arm), self.of("default")
         if units is None or not runs:
             return None
-        before = statistics.median(total(run, units) for run in default)
-        after = statistics.median(total(run, units) for run in runs)
+        before = statistics.median(total(run, units, self.between) for run in default)
+        after = statistics.median(total(run, units, self.between) for run in runs)
         measured = all(abs(run["units"] / units - 1) < 0.25 for run in (*runs, *default))
         return before / max(after, 1e-9), not measured
 

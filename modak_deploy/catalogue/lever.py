@@ -84,6 +84,8 @@ class Lever(Model):
     name:
     ``live`` ones can be tried while the program runs, ``start`` ones are on from the start, and ``either`` is for those
     whose switching costs so much that short jobs try them by restarts only."""
+    ranks: bool = False
+    """Whether the ranks of a training can switch it together while they run."""
     threads: ThreadCount | None = None
     """Threads per rank: a number, or ``all``, ``half`` or ``physical`` of the cores that a rank has."""
     effects: dict[Name, JsonValue] = {}

@@ -31,6 +31,8 @@ class Engine(ABC):
     """Whether the launcher counts units of work, such as training steps, inside it."""
     tries_live: ClassVar[bool] = False
     """Whether the launcher can try levers inside it while the program runs."""
+    tries_with_ranks: ClassVar[bool] = False
+    """Whether the ranks of a training inside it can try levers together."""
     stands_in: ClassVar[bool] = False
     """Whether it runs where somebody chose it in place of the framework that a program is written for."""
     converter: ClassVar[str | None] = None

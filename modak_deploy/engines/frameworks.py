@@ -11,6 +11,7 @@ class PyTorch(Engine):
     launcher_module = "torch"
     counts_units = True
     tries_live = True
+    tries_with_ranks = True
     converter = "modak_deploy.onnx.frameworks.pytorch:PyTorch"
 
 

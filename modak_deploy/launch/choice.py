@@ -92,7 +92,7 @@ class Choice:
         self._beside: Optional[float] = None
         """What the default would have taken in place of the last unit, where that is known."""
         self._settled_as: Optional[Tuple[str, str]] = None
-        self._prospects = Prospects(trials, self.ledger, seconds, checks, part, costs or {})
+        self._prospects = Prospects(trials, self.ledger, seconds, checks, part, costs or {}, turns)
         self.best = DEFAULT
 
     @property

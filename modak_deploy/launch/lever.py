@@ -39,6 +39,8 @@ class Lever:
     """Whether it has threads of its own, beside those of the default that still wait for work after a unit."""
     expensive = False
     """Whether making it ready takes long, as compilation does."""
+    ranks = False
+    """Whether several ranks of a training can switch it together."""
     risk = 4.0
     """Times the default's time that a unit with it may plausibly take: what must be affordable before it is tried."""
     order = 50

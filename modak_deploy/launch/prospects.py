@@ -13,6 +13,8 @@ FEW = "{} units are left, and a trial needs {}"
 DEAR = "a first unit with it may lose {:.3g} s, and trials may lose {:.3g} s {}"
 SLOW = "making it ready takes about {:.3g} s, and the units left would save {:.3g} s"
 
+TURN = 4
+"""Steps for each one that counts, where variants take turns of two steps: the best one so far does as many."""
 PART_SECONDS = 0.01
 """Seconds of a unit, below which its first rows are not tried first: a call costs some time whatever its size."""
 
@@ -31,12 +33,14 @@ class Prospects:
         checks: bool,
         part: Optional[Part],
         costs: Mapping[str, float],
+        turns: bool = False,
     ) -> None:
         self._trials = trials
         self._ledger = ledger
         self._seconds = seconds
         self._costs = costs
         self._checks = checks
+        self._turns = turns
         self.part = part
         """The part of a call on which variants are tried first; None where calls have none."""
         self.ready = 0.0
@@ -131,6 +135,6 @@ class Prospects:
     def _needed(self, default: float, improved: bool) -> int:
         """Return the units that must be left for a trial: its own, and twice as many where there is less to gain."""
         if not self._checks:
-            return enough(default) + 1
+            return (TURN if self._turns else 1) * (enough(default) + 1)
         own = 2 * enough(default) + 2  # a comparison, a warming up, and turns with the best so far
         return 2 * own if improved else own

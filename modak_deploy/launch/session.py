@@ -25,6 +25,8 @@ class Session:
         self.searches: List[Any] = []
         """Trials of this process, which tell at its end what was not tried."""
         self._ledgers: List[Any] = []
+        self.together = False
+        """Whether this process decides for all ranks, which switch with it."""
         self.hands_off: Optional[str] = None
         """Why the program is left alone, where it does itself what levers do."""
         self.trained = False
@@ -58,8 +60,9 @@ class Session:
 
     @property
     def tries(self) -> bool:
-        """Tell whether live trials may be made; ranks would have to switch at the same unit, which is not supported."""
-        return self.active and self.config.trials.mode == "live" and self.ranks == 1 and self._claim()
+        """Tell whether live trials may be made; with several ranks, only where these switch at the same unit."""
+        alone = self.ranks == 1 or self.together
+        return self.active and self.config.trials.mode == "live" and alone and self._claim()
 
     def _claim(self) -> bool:
         """Tell whether this is the process that tries, where one of several does: the first that asks."""

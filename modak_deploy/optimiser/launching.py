@@ -45,7 +45,8 @@ def launch_of(
     """Return what the launcher is told at the enumerator's place; None where it has nothing to do and does not travel.
 
     With ``counts`` it is there to count. Nothing is tried where the request names the one configuration to run or
-    requires a lever that could be tried, and where several ranks would have to switch at the same unit. Where a lever
+    requires a lever that could be tried; with several ranks, levers are tried in training only, where the framework can
+    have all of them switch at the same unit. Where a lever
     that could be tried is on, because it was measured to be fast, trials go on from there with what no job has tried.
     """
     catalogue, location = enumerator.catalogue, enumerator.location
@@ -62,11 +63,11 @@ def launch_of(
         and deployment.application.type in ("ai_training", "ai_inference")
         and (engine := of_framework(location.framework)) is not None
         and engine.tries_live
-        and resources.ranks == 1
+        and (resources.ranks == 1 or (engine.tries_with_ranks and deployment.application.type == "ai_training"))
         and not any(catalogue.levers[name].run.launch in LIVE for name in request.require_levers)
         and no_launch(location) is None
     )
-    candidates = _candidates(enumerator, levers, earlier) if tries else []
+    candidates = _candidates(enumerator, levers, earlier, resources.ranks) if tries else []
     if not candidates and not on and not session and not counts:
         return None
     return Launch(
@@ -82,7 +83,7 @@ def launch_of(
     )
 
 
-def _candidates(enumerator: Enumerator, levers: LeverSet, earlier: Earlier) -> list[str]:
+def _candidates(enumerator: Enumerator, levers: LeverSet, earlier: Earlier, ranks: int) -> list[str]:
     """Return the levers that may be tried: those that no job has tried, and that may take the place of a chosen one.
 
     What is on from the start for other reasons than the launcher's cannot be switched off for them. What restarts try
@@ -97,6 +98,7 @@ def _candidates(enumerator: Enumerator, levers: LeverSet, earlier: Earlier) -> l
         and lever.name not in levers
         and lever.name not in faults
         and lever.name not in earlier.tried
+        and (ranks == 1 or lever.ranks)
         and not any(lever.excludes(other) for other in chosen if other.run.launch != "live")
     ]
     return [lever.name for lever in permitted] if any(lever.run.launch == "live" for lever in permitted) else []

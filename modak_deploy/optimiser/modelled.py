@@ -35,7 +35,7 @@ class Modelled:
     ) -> None:
         """``records`` are of the same workload: what they saw of its model need not be in the document."""
         self.model = model
-        workload, mix = completed(work.workload, records)
+        workload, mix = completed(work, records)
         self._work, self._mix = replace(work, workload=workload), mix or {}
         self._locations = locations
         self._catalogue = catalogue

@@ -168,7 +168,8 @@ def measurement_of(
     launcher saw the running model.
     """
     chosen, resources = plan.chosen, plan.chosen.resources
-    workload, mix = workload_of(seen, plan.application.workload) if seen else (plan.application.workload, None)
+    application = plan.application
+    workload, mix = workload_of(seen, application.type, application.workload) if seen else (application.workload, None)
     return Measurement(
         type=plan.application.type,
         framework=plan.application.framework.name.lower() if plan.application.framework else None,

@@ -110,16 +110,32 @@ def _measured(tuning: Tuning) -> float:
 
 
 def _main(tuning: Tuning) -> Counted | None:
-    """Return the counter of the object on which most of the time was spent, of those that levers were tried on."""
+    """Return the counter of the object on which most of the time was spent, of those that levers were tried on.
+
+    None where it counts the units of several such objects: how many were whose is not known then.
+    """
     objects = {trial.of for trial in tuning.trials}
-    return next((counted for counted in tuning.counted if counted.name.partition(": ")[2] in objects), None)
+    for counted in tuning.counted:
+        count = sum(_is_of(counted, name) for name in objects)
+        if count:
+            return counted if count == 1 else None
+    return None
+
+
+def _is_of(counted: Counted, name: str) -> bool:
+    """Tell whether a counter counts the units of the object ``name`` that levers were tried on.
+
+    Keras's callbacks count the batches of a kind, ``keras: train``, and trials are made on those of one model,
+    ``keras: train of Net``.
+    """
+    return name == counted.name.partition(": ")[2] or name.startswith(f"{counted.name} of ")
 
 
 def _by_levers(tuning: Tuning, main: Counted) -> dict[Levers, _Tried]:
     """Return the units of each configuration that was tried on the main object and not given up as wrong."""
     wrong = given_up(tuning)
     tried_levers: dict[Levers, _Tried] = {}
-    trials = [trial for trial in tuning.trials if trial.of == main.name.partition(": ")[2]]
+    trials = [trial for trial in tuning.trials if _is_of(main, trial.of)]
     refused = {tuple(trial.levers) for trial in trials if trial.failed}
     refused |= {tuple(named) for trial in trials for named in (trial.levers, trial.rival)} & wrong
     for number, trial in enumerate(trials):

@@ -1,23 +1,16 @@
 """Live trials between the steps of a training: each step is done once, with some variant, and the loss is the check."""
 
 import math
-import statistics
 import threading
 import time
-from collections import deque
-from typing import Any, Callable, Deque, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 from ..search import Search
 from ..session import Session
 from ..trials import sentence
 from ..variants import DEFAULT, Variant
+from .losses import AGAIN, Losses
 
-LOSSES = 20
-"""Losses that the trajectory is judged by."""
-AGAIN = 5
-"""Steps of the default after a rise, from which further losses are judged: it may have been the training's own."""
-MARGIN = 4.0
-"""Standard deviations by which a loss may rise before it counts as wrong."""
 SETTLED_EVERY = 10
 """Steps after which the loss is looked at once nothing is tried any more."""
 
@@ -62,7 +55,7 @@ class Steps:
         self._session = session
         self._name = name
         self._search: Optional[Search] = search
-        self._losses: Dict[str, Deque[float]] = {}
+        self._losses = Losses()
         self._again = 0
         self._count = 0
         self._building: Dict[str, float] = {}
@@ -200,14 +193,6 @@ class Steps:
             return "the step gives no loss to compare"
         if not math.isfinite(loss):
             return "the loss is not finite"
-        self._losses.setdefault(variant.name, deque(maxlen=LOSSES)).append(loss)
+        self._losses.add(variant.name, loss)
         judged = variant not in (DEFAULT, self._base)
-        return "the loss rises" if judged and not self._trajectory(variant) else None
-
-    def _trajectory(self, variant: Variant) -> bool:
-        """Tell whether the losses with the variant go on from those without, up to their scatter."""
-        now, before = self._losses.get(variant.name, ()), self._losses.get(self._base.name, ())
-        if len(now) < 3 or len(before) < 2:
-            return True
-        scatter = statistics.pstdev(before) + 0.05 * abs(statistics.mean(before))
-        return statistics.median(now) <= statistics.median(before) + MARGIN * scatter
+        return "the loss rises" if judged and self._losses.rise(variant.name, self._base.name) else None

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from modak_deploy.catalogue import load_catalogue
 from modak_deploy.launch import bundle, config, lever, processes, structures, versions
 from modak_deploy.launch.estimate import Estimate
 from modak_deploy.launch.hooks import ImportHooks
@@ -147,6 +148,12 @@ def test_every_lever_declares_itself():
         assert one.versions, one.name
         versions.satisfies("1.0", one.versions)
         assert set(one.conflicts) <= set(names)
+
+
+def test_the_catalogue_says_which_levers_ranks_can_switch_together():
+    shipped = {name: entry.ranks for name, entry in load_catalogue().levers.items()}
+    for one in lever.all_levers():
+        assert one.ranks == shipped.get(one.name, False), one.name
 
 
 def test_levers_are_read_without_any_framework():

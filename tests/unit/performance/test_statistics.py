@@ -6,11 +6,13 @@ import random
 import pytest
 
 from modak_deploy.performance.statistics import (
+    Interval,
     Moments,
     paired_ratio_interval,
     prediction_interval,
     ratio_interval,
     t975,
+    weighted,
 )
 
 
@@ -67,3 +69,30 @@ def test_a_summary_has_the_moments_of_its_sample():
     told, real = Moments.of_summary(mean, deviation, 1000), Moments.of_values(values)
     assert told.mean == pytest.approx(real.mean, abs=1e-3)
     assert told.variance == pytest.approx(real.variance, rel=0.05)
+
+
+def test_estimates_are_weighted_by_their_widths():
+    wide, narrow = Interval(1.5, 0.75, 3.0), Interval(1.25, 1.1, 1.42)
+    together = weighted([wide, narrow])
+    assert narrow.value < together.value < 1.3
+    assert narrow.low < together.low < together.value < together.high < 1.45
+    assert weighted([narrow]).low == pytest.approx(narrow.value / (narrow.high / narrow.low) ** 0.5)
+
+
+def test_estimates_that_contradict_each_other_are_no_better_than_their_disagreement():
+    together = weighted([Interval(1.0, 0.99, 1.01), Interval(2.0, 1.98, 2.02)])
+    assert together.value == pytest.approx(2**0.5, rel=0.01)
+    assert together.low < 1.1 and together.high > 1.8
+
+
+def test_the_weighted_mean_covers_what_both_estimate():
+    draw = random.Random(3)
+    hits = 0
+    for _ in range(2000):
+        parts = []
+        for deviation in (0.05, 0.15):
+            centre = draw.gauss(0.3, deviation)
+            parts.append(Interval(*(math.exp(centre + side * 1.96 * deviation) for side in (0, -1, 1))))
+        together = weighted(parts)
+        hits += together.low <= math.exp(0.3) <= together.high
+    assert 0.93 < hits / 2000 < 0.99

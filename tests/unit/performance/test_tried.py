@@ -120,6 +120,28 @@ def test_what_was_tried_on_another_object_is_not_recorded(records):
     assert levers(records([OTHER, LAST])) == [["pytorch-channels-last"], []]
 
 
+@pytest.mark.parametrize(
+    ("counter", "of"),
+    [
+        ("inference: Net", "Net"),
+        ("training: Net", "Net"),
+        ("keras: train", "keras: train of Net"),
+        ("tensorflow: step", "step"),
+        ("inference: onnxruntime", "onnxruntime"),
+    ],
+)
+def test_the_counter_and_the_trials_of_one_object_are_known_as_such(records, counter, of):
+    """As each adapter names them."""
+    tuning = {"processes": 1, "counted": [{**COUNTED, "name": counter}], "trials": [{**LAST, "of": of}], "levers": []}
+    assert levers(records([LAST], number=70, tuning=tuning)) == [["pytorch-channels-last"], []]
+
+
+def test_trials_of_two_models_with_one_counter_are_not_recorded(records):
+    trials = [{**LAST, "of": f"keras: train of {name}"} for name in ("Net", "Other")]
+    tuning = {"processes": 1, "counted": [{**COUNTED, "name": "keras: train"}], "trials": trials, "levers": []}
+    assert not any(record.kind == "trial" for record in records([LAST], number=80, tuning=tuning))
+
+
 def test_the_next_plan_chooses_the_fastest(records):
     before, table = plan(), Table(records([LAST, BOTH, WRONG]))
     after = plan(table)
@@ -238,3 +260,89 @@ def test_a_job_that_tried_nothing_is_a_run_with_the_launchers_phases(records):
 def test_times_that_the_job_did_not_have_are_no_measurement(change, records):
     with pytest.raises(InputError, match=r"job\.json: tuning: its trials took longer than the job, 60 s"):
         records([{**LAST, **change}, BOTH])
+
+
+KEEP = {
+    "of": "Net", "levers": ["pytorch-keep-memory"], "result": "faster", "kept": True,
+    "times": [0.70, 0.69, 0.71, 0.70], "rival": [], "rival_times": [0.90, 0.88, 0.91, 0.89],
+}  # fmt: skip
+LAYOUT = {
+    "of": "Net", "levers": ["pytorch-keep-memory", "pytorch-channels-last"], "result": "faster", "kept": True,
+    "times": [0.56, 0.55, 0.57, 0.56], "rival": ["pytorch-keep-memory"], "rival_times": [0.70, 0.69, 0.71, 0.72],
+}  # fmt: skip
+AGAIN = {
+    "of": "Net", "levers": LAYOUT["levers"], "result": "measured again with the default", "kept": True,
+    "times": [0.55, 0.75, 0.56], "rival": [], "rival_times": [0.98, 0.72, 0.90],
+}  # fmt: skip
+
+
+def test_the_way_by_what_both_were_tried_beside_counts_beside_few_noisy_pairs(records):
+    """Three pairs with the default alone say 0.84 to 2.74: as a virtual machine measured ResNet50."""
+    after = plan(Table(records([KEEP, LAYOUT, AGAIN])))
+    assert after.chosen.levers == ["pytorch-keep-memory", "pytorch-channels-last"]
+    assert after.gain.low > 1.1
+
+
+def test_what_seems_to_be_faster_but_not_surely_is_tried_again(records):
+    unsure = {**LAYOUT, "times": [0.5, 0.9, 0.5], "rival_times": [0.7, 0.7, 0.7]}
+    after = plan(Table(records([KEEP, unsure], number=30)))
+    assert after.chosen.levers == ["pytorch-keep-memory"]
+    assert "pytorch-channels-last" in after.chosen.launch.candidates
+    slower = {**LAYOUT, "times": [0.75, 0.76, 0.74], "rival_times": [0.7, 0.7, 0.7]}
+    then = plan(Table(records([KEEP, slower], number=31)))
+    assert then.chosen.levers == ["pytorch-keep-memory"]
+    assert "pytorch-channels-last" not in then.chosen.launch.candidates
+
+
+SEEN = {
+    "model": "Net", "parameters": 276, "layers": 2, "batch": 16, "flops": 5e5, "flops_per_sample": 31250.0,
+    "bytes_per_sample": 4000.0, "mix_convolution": 0.9, "mix_dense": 0.1, "device": "cpu",
+}  # fmt: skip
+
+
+def with_features(made, features, **change):
+    tuning = {"processes": 1, "counted": [{**COUNTED, "features": features}], "trials": [LAST], "levers": []}
+    return {"tuning": tuning, **change}
+
+
+def test_what_the_launcher_saw_of_the_model_is_measured_too(records):
+    found = records([LAST], number=40, **with_features(plan(), SEEN))
+    for record in found:
+        workload = record.workload
+        assert (workload.parameters, workload.layers, workload.batch) == (276, 2, 16)
+        # Two digits: another job whose sequences differ a little does the same work.
+        assert (workload.flops_per_sample, workload.bytes_per_sample, workload.samples) == (31000.0, 4000.0, 16)
+        assert record.mix == {"convolution": 0.9, "dense": 0.1}
+    # The same document, which says nothing of them, is still the same work.
+    assert plan(Table(found)).prediction.basis == "trial"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"parameters": -1},
+        {"parameters": "many"},
+        {"parameters": 2.5},
+        {"flops_per_sample": 0.0},
+        {"flops_per_sample": 5e-324},
+        {"bytes_per_sample": 1e29},
+        {"layers": 10**7},
+        {"batch": 10**15},
+    ],
+)
+def test_impossible_features_count_as_not_seen(records, change):
+    (first, *_) = records([LAST], number=50, **with_features(plan(), {**SEEN, **change}))
+    (name,) = change
+    assert getattr(first.workload, name) is None
+
+
+def test_ranks_have_a_batch_of_their_own(records):
+    (first, *_) = records([LAST], number=45, **with_features(plan(), {**SEEN, "ranks": 4}))
+    assert (first.workload.batch, first.workload.samples) == (64, 64)
+
+
+@pytest.mark.parametrize("mix", [{"mix_convolution": 0.2, "mix_dense": 0.1}, {"mix_dense": 7.0}, {"mix_dense": "all"}])
+def test_shares_that_are_none_are_not_recorded(records, mix):
+    features = {name: value for name, value in SEEN.items() if not name.startswith("mix_")}
+    (first, *_) = records([LAST], number=60, **with_features(plan(), {**features, **mix}))
+    assert first.mix is None and first.workload.parameters == 276

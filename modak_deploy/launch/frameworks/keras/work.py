@@ -16,15 +16,18 @@ def features(model: Any, training: bool) -> Dict[str, Any]:
     """Return what a model of performance may want to know about a built model."""
     operations: Dict[str, float] = {}
     layers = 0
+    complete = True
     for layer in _layers(model):
         counted = _operations(layer)
         if counted is not None:
             kind, count = counted
             operations[kind] = operations.get(kind, 0.0) + count
             layers += 1
+        elif type(layer).__name__ != "Embedding" and any(len(weight.shape) > 1 for weight in layer.weights):
+            complete = False  # as of Bidirectional, SeparableConv2D, or a layer that is called several times
     found: Dict[str, Any] = {"model": type(model).__name__, "parameters": int(model.count_params())}
     total = sum(operations.values())
-    if total:
+    if total and complete:
         found.update(layers=layers, flops_per_sample=total * (BACKWARD if training else 1))
         found.update(("mix_" + kind, count / total) for kind, count in sorted(operations.items()))
     return found

@@ -8,6 +8,7 @@ from typing import Any, Callable, Optional, cast
 from ...progress import Progress
 from ...session import Session
 from ...trials import shielded
+from . import replica
 from .inference import Inference
 from .work import Work
 
@@ -31,7 +32,7 @@ class Calls:
         self.inference: Optional[Inference] = None
         self.training: Optional[Callable[[Callable[..., Any], Any, Any], Any]] = None
         """What does a training call, where the optimizer's trials have put it."""
-        self.work = {training: Work(torch, training) for training in (False, True)}
+        self.work = {training: Work(torch, training, self._plain) for training in (False, True)}
         root._compiled_call_impl = self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -45,6 +46,11 @@ class Calls:
                 return impl(*args, **kwargs) if root.training else self._counted(impl, args, kwargs)  # type: ignore[union-attr]
             return self._nested(self.training, impl, args, kwargs, self._fail)
         return self._evaluation(root, impl, args, kwargs)
+
+    def _plain(self) -> bool:
+        """Tell whether nothing of the module is compiled, by the program or by a library of its own."""
+        root = self._root()
+        return not self._session.hands_off and root is not None and replica.refusal(self._torch, root) is None
 
     def remove(self, reason: str) -> None:
         """Leave the module to itself."""

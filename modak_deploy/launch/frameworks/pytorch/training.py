@@ -4,31 +4,25 @@ import contextlib
 import functools
 import gc
 import math
-import statistics
 import time
 import weakref
-from collections import deque
-from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 from ... import structures
 from ...lever import EXACT
 from ...search import Search
 from ...session import Session
 from ...variants import DEFAULT, Variant
-from . import outputs, replica
+from ..losses import AGAIN, Losses
+from . import outputs
 from .calls import Calls, features
 from .kinds import INFERENCE, Subject, TorchLever
+from .ranks import ranks_of
 from .runner import Settings, torch_levers
-
-LOSSES = 20
-"""Losses that the trajectory is judged by."""
-AGAIN = 5
-"""Steps of the default after a rise, from which further losses are judged: it may have been the training's own."""
-MARGIN = 4.0
-"""Standard deviations by which a loss may rise before it counts as wrong."""
+from .together import Together
 
 
-class Training:
+class Training(Together):
     """Trials of one optimizer and of the module whose weights it changes."""
 
     def __init__(self, session: Session, torch: Any, optimizer: Any, calls: Callable[[Any], Calls]) -> None:
@@ -41,29 +35,46 @@ class Training:
         self._progress = session.counters.counter("training: " + name, "step")
         if self._module is not None:
             self._progress.features = features(torch, self._module)
+            if session.ranks > 1:
+                self._progress.features["ranks"] = session.ranks
         self._progress.pace = self._pace
         self._settings = Settings(torch)
         self._variant = DEFAULT
         self._last: Optional[float] = None
         self._evaluations = session.evaluations
         self._loss: Optional[Any] = None
-        self._losses: Dict[str, Deque[float]] = {}
+        self._losses = Losses()
         self._again = 0
         self._compiled: Optional[Callable[..., Any]] = None
         self._cuda = any(p.is_cuda for group in optimizer.param_groups for p in group["params"])
         self._search: Optional[Search] = None
         self._base = DEFAULT
         """What losses are judged by: the default, or what was chosen before the run."""
-        if session.tries_or_chosen:
+        self._ranks = ranks_of(session, self._progress.name)
+        self._follows = self._ranks is not None and not self._ranks.first
+        """Whether this is a rank that does as the first one says."""
+        self._ended = False
+        """Whether the ranks have agreed on what they do to the end."""
+        session.together = self._ranks is not None and self._ranks.first
+        if session.ranks > 1 and session.config.trials.mode == "live" and self._ranks is None:
+            reason = "several ranks that torch.distributed does not join cannot switch at the same step"
+            session.record.add("no_trials", of=self._label, reason=reason)
+        self._plain: Optional[str] = None
+        """Why the module is called as it is until the next word: a lever failed in it."""
+        self._unmeasured = 0
+        """Steps since the last one that was measured."""
+        if self._follows and self._module is not None and self._refusal() is None:
+            calls(self._held()).training = self.forward
+        elif not self._follows and session.tries_or_chosen:
             self._begin(name, calls)
 
     def _begin(self, name: str, calls: Callable[[Any], Calls]) -> None:
         optimizer = self._optimizer()
         subject = Subject(self._torch, self._module, optimizer)
-        reason = self._session.hands_off
-        if self._module is not None:
-            reason = reason or replica.refusal(self._torch, self._module)
+        reason = self._refusal()
         levers, chosen = ([], DEFAULT) if reason else candidates(self._session, subject)
+        if self._session.ranks > 1:
+            levers, chosen = self._alike(levers, False), Variant(tuple(self._alike(torch_levers(chosen), True)))
         if reason:
             self._session.record.add("no_trials", of=name, reason=reason)
         if not levers and not chosen.levers:
@@ -76,7 +87,7 @@ class Training:
             self._search.fix(chosen)
             self._base = chosen
         if self._module is not None:
-            intercepted = calls(self._module)
+            intercepted = calls(self._held())
             intercepted.training = self.forward
             intercepted.work[True].into(self._progress.features)
 
@@ -90,12 +101,15 @@ class Training:
             self._session.record.add("no_trials", of=self._label, reason=reason)
             self._switch(DEFAULT)
             self._search = None
+        elif self._follows:
+            self._switch(DEFAULT)
+            self._follows = False
 
     # the forward call
 
     def forward(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Do the outermost module's call."""
-        if self._search is None or not self._variant.levers:
+        if not self._variant.levers or self._plain or (self._search is None and not self._follows):
             return impl(*args, **kwargs)
         if any(self._torch.is_autocast_enabled(device) for device in ("cpu", "cuda")):
             self.stop("the program uses autocast itself")
@@ -103,7 +117,11 @@ class Training:
         try:
             return self._forward(impl, args, kwargs)
         except Exception as error:  # whatever a lever makes of the program's module
-            self._fail("{}: {}".format(type(error).__name__, error))
+            reason = "{}: {}".format(type(error).__name__, error)
+            if self._ranks is None and not self._ended:
+                self._fail(reason)
+            else:
+                self._call_plainly(reason)
             return impl(*args, **kwargs)
 
     def _forward(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -139,16 +157,16 @@ class Training:
 
     def before_step(self, optimizer: Any) -> None:
         """Keep a step with a loss that is not finite from reaching the weights, where a lever may be the reason."""
+        if self._session.ranks > 1:
+            self._keep_finite(optimizer)
+            return
         if self._search is None or not self._variant.levers or self._loss is None:
             return
         if self._cuda and self._search.settled and self._progress.count % 50:
             return
         if math.isfinite(float(self._loss)):
             return
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                parameter.grad = None
-        self._loss = None
+        self._leave_out(optimizer)
         self._fail("the loss is not finite; this step was left out")
 
     def after_step(self) -> None:
@@ -164,13 +182,18 @@ class Training:
         self._progress.add(now, seconds)
         self._read_loss()
         self._session.counters.tick(now)
-        if self._search is None:
-            return
-        if disturbed:
-            self._search.ledger.ran += seconds
-        else:
-            self._search.report(self._variant, seconds)
-        self._follow(self._search)
+        ranks = self._ranks
+        try:
+            if self._search is not None and disturbed:
+                self._search.ledger.ran += seconds
+            elif self._search is not None:
+                self._search.report(self._variant, seconds)
+        finally:  # whatever goes wrong here, the other ranks wait for a word
+            self._unmeasured = self._unmeasured + 1 if disturbed else 0
+            if ranks is not None:
+                self._together(ranks)
+        if ranks is None and self._search is not None and not self._ended:
+            self._follow(self._search)
 
     def _follow(self, search: Search) -> None:
         if self._variant.levers and not self._trajectory():
@@ -198,18 +221,13 @@ class Training:
         # While a variant takes turns with the base, its steps are in the weights: the losses before it judge it.
         beside = self._search is not None and self._variant == self._base != self._search.current
         if not beside and (not settled or self._variant in (DEFAULT, self._base)):
-            self._losses.setdefault(self._variant.name, deque(maxlen=LOSSES)).append(value)
+            self._losses.add(self._variant.name, value)
 
     def _trajectory(self) -> bool:
         """Tell whether the losses with the variant go on from those without, up to their scatter."""
         if self._variant == self._base or self._variant.same_results:
             return True
-        now = self._losses.get(self._variant.name, ())
-        before = self._losses.get(self._base.name, ())
-        if len(now) < 3 or len(before) < 2:
-            return True
-        scatter = statistics.pstdev(before) + 0.05 * abs(statistics.mean(before))
-        return statistics.median(now) <= statistics.median(before) + MARGIN * scatter
+        return not self._losses.rise(self._variant.name, self._base.name)
 
     # the levers
 

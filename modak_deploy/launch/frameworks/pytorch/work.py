@@ -21,8 +21,10 @@ BACKWARD = 3
 class Work:
     """Looks at one of the calls of a module, and tells all who ask what it consisted of."""
 
-    def __init__(self, torch: Any, training: bool) -> None:
+    def __init__(self, torch: Any, training: bool, plain: Callable[[], bool] = lambda: True) -> None:
+        """``plain`` tells whether the module's calls may be looked at: not where the program compiles any of it."""
         self._torch = torch
+        self._plain = plain
         self._training = training
         self._calls = 0
         self._features: Optional[Dict[str, Any]] = None
@@ -43,8 +45,10 @@ class Work:
     def _observed(self, impl: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
             try:
-                mode = _mode()
+                mode = _mode(self._torch) if self._plain() and self._ordinary(args, kwargs) else None
             except Exception:  # a version of PyTorch without it: nothing is seen, and the program goes on
+                mode = None
+            if mode is None:
                 return impl(*args, **kwargs)
             with mode:
                 result = impl(*args, **kwargs)
@@ -54,9 +58,15 @@ class Work:
 
         return call
 
+    def _ordinary(self, args: Any, kwargs: Any) -> bool:
+        """Tell whether all tensors are PyTorch's own: those of other classes have a dispatch of their own."""
+        plain = (self._torch.Tensor, self._torch.nn.Parameter)
+        tensors = structures.leaves((args, kwargs), outputs.is_tensor(self._torch))
+        return all(type(one) in plain and one.layout == self._torch.strided and not one.is_nested for one in tensors)
+
     def _seen(self, mode: Any, args: Any, kwargs: Any) -> None:
         factor = BACKWARD if self._training else 1
-        total = sum(mode.operations.values())
+        total = 0 if mode.incomplete else sum(mode.operations.values())
         found: Dict[str, Any] = sizes(self._torch, args, kwargs)
         if total:
             samples = found.get("batch") or 1
@@ -93,38 +103,61 @@ def kind_of(name: str) -> str:
     return "dense"
 
 
-def _mode() -> Any:
+def _mode(torch: Any) -> Any:
     base: Any = importlib.import_module("torch.utils._python_dispatch").TorchDispatchMode
     registry = importlib.import_module("torch.utils.flop_counter").flop_registry
+    composite = torch._C.DispatchKey.CompositeImplicitAutograd
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    parameter = torch.nn.Parameter
 
     class Mode(base):  # type: ignore[misc]
+        supports_higher_order_operators = True
+
         def __init__(self) -> None:
             super().__init__()
             self.operations: Dict[str, int] = {}
             self.moved = 0
             self.layers = 0
+            self.incomplete = False
+            """Whether an operation took a matrix of weights for which there is no formula."""
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
             packet = getattr(func, "_overloadpacket", None)
-            if packet is None:  # an operator of higher order
+            if packet is None:  # an operator of higher order, which calls others itself
+                self.incomplete = True
                 return func(*args, **kwargs)
-            name = str(packet)
-            special = _SPECIAL.get(name.rpartition(".")[2])
+            name = str(packet).rpartition(".")[2]
+            special = _SPECIAL.get(name)
             if packet not in registry and special is None:
-                with self:  # in inference mode, operations arrive whole that others consist of
-                    result = func.decompose(*args, **kwargs)
-                return func(*args, **kwargs) if result is NotImplemented else result
+                if has_kernel(func.name(), composite):  # in inference mode, operations arrive whole: the same kernel
+                    with self:
+                        return func._op_dk(composite, *args, **kwargs)
+                with contextlib.suppress(Exception):
+                    self.incomplete |= name not in _FREE and not func.is_view and _has_matrix(args, parameter)
+                return func(*args, **kwargs)
             result = func(*args, **kwargs)
-            with contextlib.suppress(Exception):  # a formula that does not fit: it is left out
+            try:
                 count = special(args) if special is not None else registry[packet](*args, **kwargs, out_val=result)
                 kind = kind_of(name)
                 self.operations[kind] = self.operations.get(kind, 0) + int(count)
                 self.layers += 1
                 self.moved += _bytes((args, kwargs, result))
+            except Exception:  # a formula that does not fit
+                self.incomplete = True
             return result
 
     return Mode()
+
+
+_FREE = frozenset(
+    {"embedding", "_to_copy", "clone", "copy_", "_embedding_bag", "linalg_vector_norm", "sum", "isfinite"}
+)
+"""What takes weights and multiplies no matrix."""
+
+
+def _has_matrix(values: Any, parameter: Any) -> bool:
+    return any(isinstance(value, parameter) and value.dim() > 1 for value in values)
 
 
 def _bytes(values: Any) -> int:

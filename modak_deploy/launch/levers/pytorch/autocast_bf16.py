@@ -11,6 +11,7 @@ class AutocastBf16(TorchLever):
     summary = "matrix products and convolutions in bf16, by autocast around the outermost module"
     changes = "number format"
     risk = 3.0  # AlexNet, one image at a time: 0.33 times as fast
+    ranks = True
     numerics = "relaxed"
     order = 30
     group = "precision"

@@ -10,6 +10,7 @@ class ForeachOptimizer(TorchLever):
     summary = "the optimizer's step with one call for each operation over all weights"
     changes = "kernels"
     risk = 1.5
+    ranks = True
     order = 16
     group = "optimizer"
     use = TRAINING

@@ -13,6 +13,7 @@ class FusedOptimizer(TorchLever):
     summary = "the optimizer's step as one kernel for all weights"
     changes = "kernels"
     risk = 1.5
+    ranks = True
     order = 15
     group = "optimizer"
     use = TRAINING

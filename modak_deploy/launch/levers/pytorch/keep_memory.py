@@ -13,6 +13,7 @@ class KeepMemory(TorchLever):
     same_results = True
     at_calls = False
     risk = 1.3
+    ranks = True
     order = 5
     group = "allocator"
 
