@@ -139,9 +139,11 @@ def _trial(entry: Mapping[str, Any], process: _Process) -> None:
 
 
 def _drift(entry: Mapping[str, Any], process: _Process) -> None:
-    """The best variant and the default were measured again, in turns."""
-    said = {"of": _plain(entry["of"]), "levers": _levers(entry["variant"]), "result": "measured again with the default"}
-    values = {"seconds": entry["best"], "gain": entry["default_again"] / entry["best"], "kept": entry["kept"]}
+    """The best variant and what trials started from were measured again, in turns."""
+    beside = " + ".join(_levers(entry.get("rival", DEFAULT))) or "the default"
+    said = {"of": _plain(entry["of"]), "levers": _levers(entry["variant"]), "result": f"measured again with {beside}"}
+    gain = entry.get("gain", entry["default_again"] / entry["best"])
+    values = {"seconds": entry["best"], "gain": gain, "kept": entry["kept"]}
     process.trials.append(_made(Trial, {**said, **values, **_times(entry)}))
 
 

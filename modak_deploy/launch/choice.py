@@ -64,6 +64,8 @@ class Choice:
         self._fixed = False
         self._base = DEFAULT
         """What trials start from: the default, or what was chosen before the run."""
+        self._beginning = DEFAULT
+        """What the winner is compared with at the end."""
         self._sound = DEFAULT
         """The last of the best variants whose results are known to be right on whole units."""
         self._seen: Optional[float] = None
@@ -104,7 +106,7 @@ class Choice:
     def wanted(self) -> Set[str]:
         """Return the names of the variants that may still be used: what was made for others can be dropped."""
         names = {self.best.name, self.current.name, self._sound.name}
-        return names if self._drift_measured or self.settled else names | {self._base.name}
+        return names if self._drift_measured or self.settled else names | {self._base.name, self._beginning.name}
 
     @property
     def part(self) -> Optional[Part]:

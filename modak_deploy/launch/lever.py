@@ -31,6 +31,8 @@ class Lever:
     numerics = EXACT
     same_results = False
     """Whether it cannot change any result, so that there is nothing to compare."""
+    lasting = False
+    """Whether its effect stays when it is switched off: the default is not what it was before."""
     live = False
     """Whether it can be switched while the program runs; if not, it is on from the start or not at all."""
     at_calls = False

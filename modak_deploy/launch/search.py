@@ -71,7 +71,7 @@ class Search(Choice):
         if self._phase == "baseline":
             return Action(RUN, DEFAULT)
         if self._phase == "final" and not self._turn:
-            return Action(RUN, self._base)
+            return Action(RUN, self._beginning)
         return Action(RUN, self.best)
 
     def report(self, variant: Variant, seconds: float) -> None:
@@ -210,9 +210,9 @@ class Search(Choice):
         if self.partly(self.best):
             self._demote(reason)
             return
-        if self._phase == "final" and not self._turn and self._base != DEFAULT:
-            self._record.fallback(self._base.name, reason)
-            self._estimates[self._base.name] = self._estimates["first"]
+        if self._phase == "final" and not self._turn and self._beginning != DEFAULT:
+            self._record.fallback(self._beginning.name, reason)
+            self._estimates[self._beginning.name] = self._estimates["first"]
             self._rival, self._drift_measured, self._phase = self._estimates[self.best.name], True, "choose"
             return
         if self.current != DEFAULT:
@@ -301,7 +301,8 @@ class Search(Choice):
     # the end
 
     def _begin_final(self) -> None:
-        if self.best == self._base or self.best == DEFAULT or self._drift_measured:
+        self._beginning = self._with_what_lasts()
+        if self.best in (self._beginning, DEFAULT) or self._drift_measured:
             self._settle(self._reason or self._nothing)
             return
         share = 4 if self._checks or self._turns else 2  # what took turns was measured beside the default
@@ -310,42 +311,56 @@ class Search(Choice):
             if self._trials.units is not None:
                 self._settle("the units left are few")
             return  # where nobody knows how many are left, as many are as were done: later, then
-        loss = max(0.0, self._estimates[self._base.name].median - self._rival.median)
+        before = self._estimates.get(self._beginning.name) or self._estimates[self._base.name]
+        loss = max(0.0, before.median - self._rival.median)
         for fewest in (max(usual, FINAL), usual):
             units = fewest + 1
             if self.ledger.remaining >= share * units and self.ledger.affordable(loss * units):
-                self._estimates["first"] = self._estimates[self._base.name]
+                self._estimates["first"] = before
                 skip = 0 if self._checks else 1
-                self._estimates[self._base.name], self._rival = Estimate(skip, fewest), Estimate(skip, fewest)
+                self._estimates[self._beginning.name], self._rival = Estimate(skip, fewest), Estimate(skip, fewest)
                 self._turn, self._switched, self._alternating = False, True, None
                 self._phase = "final"
                 return
 
+    def _with_what_lasts(self) -> Variant:
+        """Return what the winner is compared with at the end: the default, or what was chosen before the run.
+
+        With the winner's levers whose effect stays: measured without them, the default would not be what it was before,
+        and a gain would seem to have gone. Theirs is known from turns with the default as it was.
+        """
+        lasting = [lever for lever in self.best.levers if lever.lasting and lever not in self._base.levers]
+        return Variant((*self._base.levers, *lasting))
+
     def _measured_again(self, variant: Variant, seconds: float) -> None:
-        again, rival = self._estimates[self._base.name], self._rival
+        again, rival = self._estimates[self._beginning.name], self._rival
         turns = self._alternates(self.best)
         if turns and not self._takes_turns(self.best):
             return
-        (again if variant == self._base else rival).add(seconds)
+        (again if variant == self._beginning else rival).add(seconds)
         if not turns:
             self._turn = again.complete()
         if not again.complete() or not rival.complete():
             return
         first = self._estimates["first"].median
         drift = {"default_first": first, "default_again": again.median, "best": rival.median}
-        times = {"variant": self.best.name, "times": rival.times, "rival": self._base.name, "rival_times": again.times}
+        times: Dict[str, Any] = {"variant": self.best.name, "times": rival.times, "rival_times": again.times}
+        times["rival"] = self._beginning.name
+        if self._base == DEFAULT != self._beginning:
+            times["gain"] = self._default / rival.median
         kept = rival.beats(again)
         self._record.add("drift", of=self._name, drift=again.median / first, kept=kept, **drift, **times)
-        if self._base == DEFAULT:
+        if self._beginning == DEFAULT:
             self.ledger.default = again.median
         self._estimates[self.best.name] = rival
         self._drift_measured = True
         self._last_trial = self.ledger.done
         self._reason = FASTEST
         if not kept:
-            self.best = self._sound = self._base
+            self.best = self._sound = self._beginning
             self._rival = again
-            self._reason = CHOSEN if self._base != DEFAULT else "the default, measured again, is as fast"
+            plain = "{}, measured again, is as fast".format("the default" if self.best == DEFAULT else self.best.name)
+            self._reason = CHOSEN if self.best == self._base != DEFAULT else plain
         self._phase = "choose"
 
     def _comparison_due(self) -> bool:

@@ -94,7 +94,7 @@ class Session:
         table = {lever.name: lever for lever in levers_table.levers(framework) if lever.live and kind(lever)}
         names = trials.candidates
         if names is None:
-            names = sorted(table, key=lambda name: (table[name].expensive, table[name].order, name))
+            names = sorted(table, key=lambda name: (table[name].order, name))
         chosen = []
         for name in names:
             lever = table.get(name)

@@ -15,7 +15,7 @@ class ByOpenVino(OrtLever):
     summary = "the model of a session read and run by OpenVINO, in single precision"
     changes = "kernels"
     expensive = True
-    order = 60
+    order = 28
     group = "execution-provider"
     conflicts = (
         "onnxruntime-bf16-arm",

@@ -8,7 +8,7 @@ class ByOpenVinoBf16(ByOpenVino):
     summary = "the model of a session read and run by OpenVINO, in bf16"
     changes = "number format"
     numerics = "relaxed"
-    order = 59
+    order = 27
     format = "bf16"
     faster = ""
     precision = "bf16"

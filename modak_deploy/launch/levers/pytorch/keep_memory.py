@@ -11,6 +11,7 @@ class KeepMemory(TorchLever):
     summary = "glibc's malloc keeps what is freed for the next tensors, in place of giving it back to the system"
     changes = "memory"
     same_results = True
+    lasting = True  # the heap has grown, and what holds its end is not moved
     at_calls = False
     risk = 1.3
     ranks = True

@@ -13,7 +13,7 @@ class OpenVino(TorchLever):
     summary = "the outermost module of inference converted for OpenVINO's kernels, in single precision"
     changes = "kernels"
     expensive = True
-    order = 60
+    order = 48
     group = "compilation"
     use = INFERENCE
     copies = True

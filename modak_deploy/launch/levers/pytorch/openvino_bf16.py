@@ -11,7 +11,7 @@ class OpenVinoBf16(OpenVino):
     name = "pytorch-openvino-bf16"
     summary = "the outermost module of inference converted for OpenVINO's kernels, in bf16"
     numerics = "relaxed"
-    order = 59
+    order = 47
     format = "bf16"
     faster = ""
     precision = "bf16"

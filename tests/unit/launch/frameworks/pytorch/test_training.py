@@ -194,6 +194,36 @@ def test_steps_follow_one_another_where_a_switch_takes_long(program, switches, m
     assert one.best == "pytorch-autocast-bf16"
 
 
+def test_what_lasts_is_on_when_the_winner_is_measured_again(program, monkeypatch):
+    from modak_deploy.launch import memory
+
+    monkeypatch.setattr(memory, "refusal", lambda: None)
+    kept = []
+
+    def keep(on):
+        kept.append(on)
+        Clock.cheaper = 0.5 if on else 0.0
+
+    monkeypatch.setattr(memory, "keep", keep)
+    one = program("Adam", numerics="exact", candidates=["pytorch-keep-memory", "pytorch-fused-optimizer"])
+    one.cost = {"fused": 0.2}
+    forward = one.model.forward
+
+    def called(images):
+        Clock.now -= getattr(Clock, "cheaper", 0.0)
+        return forward(images)
+
+    one.model.forward = called
+    one.run(160)
+    (drift,) = one.session.record.of("drift")
+    assert (drift["variant"], drift["rival"]) == (
+        "pytorch-keep-memory + pytorch-fused-optimizer",
+        "pytorch-keep-memory",
+    )
+    assert drift["gain"] == pytest.approx(1 / 0.3, rel=0.01) and kept[-1] is True
+    Clock.cheaper = 0.0
+
+
 def test_a_rise_of_losses_is_not_hidden_by_the_steps_between(program):
     """What a variant does to the weights raises the losses of the default's steps beside it as well."""
     one = program("SGD", candidates=["pytorch-autocast-bf16"])
