@@ -215,7 +215,8 @@ def sections(lines: Sequence[Line]) -> str:
     parts += ["## The total as forecast after 5 % of the units\n", _forecasts(lines)]
     if any(line.of("best") for line in lines):
         parts += ["## Steady rate, and the best of the exhaustive search\n", _steady(lines)]
-    parts += ["## Steady rate, beside what else users do: times as fast as the default\n", _peers(lines)]
+    if any(line.of("peer") for line in lines):
+        parts += ["## Steady rate, beside what else users do: times as fast as the default\n", _peers(lines)]
     return "\n".join(parts)
 
 
