@@ -15,6 +15,8 @@ from modak_deploy.errors import InputError
 
 _Loader: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DEEPEST = 100
+_LIBYAML_DEEP = "exceeded maximum nesting depth"
+"""What libyaml says by itself of brackets, which it reads ahead (PyYAML 6.0.4; earlier ones left it to the reader)."""
 """Levels of nesting; the C parser ends the whole process at some ten thousand."""
 _MOST = 100_000
 """Values in one document, aliases expanded."""
@@ -134,6 +136,8 @@ def _open(path: Path) -> Iterator[Any]:
         finally:
             loader.dispose()
     except yaml.YAMLError as error:
+        if _LIBYAML_DEEP in str(error):
+            raise _too_deep(path, getattr(error, "problem_mark", None)) from None
         raise InputError(_syntax(path, text, error)) from None
     except ValueError as error:  # a date such as 2026-02-30
         raise InputError(f"not valid YAML: {error}", source=path, code="yaml-syntax") from None
@@ -158,11 +162,14 @@ def _check_depth(path: Path, text: str) -> None:
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > _DEEPEST:
-                line = event.start_mark.line + 1 if event.start_mark else 1
-                text = f"the document is nested deeper than {_DEEPEST} levels"
-                raise InputError(text, source=path, line=line, code="too-large")
+                raise _too_deep(path, event.start_mark)
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
+
+
+def _too_deep(path: Path, mark: Any) -> InputError:
+    text = f"the document is nested deeper than {_DEEPEST} levels"
+    return InputError(text, source=path, line=mark.line + 1 if mark else 1, code="too-large")
 
 
 def _problem(line: int, code: str, text: str, hint: str = "") -> Diagnostic:

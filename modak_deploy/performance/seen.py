@@ -60,9 +60,13 @@ def workload_of(job: JobResult, type_: str, workload: Workload) -> tuple[Workloa
 
 def _main(job: JobResult, type_: str) -> Counted | None:
     """Return the counter that tells most: in a training, calls for evaluation count only where nothing else does."""
-    counters = [one for one in (job.tuning.counted if job.tuning is not None else ()) if one.features]
-    training = [one for one in counters if not one.name.startswith("inference: ")] if type_ == "ai_training" else []
-    return max(training or counters, key=lambda one: one.seconds, default=None)
+    counters = [counter for counter in (job.tuning.counted if job.tuning is not None else ()) if counter.features]
+    training = (
+        [counter for counter in counters if not counter.name.startswith("inference: ")]
+        if type_ == "ai_training"
+        else []
+    )
+    return max(training or counters, key=lambda counter: counter.seconds, default=None)
 
 
 def _number(features: Mapping[str, object], name: str) -> float | int | None:
@@ -97,9 +101,9 @@ def completed(work: Work, records: Iterable[Observation]) -> tuple[Workload, Mix
     update: dict[str, Any] = {}
     for name in (*MODEL, *UNIT):
         values = (getattr(record.workload, name) for record in (alike if name in UNIT else latest))
-        known = next((value for value in values if value is not None), None)
-        if getattr(ours, name) is None and known is not None:
-            update[name] = known
+        latest_value = next((value for value in values if value is not None), None)
+        if getattr(ours, name) is None and latest_value is not None:
+            update[name] = latest_value
     mix = next((record.mix for record in latest if record.mix is not None), None)
     return ours.model_copy(update=update), mix
 

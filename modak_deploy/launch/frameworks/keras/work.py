@@ -25,12 +25,12 @@ def features(model: Any, training: bool) -> Dict[str, Any]:
             layers += 1
         elif type(layer).__name__ != "Embedding" and any(len(weight.shape) > 1 for weight in layer.weights):
             complete = False  # as of Bidirectional, SeparableConv2D, or a layer that is called several times
-    found: Dict[str, Any] = {"model": type(model).__name__, "parameters": int(model.count_params())}
+    described: Dict[str, Any] = {"model": type(model).__name__, "parameters": int(model.count_params())}
     total = sum(operations.values())
     if total and complete:
-        found.update(layers=layers, flops_per_sample=total * (BACKWARD if training else 1))
-        found.update(("mix_" + kind, count / total) for kind, count in sorted(operations.items()))
-    return found
+        described.update(layers=layers, flops_per_sample=total * (BACKWARD if training else 1))
+        described.update(("mix_" + kind, count / total) for kind, count in sorted(operations.items()))
+    return described
 
 
 def _layers(model: Any) -> Iterator[Any]:
@@ -57,8 +57,8 @@ def _operations(layer: Any) -> Optional[Tuple[str, float]]:
         return None
     if "Conv" in name:
         first = getattr(layer, "data_format", None) == "channels_first"
-        places = (given or result) if "Transpose" in name else result
-        return "convolution", 2.0 * _size(kernel) * math.prod(places[1:] if first else places[:-1])
+        positions = (given or result) if "Transpose" in name else result
+        return "convolution", 2.0 * _size(kernel) * math.prod(positions[1:] if first else positions[:-1])
     return "dense", 2.0 * _size(kernel) * math.prod(result[:-1])
 
 

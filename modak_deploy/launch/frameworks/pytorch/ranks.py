@@ -2,7 +2,7 @@
 
 The ranks of a program of torch.distributed share a store, by which they found each other. After each step, rank 0 puts
 the variant of the next one there, and the others wait for it: their gradients have just met, so it is there at once.
-When nothing is left to try, the last word says so, and no step asks any more.
+When nothing is left to try, the last instruction says so, and no step asks any more.
 """
 
 import contextlib
@@ -14,13 +14,13 @@ from ...session import Session
 from ...variants import DEFAULT
 
 SECONDS = 20.0
-"""Time that a rank waits for the word of the first one, before it goes on by itself with the default."""
+"""Time that a rank waits for the instruction of the first one, before it goes on by itself with the default."""
 KEPT = 3
-"""Steps after which a word is forgotten: the gradients of a step meet, so that no rank is more than one behind."""
+"""Steps after which an instruction is forgotten: gradients meet in each step, so that no rank is two behind."""
 _LAST, _FURTHER = "last:", "then:"
 
 
-class Word(NamedTuple):
+class Instruction(NamedTuple):
     """What all ranks do from the next step on."""
 
     variant: str
@@ -38,25 +38,25 @@ class Ranks:
         self._prefix = "modak/{}".format(name)
         self.first = rank == 0
 
-    def tell(self, step: int, word: Word) -> bool:
+    def tell(self, step: int, instruction: Instruction) -> bool:
         """Have all ranks do the steps after ``step`` in a variant's way; False where they cannot be told."""
         try:
-            self._store.set(self._key(step), (_LAST if word.last else _FURTHER) + word.variant)
+            self._store.set(self._key(step), (_LAST if instruction.last else _FURTHER) + instruction.variant)
         except Exception:  # the store is gone, or its process: the ranks go on with what they have
             return False
         with contextlib.suppress(Exception):  # not every store can forget
             self._store.delete_key(self._key(step - KEPT))
         return True
 
-    def ask(self, step: int) -> Word:
+    def ask(self, step: int) -> Instruction:
         """Return what the first rank says of the steps after ``step``; the default for good where it says nothing."""
         try:
             self._store.wait([self._key(step)], datetime.timedelta(seconds=SECONDS))
             text = bytes(self._store.get(self._key(step))).decode()
         except Exception:  # it has ended, or does another number of steps
             self._add("left", 1)
-            return Word(DEFAULT.name, True)
-        return Word(text[len(_LAST) :], text.startswith(_LAST))
+            return Instruction(DEFAULT.name, True)
+        return Instruction(text[len(_LAST) :], text.startswith(_LAST))
 
     def complain(self, variant: str) -> None:
         """Tell the first rank that a variant failed here."""

@@ -9,7 +9,7 @@ from ...variants import DEFAULT, Variant
 from . import replica
 from .calls import Calls
 from .kinds import TorchLever
-from .ranks import Ranks, Word
+from .ranks import Instruction, Ranks
 
 UNMEASURED = 200
 """Steps in a row that cannot be measured, after which ranks no longer ask one another."""
@@ -69,7 +69,7 @@ class Together:
     def _joined(self) -> bool:
         """Tell whether a call of the module meets those of other ranks: one that failed must not be repeated alone."""
         held = self._held()
-        return held is not None and any(isinstance(one, self._torch.nn.SyncBatchNorm) for one in held.modules())
+        return held is not None and any(isinstance(module, self._torch.nn.SyncBatchNorm) for module in held.modules())
 
     def _call_plainly(self, reason: str) -> None:
         """Call the module as it is until all ranks do: the optimizer's step must be the same on all of them."""
@@ -88,7 +88,9 @@ class Together:
         if not self._variant.levers:
             return
         gradients = [weight.grad for group in optimizer.param_groups for weight in group["params"]]
-        smallest = sorted((one for one in gradients if one is not None), key=lambda one: int(one.numel()))[:GRADIENTS]
+        smallest = sorted((entry for entry in gradients if entry is not None), key=lambda entry: int(entry.numel()))[
+            :GRADIENTS
+        ]
         if all(bool(self._torch.isfinite(gradient).all()) for gradient in smallest):
             return
         self._leave_out(optimizer)
@@ -108,29 +110,29 @@ class Together:
 
     def _together(self, ranks: Ranks) -> None:
         """Do the next step as all ranks do it."""
-        word = self._decided(ranks) if ranks.first else ranks.ask(self._progress.count)
-        if not ranks.first and word.variant != self._variant.name:
+        instruction = self._decided(ranks) if ranks.first else ranks.ask(self._progress.count)
+        if not ranks.first and instruction.variant != self._variant.name:
             table = {lever.name: lever for lever in levers_table.levers("pytorch")}
-            names = [name for name in word.variant.split(" + ") if name in table]
+            names = [name for name in instruction.variant.split(" + ") if name in table]
             self._switch(Variant(tuple(table[name] for name in names)))
             self._last = self._now()
         self._plain = None
-        if word.last:
+        if instruction.last:
             self._ranks, self._ended = None, True
 
-    def _decided(self, ranks: Ranks) -> Word:
+    def _decided(self, ranks: Ranks) -> Instruction:
         """Return what the first rank has decided for the next step, once it has told the others."""
         try:
             if self._search is not None:
                 self._judge(self._search, ranks)
-            word = Word(self._variant.name, self._search is None or self._search.settled)
+            instruction = Instruction(self._variant.name, self._search is None or self._search.settled)
         except Exception:
-            ranks.tell(self._progress.count, Word(DEFAULT.name, True))
+            ranks.tell(self._progress.count, Instruction(DEFAULT.name, True))
             raise
-        if not ranks.tell(self._progress.count, word):
+        if not ranks.tell(self._progress.count, instruction):
             self.stop("the other ranks cannot be told")
-            return Word(DEFAULT.name, True)
-        return word
+            return Instruction(DEFAULT.name, True)
+        return instruction
 
     def _judge(self, search: Search, ranks: Ranks) -> None:
         if ranks.left():

@@ -62,20 +62,23 @@ class Work:
         """Tell whether all tensors are PyTorch's own: those of other classes have a dispatch of their own."""
         plain = (self._torch.Tensor, self._torch.nn.Parameter)
         tensors = structures.leaves((args, kwargs), outputs.is_tensor(self._torch))
-        return all(type(one) in plain and one.layout == self._torch.strided and not one.is_nested for one in tensors)
+        return all(
+            type(tensor) in plain and tensor.layout == self._torch.strided and not tensor.is_nested
+            for tensor in tensors
+        )
 
     def _seen(self, mode: Any, args: Any, kwargs: Any) -> None:
         factor = BACKWARD if self._training else 1
         total = 0 if mode.incomplete else sum(mode.operations.values())
-        found: Dict[str, Any] = sizes(self._torch, args, kwargs)
+        described: Dict[str, Any] = sizes(self._torch, args, kwargs)
         if total:
-            samples = found.get("batch") or 1
-            found.update(flops=float(total * factor), layers=mode.layers)
-            found.update(flops_per_sample=total * factor / samples, bytes_per_sample=mode.moved * factor / samples)
-            found.update(("mix_" + kind, count / total) for kind, count in sorted(mode.operations.items()) if count)
-        self._features = found
+            samples = described.get("batch") or 1
+            described.update(flops=float(total * factor), layers=mode.layers)
+            described.update(flops_per_sample=total * factor / samples, bytes_per_sample=mode.moved * factor / samples)
+            described.update(("mix_" + kind, count / total) for kind, count in sorted(mode.operations.items()) if count)
+        self._features = described
         for sink in self._sinks:
-            sink.update(found)
+            sink.update(described)
         self._sinks = []
 
 
@@ -85,11 +88,11 @@ def sizes(torch: Any, args: Any, kwargs: Any) -> Dict[str, Any]:
     first = next((tensor for tensor in tensors if tensor.dim()), None)
     if first is None:
         return {}
-    found: Dict[str, Any] = {"batch": int(first.shape[0])}
+    described: Dict[str, Any] = {"batch": int(first.shape[0])}
     whole = not (first.is_floating_point() or first.is_complex() or first.dtype == torch.bool)
     if (whole and first.dim() == 2) or (not whole and first.dim() == 3):
-        found["sequence"] = int(first.shape[1])
-    return found
+        described["sequence"] = int(first.shape[1])
+    return described
 
 
 def kind_of(name: str) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from modak_deploy.launch.frameworks.pytorch import ranks as ranks_module
-from modak_deploy.launch.frameworks.pytorch.ranks import Ranks, Word, ranks_of
+from modak_deploy.launch.frameworks.pytorch.ranks import Instruction, Ranks, ranks_of
 
 
 @pytest.fixture
@@ -19,21 +19,21 @@ def ranks(store, monkeypatch):
 
 def test_a_word_reaches_the_others(ranks):
     first, other = ranks
-    assert first.tell(7, Word("pytorch-autocast-bf16 + pytorch-fused-optimizer", False))
-    assert first.tell(8, Word("default", True))
-    assert other.ask(7) == Word("pytorch-autocast-bf16 + pytorch-fused-optimizer", False)
-    assert other.ask(8) == Word("default", True)
+    assert first.tell(7, Instruction("pytorch-autocast-bf16 + pytorch-fused-optimizer", False))
+    assert first.tell(8, Instruction("default", True))
+    assert other.ask(7) == Instruction("pytorch-autocast-bf16 + pytorch-fused-optimizer", False)
+    assert other.ask(8) == Instruction("default", True)
     assert (first.first, other.first) == (True, False)
 
 
 def test_trainings_of_one_program_do_not_meet(store, ranks):
     first, _ = ranks
-    first.tell(2, Word("pytorch-autocast-bf16", False))
-    assert Ranks(store, 1, "training: Net 2").ask(2) == Word("default", True)
+    first.tell(2, Instruction("pytorch-autocast-bf16", False))
+    assert Ranks(store, 1, "training: Net 2").ask(2) == Instruction("default", True)
 
 
 def test_a_rank_that_hears_nothing_goes_on_with_the_default(ranks):
-    assert ranks[1].ask(3) == Word("default", True)
+    assert ranks[1].ask(3) == Instruction("default", True)
 
 
 def test_a_failure_is_of_one_variant(ranks):
@@ -53,7 +53,7 @@ def test_a_rank_that_goes_on_by_itself_says_so(ranks):
 def test_words_are_forgotten(store, ranks):
     first, _ = ranks
     for step in range(10):
-        first.tell(step, Word("default", False))
+        first.tell(step, Instruction("default", False))
     assert store.num_keys() <= ranks_module.KEPT + 1
 
 
@@ -63,9 +63,9 @@ def test_a_store_that_is_gone(ranks):
             raise RuntimeError("Connection reset by peer")
 
     lost = Ranks(Gone(), 0, "training: Net")
-    assert not lost.tell(1, Word("default", True)) and not lost.complained("x") and not lost.left()
+    assert not lost.tell(1, Instruction("default", True)) and not lost.complained("x") and not lost.left()
     lost.complain("x")
-    assert lost.ask(1) == Word("default", True)
+    assert lost.ask(1) == Instruction("default", True)
 
 
 def test_ranks_that_torch_distributed_does_not_join(session_of):
