@@ -15,9 +15,9 @@ from modak_deploy.errors import InputError
 
 _Loader: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DEEPEST = 100
+"""Levels of nesting; the C parser ends the whole process at some ten thousand."""
 _LIBYAML_DEEP = "exceeded maximum nesting depth"
 """What libyaml says by itself of brackets, which it reads ahead (PyYAML 6.0.4; earlier ones left it to the reader)."""
-"""Levels of nesting; the C parser ends the whole process at some ten thousand."""
 _MOST = 100_000
 """Values in one document, aliases expanded."""
 _MOST_BYTES = 64 * 1024**2
