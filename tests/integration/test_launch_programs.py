@@ -62,7 +62,9 @@ def test_levers_are_tried_in_the_training_example(tmp_path):
     needs("torch")
     script = EXAMPLES / "pytorch-training" / "train.py"
     config = {**LIVE, "trials": {**LIVE["trials"], "candidates": ["pytorch-fused-optimizer"]}}
-    done = launch([sys.executable, str(script), "--epochs", "1", "--samples", "640", "--batch", "16"], tmp_path, config)
+    done = launch(
+        [sys.executable, str(script), "--epochs", "1", "--samples", "2560", "--batch", "16"], tmp_path, config
+    )
     assert done.returncode == 0, done.stderr
     assert not of(done, "no_trials")
     (trial, *_) = of(done, "trial")
