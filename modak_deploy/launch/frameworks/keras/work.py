@@ -7,8 +7,8 @@ whose ``call`` is Python, counts with its weights only.
 import math
 from typing import Any, Dict, Iterator, Optional, Tuple
 
-BACKWARD = 3
-"""Operations of a training step over those of the forward pass: two gradients for each product."""
+from ..operations import BACKWARD
+
 RECURRENT = ("LSTM", "GRU", "SimpleRNN")
 
 

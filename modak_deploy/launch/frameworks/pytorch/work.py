@@ -10,12 +10,11 @@ import math
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ... import structures
+from ..operations import BACKWARD
 from . import outputs
 
 OBSERVED = 2
 """The call that is looked at: the first one often holds what is done once."""
-BACKWARD = 3
-"""Operations of a training step over those of the forward pass: two gradients for each product."""
 
 
 class Work:
