@@ -24,6 +24,21 @@ def test_given_tolerance_wins() -> None:
     assert compare({"y": a}, {"y": a + np.float32(0.05)}, {"float32": [0.1, 0.0]})[0].passed
 
 
+def test_a_value_near_zero_has_the_rounding_errors_of_the_others() -> None:
+    a = np.array([[6.0, -4.0, 5.0], [1e-3, 6.0, -7.0]], "float32")
+    other = a.copy()
+    other[1, 0] += np.float32(3e-5)
+    assert compare({"y": a}, {"y": other})[0].passed
+    assert not compare({"y": a}, {"y": other}, {"float32": [1e-5, 1e-4]})[0].passed, "what is given applies as it is"
+
+
+def test_a_score_beside_coordinates_is_compared_by_its_own_size() -> None:
+    a = np.array([[600.0, 480.0, 0.5], [100.0, 30.0, 0.01]], "float32")
+    other = a.copy()
+    other[1, 2] += np.float32(1e-4)
+    assert not compare({"y": a}, {"y": other})[0].passed
+
+
 def test_nan_must_be_at_the_same_places() -> None:
     a = np.array([1.0, np.nan], "float32")
     assert compare({"y": a}, {"y": a})[0].passed
