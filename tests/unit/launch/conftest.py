@@ -7,6 +7,7 @@ import pytest
 from launch_parts import Memory
 from modak_deploy.launch import hardware
 from modak_deploy.launch.config import Config, Trials
+from modak_deploy.launch.frameworks.pytorch import bf16
 from modak_deploy.launch.progress import Counters
 from modak_deploy.launch.session import Session
 
@@ -22,6 +23,13 @@ def torch() -> Any:
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     """What something expensive is expected to cost depends on the machine's load."""
     monkeypatch.setattr(hardware, "load", lambda: 1.0)
+
+
+@pytest.fixture(autouse=True)
+def processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which levers are offered must not depend on the machine: this one is to have bf16 arithmetic."""
+    monkeypatch.setattr(hardware, "cpu_features", lambda: frozenset(("avx2", "avx512f", "avx512_bf16")))
+    monkeypatch.setattr(bf16, "_factors", {"cpu": 1.0})
 
 
 @pytest.fixture

@@ -223,8 +223,9 @@ def test_a_winner_that_is_wrong_beyond_the_part_is_given_up_at_once(follow, torc
 
 def test_weights_that_change_between_the_part_and_its_use_are_compared_again(follow, torch):
     model, run, record = follow(units=60)
-    while not record.of("probe"):
-        run(1)
+    for _ in range(60):
+        if not record.of("probe"):
+            run(1)
     with torch.no_grad():
         model.layer.weight.mul_(3)
     results = run(40)
