@@ -36,3 +36,4 @@ def test_the_steady_time_is_that_of_the_work(tmp_path: Path) -> None:
     counted = next(entry for entry in done.entries if entry.get("name") == "jax: step")
     assert counted["units"] == 41
     assert counted["steady"] == pytest.approx(each, rel=0.5)
+    assert counted["features"]["flops"] == 12 * 2 * 600**3

@@ -1,11 +1,15 @@
 """Count outermost calls of functions and methods that are the program's units of work."""
 
+import contextlib
 import threading
 import time
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Set
 
 from ..progress import Progress
 from ..session import Session
+
+DESCRIBED = 2
+"""The call that is looked at: what the first one does is often done once."""
 
 
 class CallCounter:
@@ -29,6 +33,7 @@ class CallCounter:
         self._wait = wait
         self._ends: Dict[str, float] = {}
         self._counters: Dict[str, Progress] = {}
+        self._described: Set[str] = set()
         self._inside: Any = _Shared() if whole_process else threading.local()
 
     @property
@@ -36,8 +41,18 @@ class CallCounter:
         """Tell whether a counted call is going on."""
         return getattr(self._inside, "name", None) is not None
 
-    def call(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Do a call, and count it where it ends well and is the outermost one."""
+    def call(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        describe: Optional[Callable[[], Dict[str, Any]]] = None,
+    ) -> Any:
+        """Do a call, and count it where it ends well and is the outermost one.
+
+        ``describe`` returns what the call consists of; it is asked once for each name, after the second call.
+        """
         inside = self._inside
         if not self._session.active or getattr(inside, "name", None) is not None:
             return function(*args, **kwargs)
@@ -50,7 +65,17 @@ class CallCounter:
         finally:
             inside.name = None
         self._count(name, start)
+        if describe is not None and name not in self._described:
+            self._describe(name, describe)
         return result
+
+    def _describe(self, name: str, describe: Callable[[], Dict[str, Any]]) -> None:
+        counter = self._counters.get(name)
+        if counter is None or counter.count < DESCRIBED:
+            return
+        self._described.add(name)
+        with contextlib.suppress(Exception):  # what cannot be described is not
+            counter.features = describe()
 
     def _count(self, name: str, start: float) -> None:
         try:

@@ -7,6 +7,7 @@ from ...session import Session
 from ...versions import satisfies
 from ..counting import CallCounter
 from .calls import Function
+from .work import features
 
 TRIALS = ">=2.16"
 FUNCTIONS = 4
@@ -46,7 +47,9 @@ def install(session: Session, tensorflow: Any, version: str) -> None:
             or _in_graph(tensorflow)
         ):
             return call(self, *args, **kwargs)
-        return counter.call(name, tried(self), args, kwargs)
+        return counter.call(
+            name, tried(self), args, kwargs, lambda: features(self.get_concrete_function(*args, **kwargs))
+        )
 
     kind.__call__ = counted
 

@@ -6,9 +6,10 @@ import os
 import types
 from typing import Any, Callable, Set
 
-from ..session import Session
-from .counting import CallCounter
-from .pacing import Pace
+from ...session import Session
+from ..counting import CallCounter
+from ..pacing import Pace
+from .work import features
 
 
 def install(session: Session, jax: Any, version: str) -> None:
@@ -36,7 +37,8 @@ def install(session: Session, jax: Any, version: str) -> None:
             function = self.__dict__["_modak_function"]
             if not clean():
                 return function(*args, **kwargs)
-            return counter.call(str(getattr(function, "__name__", "function")), function, args, kwargs)
+            name = str(getattr(function, "__name__", "function"))
+            return counter.call(name, function, args, kwargs, functools.partial(features, function, args, kwargs))
 
         def __get__(self, instance: Any, owner: Any = None) -> Any:
             return self if instance is None else types.MethodType(self, instance)
