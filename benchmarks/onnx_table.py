@@ -31,7 +31,9 @@ from typing import Any
 import numpy as np
 
 TOP = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(TOP)]
+sys.path[:0] = [str(TOP), str(TOP / "benchmarks")]
+
+import engine_table  # noqa: E402 - beside this program
 
 from modak_deploy.engines.registry import get, is_installed, running_onnx  # noqa: E402
 from modak_deploy.onnx.arrays import Arrays, generate  # noqa: E402
@@ -41,10 +43,10 @@ from modak_deploy.onnx.modelfile import normalise  # noqa: E402
 from modak_deploy.onnx.opset import highest  # noqa: E402
 from modak_deploy.onnx.packages import versions  # noqa: E402
 from modak_deploy.onnx.task import Data, Task  # noqa: E402
-from modak_deploy.onnx.timing import Times, interleaved  # noqa: E402
+from modak_deploy.onnx.timing import interleaved  # noqa: E402
 from modak_deploy.util.files import write_atomically  # noqa: E402
 
-FRAMEWORK, TVM, OLIVE = "pytorch", Tvm.name, "olive"
+FRAMEWORK, TVM, OLIVE = engine_table.FRAMEWORK, Tvm.name, "olive"
 PACKAGES = ("torch", "onnxruntime", "openvino", "apache-tvm")
 IMAGE: dict[str, Any] = {"image": {"shape": [1, 3, 224, 224], "dtype": "float32"}}
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -191,10 +193,9 @@ class Table:
     def __init__(self, given: argparse.Namespace) -> None:
         self.given = given
         self.setting = {
-            "versions": versions(PACKAGES),
+            "versions": {**versions(PACKAGES), **({"olive-ai": olives_version(given.olive)} if given.olive else {})},
             "cores": len(os.sched_getaffinity(0)),
             "tuning": given.tuning,
-            "olive": bool(given.olive),
             "engines": given.engines,
         }
         self.cells: dict[str, Row] = {}
@@ -239,6 +240,12 @@ class Table:
         return rows
 
 
+def olives_version(program: str) -> str:
+    """Return the version of Olive, by the Python of its environment."""
+    asked = [str(Path(program).parent / "python"), "-c", "import importlib.metadata as m; print(m.version('olive-ai'))"]
+    return subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+
+
 def olive_words(program: str, model: Path, out: Path) -> list[str]:
     """Return the command by which Olive optimises a file for this processor without another precision."""
     options = ["--device", "cpu", "--provider", "CPUExecutionProvider", "--precision", "fp32", "--disable_telemetry"]
@@ -253,23 +260,6 @@ def key(name: str, batch: int) -> str:
 def progress(text: str) -> None:
     """Say what is done, apart from the table."""
     print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
-
-
-def show(name: str, batch: int, rows: list[Row]) -> None:
-    """Print the engines of one model and batch size, the fastest marked."""
-    times = {row["engine"]: Times(tuple(row["seconds"])) for row in rows if "seconds" in row}
-    best = min(times, key=lambda engine: times[engine].median, default=None)
-    for row in rows:
-        label = f"| {name:<10} | {batch:>3} | {row['engine']:<11} |"
-        if "error" in row:
-            print(f"{label} {row['error']} |", flush=True)
-            continue
-        found = times[row["engine"]]
-        low, high = (1000 * end for end in found.interval)
-        mark = "best" if row["engine"] == best else ""
-        more = f"{row['programs']} programs" if row.get("programs") else ""
-        print(f"{label} {1000 * found.median:9.2f} ms | {low:.2f} to {high:.2f} | {row['difference']:.1e} | "
-              f"{len(found.seconds)} calls | {mark} {more} |", flush=True)  # fmt: skip
 
 
 def part(given: argparse.Namespace) -> None:
@@ -325,10 +315,8 @@ def main() -> int:
         name, batch = pending.pop(0)
         table.keep(name, batch, table.cell(name, batch, end - began))
         durations.append(time.monotonic() - began)
-    for name in given.models:
-        for batch in given.batches:
-            if key(name, batch) in table.cells:
-                show(name, batch, table.cells[key(name, batch)]["rows"])
+    wanted = [key(name, batch) for name in given.models for batch in given.batches]
+    print(engine_table.table({name: table.cells[name] for name in wanted if name in table.cells}), end="")
     if pending:
         progress(f"the budget is spent: {len(pending)} cells are left; the same command goes on with them")
     return 3 if pending else 0

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from launch_parts import launch
+from modak_deploy.launch import hardware
+from modak_deploy.launch.frameworks.pytorch.bf16 import FEATURES
 
+WITH_BF16 = pytest.mark.skipif(not hardware.cpu_features() & FEATURES, reason="the processor has no bf16 arithmetic")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LIVE = {"trials": {"mode": "live", "numerics": "relaxed", "share": 1.0}}
 
@@ -27,6 +30,7 @@ def of(done, event):
     return [entry for entry in done.entries if entry["event"] == event]
 
 
+@WITH_BF16
 def test_the_inference_example_is_counted_and_tried(tmp_path):
     needs("torch")
     script = EXAMPLES / "pytorch-inference" / "infer.py"
@@ -196,6 +200,7 @@ def test_an_exception_of_the_programs_reaches_it_unchanged(script, tmp_path):
 
 KERAS = """
 import numpy, keras
+
 model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(2)])
 model.compile(loss="mse", optimizer="sgd")
 model.fit(numpy.ones((64, 4)), numpy.ones((64, 2)), batch_size=8, epochs=2, verbose=0)

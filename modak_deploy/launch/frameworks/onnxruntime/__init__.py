@@ -1,18 +1,20 @@
 """ONNX Runtime: runs of sessions are counted, and session options tried on second sessions of the same model."""
 
+import contextlib
 import functools
 import os
 import threading
 import time
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, cast
 
-from .. import hardware, parts, structures
-from ..lever import Lever
-from ..search import Search
-from ..session import Session
-from ..trials import TriedCalls, sentence, shielded
-from ..variants import Variant
-from . import arrays
+from ... import hardware, parts, structures
+from ...lever import Lever
+from ...search import Search
+from ...session import Session
+from ...trials import TriedCalls, sentence, shielded
+from ...variants import Variant
+from .. import arrays
+from .work import features
 
 KEPT = (
     "execution_mode",
@@ -26,6 +28,11 @@ KEPT = (
     "use_deterministic_compute",
 )
 """Options of the program's session that can be read back, and are taken over."""
+
+LOOK = 100
+"""Times what looking at a run takes, that the program's runs have to have taken before."""
+PLAIN = 5
+"""Times a run's time, that one without optimisation may take."""
 
 
 class Form(NamedTuple):
@@ -70,10 +77,12 @@ class OrtLever(Lever):
 class Runs(TriedCalls):
     """Counts the runs of one session and tries variants of it."""
 
-    def __init__(self, session: Session, module: Any, owner: Any, made: Tuple[Any, Dict[str, Any]], run: Any) -> None:
+    def __init__(
+        self, session: Session, module: Any, owner: Any, made: Tuple[Any, Dict[str, Any], float], run: Any
+    ) -> None:
         self._session = session
         self._module = module
-        self._model, self._arguments = made
+        self._model, self._arguments, self._loading = made
         self._run = run
         self._owner_providers = list(owner.get_providers())
         self._progress = session.counters.counter("inference: onnxruntime", "run")
@@ -84,6 +93,8 @@ class Runs(TriedCalls):
         self._wholes: Dict[str, List[Any]] = {}
         self._form = Form((), {})
         self._busy = threading.Lock()
+        self._seen = self._model is None or self._owner_providers != ["CPUExecutionProvider"]
+        """Whether a run was looked at, or cannot be."""
         self._over: Optional[str] = None
 
     def _pace(self) -> Optional[float]:
@@ -124,7 +135,7 @@ class Runs(TriedCalls):
     def _tried(self, search: Search, default: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         start = time.perf_counter()
         result = self.do(search, search.next(), lambda call: default(*call), args)
-        self._count(start)
+        self._count(start, args)
         self._tidy()
         return result
 
@@ -135,12 +146,17 @@ class Runs(TriedCalls):
     def _counted(self, default: Callable[..., Any], *call: Any) -> Any:
         start = time.perf_counter()
         result = default(*call)
-        self._count(start)
+        self._count(start, call)
         return result
 
-    def _count(self, start: float) -> None:
+    def _count(self, start: float, call: Any) -> None:
         end = time.perf_counter()
         self._progress.add(end, end - start)
+        if not self._seen and self._progress.seconds > LOOK * (self._loading + PLAIN * (end - start)):
+            self._seen = True
+            with contextlib.suppress(Exception):  # what cannot be described is not
+                if self._no_room() is None:
+                    self._progress.features = features(self._module, self._model, self._options(), *call[:2])
         self._session.counters.tick(end)
 
     def _search(self, owner: Any, names: Any, feed: Any) -> Optional[Search]:
@@ -293,8 +309,9 @@ def install(session: Session, module: Any, version: str) -> None:
         # More than options and the names of providers cannot be repeated faithfully for a second session.
         simple = set(given) <= {"sess_options", "providers"}
         simple = simple and all(isinstance(provider, str) for provider in given.get("providers") or ())
+        start = time.perf_counter()
         init(self, path_or_bytes, *args, **kwargs)
-        self._modak_made = (path_or_bytes, given) if simple else None
+        self._modak_made = (path_or_bytes, given, time.perf_counter() - start) if simple else None
 
     @functools.wraps(run)
     def counted(self: Any, output_names: Any, input_feed: Any, run_options: Any = None) -> Any:
@@ -303,7 +320,7 @@ def install(session: Session, module: Any, version: str) -> None:
         runs = getattr(self, "_modak_runs", None)
         if runs is None:
             made_from = getattr(self, "_modak_made", None)
-            runs = Runs(session, module, self, made_from or (None, {}), run)
+            runs = Runs(session, module, self, made_from or (None, {}, 0.0), run)
             self._modak_runs = runs
             if made_from is None:
                 runs.stop("the session's options cannot be repeated")

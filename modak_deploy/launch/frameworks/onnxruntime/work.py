@@ -1,0 +1,124 @@
+"""What a run of a session consists of, by ONNX Runtime's own profile of one run in a second, plain session.
+
+The profile has the shapes of each node's inputs and outputs, weights included (since ONNX Runtime 1.11).
+"""
+
+import json
+import math
+import os
+import shutil
+import tempfile
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
+
+LIMIT = 256 << 20
+"""Bytes of a profile that are read at most."""
+Shapes = List[Tuple[int, ...]]
+
+
+def features(module: Any, model: Any, options: Any, names: Sequence[str], feed: Mapping[str, Any]) -> Dict[str, Any]:
+    """Return what a model of performance may want to know about a run.
+
+    ``model`` is a path or bytes, ``options`` are changed. It takes a session's loading and a run, and their memory.
+    """
+    folder = tempfile.mkdtemp(prefix="modak-")
+    try:
+        options.enable_profiling = True
+        options.profile_file_prefix = os.path.join(folder, "run")
+        options.graph_optimization_level = module.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.log_severity_level = 4
+        options.add_session_config_entry("session.disable_prepacking", "1")  # packed weights are no inputs any more
+        session = module.InferenceSession(model, sess_options=options, providers=["CPUExecutionProvider"])
+        session._modak_own = True
+        session.run(list(names) or None, dict(feed))
+        path = session.end_profiling()
+        with open(path, encoding="utf-8") as file:
+            nodes = [
+                event["args"]
+                for event in json.loads(file.read(LIMIT))
+                if event.get("cat") == "Node" and "op_name" in event.get("args", ())
+            ]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return described([node for node in nodes if "output_type_shape" in node], feed)
+
+
+def described(nodes: Sequence[Mapping[str, Any]], feed: Mapping[str, Any]) -> Dict[str, Any]:
+    """Return the features of nodes as the profile has them."""
+    operations: Dict[str, float] = {}
+    layers, moved, parameters, complete = 0, 0, 0.0, True
+    for node in nodes:
+        name, weights = str(node["op_name"]), int(node["parameter_size"])
+        given, result = _shapes(node["input_type_shape"]), _shapes(node["output_type_shape"])
+        parameters += weights / _width(node["input_type_shape"])
+        formula = _FORMULAS.get(name)
+        if formula is None:
+            complete = complete and not any(part in name for part in _PRODUCTS)
+            continue
+        kind = formula[0] if weights or formula[0] != "dense" else "attention"  # a product of two results
+        operations[kind] = operations.get(kind, 0.0) + formula[1](given, result)
+        layers += 1
+        moved += weights + int(node["activation_size"]) + int(node["output_size"])
+    values: Dict[str, Any] = {}
+    batch = next((int(value.shape[0]) for value in feed.values() if len(getattr(value, "shape", ()))), None)
+    if batch:
+        values["batch"] = batch
+    if round(parameters):
+        values["parameters"] = round(parameters)
+    total = sum(operations.values())
+    if total and complete:
+        values.update(flops=total, layers=layers)
+        if batch:
+            values.update(flops_per_sample=total / batch, bytes_per_sample=moved / batch)
+        values.update(("mix_" + kind, count / total) for kind, count in sorted(operations.items()))
+    return values
+
+
+def _shapes(typed: Sequence[Mapping[str, Any]]) -> Shapes:
+    return [tuple(int(number) for number in shape) for each in typed for shape in each.values()]
+
+
+def _width(typed: Sequence[Mapping[str, Any]]) -> int:
+    """Return the bytes of an element of the widest input that a node's weights may be of."""
+    return max((_WIDTHS.get(name, 4) for each in typed for name in each), default=4)
+
+
+_WIDTHS = {"float": 4, "float16": 2, "bfloat16": 2, "double": 8, "int8": 1, "uint8": 1, "int64": 8}
+
+
+def _general(given: Shapes, result: Shapes) -> float:
+    """Return the operations of Gemm: each element of the first matrix meets each column of the result."""
+    return 2.0 * math.prod(given[0]) * result[0][-1]
+
+
+def _product(given: Shapes, result: Shapes) -> float:
+    return 2.0 * math.prod(result[0]) * given[0][-1]
+
+
+def _convolution(given: Shapes, result: Shapes) -> float:
+    return 2.0 * math.prod(result[0]) * math.prod(given[1][1:])
+
+
+def _transposed(given: Shapes, result: Shapes) -> float:
+    return 2.0 * math.prod(given[0]) * math.prod(given[1][1:])
+
+
+def _recurrent(given: Shapes, result: Shapes) -> float:
+    """Return the operations of steps x batch samples with both matrices, of each direction."""
+    return 2.0 * math.prod(given[0][:2]) * (math.prod(given[1]) + math.prod(given[2]))
+
+
+_FORMULAS: Dict[str, Tuple[str, Callable[[Shapes, Shapes], float]]] = {
+    "Conv": ("convolution", _convolution),
+    "ConvInteger": ("convolution", _convolution),
+    "ConvTranspose": ("convolution", _transposed),
+    "FusedConv": ("convolution", _convolution),
+    "FusedGemm": ("dense", _general),
+    "GRU": ("recurrent", _recurrent),
+    "Gemm": ("dense", _general),
+    "LSTM": ("recurrent", _recurrent),
+    "MatMul": ("dense", _product),
+    "MatMulInteger": ("dense", _product),
+    "RNN": ("recurrent", _recurrent),
+}
+_PRODUCTS = ("Attention", "Conv", "Einsum", "Gemm", "If", "Loop", "MatMul", "RNN", "Scan", "Tree")
+"""Parts of the names of operations that hold products of their own: what has one is left out."""
