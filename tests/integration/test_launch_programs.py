@@ -9,10 +9,7 @@ from pathlib import Path
 import pytest
 
 from launch_parts import launch
-from modak_deploy.launch import hardware
-from modak_deploy.launch.frameworks.pytorch.bf16 import FEATURES
 
-WITH_BF16 = pytest.mark.skipif(not hardware.cpu_features() & FEATURES, reason="the processor has no bf16 arithmetic")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LIVE = {"trials": {"mode": "live", "numerics": "relaxed", "share": 1.0}}
 
@@ -30,13 +27,12 @@ def of(done, event):
     return [entry for entry in done.entries if entry["event"] == event]
 
 
-@WITH_BF16
 def test_the_inference_example_is_counted_and_tried(tmp_path):
     needs("torch")
     script = EXAMPLES / "pytorch-inference" / "infer.py"
     arguments = ["--blocks", "1", "1", "--size", "32", "--batch", "2", "--batches", "600"]
     config = {**LIVE, "trials": {**LIVE["trials"], "candidates": ["pytorch-channels-last", "pytorch-bf16-weights"]}}
-    done = launch([sys.executable, str(script), *arguments], tmp_path, config)
+    done = launch([sys.executable, str(script), *arguments], tmp_path, config, bf16=True)
     assert done.returncode == 0, done.stderr
     assert "600 batches" in done.stdout
     state = states(done)["inference: Sequential"]
@@ -200,7 +196,6 @@ def test_an_exception_of_the_programs_reaches_it_unchanged(script, tmp_path):
 
 KERAS = """
 import numpy, keras
-
 model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(2)])
 model.compile(loss="mse", optimizer="sgd")
 model.fit(numpy.ones((64, 4)), numpy.ones((64, 2)), batch_size=8, epochs=2, verbose=0)

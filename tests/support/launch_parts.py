@@ -103,18 +103,32 @@ class Program:
         return self
 
 
+BF16 = {
+    "hardware.py": "def cpu_features():\n    return frozenset(('avx2', 'avx512f', 'avx512_bf16'))\n",
+    "frameworks/pytorch/bf16.py": "SLOWER = float('inf')\n",
+}
+"""What ends modules of the launcher, by their files, where a test is not to depend on the processor's own bf16."""
+
+
 def launch(program: Path | list[str], folder: Path, config: dict[str, Any], **options: Any) -> Any:
-    """Run a program under the launcher; the result has the record's entries in ``entries``."""
+    """Run a program under the launcher; the result has the record's entries in ``entries``.
+
+    With ``bf16`` PyTorch's levers in bf16 are offered on every processor: without arithmetic of its own, emulated.
+    """
     path = folder / "path"
+    bf16 = options.pop("bf16", False)
     if not path.exists():
         bundle.write_folder(str(path))
-    file = folder / "config.json"
-    file.write_text(json.dumps({"version": 1, "record": str(folder / "record"), **config}), encoding="utf-8")
+        for name, text in BF16.items() if bf16 else ():
+            with (path / bundle.PACKAGE / name).open("a", encoding="utf-8") as file:
+                file.write("\n\n" + text)
+    settings = folder / "config.json"
+    settings.write_text(json.dumps({"version": 1, "record": str(folder / "record"), **config}), encoding="utf-8")
     python = options.pop("python", sys.executable)
     command = [python, str(program)] if isinstance(program, Path) else program
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("MODAK", "PYTHON"))}
     search = [str(path), *options.pop("behind", [])]
-    environment |= {"PYTHONPATH": os.pathsep.join(search), "MODAK_LAUNCH": str(file), "OMP_NUM_THREADS": "1"}
+    environment |= {"PYTHONPATH": os.pathsep.join(search), "MODAK_LAUNCH": str(settings), "OMP_NUM_THREADS": "1"}
     environment |= options.pop("environment", {})
     options.setdefault("cwd", folder)
     done: Any = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, **options)

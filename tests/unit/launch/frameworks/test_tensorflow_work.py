@@ -4,37 +4,45 @@ import pytest
 
 from modak_deploy.launch.frameworks.tensorflow.work import features
 
-tf = pytest.importorskip("tensorflow")
 CONVOLUTION = 2 * 5 * 4 * 4 * 8 * 27
 DENSE = 2 * 5 * 128 * 10
 
 
-class Net(tf.Module):
-    def __init__(self):
-        self.kernel = tf.Variable(tf.ones((3, 3, 3, 8)))
-        self.dense = tf.Variable(tf.ones((128, 10)))
-        self.steps = tf.Variable(0.0, trainable=False)
-
-    def scores(self, x):
-        return tf.reshape(tf.nn.relu(tf.nn.conv2d(x, self.kernel, 2, "SAME")), (-1, 128)) @ self.dense
-
-    @tf.function
-    def predict(self, x):
-        return self.scores(x)
-
-    @tf.function
-    def step(self, x, y):
-        trained = [self.kernel, self.dense]
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(y, self.scores(x)))
-        for variable, gradient in zip(trained, tape.gradient(loss, trained), strict=True):
-            variable.assign_sub(0.1 * gradient)
-        self.steps.assign_add(1.0)
-        return loss
+@pytest.fixture(scope="module")
+def tf():
+    return pytest.importorskip("tensorflow")
 
 
-def test_a_call_of_a_network():
-    x, net = tf.ones((5, 8, 8, 3)), Net()
+@pytest.fixture
+def net(tf):
+    class Net(tf.Module):
+        def __init__(self):
+            self.kernel = tf.Variable(tf.ones((3, 3, 3, 8)))
+            self.dense = tf.Variable(tf.ones((128, 10)))
+            self.steps = tf.Variable(0.0, trainable=False)
+
+        def scores(self, x):
+            return tf.reshape(tf.nn.relu(tf.nn.conv2d(x, self.kernel, 2, "SAME")), (-1, 128)) @ self.dense
+
+        @tf.function
+        def predict(self, x):
+            return self.scores(x)
+
+        @tf.function
+        def step(self, x, y):
+            trained = [self.kernel, self.dense]
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(y, self.scores(x)))
+            for variable, gradient in zip(trained, tape.gradient(loss, trained), strict=True):
+                variable.assign_sub(0.1 * gradient)
+            self.steps.assign_add(1.0)
+            return loss
+
+    return Net()  # TensorFlow itself keeps it by a weak reference
+
+
+def test_a_call_of_a_network(tf, net):
+    x = tf.ones((5, 8, 8, 3))
     seen = features(net.predict.get_concrete_function(x))
     assert (seen["batch"], seen["parameters"], seen["layers"]) == (5, 3 * 3 * 3 * 8 + 1280, 2)
     assert seen["flops"] == CONVOLUTION + DENSE
@@ -42,13 +50,12 @@ def test_a_call_of_a_network():
     assert seen["mix_convolution"] == pytest.approx(CONVOLUTION / (CONVOLUTION + DENSE))
 
 
-def test_a_step_has_its_gradients():
-    net = Net()  # TensorFlow itself keeps it by a weak reference
+def test_a_step_has_its_gradients(tf, net):
     seen = features(net.step.get_concrete_function(tf.ones((5, 8, 8, 3)), tf.zeros((5,), tf.int32)))
     assert seen["flops"] == 2 * CONVOLUTION + 3 * DENSE, "the gradient of the images is asked for by nobody"
 
 
-def test_einsum_transposes_and_batches():
+def test_einsum_transposes_and_batches(tf):
     @tf.function
     def call(x, y):
         return tf.einsum("bij,jk->bik", x, y), tf.matmul(x, x, transpose_a=True)
@@ -57,7 +64,7 @@ def test_einsum_transposes_and_batches():
     assert seen["flops"] == 2 * 2 * 3 * 4 * 7 + 2 * 2 * 4 * 4 * 3
 
 
-def test_what_is_not_certain_is_left_out():
+def test_what_is_not_certain_is_left_out(tf):
     @tf.function(input_signature=[tf.TensorSpec([None, 4])])
     def unknown(x):
         return x @ tf.ones((4, 3))
