@@ -6,6 +6,8 @@ A function's arguments do not tell weights from data, so neither parameters nor 
 import math
 from typing import Any, Dict, Iterator, Optional, Tuple
 
+from ..operations import Tally
+
 INNER = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 """Parameters of an equation that hold the jaxpr of a function which it calls once, or ``length`` times (scan)."""
 BRANCHING = ("while", "cond")
@@ -17,19 +19,12 @@ def features(function: Any, args: Any, kwargs: Any) -> Dict[str, Any]:
 
     ``function`` is what ``jax.jit`` returns; its method ``trace`` is there since JAX 0.4.29.
     """
-    operations: Dict[str, float] = {}
-    layers = 0
+    tally = Tally()
     for kind, count in _products(function.trace(*args, **kwargs).jaxpr.jaxpr, 1):
         if kind is None:
             return {}
-        operations[kind] = operations.get(kind, 0.0) + count
-        layers += 1
-    total = sum(operations.values())
-    if not total:
-        return {}
-    described: Dict[str, Any] = {"flops": total, "layers": layers}
-    described.update(("mix_" + kind, count / total) for kind, count in sorted(operations.items()))
-    return described
+        tally.add(kind, count)
+    return tally.features(None)
 
 
 def _products(jaxpr: Any, times: int) -> Iterator[Tuple[Optional[str], float]]:

@@ -7,7 +7,7 @@ whose ``call`` is Python, counts with its weights only.
 import math
 from typing import Any, Dict, Iterator, Optional, Tuple
 
-from ..operations import BACKWARD
+from ..operations import BACKWARD, shares
 
 RECURRENT = ("LSTM", "GRU", "SimpleRNN")
 
@@ -29,7 +29,7 @@ def features(model: Any, training: bool) -> Dict[str, Any]:
     total = sum(operations.values())
     if total and complete:
         described.update(layers=layers, flops_per_sample=total * (BACKWARD if training else 1))
-        described.update(("mix_" + kind, count / total) for kind, count in sorted(operations.items()))
+        described.update(shares(operations))
     return described
 
 

@@ -10,6 +10,8 @@ import shutil
 import tempfile
 from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
+from ..operations import Tally
+
 LIMIT = 256 << 20
 """Bytes of a profile that are read at most."""
 Shapes = List[Tuple[int, ...]]
@@ -44,8 +46,8 @@ def features(module: Any, model: Any, options: Any, names: Sequence[str], feed: 
 
 def described(nodes: Sequence[Mapping[str, Any]], feed: Mapping[str, Any]) -> Dict[str, Any]:
     """Return the features of nodes as the profile has them."""
-    operations: Dict[str, float] = {}
-    layers, moved, parameters, complete = 0, 0, 0.0, True
+    tally = Tally()
+    moved, parameters, complete = 0, 0.0, True
     for node in nodes:
         name, weights = str(node["op_name"]), int(node["parameter_size"])
         given, result = _shapes(node["input_type_shape"]), _shapes(node["output_type_shape"])
@@ -55,8 +57,7 @@ def described(nodes: Sequence[Mapping[str, Any]], feed: Mapping[str, Any]) -> Di
             complete = complete and not any(part in name for part in _PRODUCTS)
             continue
         kind = formula[0] if weights or formula[0] != "dense" else "attention"  # a product of two results
-        operations[kind] = operations.get(kind, 0.0) + formula[1](given, result)
-        layers += 1
+        tally.add(kind, formula[1](given, result))
         moved += weights + int(node["activation_size"]) + int(node["output_size"])
     values: Dict[str, Any] = {}
     batch = next((int(value.shape[0]) for value in feed.values() if len(getattr(value, "shape", ()))), None)
@@ -64,13 +65,7 @@ def described(nodes: Sequence[Mapping[str, Any]], feed: Mapping[str, Any]) -> Di
         values["batch"] = batch
     if round(parameters):
         values["parameters"] = round(parameters)
-    total = sum(operations.values())
-    if total and complete:
-        values.update(flops=total, layers=layers)
-        if batch:
-            values.update(flops_per_sample=total / batch, bytes_per_sample=moved / batch)
-        values.update(("mix_" + kind, count / total) for kind, count in sorted(operations.items()))
-    return values
+    return {**values, **tally.features(batch, moved)} if complete else values
 
 
 def _shapes(typed: Sequence[Mapping[str, Any]]) -> Shapes:
@@ -120,5 +115,5 @@ _FORMULAS: Dict[str, Tuple[str, Callable[[Shapes, Shapes], float]]] = {
     "MatMulInteger": ("dense", _product),
     "RNN": ("recurrent", _recurrent),
 }
-_PRODUCTS = ("Attention", "Conv", "Einsum", "Gemm", "If", "Loop", "MatMul", "RNN", "Scan", "Tree")
+_PRODUCTS = ("Attention", "Conv", "Einsum", "GRU", "Gemm", "If", "LSTM", "Loop", "MatMul", "RNN", "Scan", "Tree")
 """Parts of the names of operations that hold products of their own: what has one is left out."""

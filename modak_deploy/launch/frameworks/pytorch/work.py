@@ -10,7 +10,7 @@ import math
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ... import structures
-from ..operations import BACKWARD
+from ..operations import BACKWARD, shares
 from . import outputs
 
 OBSERVED = 2
@@ -74,7 +74,7 @@ class Work:
             samples = described.get("batch") or 1
             described.update(flops=float(total * factor), layers=mode.layers)
             described.update(flops_per_sample=total * factor / samples, bytes_per_sample=mode.moved * factor / samples)
-            described.update(("mix_" + kind, count / total) for kind, count in sorted(mode.operations.items()) if count)
+            described.update(shares(mode.operations))
         self._features = described
         for sink in self._sinks:
             sink.update(described)

@@ -6,6 +6,8 @@ The graph of a training step holds its gradients too, so nothing is multiplied f
 import math
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from ..operations import Tally
+
 UNKNOWN = frozenset(
     (
         "CudnnRNN",
@@ -39,8 +41,7 @@ def features(concrete: Any) -> Dict[str, Any]:
     parameters = sum(int(variable.shape.num_elements() or 0) for variable in trained)
     if parameters:
         described["parameters"] = parameters
-    operations: Dict[str, float] = {}
-    layers = 0
+    tally = Tally()
     for operation in _done(concrete.graph):
         if operation.type in UNKNOWN:
             return described
@@ -51,15 +52,8 @@ def features(concrete: Any) -> Dict[str, Any]:
         count = formula(operation)
         if count is None:
             return described
-        operations[kind] = operations.get(kind, 0.0) + count
-        layers += 1
-    total = sum(operations.values())
-    if total:
-        described.update(flops=total, layers=layers)
-        if batch is not None:
-            described["flops_per_sample"] = total / batch
-        described.update(("mix_" + kind, count / total) for kind, count in sorted(operations.items()))
-    return described
+        tally.add(kind, count)
+    return {**described, **tally.features(batch)}
 
 
 def _done(graph: Any) -> List[Any]:
