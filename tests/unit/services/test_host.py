@@ -48,10 +48,10 @@ def running(made: Plan, pid: int) -> None:
 @contextmanager
 def listening(user: int | None = None) -> Iterator[tuple[int, int]]:
     """Yield the process and the port of a program that listens on 127.0.0.1."""
-    code = "import socket,time; s=socket.create_server(('127.0.0.1',0)); print(s.getsockname()[1],flush=True);"
-    with subprocess.Popen(
-        [sys.executable, "-c", code + "time.sleep(60)"], stdout=subprocess.PIPE, text=True, user=user
-    ) as process:
+    # It becomes the user itself: this Python may be in a folder that no other user may enter.
+    code = f"import os,socket,time; {f'os.setuid({user});' if user is not None else ''}"
+    code += "s=socket.create_server(('127.0.0.1',0)); print(s.getsockname()[1],flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         yield process.pid, int(process.stdout.readline())
         process.kill()
