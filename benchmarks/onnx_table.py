@@ -47,7 +47,7 @@ from modak_deploy.onnx.timing import interleaved  # noqa: E402
 from modak_deploy.util.files import write_atomically  # noqa: E402
 
 FRAMEWORK, TVM, OLIVE = engine_table.FRAMEWORK, Tvm.name, "olive"
-PACKAGES = ("torch", "onnxruntime", "openvino", "apache-tvm")
+PACKAGES = ("torch", "onnxruntime", "openvino", "apache-tvm", "apache-tvm-ffi")
 IMAGE: dict[str, Any] = {"image": {"shape": [1, 3, 224, 224], "dtype": "float32"}}
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "alexnet": ("AlexNet", IMAGE),

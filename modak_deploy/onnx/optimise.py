@@ -10,7 +10,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -221,14 +221,20 @@ def accuracy_loss(difference: Difference, expected: Arrays, actual: Arrays) -> t
     return float(np.sqrt(np.mean((a - b) ** 2))) / spread, "an error over the spread of values"
 
 
-def engines(search: Search, path: Path) -> Iterator[tuple[dict[str, Any] | None, list[dict[str, Any]]]]:
-    """Yield for each engine the optimisation's entry, and the timings of all engines that are right."""
+def engines(
+    search: Search, path: Path, begin: Callable[[str], None]
+) -> Iterator[tuple[dict[str, Any] | None, list[dict[str, Any]]]]:
+    """Yield for each engine the optimisation's entry, and the timings of all engines that are right.
+
+    ``begin`` is called with an engine's name before its code runs.
+    """
     task = search.task
     runs: dict[str, dict[int, Run]] = {}
     loading: dict[tuple[str, int], float] = {}
     reference = OnnxRuntime.name
     for name in [reference, *task.engines]:
         print(f"{PROGRESS}engine: {name}", flush=True)
+        begin(name)
         entry: dict[str, Any] = {"passes": [name], "kept": False, "reason": None, "validation": None}
         try:
             runs[name] = {}
@@ -248,6 +254,7 @@ def engines(search: Search, path: Path) -> Iterator[tuple[dict[str, Any] | None,
             runs.pop(name, None)
         if name != reference:
             yield entry, []
+    begin(", ".join(runs))
     for batch in task.batches:
         example = _first(search.samples, batch)
         calls = {name: partial(each[batch], example) for name, each in runs.items() if batch in each}
@@ -292,17 +299,24 @@ def _digest(path: Path) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Optimise the model of a task file; the outcome is written whatever happens."""
+    """Optimise the model of a task file; the outcome is written whatever happens.
+
+    It is also written before each engine, with its name: a compiler that crashes ends this process.
+    """
     outcome: dict[str, Any] = {"error": None, "optimisations": [], "timings": []}
+
+    def begin(engine: str) -> None:
+        write_atomically(Path(arguments[1]), json.dumps({**outcome, "engine": engine}))
+
     try:
         task = OptimiseTask(**json.loads(Path(arguments[0]).read_text()))
         search = Search(task)
         best = search.run()
         outcome["optimisations"] = [each.entry(each is best) for each in search.tried]
-        for entry, timings in engines(search, best.path):
+        outcome["file"] = str(best.path)
+        for entry, timings in engines(search, best.path, begin):
             outcome["optimisations"] += [entry] if entry is not None else []
             outcome["timings"] += timings
-        outcome["file"] = str(best.path)
     except ModakError as error:
         outcome["error"] = str(error)
     except Exception as error:

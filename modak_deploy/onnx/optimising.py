@@ -18,6 +18,8 @@ from modak_deploy.onnx.request import ConversionRequest
 PORTABLE = ("simplify", "graph-basic", "graph-extended")
 """Passes that are tried unless others are named. What 'graph-all' writes runs on processors like this one alone: its
 layouts are chosen by the width of the vector registers (ONNX Runtime, docs/performance/graph-optimizations)."""
+_LONGEST = 300
+"""Characters of a reason."""
 
 
 def optimise_model(request: ConversionRequest, model: Converted, report: Report) -> None:
@@ -46,7 +48,11 @@ def optimise_model(request: ConversionRequest, model: Converted, report: Report)
             report=lambda line: report(f"{name}: {line}"),
         )
         outcome = _read(folder) or {"error": f"the process that optimises the model {ended or 'left no outcome'}"}
-        if outcome["error"] is None:
+        if ended is not None and "engine" in outcome:
+            reason = " ".join(f"the process {ended}".split())[:_LONGEST]
+            outcome["optimisations"].append({"passes": [outcome["engine"]], "kept": False, "reason": reason})
+            report(f"{name}: {outcome['engine']}: {reason}")
+        elif outcome["error"] is None:
             (folder / "key").write_text(key)
     _take(model, outcome, report)
 

@@ -1,7 +1,11 @@
 """Passes are kept only where their result is right and faster."""
 
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,7 +13,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from modak_deploy.onnx import optimise
+from modak_deploy.onnx import optimise, optimising
 from modak_deploy.onnx.compare import compare
 from modak_deploy.onnx.optimise import OptimiseTask, Search, accuracy_loss
 from modak_deploy.onnx.passes import PASSES
@@ -99,6 +103,51 @@ def test_a_pass_that_changes_nothing_is_said_so(folder: Path, monkeypatch: pytes
     found = search(folder, "simplify")
     found.run()
     assert found.tried[0].reason == "gives the same file as no pass"
+
+
+CRASH = """
+import os, signal, sys
+from modak_deploy.onnx import optimise
+real = optimise.get
+class Crash:
+    def load(self, *_, **__):
+        os.kill(os.getpid(), signal.SIGSEGV)
+optimise.get = lambda name: Crash() if name == "crash" else real(name)
+optimise.main(sys.argv[1:])
+"""
+
+
+def test_an_engine_that_crashes_takes_no_result_along(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_module(_module: str, folder: Path, **_: Any) -> str | None:
+        files = [str(folder / name) for name in ("task.json", "outcome.json")]
+        ended = subprocess.run([sys.executable, "-c", CRASH, *files], check=False, cwd=Path.cwd())
+        return f"was ended by {signal.Signals(-ended.returncode).name}" if ended.returncode else None
+
+    monkeypatch.setattr(optimising, "run_module", run_module)
+    monkeypatch.setattr(optimising, "running_onnx", lambda: ["onnxruntime", "crash"])
+    (folder / "key").write_text("of the conversion")
+    asked = SimpleNamespace(
+        passes=["graph-basic", "crash"],
+        batches=[1],
+        budget=5.0,
+        accuracy_loss=0.1,
+        minimal_gain=0.02,
+        longest=1,
+        tuning_trials=0,
+    )
+    request: Any = SimpleNamespace(optimise=asked, numerics="exact")
+    model: Any = SimpleNamespace(
+        folder=folder,
+        request=SimpleNamespace(name="net", batch=True, tolerance={}),
+        samples=lambda: {"x": [0]},
+    )
+    lines: list[str] = []
+    optimising.optimise_model(request, model, lines.append)
+    assert [entry["passes"] for entry in model.optimisations] == [["graph-basic"], ["crash"]]
+    assert model.optimisations[1]["reason"] == "the process was ended by SIGSEGV"
+    assert lines[0] == "net: crash: the process was ended by SIGSEGV"
+    assert model.file.is_file()
+    assert not (folder / "optimise" / "key").exists()  # tried again the next time
 
 
 def test_accuracy_loss() -> None:
