@@ -12,6 +12,7 @@ from typing import Any
 from modak_deploy.engines.base import Engine, Run
 from modak_deploy.launch.frameworks.openvino_cpu import unreported
 from modak_deploy.onnx.packages import require
+from modak_deploy.onnx.tuning import tuned
 
 
 class OnnxRuntime(Engine):
@@ -72,8 +73,19 @@ class Tvm(Engine):
         with tempfile.TemporaryDirectory(prefix="modak-tuning-") as folder:
             return self.load_tuned(path, example, trials=trials, database=Path(folder))
 
-    def load_tuned(self, path: Path, example: Mapping[str, Any], *, trials: int, database: Path | None) -> Run:
-        """Return the graph with the best programs in the folder ``database``, which ``trials`` are added to before."""
+    def load_tuned(
+        self,
+        path: Path,
+        example: Mapping[str, Any],
+        *,
+        trials: int,
+        database: Path | None,
+        at_once: int | None = None,
+    ) -> Run:
+        """Return the graph with the best programs in the folder ``database``, which ``trials`` are added to before.
+
+        ``at_once`` programs of an operator are measured together; without it as many as let all operators have a turn.
+        """
         import numpy as np
 
         compiler = require("tvm", "apache-tvm", purpose="the engine tvm", extra="tvm")
@@ -86,11 +98,7 @@ class Tvm(Engine):
         module = frontend.from_onnx(model, shape_dict=shapes, dtype_dict=types, keep_params_in_input=False)
         target = compiler.target.Target({"kind": "llvm", "num-cores": len(os.sched_getaffinity(0)), **_processor()})
         if database is not None:
-            # Without a folder, TVM 0.27 writes "tuning_logs" into the current one.
-            pipeline = relax.get_pipeline(
-                "static_shape_tuning", total_trials=trials, target=target, work_dir=str(database)
-            )
-            module = pipeline(module)
+            module = tuned(module, target, trials=trials, database=database, at_once=at_once)
         with target:
             built = compiler.compile(module, target=target)
         machine = relax.VirtualMachine(built, compiler.cpu())
