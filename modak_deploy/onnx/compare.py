@@ -8,8 +8,8 @@ import numpy as np
 
 from modak_deploy.onnx.arrays import Array, Arrays
 
-# |a - b| <= absolute + relative * |b|, or what _sizes takes for |b|. float32: 2**-23 is 1.2e-7, and sums of 10**4 terms
-# in another order differ in the last 3 digits of 7; float16 has 11 bits, bfloat16 has 8.
+# |a - b| <= absolute + relative * |b|, and a little more where |b| is small: see _floor. float32: 2**-23 is 1.2e-7, and
+# sums of 10**4 terms in another order differ in the last 3 digits of 7; float16 has 11 bits, bfloat16 has 8.
 TOLERANCE: Mapping[str, tuple[float, float]] = {
     "float64": (1e-9, 1e-7),
     "float32": (1e-5, 1e-4),
@@ -19,7 +19,7 @@ TOLERANCE: Mapping[str, tuple[float, float]] = {
 _ROUNDING = 64
 """Rounding errors that a value may have gathered, in units of its last place."""
 _TYPICAL = 0.1
-"""Part of an output's positions that may be usually smaller than what each value counts for at least."""
+"""Part of an output's positions that may usually be smaller than the value whose tolerance no small one exceeds."""
 
 
 @dataclass
@@ -77,22 +77,24 @@ def _difference(name: str, expected: Array, actual: Array, tolerances: Mapping[s
     if expected.shape != actual.shape:
         problem = f"its shape is {list(actual.shape)} in place of {list(expected.shape)}"
         return Difference(name, passed=False, problem=problem)
+    if not expected.size:
+        return Difference(name, passed=True, warning=f"output '{name}' is empty: nothing was compared")
     if expected.dtype.kind not in "fV" or actual.dtype.kind not in "fV":
         return _exact(name, expected, actual)
     absolute, relative = tolerance_of(expected.dtype.name, tolerances, other=actual.dtype.name)
     a, b = actual.astype(np.float64), expected.astype(np.float64)
-    sizes = np.where(np.isfinite(b), np.abs(b), 0.0)
+    permitted = np.zeros(b.shape)
     if expected.dtype.name not in tolerances and actual.dtype.name not in tolerances:
-        sizes = _sizes(sizes)
-        absolute, relative = _narrowed(
-            absolute, relative, b, min(expected.dtype, actual.dtype, key=lambda t: t.itemsize)
-        )
+        coarser = min(expected.dtype, actual.dtype, key=lambda t: t.itemsize)
+        absolute, relative = _narrowed(absolute, relative, b, coarser)
+        permitted = _floor(b, relative, _ROUNDING * float(np.finfo(coarser).eps) if coarser.kind == "f" else relative)
+    permitted = absolute + np.maximum(relative * np.where(np.isfinite(b), np.abs(b), 0.0), permitted)
     nan_a, nan_b = np.isnan(a), np.isnan(b)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         gap = np.where(a == b, 0.0, np.abs(a - b))
         gap = np.where(nan_a & nan_b, 0.0, gap)
         scaled = np.where(gap == 0, 0.0, gap / np.abs(b))
-    wrong = ~(gap <= absolute + relative * sizes) | (nan_a != nan_b)
+    wrong = ~(gap <= permitted) | (nan_a != nan_b)
     result = Difference(
         name,
         passed=not wrong.any(),
@@ -111,18 +113,35 @@ def _difference(name: str, expected: Array, actual: Array, tolerances: Mapping[s
     return result
 
 
-def _sizes(values: Array) -> Array:
-    """Return the sizes to which the relative tolerance applies: not below what nine tenths of the positions exceed.
+def _floor(values: Array, relative: float, rounding: float) -> Array:
+    """Return what every value of a sample may differ by, however small it is; an array that fits ``values``.
 
     A value near 0 is what is left of terms as large as those of the others, and has their rounding errors: of AlexNet's
-    outputs, of 6 in the mean square, those near 0 differ by 3e-5 between two processors' ways to sum. The mean over the
-    whole output would not do, since its positions may have units of their own: coordinates beside a score.
+    outputs, of 6 in the mean square, those near 0 differ by 3e-5 between two processors' ways to sum. So a sample's
+    values may differ by the rounding errors of its median. Positions may have units of their own, coordinates beside
+    a score: no value may differ by more than one that nine tenths of the positions usually exceed.
     """
-    if values.ndim == 0 or len(values) < 2 or not values.size:
-        return values
-    usual = np.sqrt(np.mean(np.square(values), axis=0))
-    sizes: Array = np.maximum(values, np.quantile(usual, _TYPICAL, method="lower"))
-    return sizes
+    if values.ndim < 2 or not values.size:
+        return np.zeros(values.shape)
+    sizes = np.ma.masked_array(np.abs(values), ~np.isfinite(values) | _fills(values))
+    median: Any = np.ma.median  # which has no type
+    of_positions = median(sizes, axis=0).compressed()
+    if not of_positions.size:
+        return np.zeros(values.shape)
+    usual = np.quantile(of_positions, _TYPICAL, method="lower")
+    of_samples = median(sizes.reshape(len(values), -1), axis=1).filled(0.0)
+    floor = np.minimum(relative * usual, min(rounding, relative) * of_samples)
+    return np.asarray(floor).reshape(-1, *[1] * (values.ndim - 1))
+
+
+def _fills(values: Array) -> Array:
+    """Return where the least or the largest value is, if there are several of it: masked or clipped, not computed."""
+    fills = np.zeros(values.shape, bool)
+    finite = values[np.isfinite(values)]
+    for extreme in (finite.min(), finite.max()) if finite.size else ():
+        same = values == extreme
+        fills |= same & (same.sum() > 1)
+    return fills
 
 
 def _narrowed(absolute: float, relative: float, values: Array, dtype: Any) -> tuple[float, float]:
@@ -130,11 +149,12 @@ def _narrowed(absolute: float, relative: float, values: Array, dtype: Any) -> tu
 
     The outputs of a network whose signals have faded are nearly constant, and a tolerance of their size passes any.
     """
-    finite = values[np.isfinite(values).reshape(len(values), -1).all(axis=1)] if values.ndim else values
-    if dtype.kind != "f" or values.ndim == 0 or len(finite) < 2:
+    if dtype.kind != "f" or values.ndim == 0 or len(values) < 2:
         return absolute, relative
-    largest = float(np.abs(finite).max(initial=0.0))
-    limit = max(float(finite.std(axis=0).max()) / 100, _ROUNDING * float(np.finfo(dtype).eps) * largest)
+    finite = np.ma.masked_invalid(values)
+    largest = float(np.ma.filled(np.abs(finite).max(), 0.0))
+    spread = float(np.ma.filled(finite.std(axis=0).max(), 0.0))
+    limit = max(spread / 100, _ROUNDING * float(np.finfo(dtype).eps) * largest)
     return (min(absolute, limit), min(relative, limit / largest)) if largest else (absolute, relative)
 
 

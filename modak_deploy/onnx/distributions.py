@@ -33,11 +33,11 @@ def compare_distributions(original: Run, converted: Run, inputs: Arrays) -> list
             continue
         a = np.stack([draw[name].reshape(-1) for draw in first]).astype(np.float64)
         b = np.stack([draw[name].reshape(-1) for draw in second]).astype(np.float64)
-        entries.append(_entry(name, a, b))
+        entries.append(_entry(name, a, b, first[0][name].shape))
     return entries
 
 
-def _entry(name: str, a: Array, b: Array) -> dict[str, Any]:
+def _entry(name: str, a: Array, b: Array, shape: tuple[int, ...]) -> dict[str, Any]:
     generator = np.random.default_rng(0)
     columns = np.arange(a.shape[1])
     if len(columns) > ELEMENTS:
@@ -45,8 +45,8 @@ def _entry(name: str, a: Array, b: Array) -> dict[str, Any]:
     moving = [column for column in columns if np.ptp(a[:, column]) > 0 or np.ptp(b[:, column]) > 0]
     if not moving:
         # Neither varies: what is the same in every draw is compared as it is for any model.
-        difference = compare({name: a[0].astype(np.float32)}, {name: b[0].astype(np.float32)})[0]
-        return difference.entry()
+        one, other = ({name: draws[0].reshape(shape).astype(np.float32)} for draws in (a, b))
+        return compare(one, other)[0].entry()
     stats = require("scipy.stats", "scipy", purpose="the comparison of distributions")
     results = [stats.ks_2samp(a[:, column], b[:, column]) for column in moving]
     worst = min(results, key=lambda result: float(result.pvalue))

@@ -1,6 +1,7 @@
 """TVM tunes every operator of a graph, also with few trials, and what it measured is used again."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ def path(tmp_path: Path) -> Path:
     """Three layers of different widths: three operators after fusion."""
     generator = np.random.default_rng(0)
     nodes, weights, last = [], [], "x"
-    for at, shape in enumerate(zip(WIDTHS[:-1], WIDTHS[1:], strict=True)):
+    for at, shape in enumerate(pairwise(WIDTHS)):
         weights.append(numpy_helper.from_array(generator.normal(size=shape).astype("float32") / 8, f"w{at}"))
         nodes.append(helper.make_node("MatMul", [last, f"w{at}"], [f"m{at}"]))
         last = "y" if at == len(WIDTHS) - 2 else f"r{at}"

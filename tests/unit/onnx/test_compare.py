@@ -25,7 +25,7 @@ def test_given_tolerance_wins() -> None:
 
 
 def test_a_value_near_zero_has_the_rounding_errors_of_the_others() -> None:
-    a = np.array([[6.0, -4.0, 5.0], [1e-3, 6.0, -7.0]], "float32")
+    a = np.array([[6.5, -4.0, 5.0], [1e-3, 6.0, -7.0]], "float32")
     other = a.copy()
     other[1, 0] += np.float32(3e-5)
     assert compare({"y": a}, {"y": other})[0].passed
@@ -37,6 +37,44 @@ def test_a_score_beside_coordinates_is_compared_by_its_own_size() -> None:
     other = a.copy()
     other[1, 2] += np.float32(1e-4)
     assert not compare({"y": a}, {"y": other})[0].passed
+
+
+FLOAT_MIN = float(np.finfo("float32").min)
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual"),
+    [
+        pytest.param([[1e6], [1], [2], [3]], [[1e6], [-10], [30], [40]], id="one large sample of a regression"),
+        pytest.param([1e6, 1, 2, 3], [1e6, -10, 30, 40], id="one large value"),
+        pytest.param(
+            [[5, -1e9, 3], [-1e9, 2, 4], [1, 2, -1e9]], [[0, -1e9, 0], [-1e9, 0, 0], [0, 0, -1e9]], id="masks"
+        ),
+        pytest.param([[5, -1e9, 3, -1e9], [2, -1e9, 4, -1e9]], [[0, -1e9, 0, -1e9], [0, -1e9, 0, -1e9]], id="padding"),
+        pytest.param([[FLOAT_MIN, 1.0], [FLOAT_MIN, 3.0]], [[FLOAT_MIN, 5.0], [FLOAT_MIN, 7.0]], id="least value"),
+        pytest.param([[-np.inf, 1.0], [3.0, -np.inf]], [[-np.inf, 1.1], [3.1, -np.inf]], id="infinite masks"),
+        pytest.param([[*[300] * 7, *[250] * 7, 4e-3]] * 3, [[*[300] * 7, *[250] * 7, 0]] * 3, id="a lost score"),
+    ],
+)
+def test_large_values_do_not_excuse_small_ones(expected: list[list[float]], actual: list[list[float]]) -> None:
+    a, b = (np.array(values, "float32") for values in (expected, actual))
+    assert not compare({"y": a}, {"y": b})[0].passed
+
+
+def test_padding_does_not_forbid_rounding_errors() -> None:
+    a = np.zeros((3, 20), "float32")
+    a[:, :10] = np.random.default_rng(2).normal(0, 6, size=(3, 10))
+    a[1, 3] = 1e-3
+    other = a.copy()
+    other[1, 3] += np.float32(1e-5)
+    assert compare({"y": a}, {"y": other})[0].passed
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (4, 0), (0,)])
+def test_an_empty_output_passes_with_a_warning(shape: tuple[int, ...]) -> None:
+    (found,) = compare({"y": np.zeros(shape, "float32")}, {"y": np.zeros(shape, "float32")})
+    assert found.passed
+    assert "nothing was compared" in str(found.warning)
 
 
 def test_nan_must_be_at_the_same_places() -> None:
@@ -75,6 +113,12 @@ def test_missing_outputs_and_other_shapes_do_not_pass() -> None:
     assert not compare({"y": a}, {})[0].passed
     assert "in place of [2, 3]" in str(compare({"y": a}, {"y": np.ones((3, 2), "float32")})[0].problem)
     assert compare({"y": np.ones(2, "float32")}, {"y": np.ones((2, 1), "float32")})[0].passed
+
+
+def test_what_stays_the_same_is_compared_by_position() -> None:
+    right, wrong = (np.array([[600, 480, 0.5], [100, 30, score]], "float32") for score in (0.01, 0.03))
+    (found,) = compare_distributions(lambda _: {"y": right}, lambda _: {"y": wrong}, {"x": np.zeros((2, 4))})
+    assert not found["passed"]
 
 
 @pytest.mark.parametrize(("shift", "passed"), [(0.0, True), (1.0, False)])
