@@ -1,9 +1,10 @@
 """Counters of the program's units of work, and how its time divides into start, compilation and steady work."""
 
+import contextlib
 import statistics
 import time
 from collections import deque
-from typing import Any, Callable, Deque, Dict, List, Optional
+from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Tuple
 
 from . import hardware
 
@@ -115,6 +116,8 @@ class Counters:
         self._names: Dict[str, int] = {}
         self._start = time.perf_counter()
         self._next = 0.0
+        self._own_peak: Tuple[Optional[int], Optional[int]] = (None, None)
+        """The peak that work of the launcher's own left, and the program's before it."""
 
     def counter(self, name: str, unit: str) -> Progress:
         """Return a new counter, numbered where its name is taken."""
@@ -124,6 +127,20 @@ class Counters:
         counter = Progress(name[:120], unit, self._start, self._expected)
         self._counters.append(counter)
         return counter
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """Leave the memory of what is done within out of the program's peak: it is the launcher's own work."""
+        before = self.peak_memory()
+        try:
+            yield
+        finally:
+            self._own_peak = (hardware.peak_memory(), before)
+
+    def peak_memory(self) -> Optional[int]:
+        """Return the largest resident size of the program so far, in bytes; None where unknown."""
+        peak = hardware.peak_memory()
+        return self._own_peak[1] if peak == self._own_peak[0] else peak
 
     def tick(self, now: float) -> None:
         """Write the record when it is time."""
@@ -138,6 +155,6 @@ class Counters:
             if counter.count:
                 self._record.state(counter.name, counter.state())
         if counters:
-            self._record.state("process", {"peak_memory": hardware.peak_memory()})
+            self._record.state("process", {"peak_memory": self.peak_memory()})
         if not self._record.empty:
             self._record.write()

@@ -45,8 +45,8 @@ def _entry(name: str, a: Array, b: Array, shape: tuple[int, ...]) -> dict[str, A
     moving = [column for column in columns if np.ptp(a[:, column]) > 0 or np.ptp(b[:, column]) > 0]
     if not moving:
         # Neither varies: what is the same in every draw is compared as it is for any model.
-        one, other = ({name: draws[0].reshape(shape).astype(np.float32)} for draws in (a, b))
-        return compare(one, other)[0].entry()
+        left, right = ({name: draws[0].reshape(shape).astype(np.float32)} for draws in (a, b))
+        return compare(left, right)[0].entry()
     stats = require("scipy.stats", "scipy", purpose="the comparison of distributions")
     results = [stats.ks_2samp(a[:, column], b[:, column]) for column in moving]
     worst = min(results, key=lambda result: float(result.pvalue))

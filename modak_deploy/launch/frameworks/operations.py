@@ -13,10 +13,10 @@ class Tally:
         self.operations: Dict[str, float] = {}
         self.layers = 0
 
-    def add(self, kind: str, count: float) -> None:
-        """Count a layer."""
+    def add(self, kind: str, count: float, layers: int = 1) -> None:
+        """Count a layer, or several of a kind."""
         self.operations[kind] = self.operations.get(kind, 0.0) + count
-        self.layers += 1
+        self.layers += layers
 
     def features(self, batch: Optional[int], moved: Optional[int] = None) -> Dict[str, Any]:
         """Return the features of a unit whose operations are all counted; nothing where it has none.

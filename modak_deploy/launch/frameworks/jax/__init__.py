@@ -4,7 +4,7 @@ import functools
 import importlib
 import os
 import types
-from typing import Any, Callable, Set
+from typing import Any, Callable, Dict, Set
 
 from ...session import Session
 from ..counting import CallCounter
@@ -22,6 +22,10 @@ def install(session: Session, jax: Any, version: str) -> None:
     jit = jax.jit
     kind = type(jit(_nothing))
 
+    def described(function: Any, args: Any, kwargs: Any) -> Dict[str, Any]:
+        # Where nothing is compiled, a trace would run the program's Python once more.
+        return {} if jax.config.jax_disable_jit else features(function, args, kwargs)
+
     class Jitted:
         """What jax.jit returns, whose calls are counted; within a trace it is left alone.
 
@@ -38,7 +42,7 @@ def install(session: Session, jax: Any, version: str) -> None:
             if not clean():
                 return function(*args, **kwargs)
             name = str(getattr(function, "__name__", "function"))
-            return counter.call(name, function, args, kwargs, functools.partial(features, function, args, kwargs))
+            return counter.call(name, function, args, kwargs, functools.partial(described, function, args, kwargs))
 
         def __get__(self, instance: Any, owner: Any = None) -> Any:
             return self if instance is None else types.MethodType(self, instance)

@@ -10,8 +10,12 @@ from ..operations import Tally
 
 INNER = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 """Parameters of an equation that hold the jaxpr of a function which it calls once, or ``length`` times (scan)."""
-BRANCHING = ("while", "cond")
-"""Primitives whose work depends on values."""
+OPAQUE = ("attention", "callback", "custom_partitioning", "dot", "ffi_call", "pallas_call", "scaled_matmul")
+"""Parts of the names of primitives that hold products which no jaxpr shows."""
+ONCE = frozenset(("shard_map", "while", "cond"))
+"""Primitives whose jaxpr is not what is done once: by each device, or by what values decide."""
+Counted = Optional[Dict[str, Tuple[float, int]]]
+"""Operations and products by kind; None where they are not certain."""
 
 
 def features(function: Any, args: Any, kwargs: Any) -> Dict[str, Any]:
@@ -20,32 +24,60 @@ def features(function: Any, args: Any, kwargs: Any) -> Dict[str, Any]:
     ``function`` is what ``jax.jit`` returns; its method ``trace`` is there since JAX 0.4.29.
     """
     tally = Tally()
-    for kind, count in _products(function.trace(*args, **kwargs).jaxpr.jaxpr, 1):
-        if kind is None:
-            return {}
-        tally.add(kind, count)
+    for kind, (count, products) in (_counted(function.trace(*args, **kwargs).jaxpr.jaxpr, {}) or {}).items():
+        tally.add(kind, count, products)
     return tally.features(None)
 
 
-def _products(jaxpr: Any, times: int) -> Iterator[Tuple[Optional[str], float]]:
-    """Yield the kind and the operations of each product; None for the kind of what cannot be counted."""
+def _counted(jaxpr: Any, kept: Dict[int, Counted]) -> Counted:
+    """Return the operations of a jaxpr; ``kept`` has those of its parts, which may be called many times."""
+    if id(jaxpr) not in kept:
+        kept[id(jaxpr)] = _sum(jaxpr, kept)
+    return kept[id(jaxpr)]
+
+
+def _sum(jaxpr: Any, kept: Dict[int, Counted]) -> Counted:
+    total: Dict[str, Tuple[float, int]] = {}
     for equation in jaxpr.eqns:
-        name, parameters = equation.primitive.name, equation.params
-        if name == "dot_general":
-            yield "dense", times * _dot(equation)
-        elif name == "conv_general_dilated":
-            yield "convolution", times * _convolution(equation)
-        elif name in BRANCHING:
-            inner = [*parameters.get("branches", ()), parameters.get("body_jaxpr")]
-            if any(next(_products(_plain(each), 1), None) for each in inner if each is not None):
-                yield None, 0.0
-        elif name == "pallas_call":
-            yield None, 0.0
-        else:
-            repeated = times * int(parameters.get("length", 1)) if name == "scan" else times
-            for key in INNER:
-                if key in parameters:
-                    yield from _products(_plain(parameters[key]), repeated)
+        counts = _of(equation, kept)
+        if counts is None:
+            return None
+        _add(total, counts, 1.0)
+    return total
+
+
+def _of(equation: Any, kept: Dict[int, Counted]) -> Counted:
+    """Return the operations of an equation."""
+    name, parameters = equation.primitive.name, equation.params
+    if name == "dot_general":
+        return {"dense": (_dot(equation), 1)}
+    if name == "conv_general_dilated":
+        return {"convolution": (_convolution(equation), 1)}
+    if any(part in name for part in OPAQUE):
+        return None
+    times = float(parameters.get("length", 1)) if name == "scan" else 1.0
+    total: Dict[str, Tuple[float, int]] = {}
+    for key, value in parameters.items():
+        for inner in _jaxprs(value):
+            counts = _counted(inner, kept)
+            if counts is None or (counts and (name in ONCE or key not in INNER)):
+                return None
+            _add(total, counts, times)
+    return total
+
+
+def _add(total: Dict[str, Tuple[float, int]], counts: Dict[str, Tuple[float, int]], times: float) -> None:
+    for kind, (count, products) in counts.items():
+        before, layers = total.get(kind, (0.0, 0))
+        total[kind] = (before + times * count, layers + products)
+
+
+def _jaxprs(value: Any) -> Iterator[Any]:
+    """Yield the jaxprs in a parameter."""
+    for each in value if isinstance(value, (tuple, list)) else (value,):
+        plain = _plain(each)
+        if hasattr(plain, "eqns"):
+            yield plain
 
 
 def _plain(jaxpr: Any) -> Any:

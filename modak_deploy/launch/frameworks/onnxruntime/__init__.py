@@ -154,8 +154,8 @@ class Runs(TriedCalls):
         self._progress.add(end, end - start)
         if not self._seen and self._progress.seconds > LOOK * (self._loading + PLAIN * (end - start)):
             self._seen = True
-            with contextlib.suppress(Exception):  # what cannot be described is not
-                if self._no_room() is None:
+            with contextlib.suppress(Exception), self._session.counters.aside():  # what cannot be described is not
+                if self._no_room(hardware.resident_memory() or 0) is None:
                     self._progress.features = features(self._module, self._model, self._options(), *call[:2])
         self._session.counters.tick(end)
 
@@ -226,11 +226,12 @@ class Runs(TriedCalls):
         except OSError:
             return 0
 
-    def _no_room(self) -> Optional[str]:
-        size = self._size()
+    def _no_room(self, more: int = 0) -> Optional[str]:
+        """Return why there is no memory for a second session, and ``more`` bytes for what it computes."""
+        size = 3 * self._size() + more
         free = hardware.free_memory()
-        if free is not None and 3 * size > free:
-            return "a second session takes about {} MiB and {} MiB are free".format(3 * size >> 20, free >> 20)
+        if free is not None and size > free:
+            return "a second session takes about {} MiB and {} MiB are free".format(size >> 20, free >> 20)
         return None
 
     def cut(self, call: Any, part: parts.Part) -> Any:

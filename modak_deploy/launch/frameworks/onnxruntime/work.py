@@ -5,10 +5,11 @@ The profile has the shapes of each node's inputs and outputs, weights included (
 
 import json
 import math
+import mmap
 import os
 import shutil
 import tempfile
-from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..operations import Tally
 
@@ -17,11 +18,17 @@ LIMIT = 256 << 20
 Shapes = List[Tuple[int, ...]]
 
 
-def features(module: Any, model: Any, options: Any, names: Sequence[str], feed: Mapping[str, Any]) -> Dict[str, Any]:
+def features(
+    module: Any, model: Any, options: Any, names: Optional[Sequence[str]], feed: Mapping[str, Any]
+) -> Dict[str, Any]:
     """Return what a model of performance may want to know about a run.
 
-    ``model`` is a path or bytes, ``options`` are changed. It takes a session's loading and a run, and their memory.
+    ``model`` is a path or bytes, ``options`` are changed. It takes a session's loading and a run, and their memory. A
+    model that draws random numbers is left alone: ONNX Runtime has one generator in a process, and the program's own
+    draws would be others.
     """
+    if _draws(model):
+        return {}
     folder = tempfile.mkdtemp(prefix="modak-")
     try:
         options.enable_profiling = True
@@ -31,7 +38,7 @@ def features(module: Any, model: Any, options: Any, names: Sequence[str], feed: 
         options.add_session_config_entry("session.disable_prepacking", "1")  # packed weights are no inputs any more
         session = module.InferenceSession(model, sess_options=options, providers=["CPUExecutionProvider"])
         session._modak_own = True
-        session.run(list(names) or None, dict(feed))
+        session.run(list(names or ()) or None, dict(feed))
         path = session.end_profiling()
         with open(path, encoding="utf-8") as file:
             nodes = [
@@ -44,19 +51,42 @@ def features(module: Any, model: Any, options: Any, names: Sequence[str], feed: 
     return described([node for node in nodes if "output_type_shape" in node], feed)
 
 
+def _draws(model: Any) -> bool:
+    """Return whether a node draws random numbers, by what its field op_type (4, a string) looks like in the file."""
+    fields = [bytes((4 << 3 | 2, len(name))) + name.encode() for name in _RANDOM]
+    if isinstance(model, bytes):
+        return any(field in model for field in fields)
+    with open(model, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return any(content.find(field) >= 0 for field in fields)
+
+
+_RANDOM = (
+    "Bernoulli",
+    "Dropout",
+    "Multinomial",
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+)
+
+
 def described(nodes: Sequence[Mapping[str, Any]], feed: Mapping[str, Any]) -> Dict[str, Any]:
     """Return the features of nodes as the profile has them."""
     tally = Tally()
     moved, parameters, complete = 0, 0.0, True
+    # Weights that reach a product through another node, of a quantised model or tied to an embedding.
+    indirect = any(node["op_name"] in _PASSED and int(node["parameter_size"]) for node in nodes)
     for node in nodes:
         name, weights = str(node["op_name"]), int(node["parameter_size"])
         given, result = _shapes(node["input_type_shape"]), _shapes(node["output_type_shape"])
-        parameters += weights / _width(node["input_type_shape"])
+        parameters += weights / _width(name, node["input_type_shape"])
         formula = _FORMULAS.get(name)
         if formula is None:
             complete = complete and not any(part in name for part in _PRODUCTS)
             continue
-        kind = formula[0] if weights or formula[0] != "dense" else "attention"  # a product of two results
+        of_results = formula[0] == "dense" and not weights and not indirect
+        kind = "attention" if of_results else formula[0]
         tally.add(kind, formula[1](given, result))
         moved += weights + int(node["activation_size"]) + int(node["output_size"])
     values: Dict[str, Any] = {}
@@ -72,8 +102,10 @@ def _shapes(typed: Sequence[Mapping[str, Any]]) -> Shapes:
     return [tuple(int(number) for number in shape) for each in typed for shape in each.values()]
 
 
-def _width(typed: Sequence[Mapping[str, Any]]) -> int:
-    """Return the bytes of an element of the widest input that a node's weights may be of."""
+def _width(operation: str, typed: Sequence[Mapping[str, Any]]) -> int:
+    """Return the bytes of an element of the widest input that weights may be of: others are indices or scales."""
+    if operation in ("Gather", "DequantizeLinear"):
+        typed = typed[:1]
     return max((_WIDTHS.get(name, 4) for each in typed for name in each), default=4)
 
 
@@ -115,5 +147,25 @@ _FORMULAS: Dict[str, Tuple[str, Callable[[Shapes, Shapes], float]]] = {
     "MatMulInteger": ("dense", _product),
     "RNN": ("recurrent", _recurrent),
 }
-_PRODUCTS = ("Attention", "Conv", "Einsum", "GRU", "Gemm", "If", "LSTM", "Loop", "MatMul", "RNN", "Scan", "Tree")
+_PASSED = ("Cast", "DequantizeLinear", "Transpose")
+_PRODUCTS = (
+    "Attention",
+    "CDist",
+    "Conv",
+    "DFT",
+    "Einsum",
+    "GRU",
+    "Gemm",
+    "If",
+    "LSTM",
+    "LinearClassifier",
+    "LinearRegressor",
+    "Loop",
+    "MatMul",
+    "MoE",
+    "RNN",
+    "SVM",
+    "Scan",
+    "Tree",
+)
 """Parts of the names of operations that hold products of their own: what has one is left out."""

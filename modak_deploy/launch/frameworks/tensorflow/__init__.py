@@ -1,7 +1,7 @@
 """TensorFlow: calls of the program's own tf.functions are counted, and levers tried on them; Keras has its own."""
 
 import functools
-from typing import Any, Callable
+from typing import Any, Callable, Dict
 
 from ...session import Session
 from ...versions import satisfies
@@ -47,9 +47,13 @@ def install(session: Session, tensorflow: Any, version: str) -> None:
             or _in_graph(tensorflow)
         ):
             return call(self, *args, **kwargs)
-        return counter.call(
-            name, tried(self), args, kwargs, lambda: features(self.get_concrete_function(*args, **kwargs))
-        )
+
+        def describe() -> Dict[str, Any]:
+            if tensorflow.config.functions_run_eagerly():  # a trace would run the program's Python once more
+                return {}
+            return features(self.get_concrete_function(*args, **kwargs))
+
+        return counter.call(name, tried(self), args, kwargs, describe)
 
     kind.__call__ = counted
 

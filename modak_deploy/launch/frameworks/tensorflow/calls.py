@@ -98,10 +98,13 @@ class Function(TriedCalls):
         return self.do(search, search.next(), lambda call: default(*call[0], **call[1]), (args, kwargs))
 
     def _begin(self, args: Any, kwargs: Any, result: Any) -> None:
+        reason = self._session.hands_off or refusal(self._tensorflow)
+        if reason is not None:  # before anything is traced
+            self.stop(reason)
+            return
         graph = self.graph = Graph(self._function.get_concrete_function(*args, **kwargs))
         self._signature = _signature(self._tensorflow, args, kwargs)
-        reason = self._session.hands_off or refusal(self._tensorflow)
-        reason = reason or _once(graph)
+        reason = _once(graph)
         if graph.changing and scalar(self._tensorflow, result) is None:
             reason = reason or "it changes variables, and no result is a loss to compare"
         if reason is not None:

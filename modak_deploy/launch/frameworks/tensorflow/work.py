@@ -8,23 +8,21 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ..operations import Tally
 
-UNKNOWN = frozenset(
-    (
-        "CudnnRNN",
-        "CudnnRNNV2",
-        "CudnnRNNV3",
-        "If",
-        "PartitionedCall",
-        "PyFunc",
-        "EagerPyFunc",
-        "StatefulPartitionedCall",
-        "StatelessIf",
-        "StatelessWhile",
-        "While",
-        "XlaLaunch",
-    )
+UNKNOWN = (
+    "Case",
+    "Conv",
+    "CudnnRNN",
+    "Dot",
+    "Einsum",
+    "GRU",
+    "LSTM",
+    "MatMul",
+    "NextIteration",
+    "PyFunc",
+    "RemoteCall",
+    "XlaLaunch",
 )
-"""Operations that hold products of their own, or of other functions, and are not looked into."""
+"""Parts of the names of operations that hold products of their own: what has one and no formula is not looked into."""
 
 
 def features(concrete: Any) -> Dict[str, Any]:
@@ -43,9 +41,9 @@ def features(concrete: Any) -> Dict[str, Any]:
         described["parameters"] = parameters
     tally = Tally()
     for operation in _done(concrete.graph):
-        if operation.type in UNKNOWN:
-            return described
         counted = _COUNTED.get(operation.type)
+        if counted is None and (_calls(operation) or any(part in operation.type for part in UNKNOWN)):
+            return described
         if counted is None:
             continue
         kind, formula = counted
@@ -54,6 +52,11 @@ def features(concrete: Any) -> Dict[str, Any]:
             return described
         tally.add(kind, count)
     return {**described, **tally.features(batch)}
+
+
+def _calls(operation: Any) -> bool:
+    """Return whether an operation calls functions: a branch, a loop, a call, the map of a data set."""
+    return any(value.HasField("func") or value.list.func for value in operation.node_def.attr.values())
 
 
 def _done(graph: Any) -> List[Any]:

@@ -71,3 +71,22 @@ def test_work_that_depends_on_values_is_not_told(jax):
     assert features(branch, (jax.numpy.ones((2, 2)),), {}) == {}
     harmless = jax.jit(lambda x: jax.lax.cond(x.sum() > 0, lambda c: c + 1, lambda c: c, x) @ x)
     assert features(harmless, (jax.numpy.ones((2, 2)),), {})["flops"] == 16
+
+
+def test_work_that_no_jaxpr_shows_once_is_not_told(jax):
+    x = jax.numpy.ones((2, 2))
+    condition = jax.jit(lambda x: jax.lax.while_loop(lambda c: (c @ c).sum() < 10, lambda c: c + 1, x) @ x)
+    solver = jax.jit(lambda x: x @ jax.scipy.sparse.linalg.cg(lambda v: x @ v, x[0])[0])
+    for function in (condition, solver):
+        assert features(function, (x,), {}) == {}
+
+
+def test_functions_that_call_one_another_are_counted_once_each(jax):
+    function = jax.jit(lambda x: x @ x)
+    for _ in range(20):  # a million products
+
+        def twice(x, inner=function):
+            return inner(x) + inner(x)
+
+        function = jax.jit(twice)
+    assert features(function, (jax.numpy.ones((2, 2)),), {})["flops"] == 2**20 * 16

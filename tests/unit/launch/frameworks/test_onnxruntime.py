@@ -74,6 +74,26 @@ def run(session, times, names=None):
     return [session.run(names, {"x": data})[0] for _ in range(times)]
 
 
+def test_a_run_is_described_for_all_outputs_and_its_memory_is_not_the_programs(follow, model, monkeypatch):
+    peaks = iter([100, 900])
+    monkeypatch.setattr(adapter, "LOOK", 0)
+    monkeypatch.setattr(hardware, "peak_memory", lambda: next(peaks, 900))
+    session, _ = follow(lambda given: 1.0, mode="none")
+    run(onnxruntime.InferenceSession(model), 2)
+    (counter,) = session.counters._counters
+    assert counter.features["flops"] == 2 * 2 * 8 * 4
+    assert session.counters.peak_memory() == 100
+
+
+def test_nothing_is_described_without_memory_for_a_second_session(follow, model, monkeypatch):
+    monkeypatch.setattr(adapter, "LOOK", 0)
+    monkeypatch.setattr(hardware, "free_memory", lambda: 10 << 20)  # enough for the file, not for what it computes
+    session, _ = follow(lambda given: 1.0, mode="none")
+    run(onnxruntime.InferenceSession(model), 2)
+    (counter,) = session.counters._counters
+    assert not counter.features
+
+
 def test_session_options_are_tried_on_a_second_session(follow, model):
     session, clock = follow(
         lambda given: 0.5 if given.intra_op_num_threads == 1 else 1.0, candidates=["onnxruntime-one-thread"]

@@ -23,7 +23,7 @@ def model(*nodes, inputs, output, **weights):
 
 def seen(made, **feed):
     options = onnxruntime.SessionOptions()
-    return features(onnxruntime, made, options, (), feed)
+    return features(onnxruntime, made, options, None, feed)
 
 
 def test_convolutions_weights_and_a_product_of_results(tmp_path, monkeypatch):
@@ -65,3 +65,39 @@ def test_products_without_a_formula_are_not_told():
     made = model(("Einsum", "x w", "y", {"equation": "ij,jk->ik"}), inputs={"x": (3,)}, output="y", w=(3, 2))
     assert seen(made, x=np.ones((5, 3), np.float32)) == {"batch": 5, "parameters": 6}
     assert described([], {}) == {}
+
+
+def test_a_model_that_draws_is_left_alone(tmp_path):
+    made = model(("MatMul", "x w", "h", {}), ("Bernoulli", "h", "y", {}), inputs={"x": (3,)}, output="y", w=(3, 2))
+    file = tmp_path / "model.onnx"
+    file.write_bytes(made)
+    for given in (made, str(file)):
+        assert seen(given, x=np.zeros((5, 3), np.float32)) == {}
+
+
+def test_weights_behind_a_node_make_no_attention_and_indices_no_weights():
+    nodes = [
+        {
+            "op_name": "Gather",
+            "parameter_size": "400",
+            "input_type_shape": [{"float": [10, 10]}, {"int64": [2]}],
+            "output_type_shape": [{"float": [2, 10]}],
+        },
+        {
+            "op_name": "Transpose",
+            "parameter_size": "400",
+            "input_type_shape": [{"float": [10, 10]}],
+            "output_type_shape": [{"float": [10, 10]}],
+        },
+        {
+            "op_name": "MatMul",
+            "parameter_size": "0",
+            "input_type_shape": [{"float": [2, 10]}, {"float": [10, 10]}],
+            "output_type_shape": [{"float": [2, 10]}],
+            "activation_size": "480",
+            "output_size": "80",
+        },
+    ]
+    found = described(nodes[:1], {})
+    assert found == {"parameters": 100}
+    assert described(nodes, {})["mix_dense"] == 1

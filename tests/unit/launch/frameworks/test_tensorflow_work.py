@@ -77,3 +77,17 @@ def test_what_is_not_certain_is_left_out(tf):
 
     assert features(unknown.get_concrete_function()) == {}
     assert features(loop.get_concrete_function(tf.ones((2, 2)))) == {"batch": 2}
+
+
+def test_branches_by_an_index_and_sparse_products_are_left_out(tf):
+    @tf.function
+    def switched(x, at):
+        return tf.switch_case(at, [lambda: x @ x, lambda: x]) @ x
+
+    @tf.function
+    def sparse(x):
+        return tf.sparse.sparse_dense_matmul(tf.sparse.from_dense(x), x)
+
+    x = tf.ones((2, 2))
+    assert features(switched.get_concrete_function(x, tf.constant(0))) == {"batch": 2}
+    assert features(sparse.get_concrete_function(x)) == {"batch": 2}
