@@ -37,3 +37,43 @@ def test_the_steady_time_is_that_of_the_work(tmp_path: Path) -> None:
     assert counted["units"] == 41
     assert counted["steady"] == pytest.approx(each, rel=0.5)
     assert counted["features"]["flops"] == 12 * 2 * 600**3
+
+
+NOT_COMPILED = {
+    "jax": """
+import jax, jax.numpy as jnp
+jax.config.update("jax_disable_jit", True)
+seen = []
+@jax.jit
+def step(x):
+    seen.append(float((x @ x).sum()))
+    return x
+for _ in range(5):
+    step(jnp.ones((2, 2)))
+print(seen)
+""",
+    "tensorflow": """
+import tensorflow as tf
+tf.config.run_functions_eagerly(True)
+seen = []
+@tf.function
+def step(x):
+    seen.append(float(tf.reduce_sum(x @ x)))
+    return x
+for _ in range(5):
+    step(tf.ones((2, 2)))
+print(seen)
+""",
+}
+
+
+@pytest.mark.parametrize("framework", sorted(NOT_COMPILED))
+def test_a_function_that_is_not_compiled_runs_as_often_as_it_is_called(framework: str, tmp_path: Path) -> None:
+    if importlib.util.find_spec(framework) is None:
+        pytest.skip(f"{framework} is not installed")
+    (tmp_path / "program.py").write_text(NOT_COMPILED[framework])
+    done = launch(tmp_path / "program.py", tmp_path, {"trials": {"mode": "live"}})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == str([8.0] * 5)
+    assert any(entry.get("units") == 5 for entry in done.entries)
+    assert not any(entry.get("features") for entry in done.entries)
