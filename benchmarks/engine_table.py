@@ -62,8 +62,10 @@ def milliseconds(found: Times | None) -> str:
     if found is None:
         return NOTE
     low, high = found.interval
+    once = len(found.seconds) == 1
     digits = max(0, 2 - math.floor(math.log10(max(1000 * found.median, 1e-3))))
-    return f"{1000 * found.median:.{digits}f} ({1000 * low:.{digits}f} to {1000 * high:.{digits}f})"
+    interval = "once" if once else f"{1000 * low:.{digits}f} to {1000 * high:.{digits}f}"
+    return f"{1000 * found.median:.{digits}f} ({interval})"
 
 
 def together(measured: Mapping[str, Mapping[str, Times]]) -> list[str]:
@@ -85,15 +87,21 @@ def together(measured: Mapping[str, Mapping[str, Times]]) -> list[str]:
 
 def settings(cells: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return what the cells were measured with, a sentence for each setting."""
-    said = []
-    for cell in cells.values():
+    models: dict[str, dict[str, list[int]]] = {}
+    for name, cell in cells.items():
         setting = cell["setting"]
-        versions = ", ".join(f"{name} {version}" for name, version in setting["versions"].items())
+        versions = ", ".join(f"{package} {version}" for package, version in setting["versions"].items())
         tuning = f"{setting['tuning']:g} s of tuning by TVM for each cell" if setting["tuning"] else "TVM not tuned"
-        said.append(f"{versions}; {setting['cores']} cores; {tuning}")
-    programs = [row["programs"] for cell in cells.values() for row in cell["rows"] if row.get("programs")]
-    tuned = f", {min(programs)} to {max(programs)} programs measured" if programs else ""
-    return [f"Measured with {text}{tuned}." for text in dict.fromkeys(said)]
+        text = f"{versions}; {setting['cores']} cores; {tuning}"
+        counts = models.setdefault(text, {}).setdefault(name.split()[0], [])
+        counts += [row["programs"] for row in cell["rows"] if row.get("programs")]
+    sentences = []
+    for text, of_models in models.items():
+        programs = sorted(count for counts in of_models.values() for count in counts)
+        measured = f", {programs[0]} to {programs[-1]} programs measured" if programs else ""
+        names = f"{', '.join(of_models)}: m" if len(models) > 1 else "M"
+        sentences.append(f"{names}easured with {text}{measured}.")
+    return sentences
 
 
 def errors(cells: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -19,7 +19,8 @@ from modak_deploy.performance.records import load_measurements, read_records
 TOP = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TOP / "benchmarks"))
 
-import program_table  # noqa: E402 - beside the program that makes its results
+import engine_table  # noqa: E402 - beside the programs that make their results
+import program_table  # noqa: E402
 
 PAGES = {
     "gains": TOP / "README.md",
@@ -27,6 +28,7 @@ PAGES = {
     "programs": TOP / "docs" / "gains.md",
     "programs-amd": TOP / "docs" / "gains.md",
     "evaluation": TOP / "docs" / "evaluation.md",
+    "engines": TOP / "docs" / "onnx.md",
 }
 """The page that each table stands on."""
 DIGITS = DATA / "measurements" / "digits-amd-epyc-2-cores.jsonl"
@@ -34,6 +36,7 @@ MEASURED = TOP / "benchmarks" / "measured"
 PROGRAMS = MEASURED / "programs-intel-xeon-2-cores.jsonl"
 """The machine of the README's table and of the page's whole one."""
 PROGRAMS_AMD = MEASURED / "programs-amd-epyc-2-cores.jsonl"
+ENGINES = MEASURED / "engines-amd-epyc-2-cores.json"
 EPOCHS = 12
 DEFAULT = ("keras-tensorflow",)
 TOLERANCE = 2
@@ -76,6 +79,10 @@ def programs_amd() -> str:
     return program_table.short(lines(PROGRAMS_AMD), minutes=5)
 
 
+def engines() -> str:
+    return engine_table.table(json.loads(ENGINES.read_text())["cells"])
+
+
 def markdown(rows: list[tuple[str, ...]]) -> str:
     head, *rest = [f"| {' | '.join(cells)} |" for cells in rows]
     return "\n".join([head, "|" + "---|" * len(rows[0]), *rest]) + "\n"
@@ -106,6 +113,7 @@ def main() -> int:
         "programs": programs,
         "programs-amd": programs_amd,
         "evaluation": evaluation,
+        "engines": engines,
     }
     for name, make in tables.items():
         table = make()

@@ -1,6 +1,6 @@
 """How TVM tunes a graph: all of its operators take their turn, and a program is built in as little time as it needs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,8 @@ from modak_deploy.onnx.packages import require
 
 ROUND = 64
 """Programs of one operator that are measured together at most; TVM's default."""
+SECONDS = 10
+"""Time in which a program must have run."""
 POPULATION = 8
 """Candidates that the search looks at for each program that it measures; TVM's default is 512 for 64."""
 
@@ -32,25 +34,43 @@ def tuned(module: Any, target: Any, *, trials: int, database: Path, at_once: int
 
 
 def _tune(module: Any, target: Any, trials: int, database: Path, at_once: int | None) -> None:
+    """Measure ``trials`` programs: first some of each operator, the largest first, and then those that promise most.
+
+    Each operator's are written down when they are measured, so that a process that is ended leaves what it has.
+    """
     search = _require("tvm.s_tir.meta_schedule")
     integration = _require("tvm.s_tir.meta_schedule.relax_integration")
-    operators = len(integration.extract_tasks(module, target, {}))
-    count = at_once or max(1, min(ROUND, trials // max(1, operators)))
-    population = POPULATION * max(count, POPULATION)
+    operations = _require("tvm.s_tir.analysis").estimate_tir_flops
     with target:
-        integration.tune_relax(
-            module,
-            {},
-            target,
-            str(database),
-            max_trials_global=trials,
-            num_trials_per_iter=count,
-            builder=search.builder.LocalBuilder(f_build=_builder()),
-            strategy=search.search_strategy.EvolutionarySearch(
-                population_size=population, init_min_unmeasured=min(50, population // 2)
-            ),
-            seed=0,
+        found = integration.extract_tasks(module, target, {})
+        found = sorted(found, key=lambda task: -task.weight * operations(task.dispatched[0]))
+        count = at_once or max(1, min(ROUND, trials // max(1, len(found))))
+        size = POPULATION * max(count, POPULATION)
+        strategy = search.search_strategy.EvolutionarySearch(
+            population_size=size, init_min_unmeasured=min(50, size // 2)
         )
+        # A schedule that is a hundred times too slow is run twice, and not four times.
+        repeats = search.runner.EvaluatorConfig(number=1, repeat=1, min_repeat_ms=100)
+        shared = {
+            "work_dir": str(database),
+            "num_trials_per_iter": count,
+            "builder": search.builder.LocalBuilder(f_build=_builder()),
+            "runner": search.runner.LocalRunner(timeout_sec=SECONDS, evaluator_config=repeats),
+            "database": search.database.JSONDatabase(work_dir=str(database)),
+        }
+
+        def tune(chosen: Sequence[Any], limit: int) -> None:
+            contexts, weights = integration.extracted_tasks_to_tune_contexts(
+                list(chosen), str(database), strategy=strategy, seed=0
+            )
+            search.tune.tune_tasks(tasks=contexts, task_weights=weights, max_trials_global=limit, **shared)
+
+        for task in found:
+            if trials > 0:
+                tune([task], min(count, trials))
+                trials -= count
+        if trials > 0:
+            tune(found, trials)
 
 
 def _builder() -> Callable[[Any, Any, Any], Any]:
