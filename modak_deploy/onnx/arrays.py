@@ -159,5 +159,5 @@ def batches(arrays: Arrays, size: int) -> Iterator[Arrays]:
 
 
 def join(parts: list[Arrays]) -> Arrays:
-    """Return the outputs of batches as those of all samples."""
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    """Return the outputs of batches as those of all samples; of a single number, one for each batch."""
+    return {name: np.concatenate([np.atleast_1d(part[name]) for part in parts]) for name in parts[0]}

@@ -39,6 +39,24 @@ def test_the_steady_time_is_that_of_the_work(tmp_path: Path) -> None:
     assert counted["features"]["flops"] == 12 * 2 * 600**3
 
 
+TWO = """
+import jax, jax.numpy as jnp
+train, evaluate = jax.jit(lambda x: x @ x), jax.jit(lambda x: x @ x @ x)
+for _ in range(4):
+    train(jnp.ones((4, 4))), evaluate(jnp.ones((4, 4)))
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="jax is not installed")
+def test_functions_of_one_name_are_not_described(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(TWO)
+    done = launch(tmp_path / "program.py", tmp_path, {"trials": {"mode": "none"}})
+    assert done.returncode == 0, done.stderr
+    counted = next(entry for entry in done.entries if entry.get("name") == "jax: <lambda>")
+    assert counted["units"] == 8
+    assert not counted.get("features")
+
+
 NOT_COMPILED = {
     "jax": """
 import jax, jax.numpy as jnp

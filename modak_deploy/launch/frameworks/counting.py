@@ -34,6 +34,7 @@ class CallCounter:
         self._ends: Dict[str, float] = {}
         self._counters: Dict[str, Progress] = {}
         self._described: Set[str] = set()
+        self._owners: Dict[str, int] = {}
         self._inside: Any = _Shared() if whole_process else threading.local()
 
     @property
@@ -48,10 +49,12 @@ class CallCounter:
         args: Any,
         kwargs: Any,
         describe: Optional[Callable[[], Dict[str, Any]]] = None,
+        owner: Any = None,
     ) -> Any:
         """Do a call, and count it where it ends well and is the outermost one.
 
-        ``describe`` returns what the call consists of; it is asked once for each name, after the second call.
+        ``describe`` returns what the call consists of; it is asked once for each name, after the second call. Where
+        functions of one name are counted together, it says nothing of them: ``owner`` tells them apart.
         """
         inside = self._inside
         if not self._session.active or getattr(inside, "name", None) is not None:
@@ -65,9 +68,17 @@ class CallCounter:
         finally:
             inside.name = None
         self._count(name, start)
-        if describe is not None and name not in self._described:
-            self._describe(name, describe)
+        if describe is not None:
+            if self._owners.setdefault(name, id(owner)) != id(owner):
+                self._forget(name)
+            elif name not in self._described:
+                self._describe(name, describe)
         return result
+
+    def _forget(self, name: str) -> None:
+        self._described.add(name)
+        if name in self._counters:
+            self._counters[name].features = {}
 
     def _describe(self, name: str, describe: Callable[[], Dict[str, Any]]) -> None:
         counter = self._counters.get(name)

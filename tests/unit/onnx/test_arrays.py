@@ -86,6 +86,7 @@ def test_batches_and_joins() -> None:
     arrays = {"x": np.arange(10).reshape(5, 2)}
     assert [len(part["x"]) for part in batches(arrays, 2)] == [2, 2, 1]
     assert (join(list(batches(arrays, 2)))["x"] == arrays["x"]).all()
+    assert join([{"mean": np.array(value)} for value in (1, 2)])["mean"].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize(("written", "named"), [("npz", "npy"), ("npy", "npz")])

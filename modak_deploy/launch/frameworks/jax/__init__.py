@@ -42,7 +42,8 @@ def install(session: Session, jax: Any, version: str) -> None:
             if not clean():
                 return function(*args, **kwargs)
             name = str(getattr(function, "__name__", "function"))
-            return counter.call(name, function, args, kwargs, functools.partial(described, function, args, kwargs))
+            describe = functools.partial(described, function, args, kwargs)
+            return counter.call(name, function, args, kwargs, describe, function)
 
         def __get__(self, instance: Any, owner: Any = None) -> Any:
             return self if instance is None else types.MethodType(self, instance)

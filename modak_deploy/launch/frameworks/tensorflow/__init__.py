@@ -53,7 +53,7 @@ def install(session: Session, tensorflow: Any, version: str) -> None:
                 return {}
             return features(self.get_concrete_function(*args, **kwargs))
 
-        return counter.call(name, tried(self), args, kwargs, describe)
+        return counter.call(name, tried(self), args, kwargs, describe, self)
 
     kind.__call__ = counted
 
