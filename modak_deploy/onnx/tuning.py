@@ -42,9 +42,9 @@ def _tune(module: Any, target: Any, trials: int, database: Path, at_once: int | 
     integration = _require("tvm.s_tir.meta_schedule.relax_integration")
     operations = _require("tvm.s_tir.analysis").estimate_tir_flops
     with target:
-        found = integration.extract_tasks(module, target, {})
-        found = sorted(found, key=lambda task: -task.weight * operations(task.dispatched[0]))
-        count = at_once or max(1, min(ROUND, trials // max(1, len(found))))
+        tasks = integration.extract_tasks(module, target, {})
+        tasks = sorted(tasks, key=lambda task: -task.weight * operations(task.dispatched[0]))
+        count = at_once or max(1, min(ROUND, trials // max(1, len(tasks))))
         size = POPULATION * max(count, POPULATION)
         strategy = search.search_strategy.EvolutionarySearch(
             population_size=size, init_min_unmeasured=min(50, size // 2)
@@ -65,12 +65,12 @@ def _tune(module: Any, target: Any, trials: int, database: Path, at_once: int | 
             )
             search.tune.tune_tasks(tasks=contexts, task_weights=weights, max_trials_global=limit, **shared)
 
-        for task in found:
+        for task in tasks:
             if trials > 0:
                 tune([task], min(count, trials))
                 trials -= count
         if trials > 0:
-            tune(found, trials)
+            tune(tasks, trials)
 
 
 def _builder() -> Callable[[Any, Any, Any], Any]:
