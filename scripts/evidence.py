@@ -1,4 +1,4 @@
-"""Write the tables of evidence: the gains into README.md, programs, measurements and the model into pages.
+"""Write the tables of evidence: the gains into README.md, programs, engines, measurements and the model into pages.
 
 --check tells whether they are current; --print shows the second one alone.
 """

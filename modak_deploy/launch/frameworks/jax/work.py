@@ -12,8 +12,8 @@ INNER = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 """Parameters of an equation that hold the jaxpr of a function which it calls once, or ``length`` times (scan)."""
 OPAQUE = ("attention", "callback", "custom_partitioning", "dot", "ffi_call", "pallas_call", "scaled_matmul")
 """Parts of the names of primitives that hold products which no jaxpr shows."""
-ONCE = frozenset(("shard_map", "while", "cond"))
-"""Primitives whose jaxpr is not what is done once: by each device, or by what values decide."""
+UNCERTAIN = frozenset(("shard_map", "while", "cond"))
+"""Primitives whose jaxpr is done as often as there are devices, or as values decide."""
 Counted = Optional[Dict[str, Tuple[float, int]]]
 """Operations and products by kind; None where they are not certain."""
 
@@ -60,7 +60,7 @@ def _of(equation: Any, kept: Dict[int, Counted]) -> Counted:
     for key, value in parameters.items():
         for inner in _jaxprs(value):
             counts = _counted(inner, kept)
-            if counts is None or (counts and (name in ONCE or key not in INNER)):
+            if counts is None or (counts and (name in UNCERTAIN or key not in INNER)):
                 return None
             _add(total, counts, times)
     return total

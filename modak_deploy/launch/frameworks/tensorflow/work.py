@@ -42,9 +42,9 @@ def features(concrete: Any) -> Dict[str, Any]:
     tally = Tally()
     for operation in _done(concrete.graph):
         counted = _COUNTED.get(operation.type)
-        if counted is None and (_calls(operation) or any(part in operation.type for part in UNKNOWN)):
-            return described
         if counted is None:
+            if _calls(operation) or any(part in operation.type for part in UNKNOWN):
+                return described
             continue
         kind, formula = counted
         count = formula(operation)
