@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -167,8 +168,24 @@ def test_faster_needs_more_than_chance() -> None:
     assert not faster(Times(tuple([0.5, 1.5, 1.4] * 5)), Times((1.0,) * 15), 0.02)
 
 
-def test_all_calls_are_timed_in_every_round() -> None:
+def test_all_calls_are_timed_in_every_round_in_an_order_that_changes() -> None:
     calls: list[str] = []
-    found = interleaved({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, budget=0, rounds=9)
-    assert len(found["a"].seconds) == len(found["b"].seconds) == 5
-    assert calls[2:6] == ["a", "b", "b", "a"]
+    found = interleaved({name: partial(calls.append, name) for name in "abc"}, budget=0, rounds=9)
+    assert {len(times.seconds) for times in found.values()} == {5}
+    pairs = list(zip(calls[3::2], calls[4::2], strict=True))
+    assert all(first == second for first, second in pairs), "a short call is made twice"
+    rounds = ["".join(first for first, _ in pairs[at : at + 3]) for at in range(0, 15, 3)]
+    assert all(sorted(one) == ["a", "b", "c"] for one in rounds)
+    before = {one[at - 1] for one in rounds for at in (1, 2) if one[at] == "c"}
+    assert before == {"a", "b"}, "none always comes after the same other"
+
+
+def test_a_long_call_is_made_once_in_a_round() -> None:
+    calls: list[str] = []
+
+    def long() -> None:
+        calls.append("long")
+        time.sleep(0.21)
+
+    interleaved({"long": long}, budget=0, rounds=2, least=2)
+    assert len(calls) == 3
