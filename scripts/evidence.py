@@ -5,22 +5,21 @@
 
 import json
 import re
-import statistics
 import sys
 from pathlib import Path
 
 from modak_deploy.catalogue import load_catalogue
-from modak_deploy.catalogue.catalogue import DATA
-from modak_deploy.model.measurement import Measurement, Run
 from modak_deploy.optimiser.evaluating import evaluate
 from modak_deploy.performance.modelling import held_table
-from modak_deploy.performance.records import load_measurements, read_records
+from modak_deploy.performance.records import load_measurements
 
 TOP = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TOP / "benchmarks"))
 
 import engine_table  # noqa: E402 - beside the programs that make their results
+import papers_table  # noqa: E402
 import program_table  # noqa: E402
+from papers_table import markdown  # noqa: E402
 
 PAGES = {
     "gains": TOP / "README.md",
@@ -29,28 +28,22 @@ PAGES = {
     "programs-amd": TOP / "docs" / "gains.md",
     "evaluation": TOP / "docs" / "evaluation.md",
     "engines": TOP / "docs" / "onnx.md",
+    "papers-modak": TOP / "docs" / "papers.md",
+    "papers-hit": TOP / "docs" / "papers.md",
 }
 """The page that each table stands on."""
-DIGITS = DATA / "measurements" / "digits-amd-epyc-2-cores.jsonl"
 MEASURED = TOP / "benchmarks" / "measured"
 PROGRAMS = MEASURED / "programs-intel-xeon-2-cores.jsonl"
 """The machine of the README's table and of the page's whole one."""
 PROGRAMS_AMD = MEASURED / "programs-amd-epyc-2-cores.jsonl"
 ENGINES = MEASURED / "engines-amd-epyc-2-cores.json"
-EPOCHS = 12
 DEFAULT = ("keras-tensorflow",)
 TOLERANCE = 2
 """Percentage points by which another machine's libraries may round the evaluation otherwise."""
 
 
-def seconds(run: Run) -> float:
-    """Return the seconds of EPOCHS epochs: start, first epoch, and the others at the later ones' median."""
-    return (run.start or 0.0) + (run.first or 0.0) + (EPOCHS - 1) * statistics.median(run.later)
-
-
 def measurements() -> str:
-    records = [record for record in read_records(DIGITS) if isinstance(record, Measurement)]
-    totals = {tuple(r.configuration.levers): statistics.median(map(seconds, r.runs)) for r in records}
+    totals = papers_table.digits()
     rows = [
         (" + ".join(levers), f"{total:.1f}", f"{totals[DEFAULT] / total:.2f}")
         for levers, total in sorted(totals.items(), key=lambda pair: pair[1])
@@ -83,11 +76,6 @@ def engines() -> str:
     return engine_table.table(json.loads(ENGINES.read_text())["cells"])
 
 
-def markdown(rows: list[tuple[str, ...]]) -> str:
-    head, *rest = [f"| {' | '.join(cells)} |" for cells in rows]
-    return "\n".join([head, "|" + "---|" * len(rows[0]), *rest]) + "\n"
-
-
 def alike(one: str, other: str) -> bool:
     """Tell whether two texts differ at most in percentages, and in these by no more than TOLERANCE."""
     share = re.compile(r"(\d+)%")
@@ -114,6 +102,8 @@ def main() -> int:
         "programs-amd": programs_amd,
         "evaluation": evaluation,
         "engines": engines,
+        "papers-modak": papers_table.compilers,
+        "papers-hit": papers_table.conversions,
     }
     for name, make in tables.items():
         table = make()
