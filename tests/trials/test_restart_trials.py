@@ -57,6 +57,13 @@ def test_the_fastest_candidate_runs_the_program(run: Run, tmp_path: Path) -> Non
     assert starts == len(tried.trials) + 1
 
 
+def test_a_candidate_that_ends_between_two_looks_is_measured(run: Run) -> None:
+    _, result, output = run(LOOP % "", restart(candidate("instant", PAUSE="0"), FAST))
+    assert (result.state, result.restart.chosen) == ("completed", "instant"), output
+    assert states(result)["instant"] == "measured"
+    assert result.restart.gain > 5
+
+
 def test_the_default_stays_where_nothing_is_faster(run: Run) -> None:
     _, result, output = run(LOOP % 'echo "<${PAUSE-}>"', restart(SLOW))
     assert (result.state, result.restart.chosen) == ("completed", "as-is")
@@ -74,6 +81,8 @@ FAULTS = {
         "[ -z \"$BAD\" ] || env -i setsid sleep 1000 &\n" + LOOP % "", "measured"),
     "another result": (LOOP.replace("${LOSS:-1.$i}", "${BAD:+9}1.$i") % "", "different"),
     "a result that is not a number": (LOOP.replace("${LOSS:-1.$i}", "${BAD:+nan}${BAD:-1.$i}") % "", "different"),
+    "ends early, as if it were done": ("[ -z \"$BAD\" ] || set -- 3\n" + LOOP % "", "failed"),
+    "ends without a unit": ("[ -z \"$BAD\" ] || exit 0\n" + LOOP % "", "failed"),
     "leaks": ("[ -z \"$BAD\" ] || exec awk \"$LEAK\"\n" + LOOP % "", "failed"),
 }  # fmt: skip
 

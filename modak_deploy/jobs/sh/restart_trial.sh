@@ -143,10 +143,8 @@ modak_watch() { # follows the trial until its rate is known, it is beaten, ends,
         modak_state=failed modak_reason="it ended with exit code $modak_code"
       elif [ "$modak_signal" = whole ]; then
         modak_state=measured modak_steady=$((modak_whole * 10000)) modak_start=0 modak_done=1 modak_reason='a whole short run'
-      elif [ -n "$modak_known" ]; then
-        modak_state=measured modak_reason='it ended'
       else
-        modak_state=stopped modak_reason='it ended before its rate was known'
+        modak_judge_end
       fi
       return
     fi
@@ -177,6 +175,26 @@ modak_watch() { # follows the trial until its rate is known, it is beaten, ends,
       fi
     fi
   done
+}
+
+modak_judge_end() { # of a trial that ended well, perhaps before all of its work was done
+  modak_all=${modak_ended:-$modak_units}
+  if [ "$modak_this" = 0 ]; then
+    modak_ended=$modak_done
+  elif [ "$modak_signal" = output ] && [ -n "$modak_all" ] && [ "$modak_done" -lt "$modak_all" ]; then
+    modak_state=failed modak_reason="it ended after $modak_done of $modak_all units"
+    return
+  fi
+  if [ -n "$modak_known" ]; then
+    modak_state=measured modak_reason='it ended'
+  elif [ "$modak_done" -gt 0 ] && [ -n "$modak_all" ] && [ "$modak_done" -ge "$modak_all" ]; then
+    # All units lie between two looks: with its start in them they seem longer than they are, never shorter.
+    [ "$modak_whole" -gt 0 ] || modak_whole=1
+    modak_state=measured modak_reason='it ended at once' modak_start=$((modak_whole / modak_done))
+    modak_steady=$((modak_whole * 10000 / modak_done))
+  else
+    modak_state=stopped modak_reason='it ended before its rate was known'
+  fi
 }
 
 modak_progress() { # takes what was seen last into account; sets modak_known and steady where there is a rate
