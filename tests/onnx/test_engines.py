@@ -55,8 +55,8 @@ def site(tmp_path: Path, environment: dict[str, str]) -> Site:
     user.environment["MODAK_MEASUREMENTS"] = f"sqlite:///{tmp_path / 'store.db'}"
     document = yaml.safe_load((EXAMPLE / "deploy.yml").read_text())
     document["target"] |= {"python": sys.executable, "workspace": str(tmp_path / "space"), "runtimes": ["native"]}
-    document["application"] |= {"arguments": ["--calls", "1000"]}
-    document["application"]["workload"]["units"] = 1000
+    document["application"] |= {"arguments": ["--calls", "20000"]}
+    document["application"]["workload"]["units"] = 20000
     document["application"]["environment"] = {"PYTHONPATH": str(TOP)}
     user.write(document)
     done = subprocess.run([sys.executable, "prepare.py"], cwd=tmp_path, env=dict(os.environ), capture_output=True)

@@ -57,11 +57,24 @@ def test_the_fastest_candidate_runs_the_program(run: Run, tmp_path: Path) -> Non
     assert starts == len(tried.trials) + 1
 
 
-def test_a_candidate_that_ends_between_two_looks_is_measured(run: Run) -> None:
-    _, result, output = run(LOOP % "", restart(candidate("instant", PAUSE="0"), FAST))
-    assert (result.state, result.restart.chosen) == ("completed", "instant"), output
-    assert states(result)["instant"] == "measured"
-    assert result.restart.gain > 5
+def test_a_candidate_that_ends_between_two_looks_keeps_its_score(run: Run) -> None:
+    again = '[ -z "$QUICK" ] || { [ ! -e "$TRACE.seen" ] || PAUSE=0; : >"$TRACE.seen"; }\n'
+    _, result, output = run(again + LOOP % "", restart(candidate("quick", PAUSE="0.05", QUICK="1")))
+    assert (result.state, result.restart.chosen) == ("completed", "quick"), output
+    second = next(trial for trial in reversed(result.restart.trials) if trial.name == "quick")
+    assert (second.state, second.units, second.exit_code) == ("stopped", 12, 0)
+
+
+def test_the_numbers_that_a_program_prints_need_not_end_with_the_documents_units(run: Run) -> None:
+    _, result, output = run(LOOP.replace("step $i", "step $((i - 1))") % "", restart(FAST))
+    assert (result.state, result.restart.chosen) == ("completed", "fast"), output
+    assert "failed" not in states(result).values()
+
+
+def test_a_long_text_after_the_last_unit_hides_none(run: Run) -> None:
+    text = LOOP % "head -c 70000 /dev/zero | tr '\\0' x"
+    _, result, output = run(text, restart(FAST))
+    assert (result.state, result.restart.chosen) == ("completed", "fast"), output[:500]
 
 
 def test_the_default_stays_where_nothing_is_faster(run: Run) -> None:

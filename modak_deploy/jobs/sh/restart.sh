@@ -15,7 +15,7 @@
 modak_dir=$1 modak_job=$1
 modak_dir=$modak_dir/restart modak_drop=$2
 shift 2
-modak_signal=output modak_budget=0 modak_share='' modak_units='' modak_ended='' modak_wall='' modak_count=0 modak_rounds=1 modak_only=''
+modak_signal=output modak_budget=0 modak_share='' modak_units='' modak_ended='' modak_reached='' modak_wall='' modak_count=0 modak_rounds=1 modak_only=''
 modak_ranks=''
 modak_tolerance=0.01 modak_shortest=100
 # shellcheck disable=SC1091

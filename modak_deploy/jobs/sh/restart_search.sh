@@ -43,6 +43,16 @@ modak_keep_score() { # of the trial just made: the worst and the best score of e
   fi
 }
 
+modak_take_into_account() { # of the trial just made: its score, or that its candidate is out
+  if [ "$modak_state" = measured ]; then
+    modak_keep_score
+    return
+  fi
+  # What did all of its work between two looks keeps the score that it had.
+  eval "modak_old=\${modak_worst_$modak_index:-}"
+  [ "$modak_state.$modak_code" = stopped.0 ] && [ -n "$modak_old" ] || eval "modak_out_$modak_index=1"
+}
+
 modak_ranked() { # prints the candidates that are better than the default by 2 %, the best first
   modak_i=1
   while [ "$modak_i" -lt "$modak_count" ]; do
@@ -93,7 +103,7 @@ modak_search() { # WORD...: sets modak_winner
       eval "modak_old=\${modak_out_$modak_n:-}"
       if [ -z "$modak_old" ]; then
         modak_measure "$modak_n" "$modak_turn_now" "$modak_window" "$@" || break 2
-        if [ "$modak_state" = measured ]; then modak_keep_score; else eval "modak_out_$modak_n=1"; fi
+        modak_take_into_account
       fi
       modak_n=$((modak_n + 1))
     done
@@ -116,7 +126,7 @@ modak_halve() { # WORD...: the best ones are measured again for longer, and the 
     modak_cost=$((modak_cost + modak_window / 2))
     for modak_n in $modak_field; do
       modak_measure "$modak_n" "$modak_turn_now" "$modak_window" "$@" || return 0
-      if [ "$modak_state" = measured ]; then modak_keep_score; else eval "modak_out_$modak_n=1"; fi
+      modak_take_into_account
     done
     modak_turn_now=$((modak_turn_now + 1))
     modak_field=$(modak_ranked | head -n $(((modak_size + 1) / 2)))
@@ -135,7 +145,8 @@ modak_confirm() { # WORD...: the best one and the default are measured once more
   modak_old_default=$modak_worst_0
   eval "modak_old=\${modak_times_$modak_first}"
   if [ "$modak_old" -lt 2 ] && modak_measure "$modak_first" "$modak_turn_now" "$modak_window" "$@"; then
-    if [ "$modak_state" = measured ]; then modak_keep_score; else eval "modak_out_$modak_first=1 modak_worst_$modak_first="; fi
+    modak_take_into_account
+    eval "[ -z \"\${modak_out_$modak_first:-}\" ] || modak_worst_$modak_first="
   fi
   [ -z "$modak_stop" ] || return
   modak_drift='' modak_margin=105

@@ -44,7 +44,7 @@ modak_look() { # sets modak_u and modak_t to the last unit and when it was seen,
   modak_u=0 modak_t=0 modak_s='' modak_v=
   case $modak_signal in
   output)
-    modak_seen=$(tail -c 65536 "$modak_dir/log" 2>/dev/null | tr '\r' '\n' | awk -v mode=last -f "$modak_dir/progress.awk")
+    modak_seen=$(tail -c "$modak_tail" "$modak_dir/log" 2>/dev/null | tr '\r' '\n' | awk -v mode=last -f "$modak_dir/progress.awk")
     modak_now
     [ -z "$modak_seen" ] || modak_u=${modak_seen%% *} modak_t=$((modak_time - modak_from))
     ;;
@@ -118,6 +118,7 @@ modak_try() { # CANDIDATE TIME WINDOW ROUND WORD...: sets state, reason, start, 
   if [ "$modak_signal" != launcher ]; then
     head -c 4194304 "$modak_dir/log" 2>/dev/null | tr '\r' '\n' | awk -f "$modak_dir/progress.awk" >"$modak_dir/values.$modak_this.$modak_round"
   fi
+  [ "$modak_this" != 0 ] || [ "$modak_done" -le "${modak_reached:-0}" ] || modak_reached=$modak_done
   if [ "$modak_state" = measured ] && [ -n "$modak_ranks" ] && [ ! -e "$modak_dir/$modak_trial_id.ran" ]; then
     modak_state=unusable modak_reason='the ranks were not given the candidate: the image has no shell'
   fi
@@ -128,6 +129,7 @@ modak_try() { # CANDIDATE TIME WINDOW ROUND WORD...: sets state, reason, start, 
 
 modak_watch() { # follows the trial until its rate is known, it is beaten, ends, or its time is over
   modak_first_u='' modak_first_t='' modak_base_u='' modak_base_t='' modak_last_u=0 modak_looks=0 modak_parts=0 modak_times='' modak_known=
+  modak_tail=65536
   while :; do
     modak_pause
     [ -z "$modak_stop" ] || return
@@ -136,7 +138,7 @@ modak_watch() { # follows the trial until its rate is known, it is beaten, ends,
     if [ -e "$modak_dir/code" ]; then
       read -r modak_code <"$modak_dir/code"
       modak_now
-      modak_whole=$((modak_time - modak_from))
+      modak_whole=$((modak_time - modak_from)) modak_tail=67108864
       modak_look
       modak_progress
       if [ "$modak_code" != 0 ]; then
@@ -177,21 +179,20 @@ modak_watch() { # follows the trial until its rate is known, it is beaten, ends,
   done
 }
 
-modak_judge_end() { # of a trial that ended well, perhaps before all of its work was done
-  modak_all=${modak_ended:-$modak_units}
+modak_judge_end() { # of a trial that ended well; the default is the measure of how far that has to be
   if [ "$modak_this" = 0 ]; then
     modak_ended=$modak_done
-  elif [ "$modak_signal" = output ] && [ -n "$modak_all" ] && [ "$modak_done" -lt "$modak_all" ]; then
-    modak_state=failed modak_reason="it ended after $modak_done of $modak_all units"
-    return
+  elif [ "$modak_signal" = output ]; then
+    # Not what the document says: its units need not be the numbers that the program prints.
+    modak_least=${modak_reached:-0}
+    [ -z "$modak_ended" ] || modak_least=$((modak_ended * 19 / 20)) # a solver may need a few steps less
+    if [ "$modak_done" -lt "$modak_least" ]; then
+      modak_state=failed modak_reason="it ended after $modak_done units, and the default did $modak_least at least"
+      return
+    fi
   fi
   if [ -n "$modak_known" ]; then
     modak_state=measured modak_reason='it ended'
-  elif [ "$modak_done" -gt 0 ] && [ -n "$modak_all" ] && [ "$modak_done" -ge "$modak_all" ]; then
-    # All units lie between two looks: with its start in them they seem longer than they are, never shorter.
-    [ "$modak_whole" -gt 0 ] || modak_whole=1
-    modak_state=measured modak_reason='it ended at once' modak_start=$((modak_whole / modak_done))
-    modak_steady=$((modak_whole * 10000 / modak_done))
   else
     modak_state=stopped modak_reason='it ended before its rate was known'
   fi
