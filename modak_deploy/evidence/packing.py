@@ -85,14 +85,17 @@ def make_tree(base: Path, python: Path, work: Path) -> Path:
 
 def _copy(paths: Sequence[Path], tree: Path) -> None:
     """Copy files and folders to the same paths below the tree."""
-    for path in paths:
+    folders = [path for path in paths if path.is_dir()]
+    outermost = [path for path in folders if not any(other in path.parents for other in folders)]
+    # What lies in a folder comes with it: a virtual environment is named besides its packages and its program.
+    for path in [*outermost, *(path for path in paths if path not in folders)]:
         inside = tree / str(path).lstrip("/")
         inside.parent.mkdir(parents=True, exist_ok=True)
         if not inside.parent.resolve().is_relative_to(tree.resolve()):  # a base system with absolute links
             raise InputError(f"--base: the link at /{inside.parent.relative_to(tree)} leads out of the base system")
         if path.is_dir():
             shutil.copytree(path, inside, symlinks=True, dirs_exist_ok=True, ignore_dangling_symlinks=True)
-        elif not inside.exists():
+        elif not os.path.lexists(inside):
             shutil.copy2(path, inside)  # a link's content: what it leads to may lie elsewhere
 
 

@@ -124,6 +124,21 @@ def test_the_tree_holds_the_same_python_at_the_same_paths(tmp_path, monkeypatch)
     assert (tree.with_name("tree.complete")).stat().st_mtime_ns == made
 
 
+def test_a_virtual_environment_is_copied_with_its_links(tmp_path, monkeypatch):
+    base, outside = tmp_path / "base", tmp_path / "env"
+    base.mkdir()
+    (outside / "bin").mkdir(parents=True)
+    (outside / "packages").mkdir()
+    (outside / "packages" / "current").symlink_to("1.0")
+    (outside / "bin" / "python3").write_text("program")
+    (outside / "bin" / "python").symlink_to("python3")
+    paths = [outside / "bin" / "python", outside / "bin" / "python3", outside / "packages", outside]
+    monkeypatch.setattr(packing, "_closure", lambda python: paths)
+    inside = packing.make_tree(base, Path(sys.executable), tmp_path / "work") / str(outside).lstrip("/")
+    assert (inside / "bin" / "python").readlink() == Path("python3")
+    assert (inside / "bin" / "python").read_text() == "program"
+
+
 def test_a_base_system_whose_links_lead_out_is_an_error(tmp_path, monkeypatch):
     base = tmp_path / "base"
     base.mkdir()
