@@ -245,10 +245,10 @@ class Table:
         progress(f"{name} {batch}: measure")
         problem = first or limited([*words, *place, "measure"], 20 * given.cell + 300, log)
         without: list[Row] = []
-        if problem is not None and first is None and TVM in given.engines:
+        others = [engine for engine in given.engines if engine != TVM]
+        if first is None and (problem or "").startswith("stopped") and others and others != given.engines:
             # Operators that it did not tune run without a schedule: one call can take an hour.
-            others = [engine for engine in given.engines if engine != TVM]
-            without = [{"engine": TVM, "error": f"with it the cell was {problem}"}]
+            without = [{"engine": TVM, "error": f"with all engines the cell was {problem}, without it it was not"}]
             progress(f"{name} {batch}: measure without TVM")
             problem = limited([*words, "--engines", *others, *place, "measure"], 20 * given.cell + 300, log)
         if problem is not None or not answer.exists():

@@ -1,6 +1,5 @@
 """How long one call takes: all engines in every round, so that what the machine does meets all alike."""
 
-import random
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -12,6 +11,8 @@ ROUNDS = 15
 _LEAST = 5
 _SHORT = 0.2
 """Seconds of a call up to which what the call before it left behind can be seen in its time."""
+_SETTLING = 0.05
+"""Seconds of such calls that are not timed: threads of OpenMP and of ONNX Runtime spin for a few milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -53,23 +54,32 @@ def interleaved(
     """Return the times of each call, all of them in every round, until ``budget`` seconds or ``rounds`` are over.
 
     Threads of the engine before still spin, and the caches hold its data: next to PyTorch 2.13, whose OpenMP threads
-    wait that way, ONNX Runtime 1.32 took 2.1 ms for what takes 0.1 ms alone. So the order changes from round to round,
-    and a short call is made twice, of which the second one is timed.
+    wait that way, ONNX Runtime 1.32 took 2.1 ms for what takes 0.1 ms alone. So short calls are made for a while before
+    one is timed, and in the rounds each engine comes after each other one equally often.
     """
     last = {name: _seconds(call) for name, call in calls.items()}  # what is allocated or compiled in the first call
     durations: dict[str, list[float]] = {name: [] for name in calls}
-    order, shuffled = list(calls), random.Random(0)  # noqa: S311 - an order, not a secret
+    names, orders = list(calls), _orders(len(calls))
     end = time.monotonic() + budget
     for number in range(rounds):
         if number >= least and time.monotonic() > end:
             break
-        shuffled.shuffle(order)
-        for name in order:
+        for name in (names[at] for at in orders[number % len(orders)]):
             if last[name] < _SHORT:
+                settled = time.monotonic() + _SETTLING
                 calls[name]()
+                while time.monotonic() < settled:
+                    calls[name]()
             last[name] = _seconds(calls[name])
             durations[name].append(last[name])
     return {name: Times(tuple(seconds)) for name, seconds in durations.items()}
+
+
+def _orders(count: int) -> list[list[int]]:
+    """Return orders in which each comes directly after each other one equally often (E. J. Williams, 1949)."""
+    zigzag = [at // 2 if at % 2 == 0 else count - 1 - at // 2 for at in range(count)]
+    square = [[(at + turn) % count for at in zigzag] for turn in range(count)]
+    return square if count % 2 == 0 else [one for row in square for one in (row, row[::-1])]
 
 
 def _seconds(call: Callable[[], Any]) -> float:
