@@ -100,33 +100,31 @@ def conversions() -> str:
 
 
 def containers() -> str:
-    """Return the study's table, and the same quantities of the study here."""
-    rows = [("", "runs", "mean", "min", "max", "deviation", "overhead")]
-    folder = MEASURED / "study-amd-epyc-2-cores"
-    for entry in reasons()["study"]:
+    """Return the study's table, the same quantities here, and why they differ."""
+    rows = [("", "runs", "mean (s)", "min", "max", "deviation", "overhead", "peak memory")]
+    entries = reasons()["study"]
+    for entry in entries:
         rows += _published(entry)
-        rows += _ours(folder / entry["here"], entry["title"]) if "here" in entry else []
-    return markdown(rows)
+        if "here" in entry:
+            rows += _ours(MEASURED / "study-amd-epyc-2-cores" / entry["here"], entry["title"])
+    return "\n".join([markdown(rows), *(f"* {entry['title']}: {entry['why']}" for entry in entries)]) + "\n"
 
 
 def _published(entry: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    found = {}
-    for record in read_records(PUBLISHED / "published-singularity-study.jsonl"):
-        if not isinstance(record, Measurement) or record.summary is None:
-            continue
-        if (record.workload.model, record.type, bool(record.hardware.accelerators)) == (
-            entry["model"],
-            entry["type"],
-            entry["gpu"],
-        ):
-            found[record.configuration.runtime] = record.summary
-    native = found["native"]
-    rows = []
-    for runtime, one in found.items():
-        overhead = NONE if one is native else f"{one.mean / native.mean - 1:+.1%}"
-        figures = [f"{value:.2f}" for value in (one.mean, one.minimum, one.maximum, one.deviation)]
-        rows.append((f"{entry['title']} there, {runtime}", str(one.count), *figures, overhead))
-    return rows
+    wanted = entry["model"], entry["type"], entry["gpu"]
+    found = {
+        record.configuration.runtime: record.summary
+        for record in read_records(PUBLISHED / "published-singularity-study.jsonl")
+        if isinstance(record, Measurement)
+        and record.summary
+        and (record.workload.model, record.type, bool(record.hardware.accelerators)) == wanted
+    }
+    title = f"{entry['title']} there"
+    means = found["native"].mean
+    return [
+        _row(f"{title}, {runtime}", one.count, (one.mean, one.minimum, one.maximum, one.deviation), means)
+        for runtime, one in found.items()
+    ]
 
 
 def _ours(folder: Path, title: str) -> list[tuple[str, ...]]:
@@ -134,7 +132,14 @@ def _ours(folder: Path, title: str) -> list[tuple[str, ...]]:
     rows = []
     for outcome in finished.outcomes:
         walls, mean = outcome.walls, outcome.mean.value
-        overhead = NONE if outcome is finished.default else f"{mean / finished.default.mean.value - 1:+.1%}"
-        figures = [f"{value:.2f}" for value in (mean, min(walls), max(walls), outcome.deviation)]
-        rows.append((f"{title} here, {outcome.name}", str(len(walls)), *figures, overhead))
+        peak = statistics.median(repeat.peak or 0 for repeat in outcome.counted)
+        figures = (mean, min(walls), max(walls), outcome.deviation)
+        row = _row(f"{title} here, {outcome.name}", len(walls), figures, finished.default.mean.value)
+        rows.append((*row[:-1], f"{peak / 2**20:.0f} MiB"))
     return rows
+
+
+def _row(title: str, count: int | None, figures: Sequence[float | None], native: float) -> tuple[str, ...]:
+    mean = figures[0] or 0.0
+    overhead = NONE if mean == native else f"{mean / native - 1:+.1%}"
+    return (title, str(count), *(f"{value:.2f}" for value in figures), overhead, NONE)

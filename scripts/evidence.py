@@ -30,6 +30,7 @@ PAGES = {
     "engines": TOP / "docs" / "onnx.md",
     "papers-modak": TOP / "docs" / "papers.md",
     "papers-hit": TOP / "docs" / "papers.md",
+    "papers-study": TOP / "docs" / "papers.md",
 }
 """The page that each table stands on."""
 MEASURED = TOP / "benchmarks" / "measured"
@@ -104,6 +105,7 @@ def main() -> int:
         "engines": engines,
         "papers-modak": papers_table.compilers,
         "papers-hit": papers_table.conversions,
+        "papers-study": papers_table.containers,
     }
     for name, make in tables.items():
         table = make()
