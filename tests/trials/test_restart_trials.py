@@ -65,6 +65,14 @@ def test_a_candidate_that_ends_between_two_looks_keeps_its_score(run: Run) -> No
     assert (second.state, second.units, second.exit_code) == ("stopped", 12, 0)
 
 
+def test_candidates_that_vary_are_still_better_than_the_default(run: Run) -> None:
+    varies = '[ -z "$FIRST" ] || { [ ! -e "$TRACE.$FIRST" ] || PAUSE=0.12; : >"$TRACE.$FIRST"; }\n'
+    trials = restart(candidate("one", PAUSE="0.05", FIRST="1"), candidate("two", PAUSE="0.05", FIRST="2"), budget=60)
+    _, result, output = run(varies + LOOP.replace("0.15", "0.5") % "", trials)
+    assert (result.state, result.restart.chosen in ("one", "two")) == ("completed", True), output
+    assert 2 < result.restart.gain < 5, "the slower one of its measurements counts"
+
+
 def test_the_numbers_that_a_program_prints_need_not_end_with_the_documents_units(run: Run) -> None:
     _, result, output = run(LOOP.replace("step $i", "step $((i - 1))") % "", restart(FAST))
     assert (result.state, result.restart.chosen) == ("completed", "fast"), output

@@ -44,13 +44,13 @@ modak_keep_score() { # of the trial just made: the worst and the best score of e
 }
 
 modak_take_into_account() { # of the trial just made: its score, or that its candidate is out
-  if [ "$modak_state" = measured ]; then
-    modak_keep_score
-    return
-  fi
-  # What did all of its work between two looks keeps the score that it had.
   eval "modak_old=\${modak_worst_$modak_index:-}"
-  [ "$modak_state.$modak_code" = stopped.0 ] && [ -n "$modak_old" ] || eval "modak_out_$modak_index=1"
+  # What was slower this time, or did all of its work between two looks, is still better than the default perhaps.
+  case $modak_state.${modak_old:+known}.${modak_steady:+rate}.$modak_code in
+  measured.* | beaten.known.rate.*) modak_keep_score ;;
+  stopped.known.*.0) ;;
+  *) eval "modak_out_$modak_index=1" ;;
+  esac
 }
 
 modak_ranked() { # prints the candidates that are better than the default by 2 %, the best first
