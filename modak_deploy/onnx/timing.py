@@ -79,7 +79,7 @@ def _orders(count: int) -> list[list[int]]:
     """Return orders in which each comes directly after each other one equally often (E. J. Williams, 1949)."""
     zigzag = [at // 2 if at % 2 == 0 else count - 1 - at // 2 for at in range(count)]
     square = [[(at + turn) % count for at in zigzag] for turn in range(count)]
-    return square if count % 2 == 0 else [one for row in square for one in (row, row[::-1])]
+    return square if count % 2 == 0 else [order for row in square for order in (row, row[::-1])]
 
 
 def _seconds(call: Callable[[], Any]) -> float:
