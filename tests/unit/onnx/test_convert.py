@@ -85,6 +85,7 @@ def test_two_frameworks(folder: Path) -> None:
     bundle, lines = run(folder, PAIR + TINY + IRIS, "both")
     assert "tiny: convert" in lines
     bundle.verify()
+    assert json.loads((folder / "both" / "manifest.json").read_text())["schema"] == "modak.onnx-bundle/1"
     manifest = read_bundle(folder / "both").manifest
     tiny, iris = manifest.models
     assert (tiny.origin.exporter, iris.origin.exporter) == ("torch.onnx dynamo", "skl2onnx")
@@ -228,7 +229,3 @@ def test_opset_without_kernels(tmp_path: Path) -> None:
     assert found.notes[-1] == "opset 21"
     assert "ONNX Runtime has no RandomUniformLike(22)" in found.notes[0]
     assert Session(path).inputs == ["x"]
-
-
-def test_manifest_is_json(folder: Path) -> None:
-    assert json.loads((folder / "both" / "manifest.json").read_text())["schema"] == "modak.onnx-bundle/1"
