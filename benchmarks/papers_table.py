@@ -68,7 +68,7 @@ def _ratios(path: Path) -> Iterable[Ratio]:
 
 
 def _way(configuration: Any) -> str:
-    return " + ".join([configuration.image, *(lever for lever in configuration.levers if lever != "ngraph")])
+    return " + ".join([configuration.image, *configuration.levers])
 
 
 def conversions() -> str:
@@ -119,12 +119,12 @@ def _published(entry: Mapping[str, Any]) -> list[tuple[str, ...]]:
         and record.summary
         and (record.workload.model, record.type, bool(record.hardware.accelerators)) == wanted
     }
-    title = f"{entry['title']} there"
-    means = found["native"].mean
-    return [
-        _row(f"{title}, {runtime}", one.count, (one.mean, one.minimum, one.maximum, one.deviation), means)
-        for runtime, one in found.items()
-    ]
+    native = found["native"].mean
+    rows = []
+    for runtime, summary in found.items():
+        figures = (summary.mean, summary.minimum, summary.maximum, summary.deviation)
+        rows.append(_row(f"{entry['title']} there, {runtime}", summary.count, figures, native, NONE))
+    return rows
 
 
 def _ours(folder: Path, title: str) -> list[tuple[str, ...]]:
@@ -134,12 +134,12 @@ def _ours(folder: Path, title: str) -> list[tuple[str, ...]]:
         walls, mean = outcome.walls, outcome.mean.value
         peak = statistics.median(repeat.peak or 0 for repeat in outcome.counted)
         figures = (mean, min(walls), max(walls), outcome.deviation)
-        row = _row(f"{title} here, {outcome.name}", len(walls), figures, finished.default.mean.value)
-        rows.append((*row[:-1], f"{peak / 2**20:.0f} MiB"))
+        native, memory = finished.default.mean.value, f"{peak / 2**20:.0f} MiB"
+        rows.append(_row(f"{title} here, {outcome.name}", len(walls), figures, native, memory))
     return rows
 
 
-def _row(title: str, count: int | None, figures: Sequence[float | None], native: float) -> tuple[str, ...]:
+def _row(title: str, count: int | None, figures: Sequence[float | None], native: float, memory: str) -> tuple[str, ...]:
     mean = figures[0] or 0.0
     overhead = NONE if mean == native else f"{mean / native - 1:+.1%}"
-    return (title, str(count), *(f"{value:.2f}" for value in figures), overhead, NONE)
+    return (title, str(count), *(f"{value:.2f}" for value in figures), overhead, memory)

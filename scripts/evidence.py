@@ -19,7 +19,7 @@ sys.path.insert(0, str(TOP / "benchmarks"))
 import engine_table  # noqa: E402 - beside the programs that make their results
 import papers_table  # noqa: E402
 import program_table  # noqa: E402
-from papers_table import markdown  # noqa: E402
+from papers_table import MEASURED, markdown  # noqa: E402
 
 PAGES = {
     "gains": TOP / "README.md",
@@ -33,7 +33,6 @@ PAGES = {
     "papers-study": TOP / "docs" / "papers.md",
 }
 """The page that each table stands on."""
-MEASURED = TOP / "benchmarks" / "measured"
 PROGRAMS = MEASURED / "programs-intel-xeon-2-cores.jsonl"
 """The machine of the README's table and of the page's whole one."""
 PROGRAMS_AMD = MEASURED / "programs-amd-epyc-2-cores.jsonl"
