@@ -80,7 +80,7 @@ fuzz: setup ## what jobs, targets and schedulers say, at random, 2,000 cases of 
 	@$(BIN)/python tests/fuzz/run.py --cases $(or $(CASES),2000) --seed $(or $(SEED),0)
 
 evidence: setup ## the tables of evidence in .build/evidence, less than an hour on an idle machine; ARGS="--skip programs --skip study"
-	@$(BIN)/python -m pip install --quiet --editable '.[models,tune,torch]'
+	@$(BIN)/python -m pip install --quiet --editable '.[digits,models,tune,torch]'
 	@PATH="$(BIN):$$PATH" PYTHONPATH=. $(BIN)/python benchmarks/evidence_tables.py $(ARGS)
 
 docs: setup ## the documentation as a site in .build/site; warnings and dead links are errors (half a minute)

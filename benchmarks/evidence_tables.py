@@ -8,9 +8,10 @@ scaling    laws of scaling on published series that are held out              a 
 model      the time model on workloads left out, rules of thumb, first Plans  five minutes
 tuner      the search of modak tune beside Optuna and random search           five minutes
 programs   unchanged programs with modak and with what users do in its place  --budget
-study      the networks of Jordan et al. natively and in containers           ten minutes; --base for containers
+study      the networks of Jordan et al. natively and in containers           five minutes; --base for containers
 
-The last two measure time: run them on a machine with nothing else to do.
+The first three only compute, and run side by side. The others measure time: run them on a machine with nothing else to
+do.
 """
 
 import argparse
@@ -22,6 +23,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,10 +48,12 @@ class Part:
     command: Sequence[str]
     table: Path
     """Its standard output, or what it writes itself."""
+    measures: bool = False
+    """It measures time, and nothing may run beside it."""
 
 
 def parts(options: argparse.Namespace) -> list[Part]:
-    """Return all parts in the order in which they run: what needs no quiet machine first."""
+    """Return all parts in the order in which they run."""
     out: Path = options.out
 
     def own(script: str, *arguments: str) -> list[str]:
@@ -58,13 +62,13 @@ def parts(options: argparse.Namespace) -> list[Part]:
     study = [sys.executable, "-m", "modak_deploy", "benchmark", "study", "--runs", str(options.runs)]
     study += ["--network", "snn", "--epochs", "5", "--images", "301", "--results", str(out / "study")]
     study += ["--base", str(options.base.absolute())] if options.base else ["--kind", "native"]
-    programs = ["--budget", str(options.budget), "--out", str(out / "programs.jsonl")]
+    programs = ["--pairs", "--budget", str(options.budget), "--out", str(out / "programs.jsonl")]
     return [
         Part("scaling", own("scaling_laws.py"), out / "scaling.txt"),
         Part("model", own("model_evaluation.py"), out / "model.txt"),
-        Part("tuner", own("tuner_search.py", "--runs", "20"), out / "tuner.txt"),
-        Part("programs", own("programs.py", *programs), out / "programs.md"),
-        Part("study", study, out / "study.txt"),
+        Part("tuner", own("tuner_search.py", "--runs", "8"), out / "tuner.txt"),
+        Part("programs", own("programs.py", *programs), out / "programs.md", measures=True),
+        Part("study", study, out / "study.txt", measures=True),
     ]
 
 
@@ -99,6 +103,19 @@ def run(part: Part) -> str:
         return f"wrote no {part.table.name}, see {log}"
     print(f"{part.name}: {time.monotonic() - began:.0f} s")
     return ""
+
+
+def once(part: Part, options: argparse.Namespace) -> str:
+    """Run a part that is not done; return '' or what went wrong."""
+    done = options.out / f"{part.name}.done"
+    kept = done.is_file() and part.name not in options.again
+    if not kept:
+        done.unlink(missing_ok=True)
+    problem = "" if kept else run(part)
+    if not problem:
+        done.touch()
+    print(f"{part.name}: {problem or ('as it was made before' if kept else 'done')}")
+    return problem
 
 
 def cells(line: str) -> list[str] | None:
@@ -170,24 +187,18 @@ def main() -> int:
     parser.add_argument(
         "--again", action="append", choices=names, default=[], metavar="PART", help="though it is there"
     )
-    parser.add_argument("--budget", type=float, default=2100, help="seconds for the programs")
-    parser.add_argument("--runs", type=int, default=10, help="runs of each kind in the study")
+    parser.add_argument("--budget", type=float, default=2700, help="seconds for the programs")
+    parser.add_argument("--runs", type=int, default=5, help="runs of each kind in the study")
     parser.add_argument("--base", type=Path, help="base system of the study's containers: a tar file or a folder")
     options = parser.parse_args()
     options.out = options.out.absolute()
     options.out.mkdir(parents=True, exist_ok=True)
     wanted = [part for part in parts(options) if part.name in (options.only or names) and part.name not in options.skip]
-    found = []
-    for part in wanted:
-        done = options.out / f"{part.name}.done"
-        kept = done.is_file() and part.name not in options.again
-        if not kept:
-            done.unlink(missing_ok=True)
-        problem = "" if kept else run(part)
-        if not problem:
-            done.touch()
-        print(f"{part.name}: {problem or ('as it was made before' if kept else 'done')}")
-        found.append((part, problem))
+    computed, measured = ([part for part in wanted if part.measures is measures] for measures in (False, True))
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        problems = list(pool.map(lambda part: once(part, options), computed))
+    problems += [once(part, options) for part in measured]
+    found = list(zip([*computed, *measured], problems, strict=True))
     write(options.out, found)
     print(f"written: {options.out / 'evidence.md'}, .csv and .html")
     return 1 if any(problem for _, problem in found) else 0

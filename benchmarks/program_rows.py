@@ -108,3 +108,9 @@ ROWS = (
     _inference("alexnet", 1, 20),
     _inference("resnet50", 1, 10),
 )
+
+PAIRS = (
+    "resnet50-b16", "squeezenet-b1", "squeezenet-b16", "alexnet-b16", "bert-b1", "mnist-cnn", "gpt", "lstm",
+    "keras-fit", "onnxruntime", "tensorflow-loop", "jax", "sklearn", "openmp-heat", "mpi-ring",
+)  # fmt: skip
+"""Programs of the short comparison: of each framework and kind, those whose units are short."""

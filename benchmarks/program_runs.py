@@ -1,4 +1,4 @@
-"""Deploy one of the programs as a user does, by the playbook, and return what its job took."""
+"""Deploy one of the programs as a user does, by the playbook or the command, and return what its job took."""
 
 import json
 import os
@@ -18,6 +18,7 @@ from program_rows import PROGRAMS, Row
 TOP = Path(__file__).resolve().parent.parent
 PLAY_SECONDS = 120
 """Time for the playbook itself, beside the job's."""
+MODAK = (sys.executable, "-m", "modak_deploy.cli")
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,13 @@ def deploy(
     record: bool,
     limit: float,
     starter: Sequence[str] = (),
+    short: bool = False,
 ) -> dict[str, Any]:
     """Run the program by ``modak.deploy.deploy`` and return its times; ``state`` says how it ended.
 
-    ``run`` names a workspace and a folder of results of its own, so that no job is taken for another one, and ``limit``
-    is the job's wall time in seconds.
+    A ``short`` one is deployed by ``modak deploy``, which does the same and starts a second sooner. ``run`` names a
+    workspace and a folder of results of its own, so that no job is taken for another one, and ``limit`` is the job's
+    wall time in seconds.
     """
     folder = place.folder / "runs" / run
     shutil.rmtree(folder, ignore_errors=True)
@@ -84,19 +87,23 @@ def deploy(
     place_of = {} if "configuration" in request else {"runtimes": ["native"]}
     document["request"] = {"objective": "time", **place_of, **request}
     document["target"]["workspace"] = str(folder / "space")
-    document["target"]["polling"] = {"first": 1.0, "maximum": 2.0}
+    document["target"]["polling"] = {"first": 0.3, "maximum": 2.0}
     document["job"]["wall_time"] = max(10, int(limit))
     path = place.program(row) / f"{run.replace('/', '-')}.yml"
     path.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
-    command = _play("deploy", path, {"results": str(folder / "results"), **({} if record else {"record": False})})
+    results = folder / "results"
+    if short:
+        command = [*MODAK, "deploy", str(path), "--results", str(results), "--record" if record else "--no-record"]
+    else:
+        command = _play("deploy", path, {"results": str(results), **({} if record else {"record": False})})
     environment = place.environment(store)
     began, load = time.time(), os.getloadavg()[0]
     text, code = _run(command, environment, folder, limit + PLAY_SECONDS, _play("undeploy", path))
     (folder / "play.log").write_text(text, encoding="utf-8")
     entry = {"state": "failed", "units": units, "load": round(load, 2), "play": round(time.time() - began, 2)}
-    entry.update(_results(folder / "results" / document["application"]["name"]))
+    entry.update(_results(results / document["application"]["name"]))
     if code != 0:
-        entry.update(state="failed", reason=_reason(text) or f"the playbook ended with {code}")
+        entry.update(state="failed", reason=_reason(text) or f"the deployment ended with {code}")
     shutil.rmtree(folder / "space", ignore_errors=True)
     return entry
 
@@ -109,7 +116,7 @@ def _play(name: str, document: Path, variables: dict[str, Any] | None = None) ->
 def _run(
     command: Sequence[str], environment: dict[str, str], folder: Path, seconds: float, undo: Sequence[str]
 ) -> tuple[str, int]:
-    """Run a playbook to its end; where it is interrupted or takes too long, the job is cancelled as well."""
+    """Run a deployment to its end; where it is interrupted or takes too long, the job is cancelled as well."""
     with subprocess.Popen(
         command, env=environment, cwd=folder, text=True, start_new_session=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -125,7 +132,7 @@ def _run(
                 os.killpg(process.pid, signal.SIGKILL)
             subprocess.run(undo, env=environment, cwd=folder, check=False, capture_output=True, timeout=PLAY_SECONDS)
             if isinstance(error, subprocess.TimeoutExpired):
-                return "the playbook took too long", 124
+                return "the deployment took too long", 124
             raise
 
 
@@ -178,7 +185,7 @@ def candidates(place: Workplace, row: Row, units: int) -> list[dict[str, Any]]:
     document["request"] = {"objective": "time", "runtimes": ["native"], "numerics": "relaxed", "trials": "none"}
     path = place.program(row) / "candidates.yml"
     path.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
-    command = [sys.executable, "-m", "modak_deploy.cli", "plan", str(path), "--json"]
+    command = [*MODAK, "plan", str(path), "--json"]
     done = subprocess.run(
         command, env=place.environment("none"), cwd=place.folder, capture_output=True, text=True, timeout=60, check=True
     )

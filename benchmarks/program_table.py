@@ -127,12 +127,17 @@ class Line:
 
         What it ran with is measured again beside the candidates; only where that failed, its own job counts.
         """
-        best, own = self.best(numerics), self.of(f"second-{numerics}")
-        if best is None or not own:
+        best, own = self.best(numerics), self.second(numerics)
+        return None if best is None or own is None else max(0.0, own / best[1] - 1)
+
+    def second(self, numerics: str) -> float | None:
+        """Return the seconds of a unit with what the second deployment ran with."""
+        own = self.of(f"second-{numerics}")
+        if not own:
             return None
         levers = set(ended_with(own[-1]))
         beside = [run["steady"] for run in self.of("best") if set(run["levers"]) == levers]
-        return max(0.0, (beside[0] if beside else own[-1]["steady"]) / best[1] - 1)
+        return float(beside[0] if beside else own[-1]["steady"])
 
     def disturbed(self) -> str | None:
         """Return a sentence where the default did not always take the same time."""
@@ -215,7 +220,7 @@ def sections(lines: Sequence[Line]) -> str:
     parts += ["## The total as forecast after 5 % of the units\n", _forecasts(lines)]
     if any(line.of("best") for line in lines):
         parts += ["## Steady rate, and the best of the exhaustive search\n", _steady(lines)]
-    if any(line.of("peer") for line in lines):
+    if any(line.of("peer") or line.of("best") for line in lines):
         parts += ["## Steady rate, beside what else users do: times as fast as the default\n", _peers(lines)]
     return "\n".join(parts)
 
@@ -309,24 +314,27 @@ def _steady(lines: Sequence[Line]) -> str:
 
 
 def _peers(lines: Sequence[Line]) -> str:
-    names = list(dict.fromkeys(run["name"] for line in lines for run in line.of("peer")))
-    ours = ("second-exact", "second-relaxed")
-    rows = [["program", *names, *ours]]
-    gains: dict[str, list[float]] = {name: [] for name in (*names, *ours)}
+    """Return how many times as fast as the default's the steady units of all others are; of ours, those measured last.
+
+    What the second deployments ran with is measured beside the candidates, as these are.
+    """
+    peers = list(dict.fromkeys(run["name"] for line in lines for run in line.of("peer")))
+    rows = [["program", *peers, *(f"modak, {what}" for what in AGREE), *(f"best, {what}" for what in AGREE)]]
+    gains: dict[str, list[float]] = {name: [] for name in rows[0][1:]}
     for line in lines:
         default = line.steady("default")
-        if default is None or not line.of("peer"):
+        if default is None or not (line.of("peer") or line.of("best")):
             continue
-        steady = {run["name"]: run["steady"] for run in line.of("peer")} | {arm: line.steady(arm) for arm in ours}
-        cells = [line.name]
-        for name, values in gains.items():
-            seconds = steady.get(name)
-            cells.append("-" if not seconds else f"{default / seconds:.2f}")
-            if seconds:
-                values.append(default / seconds)
-        rows.append(cells)
-    means = [f"**{statistics.geometric_mean(values):.2f}**" if values else "-" for values in gains.values()]
-    rows.append(["geometric mean", *means])
+        steady = {run["name"]: run["steady"] for run in line.of("peer")}
+        for what in AGREE:
+            best = line.best(what)
+            steady |= {f"modak, {what}": line.second(what), f"best, {what}": best and best[1]}
+        shown = {name: default / seconds for name, seconds in steady.items() if seconds}
+        rows.append([line.name, *(f"{shown[name]:.2f}" if name in shown else "-" for name in gains)])
+        for name, gain in shown.items():
+            gains[name].append(gain)
+    for title, figure in (("geometric mean", statistics.geometric_mean), ("worst", min)):
+        rows.append([title, *(f"**{figure(values):.2f}**" if values else "-" for values in gains.values())])
     return _table(rows)
 
 

@@ -2,6 +2,7 @@
 
     python benchmarks/programs.py                                 # an hour: what is most telling comes first
     python benchmarks/programs.py --minutes 2 --only resnet50-b16 --only mnist-cnn
+    python benchmarks/programs.py --pairs                         # short jobs: modak's choice beside all others
     python benchmarks/programs.py --list
 
 Each program runs, by ``ansible-playbook modak.deploy.deploy``, with the default; with live trials (exact and
@@ -26,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import program_table
-from program_rows import ROWS, Row
+from program_rows import PAIRS, PEERS, ROWS, Row
 from program_runs import Workplace, candidates, deploy
 
 SHORT_SECONDS = 2.0
@@ -37,6 +38,8 @@ FEWEST_UNITS = 9
 """Units of a short job at least: two are observed, one is done twice to compare, and a third of them is the figure."""
 GAIN = 1.03
 """Times as fast as the default, from which a candidate is looked at in combinations."""
+SLOWER = 0.95
+"""Times as fast as the default, below which a first deployment's live trial stands for a candidate's short job."""
 MOST_COMBINATIONS = 5
 AGAIN = "again"
 """Name of the default's run after the other ones of its row."""
@@ -61,8 +64,15 @@ ARMS = (
     Arm("second-exact", {"numerics": "exact"}, "", record=False),
     Arm("second-relaxed", {"numerics": "relaxed"}, "", record=False),
 )
-LEARNT = {"second-exact": ("both-exact", "live-exact"), "second-relaxed": ("both-relaxed", "live-relaxed")}
+_SWITCHES = frozenset(peer.name for peer in PEERS if not peer.starter)
+LEARNT = {
+    "second-exact": ("both-exact", "live-exact", "live-relaxed"),
+    "second-relaxed": ("both-relaxed", "live-relaxed"),
+}
 """First deployments from whose store a second one knows what was learnt: the first of them that was made."""
+PAIRS_ARMS = ("default", "live-relaxed", "second-exact", "second-relaxed", "peers", "best")
+PAIRS_MINUTES, PAIRS_LIVE_MINUTES = 0.12, 0.45
+"""What ``--pairs`` measures of each program, and for how long; all of it takes some three minutes."""
 
 
 class Results:
@@ -153,6 +163,7 @@ class Table:
         seconds: float,
         name: str,
         starter: Sequence[str] = (),
+        short: bool = False,
     ) -> dict[str, Any] | None:
         """Return the result of one run: kept, or made now; None where the budget does not suffice."""
         kept = self.results.get(row.name, kind, number, name)
@@ -166,9 +177,8 @@ class Table:
         limit = min(self._left, 6 * seconds + 60)
         run = f"{row.name}/{kind}-{number}-{name.replace('+', '_') or 'run'}"[:100]
         store = f"{row.name}-{arm.store}-{number}"
-        entry = deploy(
-            self.place, row, units, arm.request, run=run, store=store, record=arm.record, limit=limit, starter=starter
-        )
+        entry = deploy(self.place, row, units, arm.request, run=run, store=store, record=arm.record, limit=limit,
+                       starter=starter, short=short)  # fmt: skip
         entry.update(row=row.name, kind=row.kind, arm=kind, round=number, name=name, minutes=self._minutes(kind))
         self.results.add(entry)
         print(program_table.summary(entry), file=sys.stderr, flush=True)
@@ -181,7 +191,7 @@ class Table:
             if not peer.starter:
                 asked["configuration"] = {"levers": list(peer.levers)}
             arm = Arm("peer", asked, "none", record=False)
-            self._once(row, "peer", 1, units, arm, COMPILED_SECONDS, peer.name, peer.starter)
+            self._once(row, "peer", 1, units, arm, COMPILED_SECONDS, peer.name, peer.starter, short=True)
 
     # the exhaustive search
 
@@ -196,18 +206,38 @@ class Table:
         second = [entry for arm in LEARNT if (entry := self.results.get(row.name, arm, 1)) is not None]
         singles += [levers for entry in second if (levers := program_table.ended_with(entry)) not in singles]
         steady: dict[tuple[str, ...], float] = {}
+        slower = self._seen_slower(row)
         for levers in singles:
-            self._candidate(row, units, levers, steady)
+            if frozenset(levers).difference(default) not in slower:
+                self._candidate(row, units, levers, steady)
         base = steady.get(tuple(default))
         if base is None:
             return
         for levers in _combinations(singles, default, steady):
             self._candidate(row, units, levers, steady)
 
+    def _seen_slower(self, row: Row) -> set[frozenset[str]]:
+        """Return what a first deployment's live trials measured as clearly slower, or as wrong: these are no best ones.
+
+        A trial measures the same steady units as a short job, beside the default's.
+        """
+        trials = [trial for arm in ("live-relaxed", "live-exact") if (first := self.results.get(row.name, arm, 1))
+                  for trial in first.get("tried") or []]  # fmt: skip
+        return {
+            frozenset(trial["levers"])
+            for trial in trials
+            if trial["failed"] or (trial["gain"] is not None and trial["gain"] < SLOWER)
+        }
+
     def _candidate(self, row: Row, units: int, levers: Sequence[str], steady: dict[tuple[str, ...], float]) -> None:
+        name = "+".join(levers) or "as-is"
+        peer = next((one for one in self.results.entries if (one["row"], one["arm"]) == (row.name, "peer")
+                     and one.get("levers") == list(levers) and one["name"] in _SWITCHES), None)  # fmt: skip
+        if peer is not None and self.results.get(row.name, "best", 1, name) is None:
+            self.results.add({**peer, "arm": "best", "name": name})  # the same job
         arm = Arm("best", {"trials": "none", "numerics": "relaxed", "configuration": {"levers": list(levers)}}, "none",
                   record=False)  # fmt: skip
-        entry = self._once(row, "best", 1, units, arm, 4 * SHORT_SECONDS, "+".join(levers) or "as-is")
+        entry = self._once(row, "best", 1, units, arm, 4 * SHORT_SECONDS, name, short=True)
         if entry is not None and entry["state"] == "completed" and entry["steady"]:
             steady[tuple(levers)] = entry["steady"]
 
@@ -243,11 +273,14 @@ def main() -> int:
     arms = [*(arm.name for arm in ARMS), "peers", "best"]
     parser.add_argument("--only", action="append", choices=names, metavar="NAME", help="a program; may be repeated")
     usual = [name for name in arms if name != "both-exact"]
-    parser.add_argument("--arms", nargs="+", choices=arms, default=usual, metavar="ARM",
+    parser.add_argument("--arms", nargs="+", choices=arms, metavar="ARM",
                         help=f"of {', '.join(arms)}; all but both-exact if not given")  # fmt: skip
-    parser.add_argument("--minutes", type=float, default=0.35, help="length of the default's job")
-    parser.add_argument("--live-minutes", type=float, default=1.0,
-                        help="the same, of as many units as the other jobs have")  # fmt: skip
+    parser.add_argument("--pairs", action="store_true",
+                        help="short jobs of 15 programs with all that a comparison needs, 45 minutes; sets "
+                             "--only, --arms, --minutes and --live-minutes where they are not given")  # fmt: skip
+    parser.add_argument("--minutes", type=float, help="length of the default's job; 0.35 if not given")
+    parser.add_argument("--live-minutes", type=float,
+                        help="the same, of as many units as the other jobs have; 1 if not given")  # fmt: skip
     parser.add_argument("--restart", type=int, default=60, help="seconds for restart trials")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--budget", type=float, default=3600, help="seconds for everything")
@@ -255,6 +288,13 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="run again what failed before")
     parser.add_argument("--list", action="store_true", help="list the programs")
     options = parser.parse_args()
+    pairs = options.pairs
+    options.only = options.only or (list(PAIRS) if pairs else names)
+    options.arms = options.arms or (list(PAIRS_ARMS) if pairs else usual)
+    if options.minutes is None:
+        options.minutes = PAIRS_MINUTES if pairs else 0.35
+    if options.live_minutes is None:
+        options.live_minutes = PAIRS_LIVE_MINUTES if pairs else 1.0
     if (
         min(options.minutes, options.live_minutes) <= 0
         or options.rounds < 1
@@ -271,7 +311,7 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background jobs begin with SIGINT ignored
         signal.signal(number, signal.default_int_handler)
     try:
-        table.run([row for row in ROWS if not options.only or row.name in options.only])
+        table.run([row for row in ROWS if row.name in options.only])
     except KeyboardInterrupt:
         print("\ninterrupted; the same command goes on from here", file=sys.stderr)
         program_table.write(table.results.entries, table.left_out, options.out)
