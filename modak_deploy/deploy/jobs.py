@@ -107,7 +107,7 @@ def logs(
         job = run.job()
         file = output_file(job, error=error, task=task)
         end = tail(run.transport, file, lines)
-        if end is not None and not screen.json:
+        if end is not None and end.text and not screen.json:
             screen.reporter.output(job, end.text)
         if follow:
             job = replace(job, spec=replace(job.spec, output=file))

@@ -43,9 +43,13 @@ class Ranking:
 
 
 def counts(deployment: Deployment, location: Location) -> bool:
-    """Return whether the launcher is needed to count the units of a program that restart trials start."""
+    """Return whether the launcher comes along to count, though it may have nothing to try.
+
+    How far a job is, when it will end, and what its work consists of is worth knowing of every job; ``trials: none``
+    leaves the program to itself.
+    """
     return (
-        deployment.request.restart_budget is not None
+        deployment.request.trials != "none"
         and deployment.application.progress is None
         and launcher_counts(deployment, location)
     )

@@ -110,6 +110,13 @@ def test_a_job_that_nobody_waits_for(write: Callable[..., Path], run: Run) -> No
     assert run("undeploy", "hello")[0] == 0
 
 
+def test_logs_of_a_job_that_has_written_nothing_yet_are_empty(write: Callable[..., Path], run: Run) -> None:
+    write("sleep 2; echo written")
+    assert run("deploy", "deploy.yml", "--no-wait")[0] == 0
+    assert run("logs", "hello")[:2] == (0, "")
+    assert run("logs", "-f", "hello")[:2] == (0, "written\n")
+
+
 def test_logs_follow_a_job_to_its_end(write: Callable[..., Path], run: Run) -> None:
     write("for i in 1 2 3 4; do echo line $i; sleep 0.5; done")
     assert run("deploy", "deploy.yml", "--no-wait")[0] == 0

@@ -103,17 +103,35 @@ def test_keras_on_tensorflow_and_tensorflow_itself_have_levers_too(launch):
     "change",
     [
         {"deployment.request.trials": "none"},
-        {"deployment.request.configuration": {"levers": []}},
-        {"deployment.job.ranks": 2},
         {"facts.packages": {"torch": "2.13.0", "python": "3.7.9"}},
-        {"facts.packages": {"torch": "1.4.0"}},
         {"deployment.application.type": "hpc"},
-        {"deployment.application.framework": {"name": "keras"}, "facts.packages": {"keras": "3.0", "jax": "0.5"}},
     ],
     ids=str,
 )
 def test_other_programs_are_left_to_themselves(change, launch):
     assert launch(change) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"deployment.request.configuration": {"levers": []}},
+        {"deployment.job.ranks": 2},
+        {"facts.packages": {"torch": "1.4.0"}},
+        {"deployment.application.framework": {"name": "keras"}, "facts.packages": {"keras": "3.0", "jax": "0.5"}},
+        {"deployment.application.framework": {"name": "jax"}, "facts.packages": {"jax": "0.10"}},
+        {"deployment.application.framework": {"name": "scikit-learn"}, "facts.packages": {"scikit-learn": "1.9.1"}},
+    ],
+    ids=str,
+)
+def test_units_are_counted_where_nothing_can_be_tried(change, launch):
+    counting = launch(change)
+    assert (counting.levers, counting.trials, counting.candidates, counting.units) == ([], "none", [], 100)
+
+
+def test_a_program_that_tells_its_progress_is_not_counted_as_well(launch):
+    change = {"deployment.application.framework": {"name": "jax"}, "facts.packages": {"jax": "0.10"}}
+    assert launch({**change, "deployment.application.progress": r"step (\d+)"}) is None
 
 
 def test_a_program_without_a_framework_is_left_to_itself(launch):
