@@ -38,8 +38,8 @@ FEWEST_UNITS = 9
 """Units of a short job at least: two are observed, one is done twice to compare, and a third of them is the figure."""
 GAIN = 1.03
 """Times as fast as the default, from which a candidate is looked at in combinations."""
-SLOWER = 0.95
-"""Times as fast as the default, below which a first deployment's live trial stands for a candidate's short job."""
+FAR = 0.8
+"""Share of the best gain in a first deployment's live trials, below which a trial stands for a candidate's own job."""
 MOST_COMBINATIONS = 5
 AGAIN = "again"
 """Name of the default's run after the other ones of its row."""
@@ -71,7 +71,7 @@ LEARNT = {
 }
 """First deployments from whose store a second one knows what was learnt: the first of them that was made."""
 PAIRS_ARMS = ("default", "live-relaxed", "second-exact", "second-relaxed", "peers", "best")
-PAIRS_MINUTES, PAIRS_LIVE_MINUTES = 0.12, 0.45
+PAIRS_MINUTES, PAIRS_LIVE_MINUTES = 0.12, 0.6
 """What ``--pairs`` measures of each program, and for how long; all of it takes some three minutes."""
 
 
@@ -141,7 +141,8 @@ class Table:
 
     def _minutes(self, kind: str) -> float:
         """Return how long the default's job of so many units takes."""
-        return float(self._options.minutes if kind == ARMS[0].name else self._options.live_minutes)
+        short = kind == ARMS[0].name or (self._options.pairs and kind in LEARNT)
+        return float(self._options.minutes if short else self._options.live_minutes)
 
     def _with_store(self, row: Row, arm: Arm, number: int) -> Arm | None:
         """Return the arm with its store and budget; None for a second deployment without a first one."""
@@ -206,27 +207,30 @@ class Table:
         second = [entry for arm in LEARNT if (entry := self.results.get(row.name, arm, 1)) is not None]
         singles += [levers for entry in second if (levers := program_table.ended_with(entry)) not in singles]
         steady: dict[tuple[str, ...], float] = {}
-        slower = self._seen_slower(row)
+        tried = self._tried(row)
+        far = {levers for levers, gain in tried.items() if gain < FAR * max(1.0, *tried.values())}
+        seen = [(levers, added) for levers in singles if (added := frozenset(levers).difference(default)) in far]
         for levers in singles:
-            if frozenset(levers).difference(default) not in slower:
+            if frozenset(levers).difference(default) not in far:
                 self._candidate(row, units, levers, steady)
         base = steady.get(tuple(default))
         if base is None:
             return
+        steady |= {tuple(levers): base / tried[added] for levers, added in seen if tried[added]}
         for levers in _combinations(singles, default, steady):
             self._candidate(row, units, levers, steady)
 
-    def _seen_slower(self, row: Row) -> set[frozenset[str]]:
-        """Return what a first deployment's live trials measured as clearly slower, or as wrong: these are no best ones.
+    def _tried(self, row: Row) -> dict[frozenset[str], float]:
+        """Return the gains that a first deployment's live trials measured, 0 for what was wrong or failed.
 
         A trial measures the same steady units as a short job, beside the default's.
         """
         trials = [trial for arm in ("live-relaxed", "live-exact") if (first := self.results.get(row.name, arm, 1))
                   for trial in first.get("tried") or []]  # fmt: skip
         return {
-            frozenset(trial["levers"])
-            for trial in trials
-            if trial["failed"] or (trial["gain"] is not None and trial["gain"] < SLOWER)
+            frozenset(trial["levers"]): 0.0 if trial["failed"] else trial["gain"]
+            for trial in reversed(trials)
+            if trial["failed"] or trial["gain"] is not None
         }
 
     def _candidate(self, row: Row, units: int, levers: Sequence[str], steady: dict[tuple[str, ...], float]) -> None:
@@ -276,7 +280,7 @@ def main() -> int:
     parser.add_argument("--arms", nargs="+", choices=arms, metavar="ARM",
                         help=f"of {', '.join(arms)}; all but both-exact if not given")  # fmt: skip
     parser.add_argument("--pairs", action="store_true",
-                        help="short jobs of 15 programs with all that a comparison needs, 45 minutes; sets "
+                        help="short jobs of 14 programs with all that a comparison needs, 45 minutes; sets "
                              "--only, --arms, --minutes and --live-minutes where they are not given")  # fmt: skip
     parser.add_argument("--minutes", type=float, help="length of the default's job; 0.35 if not given")
     parser.add_argument("--live-minutes", type=float,

@@ -57,12 +57,15 @@ def test_the_fastest_candidate_runs_the_program(run: Run, tmp_path: Path) -> Non
     assert starts == len(tried.trials) + 1
 
 
-def test_a_candidate_that_ends_between_two_looks_keeps_its_score(run: Run) -> None:
-    again = '[ -z "$QUICK" ] || { [ ! -e "$TRACE.seen" ] || PAUSE=0; : >"$TRACE.seen"; }\n'
-    _, result, output = run(again + LOOP % "", restart(candidate("quick", PAUSE="0.05", QUICK="1")))
+@pytest.mark.parametrize("quick", [("PAUSE=0", 1), ('[ ! -e "$TRACE.seen" ] || PAUSE=0; : >"$TRACE.seen"', 2)], ids=str)
+def test_the_whole_time_counts_of_what_ends_between_two_looks(run: Run, quick: tuple[str, int]) -> None:
+    text, number = quick
+    trials = restart(candidate("quick", PAUSE="0.05", QUICK="1"))
+    _, result, output = run(f'[ -z "$QUICK" ] || {{ {text}; }}\n' + LOOP % "", trials)
     assert (result.state, result.restart.chosen) == ("completed", "quick"), output
-    second = next(trial for trial in reversed(result.restart.trials) if trial.name == "quick")
-    assert (second.state, second.units, second.exit_code) == ("stopped", 12, 0)
+    ended = [trial for trial in result.restart.trials if trial.name == "quick"][number - 1]
+    assert (ended.state, ended.units, ended.exit_code) == ("measured", 12, 0)
+    assert ended.reason == "it ended, and its whole time counts"
 
 
 def test_candidates_that_vary_are_still_better_than_the_default(run: Run) -> None:

@@ -193,6 +193,10 @@ modak_judge_end() { # of a trial that ended well; the default is the measure of 
   fi
   if [ -n "$modak_known" ]; then
     modak_state=measured modak_reason='it ended'
+  elif [ "$modak_this" != 0 ] && [ "$modak_signal" = output ] && [ "$modak_done" -gt 0 ]; then
+    # It did all of its work between two looks. With its start in that time, a unit takes less than this.
+    modak_state=measured modak_reason='it ended, and its whole time counts' modak_start=0
+    modak_steady=$((modak_whole * 10000 / modak_done))
   else
     modak_state=stopped modak_reason='it ended before its rate was known'
   fi
