@@ -19,6 +19,7 @@ import csv
 import html
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -107,13 +108,13 @@ def run(part: Part) -> str:
 
 def once(part: Part, options: argparse.Namespace) -> str:
     """Run a part that is not done; return '' or what went wrong."""
-    done = options.out / f"{part.name}.done"
-    kept = done.is_file() and part.name not in options.again
+    done, command = options.out / f"{part.name}.done", shlex.join(part.command)
+    kept = done.is_file() and done.read_text() == command and part.name not in options.again
     if not kept:
         done.unlink(missing_ok=True)
     problem = "" if kept else run(part)
     if not problem:
-        done.touch()
+        done.write_text(command)
     print(f"{part.name}: {problem or ('as it was made before' if kept else 'done')}")
     return problem
 
@@ -187,7 +188,7 @@ def main() -> int:
     parser.add_argument(
         "--again", action="append", choices=names, default=[], metavar="PART", help="though it is there"
     )
-    parser.add_argument("--budget", type=float, default=2700, help="seconds for the programs")
+    parser.add_argument("--budget", type=float, default=3000, help="seconds for the programs")
     parser.add_argument("--runs", type=int, default=5, help="runs of each kind in the study")
     parser.add_argument("--base", type=Path, help="base system of the study's containers: a tar file or a folder")
     options = parser.parse_args()

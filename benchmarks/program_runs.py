@@ -173,10 +173,10 @@ def _results(folder: Path) -> dict[str, Any]:
 
 
 def _reason(text: str) -> str:
-    """Return the first error of a playbook's output."""
-    lines = [line.strip() for line in text.splitlines()]
+    """Return the first error of a playbook's output, or the last line of the command's."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     wanted = [line for line in lines if line.startswith(("fatal:", "[ERROR]", "ERROR"))]
-    return wanted[0][:300] if wanted else ""
+    return [*wanted, *lines[-1:]][0][:300] if lines else ""
 
 
 def candidates(place: Workplace, row: Row, units: int) -> list[dict[str, Any]]:

@@ -9,6 +9,8 @@ from typing import Any
 
 import yaml
 
+DEFAULTS = ("as-is", "keras-tensorflow")
+"""Names of the default among the candidates."""
 LENGTHS = (1, 5, 20)
 """Minutes of the default's job."""
 ARMS = ("live-exact", "live-relaxed", "both-exact", "both-relaxed", "second-exact", "second-relaxed")
@@ -112,32 +114,63 @@ class Line:
         runs = self.of(arm)
         return statistics.median(run["steady"] for run in runs) if runs else None
 
+    def candidates(self) -> dict[frozenset[str], tuple[float, list[Entry]]]:
+        """Return what the search measured by levers: the median seconds of a unit, and the runs.
+
+        Where the finalists were measured again, only they are there: one measurement of many is too good by chance.
+        """
+        runs: dict[frozenset[str], list[Entry]] = {}
+        for run in self.of("best"):
+            runs.setdefault(frozenset(run["levers"]), []).append(run)
+        fewest = min(2, max(map(len, runs.values()), default=0))
+        return {
+            levers: (statistics.median(run["steady"] for run in those), those)
+            for levers, those in runs.items()
+            if len(those) >= fewest
+        }
+
     def best(self, numerics: str) -> tuple[str, float] | None:
         """Return the fastest candidate of the exhaustive search whose result agrees, and its seconds of a unit."""
-        runs = [run for run in self.of("best") if numerics == "relaxed" or is_exact(run["levers"])]
-        reference = next((run for run in self.of("best") if run["name"] in ("as-is", "keras-tensorflow")), None)
-        runs = [run for run in runs if reference is None or agrees(run, reference, numerics)]
-        if not runs:
+        reference = next((run for run in self.of("best") if run["name"] in DEFAULTS), None)
+        agreeing = [
+            (seconds, runs[0]["name"])
+            for levers, (seconds, runs) in self.candidates().items()
+            if (numerics == "relaxed" or is_exact(levers))
+            and (reference is None or all(agrees(run, reference, numerics) for run in runs))
+        ]
+        if not agreeing:
             return None
-        fastest = min(runs, key=lambda run: float(run["steady"]))
-        return fastest["name"], fastest["steady"]
+        seconds, name = min(agreeing)
+        return name, seconds
+
+    def finalists(self) -> list[list[str]]:
+        """Return the levers of the default, of the best candidates, and of what the second deployments ran with."""
+        named = {run["name"]: run["levers"] for run in self.of("best")}
+        best = [best[0] for numerics in AGREE if (best := self.best(numerics)) is not None]
+        wanted = [named[name] for name in (*DEFAULTS, *best) if name in named]
+        wanted += [ended_with(runs[-1]) for numerics in AGREE if (runs := self.of(f"second-{numerics}"))]
+        return list({frozenset(levers): levers for levers in reversed(wanted)}.values())[::-1]
 
     def regret(self, numerics: str) -> float | None:
-        """Return by how much a unit of the second deployment takes longer than one of the best candidate.
-
-        What it ran with is measured again beside the candidates; only where that failed, its own job counts.
-        """
+        """Return by how much a unit of the second deployment takes longer than one of the best candidate."""
         best, own = self.best(numerics), self.second(numerics)
         return None if best is None or own is None else max(0.0, own / best[1] - 1)
 
     def second(self, numerics: str) -> float | None:
-        """Return the seconds of a unit with what the second deployment ran with."""
+        """Return the seconds of a unit with what the second deployment ran with.
+
+        That is measured again beside the candidates; only where that failed, its own job counts.
+        """
         own = self.of(f"second-{numerics}")
         if not own:
             return None
-        levers = set(ended_with(own[-1]))
-        beside = [run["steady"] for run in self.of("best") if set(run["levers"]) == levers]
-        return float(beside[0] if beside else own[-1]["steady"])
+        beside = self.candidates().get(frozenset(ended_with(own[-1])))
+        return float(own[-1]["steady"] if beside is None else beside[0])
+
+    def base(self) -> float | None:
+        """Return the seconds of a unit of the default, beside the candidates where it was measured there."""
+        beside = [seconds for seconds, runs in self.candidates().values() if runs[0]["name"] in DEFAULTS]
+        return beside[0] if beside else self.steady("default")
 
     def disturbed(self) -> str | None:
         """Return a sentence where the default did not always take the same time."""
@@ -294,10 +327,10 @@ def _steady(lines: Sequence[Line]) -> str:
     rows = [["program", "default, ms a unit", "second exact", "best exact", "regret", "second relaxed",
              "best relaxed", "regret"]]  # fmt: skip
     for line in lines:
-        default = line.steady("default")
+        default = line.base()
         cells = [line.name, "-" if default is None else f"{1000 * default:.3g}"]
         for numerics in ("exact", "relaxed"):
-            second, best, regret = line.steady(f"second-{numerics}"), line.best(numerics), line.regret(numerics)
+            second, best, regret = line.second(numerics), line.best(numerics), line.regret(numerics)
             runs = line.of(f"second-{numerics}")
             levers = "+".join(ended_with(runs[-1])) or "as-is" if runs else ""
             cells.append("-" if second is None else f"{1000 * second:.3g} {levers}")
@@ -322,7 +355,7 @@ def _peers(lines: Sequence[Line]) -> str:
     rows = [["program", *peers, *(f"modak, {what}" for what in AGREE), *(f"best, {what}" for what in AGREE)]]
     gains: dict[str, list[float]] = {name: [] for name in rows[0][1:]}
     for line in lines:
-        default = line.steady("default")
+        default = line.base()
         if default is None or not (line.of("peer") or line.of("best")):
             continue
         steady = {run["name"]: run["steady"] for run in line.of("peer")}

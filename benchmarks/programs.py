@@ -21,7 +21,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ import program_table
 from program_rows import PAIRS, PEERS, ROWS, Row
 from program_runs import Workplace, candidates, deploy
 
-SHORT_SECONDS = 2.0
+SHORT_SECONDS = 1.5
 """Seconds of steady work by which a candidate is measured."""
 COMPILED_SECONDS = 30.0
 """Seconds that a short job may take which compiles first."""
@@ -40,7 +40,9 @@ GAIN = 1.03
 """Times as fast as the default, from which a candidate is looked at in combinations."""
 FAR = 0.8
 """Share of the best gain in a first deployment's live trials, below which a trial stands for a candidate's own job."""
-MOST_COMBINATIONS = 5
+MOST_COMBINATIONS = 3
+FINALS = 2
+"""Rounds in which the finalists of the search are measured again."""
 AGAIN = "again"
 """Name of the default's run after the other ones of its row."""
 
@@ -116,11 +118,15 @@ class Table:
         return self._until - time.monotonic()
 
     def run(self, rows: Sequence[Row]) -> None:
-        """Measure the rows in turns, round after round, until the budget is used up."""
+        """Measure the rows in turns, round after round, until the budget is used up; at last what was fastest again."""
         for number in range(1, self._options.rounds + 1):
             for row in rows:
                 self._row(row, number)
                 program_table.write(self.results.entries, self.left_out, self._options.out)
+        for number in range(2, FINALS + 2) if "best" in self._options.arms else ():
+            for row in rows:
+                self._finals(row, number)
+            program_table.write(self.results.entries, self.left_out, self._options.out)
 
     def _row(self, row: Row, number: int) -> None:
         short = self._once(row, "calibration", number, row.few, ARMS[0], 10.0, f"{number}")
@@ -131,7 +137,7 @@ class Table:
                 estimate = 60 * self._minutes(arm.name)
                 seconds = estimate + (self._options.restart if arm.name.startswith("both") else 0)
                 self._once(row, arm.name, number, row.units(estimate, short["steady"]), known, seconds, "")
-        if "default" in self._options.arms:
+        if "default" in self._options.arms and not self._options.pairs:  # whose finals have the default as well
             seconds = 60 * self._options.minutes
             self._once(row, "default", number, row.units(seconds, short["steady"]), ARMS[0], seconds, AGAIN)
         if "peers" in self._options.arms and number == 1:
@@ -141,8 +147,7 @@ class Table:
 
     def _minutes(self, kind: str) -> float:
         """Return how long the default's job of so many units takes."""
-        short = kind == ARMS[0].name or (self._options.pairs and kind in LEARNT)
-        return float(self._options.minutes if short else self._options.live_minutes)
+        return float(self._options.minutes if kind == ARMS[0].name else self._options.live_minutes)
 
     def _with_store(self, row: Row, arm: Arm, number: int) -> Arm | None:
         """Return the arm with its store and budget; None for a second deployment without a first one."""
@@ -207,43 +212,71 @@ class Table:
         second = [entry for arm in LEARNT if (entry := self.results.get(row.name, arm, 1)) is not None]
         singles += [levers for entry in second if (levers := program_table.ended_with(entry)) not in singles]
         steady: dict[tuple[str, ...], float] = {}
-        tried = self._tried(row)
-        far = {levers for levers, gain in tried.items() if gain < FAR * max(1.0, *tried.values())}
-        seen = [(levers, added) for levers in singles if (added := frozenset(levers).difference(default)) in far]
+        tried = self._tried(row) if self._options.pairs else {}
+        known_by_trial = {
+            tuple(levers): tried[added]
+            for levers in singles
+            if levers not in map(program_table.ended_with, second)
+            and (added := frozenset(levers).difference(default)) in _far(tried)
+        }
         for levers in singles:
-            if frozenset(levers).difference(default) not in far:
+            if tuple(levers) not in known_by_trial:
                 self._candidate(row, units, levers, steady)
         base = steady.get(tuple(default))
         if base is None:
             return
-        steady |= {tuple(levers): base / tried[added] for levers, added in seen if tried[added]}
+        steady |= {levers: base / gain for levers, gain in known_by_trial.items()}
         for levers in _combinations(singles, default, steady):
             self._candidate(row, units, levers, steady)
 
+    def _finals(self, row: Row, number: int) -> None:
+        """Measure the default, the best candidates and what the second deployments ran with once more, in turns.
+
+        The fastest of many single measurements is fast by chance too, and would make all others look bad.
+        """
+        short = self.results.get(row.name, "calibration", 1, "1")
+        if short is None or not short.get("steady"):
+            return
+        units = max(row.units(SHORT_SECONDS, short["steady"]), FEWEST_UNITS)
+        (line,) = program_table.lines_of([entry for entry in self.results.entries if entry["row"] == row.name])
+        for levers in line.finalists():
+            self._candidate(row, units, levers, {}, number)
+
     def _tried(self, row: Row) -> dict[frozenset[str], float]:
-        """Return the gains that a first deployment's live trials measured, 0 for what was wrong or failed.
+        """Return the gains that a first deployment's live trials measured.
 
         A trial measures the same steady units as a short job, beside the default's.
         """
         trials = [trial for arm in ("live-relaxed", "live-exact") if (first := self.results.get(row.name, arm, 1))
                   for trial in first.get("tried") or []]  # fmt: skip
         return {
-            frozenset(trial["levers"]): 0.0 if trial["failed"] else trial["gain"]
+            frozenset(trial["levers"]): trial["gain"]
             for trial in reversed(trials)
-            if trial["failed"] or trial["gain"] is not None
+            if trial["gain"] and not trial["failed"]
         }
 
-    def _candidate(self, row: Row, units: int, levers: Sequence[str], steady: dict[tuple[str, ...], float]) -> None:
+    def _candidate(
+        self, row: Row, units: int, levers: Sequence[str], steady: dict[tuple[str, ...], float], number: int = 1
+    ) -> None:
         name = "+".join(levers) or "as-is"
         peer = next((one for one in self.results.entries if (one["row"], one["arm"]) == (row.name, "peer")
                      and one.get("levers") == list(levers) and one["name"] in _SWITCHES), None)  # fmt: skip
-        if peer is not None and self.results.get(row.name, "best", 1, name) is None:
+        if peer is not None and number == 1 and self.results.get(row.name, "best", 1, name) is None:
             self.results.add({**peer, "arm": "best", "name": name})  # the same job
         arm = Arm("best", {"trials": "none", "numerics": "relaxed", "configuration": {"levers": list(levers)}}, "none",
                   record=False)  # fmt: skip
-        entry = self._once(row, "best", 1, units, arm, 4 * SHORT_SECONDS, name, short=True)
+        entry = self._once(row, "best", number, units, arm, 4 * SHORT_SECONDS, name, short=True)
         if entry is not None and entry["state"] == "completed" and entry["steady"]:
             steady[tuple(levers)] = entry["steady"]
+
+
+def _far(gains: Mapping[frozenset[str], float]) -> set[frozenset[str]]:
+    """Return what was far slower than the best with the same numerics, and so cannot be the best itself."""
+    exact = max([1.0, *(gain for levers, gain in gains.items() if program_table.is_exact(levers))])
+    best = max([exact, *gains.values()])
+    return {
+        levers for levers, gain in gains.items() if gain < FAR * (exact if program_table.is_exact(levers) else best)
+    }
 
 
 def _combinations(
@@ -265,6 +298,8 @@ def _combinations(
             if not added or tried >= MOST_COMBINATIONS:
                 continue
             trial = [*best, *added]
+            if any(set(trial) == set(one) for one in steady):
+                continue
             tried += 1
             yield trial
             if steady.get(tuple(trial), float("inf")) < steady[tuple(best)]:
@@ -280,7 +315,7 @@ def main() -> int:
     parser.add_argument("--arms", nargs="+", choices=arms, metavar="ARM",
                         help=f"of {', '.join(arms)}; all but both-exact if not given")  # fmt: skip
     parser.add_argument("--pairs", action="store_true",
-                        help="short jobs of 14 programs with all that a comparison needs, 45 minutes; sets "
+                        help="short jobs of 14 programs with all that a comparison needs, 50 minutes; sets "
                              "--only, --arms, --minutes and --live-minutes where they are not given")  # fmt: skip
     parser.add_argument("--minutes", type=float, help="length of the default's job; 0.35 if not given")
     parser.add_argument("--live-minutes", type=float,

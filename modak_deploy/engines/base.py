@@ -29,6 +29,8 @@ class Engine(ABC):
     """The module whose import brings the launcher's adapter in; None where the launcher has none for it."""
     counts_units: ClassVar[bool] = False
     """Whether the launcher counts units of work, such as training steps, inside it."""
+    counted_versions: ClassVar[str] = ">=0"
+    """Versions of the package inside which it counts, as pip writes them."""
     tries_live: ClassVar[bool] = False
     """Whether the launcher can try levers inside it while the program runs."""
     tries_with_ranks: ClassVar[bool] = False

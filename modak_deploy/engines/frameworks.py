@@ -10,6 +10,7 @@ class PyTorch(Engine):
     package = "torch"
     launcher_module = "torch"
     counts_units = True
+    counted_versions = ">=2.2"
     tries_live = True
     tries_with_ranks = True
     converter = "modak_deploy.onnx.frameworks.pytorch:PyTorch"

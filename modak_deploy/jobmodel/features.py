@@ -14,7 +14,7 @@ HELD_BY_SITE = (
     "compiler",
 )
 """What only a site's script can bring about: without one that asks for it, it is refused."""
-NOTHING_TRIED = "nothing is tried: levers can be tried while programs of PyTorch and ONNX Runtime run"
+NOTHING_TRIED = "nothing is tried: levers are tried while programs of PyTorch, ONNX Runtime, TensorFlow or Keras run"
 _KINDS = {
     "ai_training": ("training", "app_type-ai_training"),
     "ai_inference": ("inference", "app_type-ai_inference"),

@@ -60,9 +60,9 @@ class Request(Model):
     cannot run, planning fails with the reason."""
     trials: Trials = "live"
     """``live``: levers that ``numerics`` permits are tried while the program runs, if it is a Python program that uses
-    PyTorch, ONNX Runtime, TensorFlow or Keras; the job's result lists the trials. ``none``: no trials, and nothing of
-    modak's in the program. A mapping with ``budget`` also permits restart trials: before its actual run, the program is
-    started several times in copies of its working directory."""
+    PyTorch, ONNX Runtime, TensorFlow or Keras; the job's result lists the trials. ``none``: no trials. A mapping
+    with ``budget`` also permits restart trials: before its actual run, the program is started several times in copies
+    of its working directory."""
     catalogue: list[Line] = []
     """Folders, or https:// addresses of single files, with levers, images and hardware that are added to the catalogue
     or replace entries of the same name; later ones take precedence."""

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from modak_deploy.catalogue.effects import applied
-from modak_deploy.engines.registry import of_framework
+from modak_deploy.engines.registry import of_framework, package_of
 from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.plan import Launch, Prediction, Resources
 from modak_deploy.optimiser.candidates import Enumerator
-from modak_deploy.optimiser.conditions import no_launch
-from modak_deploy.optimiser.options import LeverSet, Option
+from modak_deploy.optimiser.conditions import no_launch, satisfies
+from modak_deploy.optimiser.options import LeverSet, Location, Option
 
 LIVE = ("live", "either")
 """Ways of being switched on that can be taken while the program runs."""
@@ -33,6 +33,22 @@ class Earlier:
     """How many times as fast as the default the levers at hand were at the least."""
 
 
+def launcher_counts(deployment: Deployment, location: Location) -> bool:
+    """Return whether the launcher counts the units of the program at ``location``."""
+    engine = of_framework(location.framework)
+    kind = deployment.application.type in ("ai_training", "ai_inference")
+    if engine is None or not kind or not engine.counts_units or no_launch(location) is not None:
+        return False
+    version = location.version_of(package_of(engine.name))
+    return version is None or satisfies(version, engine.counted_versions)
+
+
+def counts_units(framework: str | None) -> bool:
+    """Return whether the launcher counts units of work of programs of a framework."""
+    engine = of_framework(framework)
+    return engine is not None and engine.counts_units
+
+
 def launch_of(
     deployment: Deployment,
     enumerator: Enumerator,
@@ -44,10 +60,11 @@ def launch_of(
 ) -> Launch | None:
     """Return what the launcher is told at the enumerator's place; None where it has nothing to do and does not travel.
 
-    With ``counts`` it is there to count. Nothing is tried where the request names the one configuration to run or
-    requires a lever that could be tried; with several ranks, levers are tried in training only, where the framework can
-    have all of them switch at the same unit. Where a lever
-    that could be tried is on, because it was measured to be fast, trials go on from there with what no job has tried.
+    It also comes along to count, with ``counts`` and wherever it could try something: how far a job is, when it will
+    end, and what its work consists of is worth knowing when everything has been tried. Nothing is tried where the
+    request names the one configuration to run or requires a lever that could be tried; with several ranks, levers are
+    tried in training only, where the framework can have all of them switch at the same unit. Where a lever that could
+    be tried is on, because it was measured to be fast, trials go on from there with what no job has tried.
     """
     catalogue, location = enumerator.catalogue, enumerator.location
     chosen = [catalogue.levers[name] for name in levers]
@@ -55,17 +72,21 @@ def launch_of(
     session = applied(lever.all_effects for lever in chosen).session
     request, workload = deployment.request, deployment.application.workload
     is_service = deployment.application.service is not None  # its units never end, and its clients wait for each
-    counts = counts and not is_service
-    tries = (
-        request.tries_live
+    could_try = (
+        launcher_counts(deployment, location)
         and not is_service
-        and request.configuration is None
-        and deployment.application.type in ("ai_training", "ai_inference")
         and (engine := of_framework(location.framework)) is not None
         and engine.tries_live
         and (resources.ranks == 1 or (engine.tries_with_ranks and deployment.application.type == "ai_training"))
+    )
+    tries = (
+        could_try
+        and request.tries_live
+        and request.configuration is None
         and not any(catalogue.levers[name].run.launch in LIVE for name in request.require_levers)
-        and no_launch(location) is None
+    )
+    counts = (counts and not is_service) or (
+        could_try and request.trials != "none" and deployment.application.progress is None
     )
     candidates = _candidates(enumerator, levers, earlier, resources.ranks) if tries else []
     if not candidates and not on and not session and not counts:

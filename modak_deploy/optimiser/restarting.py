@@ -7,12 +7,10 @@ from typing import Any
 
 from modak_deploy.catalogue.catalogue import Catalogue
 from modak_deploy.catalogue.effects import applied
-from modak_deploy.engines.registry import of_framework
 from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.plan import TIMED, Candidate, Launch, Prediction
 from modak_deploy.model.trials import RestartCandidate, RestartPlan, Signal
-from modak_deploy.optimiser.conditions import no_launch
-from modak_deploy.optimiser.launching import COUNTED
+from modak_deploy.optimiser.launching import COUNTED, counts_units, launcher_counts
 from modak_deploy.optimiser.options import Location, Option
 from modak_deploy.util.text import plural
 
@@ -43,28 +41,12 @@ class Ranking:
 
 
 def counts(deployment: Deployment, location: Location) -> bool:
-    """Return whether the launcher comes along to count, though it may have nothing to try.
-
-    How far a job is, when it will end, and what its work consists of is worth knowing of every job; ``trials: none``
-    leaves the program to itself.
-    """
+    """Return whether the launcher is needed to count the units of a program that restart trials start."""
     return (
-        deployment.request.trials != "none"
+        deployment.request.restart_budget is not None
         and deployment.application.progress is None
         and launcher_counts(deployment, location)
     )
-
-
-def launcher_counts(deployment: Deployment, location: Location) -> bool:
-    """Return whether the launcher counts the units of the program at ``location``."""
-    kind = deployment.application.type in ("ai_training", "ai_inference")
-    return kind and _counted(location.framework) and no_launch(location) is None
-
-
-def _counted(framework: str | None) -> bool:
-    """Return whether the launcher counts units of work of programs of a framework."""
-    engine = of_framework(framework)
-    return engine is not None and engine.counts_units
 
 
 def restart_of(
@@ -124,7 +106,7 @@ def signal_of(deployment: Deployment, launch: Launch | None) -> Signal | None:
         return "output"
     if application.trial is not None:
         return "whole"
-    if launch is not None and application.framework is not None and _counted(application.framework.name):
+    if launch is not None and application.framework is not None and counts_units(application.framework.name):
         return "launcher"
     return None
 
@@ -198,7 +180,7 @@ def _first_of_engines(chosen: Ranking, others: Sequence[Ranking]) -> Iterator[Ra
 def _silent(others: Sequence[Ranking], signal: Signal | None) -> list[str]:
     """Return the engines whose speed nothing tells, where the launcher counts, by their names."""
     engines = {ranking.candidate.engine for ranking in others} - {None}
-    return sorted(name for name in engines if name and signal == "launcher" and not _counted(name))
+    return sorted(name for name in engines if name and signal == "launcher" and not counts_units(name))
 
 
 def _untried(silent: Sequence[str]) -> str | None:

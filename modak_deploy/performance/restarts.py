@@ -10,6 +10,8 @@ from modak_deploy.model.trials import RestartTrial
 
 METHOD = "Trials before the run of a deployed job, each in a new process, stopped when its steady rate was known."
 _TIMED = ("measured", "beaten")
+_WHOLE = "it ended, and its whole time counts"
+"""Reason of a trial that ended before it was looked at twice (jobs/sh/restart_trial.sh): its start is in its units."""
 
 
 def tried_before(whole: Measurement, plan: Plan, job: JobResult, catalogue: Catalogue) -> list[Measurement]:
@@ -23,9 +25,12 @@ def tried_before(whole: Measurement, plan: Plan, job: JobResult, catalogue: Cata
     # Of candidates alone that the Plan names: the record comes from the target.
     offered = {candidate.name: candidate for candidate in restart.candidates}
     wrong = {trial.name for trial in job.restart.trials if trial.state in ("failed", "different", "unusable")}
+    rated = {trial.name for trial in job.restart.trials if trial.state in _TIMED and trial.reason != _WHOLE}
     runs: dict[str, list[Run]] = {}
     for trial in job.restart.trials:
         if trial.name in wrong or trial.state not in _TIMED or trial.name not in offered:
+            continue
+        if trial.reason == _WHOLE and trial.name in rated:
             continue
         if not set(offered[trial.name].levers) <= catalogue.levers.keys():
             continue
@@ -51,6 +56,9 @@ def _run(trial: RestartTrial, plan: Plan, job: JobResult, whole: Measurement) ->
     if not trial.steady or plan.restart is None:
         return
     time = whole.runs[0].time if whole.runs else None
+    if trial.reason == _WHOLE:
+        yield Run(total=trial.steady * trial.units, load=trial.load, time=time)
+        return
     if plan.restart.units is not None:
         outside = max((trial.start or 0.0) - trial.steady, 0.0)
         for steady in [seconds for seconds in trial.times if seconds > 0] or [trial.steady]:

@@ -18,16 +18,9 @@ from modak_deploy.model.job import JobResult
 from modak_deploy.model.plan import Launch, Plan
 from modak_deploy.model.trials import RestartCandidate, RestartPlan, RestartResult
 from modak_deploy.optimiser import changes
+from modak_deploy.optimiser.launching import launcher_counts
 from modak_deploy.optimiser.planner import chosen_location
-from modak_deploy.optimiser.restarting import (
-    NO_SIGNAL,
-    TOLERANCE,
-    launcher_counts,
-    obstacle,
-    run_of,
-    signal_of,
-    units_of,
-)
+from modak_deploy.optimiser.restarting import NO_SIGNAL, TOLERANCE, obstacle, run_of, signal_of, units_of
 from modak_deploy.performance.recording import add_results
 from modak_deploy.tuning.space import Point, space_of
 from modak_deploy.tuning.study import Study

@@ -193,13 +193,20 @@ modak_judge_end() { # of a trial that ended well; the default is the measure of 
   fi
   if [ -n "$modak_known" ]; then
     modak_state=measured modak_reason='it ended'
-  elif [ "$modak_this" != 0 ] && [ "$modak_signal" = output ] && [ "$modak_done" -gt 0 ]; then
+  elif [ "$modak_this" != 0 ] && modak_did_all; then
     # It did all of its work between two looks. With its start in that time, a unit takes less than this.
     modak_state=measured modak_reason='it ended, and its whole time counts' modak_start=0
-    modak_steady=$((modak_whole * 10000 / modak_done))
+    modak_steady=$((modak_whole * 10000 / modak_units)) modak_done=$modak_units
   else
     modak_state=stopped modak_reason='it ended before its rate was known'
   fi
+}
+
+modak_did_all() { # did the trial print as many numbers of units as the program has, however it numbers them?
+  [ "$modak_signal" = output ] && [ -n "$modak_units" ] || return 1
+  modak_seen=$(tail -c "$modak_tail" "$modak_dir/log" | tr '\r' '\n' | awk -f "$modak_dir/progress.awk" |
+    awk 'NR == 1 { first = $1 } { last = $1 } END { print NR ? last - first + 1 : 0 }')
+  [ "$modak_seen" -ge $((modak_units * 19 / 20)) ] && [ "$modak_seen" -le $((modak_units * 21 / 20 + 1)) ]
 }
 
 modak_progress() { # takes what was seen last into account; sets modak_known and steady where there is a rate

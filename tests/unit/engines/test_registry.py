@@ -15,6 +15,7 @@ from modak_deploy.engines import registry
 from modak_deploy.errors import InputError
 from modak_deploy.extensions import ENGINES
 from modak_deploy.launch import frameworks
+from modak_deploy.launch.frameworks import pytorch
 from modak_deploy.launch.lever import levers
 from modak_deploy.onnx.request import ConversionRequest
 
@@ -57,6 +58,10 @@ def test_the_launcher_has_an_adapter_and_levers_for_the_modules_that_engines_nam
     for name in ENGINES.builtin:
         if registry.get(name).counts_units or registry.get(name).tries_live:
             assert registry.get(name).launcher_module is not None
+
+
+def test_the_launcher_counts_in_the_versions_that_the_engine_names() -> None:
+    assert registry.get("pytorch").counted_versions == pytorch.TRIALS
 
 
 def test_planning_loads_no_engine_and_no_numpy() -> None:

@@ -59,7 +59,7 @@ def test_what_a_client_has_and_is_not_used(project: Path) -> None:
 
 @pytest.mark.parametrize(
     ("framework", "said"),
-    [("pytorch", []), ("tensorflow", []), ("mxnet", ["nothing is tried: levers can be tried while"])],
+    [("pytorch", []), ("tensorflow", []), ("mxnet", ["nothing is tried: levers are tried while"])],
 )
 def test_autotuning_of_what_cannot_be_tuned(project: Path, framework: str, said: list[str]) -> None:
     faults(project, "autotuned", "ai_framework: pytorch", f"ai_framework: {framework}")
