@@ -33,8 +33,11 @@ class Session:
         """Whether an optimizer has made a step."""
         self.evaluations = 0
         """Calls of modules in evaluation mode so far."""
-        folders = [config.record, *sorted(path for pattern in config.earlier for path in glob.glob(pattern))]
-        self._crashed = [name for folder in folders for name in record.unfinished(folder)]
+        self._crashed: List[str] = []
+        """Levers that an earlier attempt was trying when it ended; of no interest where nothing is tried."""
+        if config.trials.mode == "live":
+            folders = [config.record, *sorted(path for pattern in config.earlier for path in glob.glob(pattern))]
+            self._crashed = [name for folder in folders for name in record.unfinished(folder)]
         self._claimed: Optional[bool] = None
         self._pid = os.getpid()
 

@@ -64,12 +64,9 @@ Model().step(tf.ones(3))
 print(list(tf.data.Dataset.range(2).map(lambda x: inner(x)).as_numpy_iterator()) == [0, 2])
 """
 
-SKLEARN = """
-import inspect, pickle
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.datasets import make_classification
+OWN = """
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.svm import SVC
 
 class Own(ClassifierMixin, BaseEstimator):
     def fit(self, X, y=None):
@@ -77,6 +74,13 @@ class Own(ClassifierMixin, BaseEstimator):
         return self
     def predict(self, X):
         return self.inner_.predict(X)
+"""
+SKLEARN = """
+import inspect, pickle
+from own import Own
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.svm import SVC
 
 X, y = make_classification(60, 5, n_informative=3, n_redundant=0, random_state=0)
 for _ in range(6):
@@ -99,6 +103,7 @@ print(inspect.signature(SVC.fit))
 def test_calls_are_counted_and_nothing_else_changes(module, program, counted, printed, tmp_path):
     if importlib.util.find_spec(module) is None:
         pytest.skip(f"{module} is not installed")
+    (tmp_path / "own.py").write_text(OWN)
     (tmp_path / "program.py").write_text(program)
     done = launch([sys.executable, str(tmp_path / "program.py")], tmp_path, COUNT)
     assert done.returncode == 0, done.stderr
@@ -110,3 +115,29 @@ def test_calls_are_counted_and_nothing_else_changes(module, program, counted, pr
         name in states for name in ("jax: inner", "tensorflow: inner", "sklearn: RandomForestClassifier.fit")
     )
     assert not [entry for entry in done.entries if entry["event"] == "fallback"]
+
+
+PARALLEL = OWN + """
+import joblib
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.model_selection import cross_val_score
+
+def make():
+    class Local(Own):
+        def fit(self, X, y=None):
+            return super().fit(X, y)
+    return Local
+
+X, y = make_classification(60, 5, n_informative=3, n_redundant=0, random_state=0)
+for kind in (Own, make()):
+    with joblib.parallel_backend("loky", n_jobs=2):
+        print(cross_val_score(kind(), X, y, cv=2).mean() > 0.5)
+"""
+
+
+def test_estimators_of_the_script_travel_to_other_processes(tmp_path):
+    pytest.importorskip("sklearn")
+    (tmp_path / "program.py").write_text(PARALLEL)
+    done = launch([sys.executable, str(tmp_path / "program.py")], tmp_path, COUNT)
+    assert (done.returncode, done.stdout) == (0, "True\nTrue\n"), done.stderr

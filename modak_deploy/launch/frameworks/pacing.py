@@ -4,6 +4,7 @@ A program may hand a device the work of a whole epoch in milliseconds, and wait 
 of its calls alone it would look a hundred times as fast as it is.
 """
 
+import weakref
 from collections import deque
 from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
 
@@ -11,6 +12,10 @@ IN_FLIGHT = 2
 """Calls for each device that may be under way: one runs, and the next is there when it ends."""
 KEPT = 4
 """Smallest arrays of a result that are kept: some may be given to the next call for good (donated)."""
+SMALL = 1 << 20
+"""Bytes up to which an array is kept alive; larger ones live as long as the program wants them."""
+Kept = List[Callable[[], Any]]
+"""Each returns its array, or None where that is gone."""
 
 
 class Pace:
@@ -22,7 +27,7 @@ class Pace:
         self._devices = devices
         self._most: Optional[int] = None
         self._smallest: Dict[int, Tuple[int, ...]] = {}
-        self._flying: Deque[List[Any]] = deque()
+        self._flying: Deque[Kept] = deque()
         self.over = False
 
     def __call__(self, result: Any) -> None:
@@ -42,7 +47,7 @@ class Pace:
             self.over = True
             self._flying.clear()
 
-    def _kept(self, result: Any) -> List[Any]:
+    def _kept(self, result: Any) -> Kept:
         leaves = self._leaves(result)
         indices = self._smallest.get(len(leaves))
         if indices is None:
@@ -50,12 +55,17 @@ class Pace:
             indices = tuple(index for _, index in sorted(arrays)[:KEPT])
             if len(self._smallest) < 100:
                 self._smallest[len(leaves)] = indices
-        return [leaves[index] for index in indices]
+        return [_reference(leaves[index]) for index in indices]
 
 
-def _wait(earlier: List[Any], latest: List[Any]) -> None:
-    """Wait for an earlier result; for the latest one where all that is kept of it was donated."""
-    for leaf in earlier + latest:
-        if not leaf.is_deleted():
+def _reference(leaf: Any) -> Callable[[], Any]:
+    return (lambda: leaf) if leaf.nbytes <= SMALL else weakref.ref(leaf)
+
+
+def _wait(earlier: Kept, latest: Kept) -> None:
+    """Wait for an earlier result; for the latest one where all that is known of it was donated or is gone."""
+    for reference in earlier + latest:
+        leaf = reference()
+        if leaf is not None and not leaf.is_deleted():
             leaf.block_until_ready()
             return

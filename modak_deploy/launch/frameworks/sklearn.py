@@ -1,7 +1,8 @@
 """scikit-learn: fits, predictions and transformations of estimators are counted; levers are set at its import.
 
-Estimators of the program's own are counted too, as they derive from BaseEstimator. What an estimator calls itself,
-the parts of a pipeline or the trees of a forest in their threads, belongs to its own call.
+Estimators of the program's own modules are counted too, as they derive from BaseEstimator; those of its script are left
+alone. What an estimator calls itself, the parts of a pipeline or the trees of a forest in their threads, belongs to its
+own call.
 """
 
 import functools
@@ -26,6 +27,10 @@ def install(session: Session, sklearn: Any, version: str) -> None:
             super(base, cls).__init_subclass__(**kwargs)
         else:
             defined.__func__(cls, **kwargs)
+        # cloudpickle, by which joblib sends work to other processes, pickles such classes with all that their methods
+        # hold (cloudpickle 3.1: _should_pickle_by_reference), and what is counted cannot be pickled.
+        if cls.__module__ == "__main__" or "<locals>" in cls.__qualname__:
+            return
         for name in METHODS:
             method = cls.__dict__.get(name)
             # Others are descriptors that decide whether an estimator has the method at all.

@@ -1,6 +1,8 @@
 """Calls that return before their work is done: no more are under way than the devices need."""
 
-from modak_deploy.launch.frameworks.pacing import IN_FLIGHT, Pace
+import weakref
+
+from modak_deploy.launch.frameworks.pacing import IN_FLIGHT, SMALL, Pace
 
 
 class Array:
@@ -58,6 +60,19 @@ def test_what_was_donated_is_not_waited_for() -> None:
     for result in ([Array(deleted=True)], [Array(deleted=True)], latest):
         wait(result)
     assert latest[0].waited == 1
+
+
+def test_large_arrays_live_as_long_as_the_program_wants() -> None:
+    wait, large = pace(devices=8), SMALL + 1
+    first = Array(large)
+    gone = weakref.ref(first)
+    wait([first])
+    del first
+    assert gone() is None
+    latest = [Array(large) for _ in range(16)]
+    for array in latest:
+        wait([array])
+    assert [array.waited for array in latest] == [0] * 15 + [1], "of an earlier one nothing is left to wait for"
 
 
 def test_work_that_failed_is_the_programs_to_see() -> None:
