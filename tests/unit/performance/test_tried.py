@@ -70,7 +70,7 @@ def records(tmp_path):
             "directory": "/somewhere", "tuning": tuning,
         }  # fmt: skip
         result = JobResult.model_validate({**job, **change})
-        assert has_trials(result) == bool(trials)
+        assert has_trials(result) == bool(trials or change.get("restart", {}).get("trials"))
         (folder / "plan.json").write_text(made.to_json())
         (folder / "job.json").write_text(result.model_dump_json())
         return records_of(folder, load_catalogue())
@@ -99,6 +99,24 @@ def test_trials_before_the_run_are_no_part_of_the_start(records):
     assert [run.start for record in after for run in record.runs] == pytest.approx(
         [run.start for record in alone for run in record.runs]
     )
+
+
+def test_of_a_trial_that_ended_at_once_the_whole_is_recorded(records):
+    values = DEPLOYMENT.model_dump(mode="json", exclude_unset=True)
+    values["application"]["progress"] = "step ([0-9]+)"
+    values["request"]["trials"] = {"budget": 60}
+    made = make_plan(Deployment.model_validate(values), FACTS, [], now=NOW, measurements=Table([]))
+    default, other = made.restart.candidates[:2]
+    at_once = {"name": other.name, "state": "measured", "reason": "it ended, and its whole time counts", "start": 0}
+    trials = [{"name": default.name, "state": "measured", "start": 1.0, "steady": 0.5, "units": 9},
+              {**at_once, "steady": 0.01, "units": 100}]  # fmt: skip
+    restart = {"trials": trials, "chosen": other.name, "levers": other.levers, "seconds": 5.0}
+    rated, whole = records([], made=made, restart=restart)[:2]
+    assert levers([rated, whole]) == [default.levers, other.levers]
+    assert (rated.runs[0].later, whole.runs[0].later, whole.runs[0].total) == ([0.5], [], 1.0)
+    rate = {**at_once, "reason": "it ended", "steady": 0.02, "units": 100}
+    rated, again = records([], made=made, number=2, restart={**restart, "trials": [*trials, rate]})[:2]
+    assert [run.later for run in again.runs] == [[0.02]], "where there is a rate, it counts alone"
 
 
 def test_what_was_wrong_is_never_recorded(records):
