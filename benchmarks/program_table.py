@@ -251,8 +251,14 @@ def sections(lines: Sequence[Line]) -> str:
     for minutes in LENGTHS:
         parts += [f"## Jobs of {minutes} min\n", _gains(lines, minutes)]
     parts += ["## The total as forecast after 5 % of the units\n", _forecasts(lines)]
+    return "\n".join([*parts, choices(lines)])
+
+
+def choices(lines: Sequence[Line]) -> str:
+    """Return the tables of steady rates: what was chosen beside the best of the search, and beside what users do."""
+    parts = []
     if any(line.of("best") for line in lines):
-        parts += ["## Steady rate, and the best of the exhaustive search\n", _steady(lines)]
+        parts += ["## Steady rate, and the best of the search\n", _steady(lines)]
     if any(line.of("peer") or line.of("best") for line in lines):
         parts += ["## Steady rate, beside what else users do: times as fast as the default\n", _peers(lines)]
     return "\n".join(parts)

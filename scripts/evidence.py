@@ -26,6 +26,7 @@ PAGES = {
     "measurements": TOP / "docs" / "gains.md",
     "programs": TOP / "docs" / "gains.md",
     "programs-amd": TOP / "docs" / "gains.md",
+    "pairs": TOP / "docs" / "gains.md",
     "evaluation": TOP / "docs" / "evaluation.md",
     "engines": TOP / "docs" / "onnx.md",
     "papers-modak": TOP / "docs" / "papers.md",
@@ -36,6 +37,8 @@ PAGES = {
 PROGRAMS = MEASURED / "programs-intel-xeon-2-cores.jsonl"
 """The machine of the README's table and of the page's whole one."""
 PROGRAMS_AMD = MEASURED / "programs-amd-epyc-2-cores.jsonl"
+PAIRS = MEASURED / "pairs-amd-epyc-2-cores.jsonl"
+"""What make evidence measured of the programs on a machine."""
 ENGINES = MEASURED / "engines-amd-epyc-2-cores.json"
 DEFAULT = ("keras-tensorflow",)
 TOLERANCE = 2
@@ -72,6 +75,10 @@ def programs_amd() -> str:
     return program_table.short(lines(PROGRAMS_AMD), minutes=5)
 
 
+def pairs() -> str:
+    return program_table.choices(lines(PAIRS))
+
+
 def engines() -> str:
     return engine_table.table(json.loads(ENGINES.read_text())["cells"])
 
@@ -100,6 +107,7 @@ def main() -> int:
         "measurements": measurements,
         "programs": programs,
         "programs-amd": programs_amd,
+        "pairs": pairs,
         "evaluation": evaluation,
         "engines": engines,
         "papers-modak": papers_table.compilers,
