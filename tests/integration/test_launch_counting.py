@@ -117,7 +117,9 @@ def test_calls_are_counted_and_nothing_else_changes(module, program, counted, pr
     assert not [entry for entry in done.entries if entry["event"] == "fallback"]
 
 
-PARALLEL = OWN + """
+PARALLEL = (
+    OWN
+    + """
 import joblib
 from sklearn.base import clone
 from sklearn.datasets import make_classification
@@ -134,6 +136,7 @@ for kind in (Own, make()):
     with joblib.parallel_backend("loky", n_jobs=2):
         print(cross_val_score(kind(), X, y, cv=2).mean() > 0.5)
 """
+)
 
 
 def test_estimators_of_the_script_travel_to_other_processes(tmp_path):
