@@ -1,4 +1,4 @@
-"""What the time model is worth for work it never saw: model_evaluation.py [--json FILE] [table] [rules] [first-plans].
+"""What the time model is worth for work it never saw: model_evaluation.py [--json|--more FILE] [PART...].
 
 The split is fixed before anything is fitted: each workload of the shipped measurements is left out of everything once.
 
@@ -116,8 +116,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("parts", nargs="*", metavar="PART", help="table, rules or first-plans; all when absent")
     parser.add_argument("--json", type=Path, metavar="FILE", help="the same as JSON")
+    parser.add_argument("--more", type=Path, action="append", default=[], metavar="FILE",
+                        help="records to add to those that ship; may be repeated")  # fmt: skip
     options = parser.parse_args()
-    measurements, catalogue = load_measurements(), load_catalogue()
+    measurements, catalogue = load_measurements(options.more), load_catalogue()
     wanted = options.parts or ["table", "rules", "first-plans"]
     tables: dict[str, Lines] = {}
     if {"table", "rules"} & set(wanted):
