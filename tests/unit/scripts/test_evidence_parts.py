@@ -1,6 +1,8 @@
 """``make evidence``: parts go on where they were, a failed one does not stop the others, and all formats agree."""
 
+import argparse
 import runpy
+import shlex
 import sys
 from pathlib import Path
 
@@ -48,8 +50,17 @@ def test_columns_of_text_become_cells(evidence, tmp_path):
 
 def test_a_finished_part_is_not_run_again(evidence, tmp_path, monkeypatch, capsys):
     (tmp_path / "scaling.txt").write_text("| kept |\n|---|\n| yes |\n")
-    (tmp_path / "scaling.done").touch()
+    command = [sys.executable, str(SCRIPT.parent / "scaling_laws.py")]
+    (tmp_path / "scaling.done").write_text(shlex.join(command))
     monkeypatch.setattr(sys, "argv", ["evidence_tables.py", "--out", str(tmp_path), "--only", "scaling"])
     assert evidence["main"]() == 0
     assert "scaling: as it was made before" in capsys.readouterr().out
     assert "| yes |" in (tmp_path / "evidence.md").read_text()
+
+
+def test_a_part_whose_command_has_changed_is_run_again(evidence, tmp_path, capsys):
+    options = argparse.Namespace(out=tmp_path, again=[])
+    for number in (1, 1, 2):
+        assert evidence["once"](part(evidence, tmp_path, "scaling", f"print('| {number} |')"), options) == ""
+    assert capsys.readouterr().out.count("as it was made before") == 1
+    assert (tmp_path / "scaling.txt").read_text() == "| 2 |\n"
