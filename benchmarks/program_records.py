@@ -2,7 +2,7 @@
 
 Beside the results lies the folder with what their jobs returned. Each candidate of the search becomes a record with one
 run for each time that it was measured, and what its work consists of as the launcher saw it in the program's first
-deployment with trials. The programs' metrics tell the seconds of all units and of a steady one; at most LATER steady
+deployment with trials. The programs' metrics tell the seconds of all units and of a steady one: LATER steady
 units are written down, and the run's total is that of so many.
 """
 
@@ -22,8 +22,7 @@ from modak_deploy.performance.recording import JOB, PLAN, records_of
 from modak_deploy.performance.records import to_line
 
 LATER = 8
-UNITS = 100
-"""Units of a workload in the records; the searches have other numbers of units for each program."""
+"""Units after the first one that each record has; a search has as many of each program at least."""
 METHOD = "benchmarks/programs.py: short jobs of one program with one candidate each; the steady unit is its own median."
 FEATURES = ("samples", "parameters", "flops_per_sample", "bytes_per_sample", "layers")
 
@@ -50,14 +49,14 @@ def short_job(folder: Path, work: Path) -> Measurement | None:
     job = json.loads((folder / JOB).read_text(encoding="utf-8"))
     units = json.loads((folder / PLAN).read_text(encoding="utf-8"))["application"]["workload"]["units"]
     metrics = job.get("metrics") or {}
-    if job["state"] != "completed" or not metrics.get("steady") or units < 2:
+    if job["state"] != "completed" or not metrics.get("steady") or units <= LATER:
         return None
-    steady, later = metrics["steady"], min(units - 1, LATER)
-    job["seconds"] -= (units - 1 - later) * steady
-    first = min(max(steady, metrics["seconds"] - (units - 1) * steady), job["seconds"] - later * steady - 1e-6)
+    steady = metrics["steady"]
+    job["seconds"] -= (units - 1 - LATER) * steady
+    first = min(max(steady, metrics["seconds"] - (units - 1) * steady), job["seconds"] - LATER * steady - 1e-6)
     if first <= 0:
         return None
-    job["metrics"] = {"first_epoch_seconds": first, "later_epoch_seconds": [steady] * later}
+    job["metrics"] = {"first_epoch_seconds": first, "later_epoch_seconds": [steady] * LATER}
     (work / JOB).write_text(json.dumps(job), encoding="utf-8")
     shutil.copy(folder / PLAN, work / PLAN)
     try:
@@ -81,7 +80,7 @@ def records(runs: Path) -> Iterator[Measurement]:
                 before = measured[levers].runs if levers in measured else []
                 measured[levers] = one.model_copy(update={"runs": [*before, *one.runs]})
         for one in measured.values():
-            workload = one.workload.model_copy(update={**known, "model": f"program-{row.name}", "units": UNITS})
+            workload = one.workload.model_copy(update={**known, "model": f"program-{row.name}", "units": 1 + LATER})
             provenance = one.provenance.model_copy(update={"method": METHOD, "source": f"candidates of {row.name}"})
             yield one.model_copy(update={"workload": workload, "provenance": provenance})
 
