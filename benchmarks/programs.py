@@ -141,9 +141,9 @@ class Table:
             seconds = 60 * self._options.minutes
             self._once(row, "default", number, row.units(seconds, short["steady"]), ARMS[0], seconds, AGAIN)
         if "peers" in self._options.arms and number == 1:
-            self._peers(row, max(row.units(SHORT_SECONDS, short["steady"]), FEWEST_UNITS))
+            self._peers(row, _short_units(row, short))
         if "best" in self._options.arms and number == 1:
-            self._search(row, max(row.units(SHORT_SECONDS, short["steady"]), FEWEST_UNITS))
+            self._search(row, _short_units(row, short))
 
     def _minutes(self, kind: str) -> float:
         """Return how long the default's job of so many units takes."""
@@ -237,7 +237,7 @@ class Table:
         short = self.results.get(row.name, "calibration", 1, "1")
         if short is None or not short.get("steady"):
             return
-        units = max(row.units(SHORT_SECONDS, short["steady"]), FEWEST_UNITS)
+        units = _short_units(row, short)
         (line,) = program_table.lines_of([entry for entry in self.results.entries if entry["row"] == row.name])
         for levers in line.finalists():
             self._candidate(row, units, levers, {}, number)
@@ -268,6 +268,10 @@ class Table:
         entry = self._once(row, "best", number, units, arm, 4 * SHORT_SECONDS, name, short=True)
         if entry is not None and entry["state"] == "completed" and entry["steady"]:
             steady[tuple(levers)] = entry["steady"]
+
+
+def _short_units(row: Row, calibration: Mapping[str, Any]) -> int:
+    return max(row.units(SHORT_SECONDS, calibration["steady"]), FEWEST_UNITS)
 
 
 def _far(gains: Mapping[frozenset[str], float]) -> set[frozenset[str]]:

@@ -140,7 +140,6 @@ for kind in (Own, make()):
 
 
 def test_estimators_of_the_script_travel_to_other_processes(tmp_path):
-    pytest.importorskip("sklearn")
     (tmp_path / "program.py").write_text(PARALLEL)
     done = launch([sys.executable, str(tmp_path / "program.py")], tmp_path, COUNT)
     assert (done.returncode, done.stdout) == (0, "True\nTrue\n"), done.stderr
