@@ -179,10 +179,10 @@ def _reason(text: str) -> str:
     return [*wanted, *lines[-1:]][0][:300] if lines else ""
 
 
-def candidates(place: Workplace, row: Row, units: int) -> list[dict[str, Any]]:
-    """Return the candidates that a Plan of the program knows at its own place, with relaxed numerics."""
+def candidates(place: Workplace, row: Row, units: int, numerics: str) -> list[dict[str, Any]]:
+    """Return the candidates that a Plan of the program knows at its own place, with ``exact`` or ``relaxed`` numerics."""
     document = row.document(units)
-    document["request"] = {"objective": "time", "runtimes": ["native"], "numerics": "relaxed", "trials": "none"}
+    document["request"] = {"objective": "time", "runtimes": ["native"], "numerics": numerics, "trials": "none"}
     path = place.program(row) / "candidates.yml"
     path.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
     command = [*MODAK, "plan", str(path), "--json"]

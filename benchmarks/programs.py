@@ -206,7 +206,7 @@ class Table:
         if self._left < 30:
             self.left_out.append(f"{row.name} best")
             return
-        known = candidates(self.place, row, units)
+        known = candidates(self.place, row, units, "exact" if self._options.exact else "relaxed")
         default = known[0]["levers"]
         singles = [entry["levers"] for entry in known]
         second = [entry for arm in LEARNT if (entry := self.results.get(row.name, arm, 1)) is not None]
@@ -321,6 +321,8 @@ def main() -> int:
     parser.add_argument("--pairs", action="store_true",
                         help="short jobs of 14 programs with all that a comparison needs, 50 minutes; sets "
                              "--only, --arms, --minutes and --live-minutes where they are not given")  # fmt: skip
+    parser.add_argument("--exact", action="store_true",
+                        help="search only among candidates that keep results the same")  # fmt: skip
     parser.add_argument("--minutes", type=float, help="length of the default's job; 0.35 if not given")
     parser.add_argument("--live-minutes", type=float,
                         help="the same, of as many units as the other jobs have; 1 if not given")  # fmt: skip
