@@ -180,7 +180,7 @@ def _reason(text: str) -> str:
 
 
 def candidates(place: Workplace, row: Row, units: int, numerics: str) -> list[dict[str, Any]]:
-    """Return the candidates that a Plan of the program knows at its own place, with ``exact`` or ``relaxed`` numerics."""
+    """Return the candidates that a Plan knows at its own place, with ``exact`` or ``relaxed`` numerics."""
     document = row.document(units)
     document["request"] = {"objective": "time", "runtimes": ["native"], "numerics": numerics, "trials": "none"}
     path = place.program(row) / "candidates.yml"

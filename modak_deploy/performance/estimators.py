@@ -8,7 +8,6 @@ features, and their sum is one linear function (within and between effects after
 and cross section data", Econometrica 46, 1978).
 """
 
-import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from functools import cached_property
 from typing import Any, Literal, Protocol
 
 from modak_deploy.performance.features import Case, Features, names_in, vector
-from modak_deploy.performance.timemodel import FLOOR, Phase
+from modak_deploy.performance.timemodel import Phase, logarithm_of
 
 Kind = Literal["ridge", "boosting"]
 Array = Any
@@ -106,7 +105,7 @@ def names_of(rows: Sequence[Row]) -> list[str]:
 
 def target(row: Row, phase: Phase) -> float:
     """Return the logarithm that is learned."""
-    return math.log(row.seconds[phase] + FLOOR)
+    return logarithm_of(row.seconds[phase], phase)
 
 
 def fitted(rows: Sequence[Row], phase: Phase, kind: Kind, strength: Strength) -> Estimator:

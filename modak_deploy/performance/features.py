@@ -137,6 +137,11 @@ def change(first: Features, other: Features) -> str:
     return "levers"
 
 
+def difference(first: Features, other: Features) -> str:
+    """Return what is on in one of two configurations alone, as one word; empty where their names are the same."""
+    return "+".join(sorted(names_in(first) ^ names_in(other)))
+
+
 def names_in(inputs: Features) -> frozenset[str]:
     """Return what is on in a configuration: levers, compilers, the engine."""
     prefixes = ("lever:", "compiler:", "runs:")

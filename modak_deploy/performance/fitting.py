@@ -215,7 +215,7 @@ def _held_out(rows: Sequence[Row], choices: dict[Phase, _Choice]) -> list[HeldOu
         for row in testing:
             mine = {phase: models[phase] for phase in row.seconds if phase in models}
             refused = any(_refused(row, having) for _, having in mine.values())
-            parts = {phase: seconds_of(model.predict([row.inputs])[0]) for phase, (model, _) in mine.items()}
+            parts = {phase: seconds_of(model.predict([row.inputs])[0], phase) for phase, (model, _) in mine.items()}
             for units in lengths(row):
                 held_out.append(HeldOut(row, units, None if refused or "steady" not in parts else whole(parts, units)))
     return held_out

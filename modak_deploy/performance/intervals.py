@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from modak_deploy.performance.estimators import Row
-from modak_deploy.performance.features import change
+from modak_deploy.performance.features import change, difference
 from modak_deploy.performance.statistics import t95
 from modak_deploy.performance.timemodel import ANY
 
@@ -54,7 +54,9 @@ def errors_of(held_out: Sequence[HeldOut]) -> list[float]:
 
 
 def widths_of(held_out: Sequence[HeldOut]) -> dict[str, float]:
-    """Return the half widths of ratios in the logarithm, by what differs; where too few were measured, that of all.
+    """Return the half widths of ratios in the logarithm, by what differs, and by what kind of thing does.
+
+    What few workloads were measured with has none of its own: its kind's holds for it, or that of all.
 
     The errors of one workload hang together, so that each workload counts once: with the mean over K workloads of
     their mean squares of errors for a variance around zero, it is its root times Student's t of K degrees of freedom.
@@ -65,7 +67,8 @@ def widths_of(held_out: Sequence[HeldOut]) -> dict[str, float]:
         for item in group:
             if base is not None and item is not base and base.seconds is not None and item.seconds is not None:
                 error = math.log(base.seconds / item.seconds) - math.log(base.measured / item.measured)
-                for name in (ANY, change(base.row.inputs, item.row.inputs)):
+                two = base.row.inputs, item.row.inputs
+                for name in {ANY, change(*two), difference(*two)} - {""}:
                     errors.setdefault(name, {}).setdefault(item.row.workload, []).append(error)
     return {name: _width(values) for name, values in sorted(errors.items()) if name == ANY or len(values) >= _FEWEST}
 

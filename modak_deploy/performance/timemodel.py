@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AliasChoices, Field, ValidationError, model_validator
 
 from modak_deploy.errors import InputError
-from modak_deploy.model.base import Line, Model, Name, NonNegative, Positive, Sha256
-from modak_deploy.performance.features import VERSION, Features, change, unknown, vector
+from modak_deploy.model.base import Line, Model, NonNegative, Positive, Sha256
+from modak_deploy.performance.features import VERSION, Features, change, difference, unknown, vector
 from modak_deploy.performance.paths import MODEL_FILE
 from modak_deploy.performance.statistics import Interval
 from modak_deploy.util.files import write_atomically
@@ -20,10 +20,13 @@ from modak_deploy.util.files import write_atomically
 Phase = Literal["start", "compile", "steady"]
 PHASES: tuple[Phase, ...] = ("start", "compile", "steady")
 DESCRIPTION = MODEL_FILE
-VERSION_OF_FILE: Literal["modak.model/4"] = "modak.model/4"
-FLOOR = 1e-3
-"""Seconds below which a phase is not told from nothing."""
+VERSION_OF_FILE: Literal["modak.model/5"] = "modak.model/5"
+FLOORS: Mapping[Phase, float] = {"start": 0.1, "compile": 0.1, "steady": 1e-3}
+"""Seconds below which a phase is not told from nothing.
 
+They are added before the logarithm is taken: whether a first unit took 1 or 100 ms longer than the others is noise,
+which would count as much as whether compilation takes 1 or 100 s.
+"""
 
 ANY = "any"
 """The key of the interval of ratios whatever differs."""
@@ -80,7 +83,7 @@ class PhaseModel(Model):
 class Description(Model):
     """What is known of a fitted model."""
 
-    schema_: Literal["modak.model/4"] = Field(default=VERSION_OF_FILE, alias="schema")
+    schema_: Literal["modak.model/5"] = Field(default=VERSION_OF_FILE, alias="schema")
     features_version: NonNegative
     data: Sha256
     """Version of the measurements that it was fitted with."""
@@ -90,7 +93,7 @@ class Description(Model):
     """Share of the times that an interval is meant to hold."""
     half_width: Finite
     """Of the interval around the logarithm of the whole time."""
-    half_width_ratio: dict[Name, Finite]
+    half_width_ratio: dict[Line, Finite]
     """Of the interval around the logarithm of default / configuration, by what differs."""
     held: list[Held] = []
     """What it is worth on workloads held out; empty where that was not tried."""
@@ -172,7 +175,7 @@ class TimeModel:
             session = self._sessions[phase]
             row = numpy.array([vector(inputs, self.description.phases[phase].features)], dtype=numpy.float32)
             (result,) = session.run(None, {session.get_inputs()[0].name: row})
-            seconds[phase] = seconds_of(float(result.reshape(-1)[0]))
+            seconds[phase] = seconds_of(float(result.reshape(-1)[0]), phase)
         return seconds
 
     def total(self, inputs: Features, units: int) -> Interval:
@@ -183,7 +186,8 @@ class TimeModel:
         """Return the time of ``default``, over that of ``other``: what both have in common falls out."""
         value = self.total(default, units).value / self.total(other, units).value
         widths = self.description.half_width_ratio
-        return around(value, widths.get(change(default, other), widths[ANY]))
+        names = (difference(default, other), change(default, other), ANY)
+        return around(value, next(widths[name] for name in names if name in widths))
 
 
 def _applies(part: PhaseModel, inputs: Features) -> bool:
@@ -191,14 +195,19 @@ def _applies(part: PhaseModel, inputs: Features) -> bool:
     return low <= inputs["training"] <= high
 
 
-def seconds_of(logarithm: float) -> float:
-    """Return the seconds whose logarithm was learned."""
-    return max(0.0, math.exp(logarithm) - FLOOR)
+def logarithm_of(seconds: float, phase: Phase) -> float:
+    """Return what is learned of a phase of so many seconds."""
+    return math.log(seconds + FLOORS[phase])
+
+
+def seconds_of(logarithm: float, phase: Phase) -> float:
+    """Return the seconds of a phase, of which this was learned."""
+    return max(0.0, math.exp(logarithm) - FLOORS[phase])
 
 
 def whole(parts: Mapping[Phase, float], units: int) -> float:
     """Return the seconds of a run of ``units`` by its phases."""
-    return max(parts.get("start", 0.0) + parts.get("compile", 0.0) + units * parts["steady"], FLOOR)
+    return max(parts.get("start", 0.0) + parts.get("compile", 0.0) + units * parts["steady"], FLOORS["steady"])
 
 
 def around(value: float, half_width: float) -> Interval:

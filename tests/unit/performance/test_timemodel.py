@@ -214,7 +214,7 @@ def test_features_that_do_not_fit_are_refused(folder):
         (lambda data: data.update(features_version=99), "was fitted with features of version 99"),
         (lambda data: data.update(half_width=-1), "half_width: must be at least 0"),
         (lambda data: data.update(colour="red"), "unknown key 'colour'"),
-        (lambda data: data.update(schema="modak.model/3"), "it is modak.model/3, and this modak reads modak.model/4"),
+        (lambda data: data.update(schema="modak.model/3"), "it is modak.model/3, and this modak reads modak.model/5"),
         (lambda data: data.pop("data"), "the key 'data' is required"),
         (lambda data: data["half_width_ratio"].pop("any"), "half_width_ratio lacks 'any'"),
         (lambda data: data["phases"]["steady"]["ranges"].pop("flops"), "the ranges lack 'flops'"),
