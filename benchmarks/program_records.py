@@ -23,6 +23,7 @@ from modak_deploy.performance.records import to_line
 
 LATER = 8
 """Units after the first one that each record has; a search has as many of each program at least."""
+DIGITS = 6
 METHOD = "benchmarks/programs.py: short jobs of one program with one candidate each; the steady unit is its own median."
 FEATURES = ("samples", "parameters", "flops_per_sample", "bytes_per_sample", "layers")
 
@@ -56,6 +57,7 @@ def short_job(folder: Path, work: Path) -> Measurement | None:
     first = min(max(steady, metrics["seconds"] - (units - 1) * steady), job["seconds"] - LATER * steady - 1e-6)
     if first <= 0:
         return None
+    steady, first, job["seconds"] = (float(f"{seconds:.{DIGITS}g}") for seconds in (steady, first, job["seconds"]))
     job["metrics"] = {"first_epoch_seconds": first, "later_epoch_seconds": [steady] * LATER}
     (work / JOB).write_text(json.dumps(job), encoding="utf-8")
     shutil.copy(folder / PLAN, work / PLAN)

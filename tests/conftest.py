@@ -30,6 +30,8 @@ def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("XDG_STATE_HOME", str(folder))
         # What tests measure is no measurement of whoever runs them.
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        # Nor does what one test measures decide for the next one.
+        patch.setenv("MODAK_FITTING", "manual")
         yield folder / "modak"
 
 

@@ -5,7 +5,16 @@ from pathlib import Path
 
 import yaml
 
-from modak_deploy.deploy.running import Outcome, Previewed, RunSettings, check_recording, recorded, stored, would_store
+from modak_deploy.deploy.running import (
+    Outcome,
+    Previewed,
+    RunSettings,
+    check_recording,
+    learn,
+    recorded,
+    stored,
+    would_store,
+)
 from modak_deploy.errors import InputError, JobError
 from modak_deploy.jobs.script import default_template
 from modak_deploy.kubernetes import commands
@@ -81,6 +90,7 @@ class ClusterRun:
         changed = ran.changed
         if settings.wait and not ran.problem and ran.result.state == "completed":
             changed |= stored(self.plan, ran.result, self._notice)
+            learn(new, self.plan, self._notice)
         script = self._script(described)
         previous = None if ended is None else commands.result_of(self.plan, ended)
         return Outcome(changed, ran.created, script, ran.result, previous, problem=ran.problem, recorded=new)

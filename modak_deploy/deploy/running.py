@@ -166,6 +166,7 @@ class Deployer:
             return Outcome(changed, present.made, present.script, result, present.ended, problem=problem)
         new = recorded(plan, result, settings.record, self._search, self._reporter.notice)
         changed |= stored(plan, result, self._reporter.notice)
+        learn(new, plan, self._reporter.notice)
         return Outcome(changed, present.made, present.script, result, present.ended, recorded=new)
 
     def run(self, plan: Plan, settings: RunSettings, results: Path) -> Outcome:
@@ -221,6 +222,14 @@ def would_store(
 def _record(plan: Plan, result: JobResult, search: Sequence[Path]) -> int:
     catalogue = catalogue_for(plan.request.catalogue, list(search))
     return add_results([Path(str(result.results))], catalogue, store_in_use())[0]
+
+
+def learn(new: int | None, plan: Plan, notice: Callable[[str], None]) -> None:
+    """Let the time model keep up where ``new`` measurements were recorded; it is one of the shipped catalogue."""
+    if new and not plan.request.catalogue:
+        from modak_deploy.optimiser.refitting import keep_current
+
+        keep_current(notice)
 
 
 def prepare_reports() -> None:

@@ -105,11 +105,14 @@ def _regret(comparable: Sequence[Comparison]) -> Iterator[tuple[Section, list[Va
 def _held_out() -> Iterator[Section]:
     """Yield how the fitted model predicts and decides on workloads that it does not know."""
     try:
-        held = read_description(model_folder()).held
+        description = read_description(model_folder())
     except InputError:
         return
+    held = description.held
     if not held:
         return
+    then = f" There were {description.held_with} measurements then."
+    since = then if description.held_with != description.measurements else ""
     rows = [
         [f"{entry.workload}, {entry.units} units", _share(entry.error), _share(entry.coverage), _share(entry.regret),
          _share(entry.regret_default)]
@@ -122,7 +125,7 @@ def _held_out() -> Iterator[Section]:
         "Workloads that the model does not know",
         f"Each workload was left out of everything once; on average {text}.",
         (),
-        [Table("Held out", "'modak model evaluate' repeats this.", heads, rows)],
+        [Table("Held out", f"'modak model evaluate' repeats this.{since}", heads, rows)],
     )
 
 

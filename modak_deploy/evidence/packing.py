@@ -60,7 +60,8 @@ def lacking(kind: str) -> str | None:
 def make_tree(base: Path, python: Path, work: Path) -> Path:
     """Return the folder of all files: the base system with the Python environment at the same paths as outside."""
     tree, done = work / "tree", work / "tree.complete"
-    stamp = f"{base}\n{python}\n"
+    environment = _closure(python)
+    stamp = _stamp(base, python, environment)
     if done.is_file() and done.read_text() == stamp:
         return tree
     done.unlink(missing_ok=True)
@@ -74,13 +75,22 @@ def make_tree(base: Path, python: Path, work: Path) -> Path:
         command = ["tar", "-xf", str(base), "-C", str(tree), "--no-same-owner", "--exclude=./dev/*"]
         _run(command, "the base system cannot be unpacked")
     try:
-        _copy(_closure(python), tree)
+        _copy(environment, tree)
     except (OSError, shutil.Error) as error:
         raise InputError(f"--python: its files cannot be copied: {str(error)[:300]}") from None
     for name in ("0", "1"):
         (tree / "mnt" / name).mkdir(parents=True, exist_ok=True)
     done.write_text(stamp)
     return tree
+
+
+def _stamp(base: Path, python: Path, environment: Sequence[Path]) -> str:
+    """Return what changes with the files of a tree: names and times of the base system, and of the environment's parts.
+
+    The folder of packages changes when one is installed or removed.
+    """
+    parts = [base, *sorted(environment)]
+    return f"{python}\n" + "".join(f"{path} {path.stat().st_mtime_ns}\n" for path in parts if path.exists())
 
 
 def _copy(paths: Sequence[Path], tree: Path) -> None:

@@ -77,6 +77,7 @@ def _trial(values: Mapping[str, str], plan: RestartPlan) -> RestartTrial:
         times=[_integer(time) / 1e6 for time in values.get("times", "").split(",")[:MOST_TIMES] if time],
         exit_code=code,
         memory=None if not memory else memory * 1024,
+        whole=values.get("whole") == "1",
         load=float(load) if re.fullmatch(r"\d{1,5}\.\d{1,3}", load, re.ASCII) else None,
     )
 

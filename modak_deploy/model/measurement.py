@@ -95,13 +95,15 @@ class Run(Model):
 
 
 class Summary(Model):
-    """What a publication gives in place of single values, in seconds of the whole run."""
+    """What a publication gives in place of single values, in seconds of the whole run, or of all its units alone."""
 
     mean: Seconds
     deviation: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     minimum: Seconds | None = None
     maximum: Seconds | None = None
     count: Positive | None = None
+    steady: Literal[True] | None = None
+    """Whether it is the time of all units without the start of a process, as a latency is that of one."""
 
     @model_validator(mode="after")
     def _ordered(self) -> "Summary":

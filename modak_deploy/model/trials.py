@@ -152,6 +152,8 @@ class RestartTrial(DeferredModel):
     """The last result that ``application.progress`` captured."""
     load: float | None = Field(default=None, ge=0, le=1e6)
     """Load average of the node before it."""
+    whole: bool = False
+    """It ended before it was looked at twice: its steady time is that of the whole, with its start, over its units."""
 
 
 class RestartResult(DeferredModel):

@@ -24,6 +24,8 @@ _BASES: dict[Basis, str] = {
     "rule": "carried over from other conditions",
 }
 
+GAIN = 1.05
+"""Times as fast as the default that the model has to expect: less than this it cannot tell from nothing."""
 LOSS = 1.1
 """Times as slow as the default, beyond which a choice by the model counts as a loss."""
 CHANCE = 0.1
@@ -138,7 +140,9 @@ def _is_worth_it(comparison: Comparison) -> bool:
     """
     if comparison.ratio.low > 1:
         return True
-    return comparison.basis == "model" and comparison.ratio.value > 1 and _chance_of_loss(comparison.ratio) <= CHANCE
+    return (
+        comparison.basis == "model" and comparison.ratio.value >= GAIN and _chance_of_loss(comparison.ratio) <= CHANCE
+    )
 
 
 def _chance_of_loss(ratio: Interval) -> float:

@@ -26,7 +26,7 @@ from modak_deploy.optimiser.knowledge import Knowledge
 from modak_deploy.optimiser.modelled import Modelled
 from modak_deploy.optimiser.options import Location, Option
 from modak_deploy.performance.estimators import Row
-from modak_deploy.performance.fitting import Fit, fit, rows_of
+from modak_deploy.performance.fitting import Fit, fit, fit_all, missing_library, rows_of
 from modak_deploy.performance.intervals import lengths
 from modak_deploy.performance.matching import Work
 from modak_deploy.performance.records import Measurements, Table, available_measurements
@@ -67,14 +67,13 @@ def fit_now(*, judged: bool = True) -> Fit:
 
     InputError when a library that fitting needs is missing.
     """
-    try:
-        import skl2onnx  # noqa: F401 - needed by fit, and told here when it is missing
-    except ImportError as error:
-        raise InputError(f"fitting needs {error.name}: run pip install 'modak-deploy[models]'") from None
+    if (missing := missing_library()) is not None:
+        raise InputError(f"fitting needs {missing}: run pip install 'modak-deploy[models]'")
     measurements, catalogue = available_measurements(), load_catalogue()
-    fitted = fit(measurements.all_records(), measurements.version, catalogue)
+    fitted = fit_all(measurements, catalogue)
     held = evaluate(measurements, catalogue) if judged else []
-    return replace(fitted, description=fitted.description.model_copy(update={"held": held}))
+    worth = {"held": held, "held_with": fitted.description.measurements if judged else None}
+    return replace(fitted, description=fitted.description.model_copy(update=worth))
 
 
 def evaluate(measurements: Measurements, catalogue: Catalogue) -> list[Held]:
@@ -133,7 +132,7 @@ def _case(rows: Sequence[Row], units: int, others: Table, model: TimeModel | Non
     options = list(seconds)
     work = work_of_row(ordered[0], units)
     evidence = Evidence(others.of_workload(str(work.workload.model)), work, list(locations.values()))
-    modelled = Modelled(model, work, locations, catalogue) if model else None
+    modelled = Modelled(model, work, locations, catalogue, mix=ordered[0].case.mix) if model else None
     choice = Choice(options[0], options[0], options)
     application = Application(name="held-out", executable="true", workload=work.workload)
     decision = decide(choice, Knowledge(evidence, modelled), Deployment(application=application))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from modak_deploy.catalogue.catalogue import Catalogue
 from modak_deploy.errors import InputError
-from modak_deploy.model.measurement import Configuration
+from modak_deploy.model.measurement import Configuration, Mix
 from modak_deploy.model.plan import Rejected
 from modak_deploy.optimiser.options import Location, Option
 from modak_deploy.performance.features import Case, Features, features
@@ -32,11 +32,15 @@ class Modelled:
         locations: Mapping[Option, Location],
         catalogue: Catalogue,
         records: Iterable[Observation] = (),
+        mix: Mix | None = None,
     ) -> None:
-        """``records`` are of the same workload: what they saw of its model need not be in the document."""
+        """``records`` are of the same workload: what they saw of its model need not be in the document.
+
+        ``mix`` is that of its operations, where it is known otherwise.
+        """
         self.model = model
-        workload, mix = completed(work, records)
-        self._work, self._mix = replace(work, workload=workload), mix or {}
+        workload, seen = completed(work, records)
+        self._work, self._mix = replace(work, workload=workload), mix or seen or {}
         self._locations = locations
         self._catalogue = catalogue
         self._features: dict[Option, Features | str] = {}
@@ -85,7 +89,10 @@ class Modelled:
 def usable_model(
     folder: Path | None, measurements: Measurements, catalogue: Catalogue
 ) -> tuple["TimeModel | None", list[Rejected]]:
-    """Return the model in ``folder``, and why it is not used where it is there and may not be."""
+    """Return the model in ``folder``, and why it is not used where it is there and may not be.
+
+    One that does not know the latest measurements is used: what was measured of the work at hand counts before it.
+    """
     if folder is None or not (folder / MODEL_FILE).is_file():
         return None, []
     from modak_deploy.performance.timemodel import TimeModel
@@ -94,8 +101,8 @@ def usable_model(
         model = TimeModel(folder)
     except InputError as error:
         return None, [Rejected(name="the time model", reason=str(error).replace("\n", "; "))]
-    if model.description.data != measurements.version:
-        reason = "it was fitted with other measurements than there are now: run 'modak model fit'"
+    if model.description.origin != measurements.origin or model.description.measurements > measurements.count:
+        reason = "it was fitted in another place, or to measurements that were removed since: run 'modak model fit'"
     elif model.description.catalogue != catalogue.version:
         reason = "it was fitted with another catalogue: run 'modak model fit'"
     elif "steady" not in model.description.phases:

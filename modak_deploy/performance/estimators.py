@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
-from modak_deploy.performance.features import Case, Features, names_in, vector
+from modak_deploy.performance.features import Case, Features, names_in, unknown, vector
 from modak_deploy.performance.timemodel import Phase, logarithm_of
 
 Kind = Literal["ridge", "boosting"]
@@ -37,6 +37,8 @@ class Row:
     """Median seconds of each phase that was told apart; of one unit for the steady one."""
     total: float
     """Median seconds of the whole run."""
+    units_alone: bool = False
+    """Nothing is known but the steady units, as of published latencies, or of runs without a total."""
 
     @cached_property
     def on(self) -> frozenset[str]:
@@ -108,52 +110,129 @@ def target(row: Row, phase: Phase) -> float:
     return logarithm_of(row.seconds[phase], phase)
 
 
-def fitted(rows: Sequence[Row], phase: Phase, kind: Kind, strength: Strength) -> Estimator:
-    """Return an estimator of ``kind`` for a phase that all ``rows`` have."""
-    names = names_of(rows)
-    if kind == "ridge":
-        return _Fitted(_linear(rows, phase, names, strength), names)
-    from sklearn.ensemble import GradientBoostingRegressor
+@dataclass(frozen=True)
+class _Step:
+    """A ridge regression whose inputs are known, and not yet what is left to learn, nor its penalties."""
 
-    boosting = GradientBoostingRegressor(n_estimators=100, max_depth=2, learning_rate=0.1, random_state=0)
-    return _Fitted(
-        boosting.fit(_matrix([row.inputs for row in rows], names), [target(row, phase) for row in rows]), names
-    )
+    units: list[int]
+    bases: list[int] | None
+    """The rows that the others are compared with; None where all are compared with their mean."""
+    used: Array
+    spread: Array
+    scaled: Array
+
+    def coefficients(self, left: Array, penalties: Array) -> Array:
+        """Return the coefficients for what the steps before leave of each row; zero for features that it is not for."""
+        import numpy
+
+        weights = numpy.zeros(len(self.used))
+        if self.used.any():
+            y = left[self.units] - (left[self.units].mean() if self.bases is None else left[self.bases])
+            z = self.scaled
+            solution = numpy.linalg.solve(z.T @ z + numpy.diag(penalties[self.used]), z.T @ y)
+            weights[self.used] = solution / self.spread[self.used]
+        return weights
+
+
+@dataclass(frozen=True)
+class Learning:
+    """Rows that all have a phase, prepared once for the fits that are tried on them."""
+
+    rows: Sequence[Row]
+    phase: Phase
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The features that any row has."""
+        return names_of(self.rows)
+
+    @cached_property
+    def ranges(self) -> dict[str, tuple[float, float]]:
+        """Between what values each feature lies."""
+        columns = {name: [row.inputs.get(name, 0.0) for row in self.rows] for name in self.names}
+        return {name: (min(values), max(values)) for name, values in columns.items()}
+
+    @cached_property
+    def together(self) -> list[tuple[str, ...]]:
+        """What is on at once in any row."""
+        return sorted({tuple(sorted(row.on)) for row in self.rows})
+
+    def refuses(self, row: Row) -> bool:
+        """Tell whether nothing that is fitted to these rows can tell of another one."""
+        return unknown(row.inputs, self.names, self.ranges, self.together) is not None
+
+    def fitted(self, kind: Kind, strength: Strength) -> Estimator:
+        """Return an estimator of ``kind``."""
+        if kind == "ridge":
+            return _Fitted(self._linear(strength), self.names)
+        from sklearn import config_context
+        from sklearn.ensemble import GradientBoostingRegressor
+
+        boosting = GradientBoostingRegressor(n_estimators=100, max_depth=2, learning_rate=0.1, random_state=0)
+        with config_context(assume_finite=True, skip_parameter_validation=True):  # for each tree: a third of its time
+            return _Fitted(boosting.fit(self._x, self._y), self.names)
+
+    @cached_property
+    def _x(self) -> Array:
+        return _matrix([row.inputs for row in self.rows], self.names)
+
+    @cached_property
+    def _y(self) -> Array:
+        import numpy
+
+        return numpy.array([target(row, self.phase) for row in self.rows])
+
+    @cached_property
+    def _steps(self) -> list[_Step]:
+        """Levers, then compilers and engines, then workload and hardware; each takes what those before do not."""
+        import numpy
+
+        x = self._x.astype(numpy.float64)
+        learned = numpy.zeros(x.shape[1], dtype=bool)
+        units = list(range(len(self.rows)))
+        steps: list[_Step] = []
+        for level in (_engine_of, _setting_of):
+            base = _bases(self.rows, units, level)
+            bases = [base[level(self.rows[unit])] for unit in units]
+            apart = x[units] - x[bases]
+            columns = (numpy.abs(apart).max(axis=0) > 1e-9) & ~learned
+            steps.append(_step(units, bases, apart, columns))
+            learned |= columns
+            units = sorted(set(bases))
+        return [*steps, _step(units, None, x[units] - x[units].mean(axis=0), ~learned)]
+
+    def _linear(self, strength: Strength) -> Any:
+        import numpy
+        from sklearn.linear_model import LinearRegression
+
+        x, y = self._x.astype(numpy.float64), self._y
+        penalties = numpy.array([strength[_part(name)] for name in self.names])
+        between = numpy.full(len(self.names), strength["between"])
+        coefficients = numpy.zeros(len(self.names))
+        for step in self._steps:
+            left = y - x @ coefficients
+            coefficients += step.coefficients(left, between if step.bases is None else penalties)
+        units = self._steps[-1].units
+        regressor = LinearRegression()
+        regressor.coef_ = coefficients
+        regressor.intercept_ = float((y - x @ coefficients)[units].mean())
+        regressor.n_features_in_ = len(self.names)
+        return regressor
+
+
+def _step(units: list[int], bases: list[int] | None, apart: Array, columns: Array) -> _Step:
+    """Return a ridge regression without an intercept on scaled features; only ``columns`` take part."""
+    import numpy
+
+    spread = numpy.sqrt((apart**2).mean(axis=0))
+    used = columns & (spread > 1e-9)
+    return _Step(units, bases, used, spread, apart[:, used] / spread[used])
 
 
 def _matrix(rows: Sequence[Features], names: Sequence[str]) -> Array:
     import numpy
 
     return numpy.array([vector(inputs, names) for inputs in rows], dtype=numpy.float32)
-
-
-def _linear(rows: Sequence[Row], phase: Phase, names: Sequence[str], strength: Strength) -> Any:
-    import numpy
-    from sklearn.linear_model import LinearRegression
-
-    x = _matrix([row.inputs for row in rows], names).astype(numpy.float64)
-    y = numpy.array([target(row, phase) for row in rows])
-    penalties = numpy.array([strength[_part(name)] for name in names])
-    coefficients = numpy.zeros(len(names))
-    learned = numpy.zeros(len(names), dtype=bool)
-    units = list(range(len(rows)))
-    for level in (_engine_of, _setting_of):
-        base = _bases(rows, units, level)
-        apart = x[units] - x[[base[level(rows[unit])] for unit in units]]
-        left = y - x @ coefficients
-        columns = (numpy.abs(apart).max(axis=0) > 1e-9) & ~learned
-        bases = [base[level(rows[unit])] for unit in units]
-        coefficients += _ridge(apart, left[units] - left[bases], columns, penalties)
-        learned |= columns
-        units = sorted(set(bases))
-    left = (y - x @ coefficients)[units]
-    centre = x[units].mean(axis=0)
-    coefficients += _ridge(x[units] - centre, left - left.mean(), ~learned, 0.0 * penalties + strength["between"])
-    regressor = LinearRegression()
-    regressor.coef_ = coefficients
-    regressor.intercept_ = float((y - x @ coefficients)[units].mean())
-    regressor.n_features_in_ = len(names)
-    return regressor
 
 
 def _engine_of(row: Row) -> tuple[str, ...]:
@@ -176,16 +255,3 @@ def _bases(
 
 def _part(name: str) -> Part:
     return next((part for prefix, part in _PREFIXES.items() if name.startswith(prefix)), "engine")
-
-
-def _ridge(x: Array, y: Array, columns: Array, penalties: Array) -> Array:
-    """Return the coefficients of ``x`` on ``y`` without an intercept; only ``columns`` take part, others get zero."""
-    import numpy
-
-    spread = numpy.sqrt((x**2).mean(axis=0))
-    used = columns & (spread > 1e-9)
-    weights = numpy.zeros(x.shape[1])
-    if used.any():
-        z = x[:, used] / spread[used]
-        weights[used] = numpy.linalg.solve(z.T @ z + numpy.diag(penalties[used]), z.T @ y) / spread[used]
-    return weights

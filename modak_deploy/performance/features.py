@@ -23,7 +23,8 @@ _TRAINING = 3.0
 """Operations of a training step over those of the forward pass."""
 _USUAL = math.log(1e10)
 """Operations of one unit from which interactions count: a name's own effect is that on such work."""
-_CHANGES = (("engine", ("runs:",)), ("image", ("container", "source build")), ("compiler", ("compiler:",)))
+_IMAGE = ("container", "source build")
+_CHANGES = (("engine", ("runs:",)), ("image", _IMAGE), ("compiler", ("compiler:",)))
 Features = dict[str, float]
 
 
@@ -138,8 +139,9 @@ def change(first: Features, other: Features) -> str:
 
 
 def difference(first: Features, other: Features) -> str:
-    """Return what is on in one of two configurations alone, as one word; empty where their names are the same."""
-    return "+".join(sorted(names_in(first) ^ names_in(other)))
+    """Return what is on in one of two configurations alone, as one word."""
+    images = {name for name in _IMAGE if first.get(name, 0.0) != other.get(name, 0.0)}
+    return "+".join(sorted((names_in(first) ^ names_in(other)) | images))
 
 
 def names_in(inputs: Features) -> frozenset[str]:

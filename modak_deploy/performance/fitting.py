@@ -1,25 +1,35 @@
 """Fitting of the time model: linear in log time, a richer one only where workloads held out say so."""
 
 import hashlib
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 
 from modak_deploy.catalogue.catalogue import Catalogue
 from modak_deploy.engines.registry import of_framework
 from modak_deploy.errors import InputError
 from modak_deploy.model.measurement import Measurement, Ratio
-from modak_deploy.performance.estimators import PARTS, Estimator, Kind, Part, Row, Strength, fitted, names_of, target
-from modak_deploy.performance.features import VERSION, Case, Features, change, features, unknown
+from modak_deploy.performance.estimators import PARTS, Estimator, Kind, Learning, Part, Row, Strength, target
+from modak_deploy.performance.features import VERSION, Case, Features, change, features
 from modak_deploy.performance.intervals import LEVEL, HeldOut, errors_of, lengths, quantile, widths_of
+from modak_deploy.performance.matching import own_phases
+from modak_deploy.performance.records import Measurements
 from modak_deploy.performance.timemodel import ANY, PHASES, Description, Phase, PhaseModel, seconds_of, whole
 
+_LIBRARIES = ("sklearn", "skl2onnx", "onnxruntime")
 _PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 _MARGIN = 0.95
 """A richer model is taken when its error is below this share of the linear one's."""
 _FEWEST = 3
 """Workloads that a phase takes."""
-Ranges = dict[str, tuple[float, float]]
+FOLDS = 30
+"""Parts of the workloads that are held out in turn at most, so that fitting takes as long as there are records."""
+
+
+class TooFewError(InputError):
+    """Nothing can be learned across so few workloads."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +50,16 @@ class _Choice:
     other: float
 
 
+def missing_library() -> str | None:
+    """Return a library that fitting needs and that is not installed; None where all are there."""
+    return next((name for name in _LIBRARIES if find_spec(name) is None), None)
+
+
 def rows_of(records: Iterable[Measurement | Ratio], catalogue: Catalogue) -> list[Row]:
     """Return what can be learned from.
 
-    A record whose work or hardware has no known size is left out; so is one that is known as a whole only, where
-    others of its kind are known by their phases.
+    A record whose work or hardware has no known size, or an impossible one, is left out; so is one that is known as a
+    whole only, where others of its kind are known by their phases. What is known of units alone teaches steady times.
     """
     rows = []
     for record in records:
@@ -54,10 +69,10 @@ def rows_of(records: Iterable[Measurement | Ratio], catalogue: Catalogue) -> lis
             record.type, record.framework, record.workload, record.hardware, record.configuration, record.mix or {}
         )
         inputs = features(case, catalogue)
-        if inputs is not None:
+        if inputs is not None and all(map(math.isfinite, inputs.values())):
             rows.append(_row(record, case, inputs))
     phased = {row.inputs["training"] for row in rows if "start" in row.seconds}
-    rows = [row for row in rows if "start" in row.seconds or row.inputs["training"] not in phased]
+    rows = [row for row in rows if row.units_alone or "start" in row.seconds or row.inputs["training"] not in phased]
     settings: dict[str, list[Row]] = {}
     for row in rows:
         settings.setdefault(row.setting, []).append(row)
@@ -81,48 +96,57 @@ def _row(record: Measurement, case: Case, inputs: Features) -> Row:
     parts = (record.hardware.model_dump_json(), record.workload.model_dump_json(), record.provenance.source)
     units = record.workload.units
     seconds: dict[Phase, float] = {}
-    if record.summary is not None:
-        total = record.summary.mean
+    published = record.summary
+    alone = bool(published.steady) if published is not None else all(run.total is None for run in record.runs)
+    if published is not None:
+        total = published.mean
         seconds["steady"] = total / units
+    elif alone:
+        seconds["steady"] = statistics.median(run.later_unit or run.first or 0.0 for run in record.runs)
+        total = units * seconds["steady"]
     else:
-        phased = [run for run in record.runs if run.later and run.start is not None and run.first is not None]
-        total = statistics.median(run.total or (run.first or 0.0) + sum(run.later) for run in record.runs)
-        if phased:
-            later = [statistics.median(run.later) for run in phased]
-            seconds["steady"] = statistics.median(later)
-            seconds["start"] = statistics.median(run.start or 0.0 for run in phased)
-            compiling = [max((run.first or 0.0) - usual, 0.0) for run, usual in zip(phased, later, strict=True)]
-            seconds["compile"] = statistics.median(compiling)
-        else:
-            seconds["steady"] = total / units
-    return Row(str(record.workload.model), case, "|".join(parts), False, inputs, units, seconds, total)
+        phases = [own_phases(run, record) for run in record.runs]
+        whole_run = [part for part in phases if part.distinguished]
+        total = statistics.median(part.total for part in whole_run or phases)
+        seconds["steady"] = statistics.median(part.steady for part in whole_run or phases)
+        if whole_run:
+            seconds["start"] = statistics.median(part.start for part in whole_run)
+            seconds["compile"] = statistics.median(part.compile for part in whole_run)
+    return Row(str(record.workload.model), case, "|".join(parts), False, inputs, units, seconds, total, alone)
+
+
+def fit_all(measurements: Measurements, catalogue: Catalogue) -> Fit:
+    """Return the model that all ``measurements`` give; TooFewError when they are too few."""
+    # What comes while the records are read is then learned and counts as new, and not the other way round.
+    origin, count, version = measurements.origin, measurements.count, measurements.version
+    fitted = fit(measurements.all_records(), version, catalogue)
+    return replace(fitted, description=fitted.description.model_copy(update={"measurements": count, "origin": origin}))
 
 
 def fit(records: Sequence[Measurement | Ratio], version: str, catalogue: Catalogue) -> Fit:
-    """Return the model that ``records``, of this ``version``, give; InputError when they are too few."""
+    """Return the model that ``records``, of this ``version``, give; TooFewError when they are too few."""
     rows = rows_of(records, catalogue)
     workloads = sorted({row.workload for row in rows})
     if len(workloads) < _FEWEST:
-        raise InputError(
+        raise TooFewError(
             f"a time model needs measurements of at least three workloads of known size, and there are {len(workloads)}"
         )
     phases: dict[Phase, PhaseModel] = {}
     contents: dict[Phase, bytes] = {}
     choices: dict[Phase, _Choice] = {}
     for phase in PHASES:
-        having = _learnable(_having(rows, phase))
-        if len({row.workload for row in having}) < _FEWEST:
+        learning = _learning(rows, phase)
+        if len({row.workload for row in learning.rows}) < _FEWEST:
             continue
-        choice = choices[phase] = _choose(having, phase)
-        names, ranges = _ranges(having)
-        contents[phase] = fitted(having, phase, choice.kind, choice.strength).onnx()
+        choice = choices[phase] = _choose(learning)
+        contents[phase] = learning.fitted(choice.kind, choice.strength).onnx()
         phases[phase] = PhaseModel(
             kind=choice.kind,
-            features=names,
-            ranges=ranges,
-            together=sorted({tuple(sorted(row.on)) for row in having}),
+            features=learning.names,
+            ranges=learning.ranges,
+            together=learning.together,
             sha256=hashlib.sha256(contents[phase]).hexdigest(),
-            records=len(having),
+            records=len(learning.rows),
             error=choice.error,
             error_other=choice.other,
         )
@@ -130,6 +154,8 @@ def fit(records: Sequence[Measurement | Ratio], version: str, catalogue: Catalog
     description = Description(
         features_version=VERSION,
         data=version,
+        measurements=len(records),
+        origin=version,
         catalogue=catalogue.version,
         phases=phases,
         level=LEVEL,
@@ -139,82 +165,93 @@ def fit(records: Sequence[Measurement | Ratio], version: str, catalogue: Catalog
     return Fit(description, contents)
 
 
-def _having(rows: Sequence[Row], phase: Phase) -> list[Row]:
-    return [row for row in rows if phase in row.seconds]
+class _Errors:
+    """Absolute errors of times (``between``), of all ratios (``any``), and of ratios by what differs."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, list[float]] = {}
+
+    def mean(self, name: str) -> float:
+        """Return the mean of one kind; 0 where there is none."""
+        values = self._values.get(name)
+        return statistics.fmean(values) if values else 0.0
+
+    def add(self, errors: Sequence[tuple[Row, float]]) -> None:
+        """Take the errors of one workload's rows in."""
+        self._values.setdefault("between", []).extend(abs(error) for _, error in errors)
+        bases = {row.setting: (row, error) for row, error in errors if row.default}
+        for row, error in errors:
+            base, other = bases.get(row.setting, (row, error))
+            if row is not base:
+                for name in (ANY, change(base.inputs, row.inputs)):
+                    self._values.setdefault(name, []).append(abs(error - other))
 
 
-def _learnable(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows in which nothing is on that only one workload was measured with: nothing tests what it brings."""
+def _learning(rows: Sequence[Row], phase: Phase) -> Learning:
+    """Return those rows with the phase in which nothing is on that only one workload was measured with.
+
+    What such a thing brings is tested by nothing.
+    """
+    having = [row for row in rows if phase in row.seconds]
     workloads: dict[str, set[str]] = {}
-    for row in rows:
+    for row in having:
         for name in row.on:
             workloads.setdefault(name, set()).add(row.workload)
-    return [row for row in rows if all(len(workloads[name]) > 1 for name in row.on)]
-
-
-def _refused(row: Row, training: Sequence[Row]) -> bool:
-    names, ranges = _ranges(training)
-    return unknown(row.inputs, names, ranges, [other.on for other in training]) is not None
-
-
-def _ranges(rows: Sequence[Row]) -> tuple[list[str], Ranges]:
-    """Return the features of ``rows``, and between what values each lies."""
-    names = names_of(rows)
-    values = {name: [row.inputs.get(name, 0.0) for row in rows] for name in names}
-    return names, {name: (min(column), max(column)) for name, column in values.items()}
+    return Learning([row for row in having if all(len(workloads[name]) > 1 for name in row.on)], phase)
 
 
 def _folds(rows: Sequence[Row]) -> list[tuple[list[Row], list[Row]]]:
-    """Return all but one workload, and that one, for each in turn."""
+    """Return all but some workloads, and these, in turn: one at a time, of many as many as give FOLDS parts."""
     workloads = sorted({row.workload for row in rows})
-    return [([r for r in rows if r.workload != w], [r for r in rows if r.workload == w]) for w in workloads]
+    number = min(len(workloads), FOLDS)
+    parts = [frozenset(workloads[first::number]) for first in range(number)]
+    return [([r for r in rows if r.workload not in w], [r for r in rows if r.workload in w]) for w in parts]
 
 
-def _choose(rows: Sequence[Row], phase: Phase) -> _Choice:
+def _choose(learning: Learning) -> _Choice:
     """Return the estimator that errs least on workloads held out."""
-    folds = []
-    for training, testing in _folds(rows):
-        learnable = _learnable(training)
-        folds.append((learnable, [row for row in testing if not _refused(row, learnable)]))
+    phase = learning.phase
+    folds: list[tuple[Sequence[Row], list[Row]]] = []
+    for training, testing in _folds(learning.rows):
+        rest = _learning(training, phase)
+        predictable = [row for row in testing if not rest.refuses(row)]
+        if predictable:
+            folds.append((rest.rows, predictable))
 
-    def errors(kind: Kind, strength: Strength) -> dict[str, float]:
-        """Return the mean absolute error of times ('between'), of all ratios, and of ratios by what differs."""
-        by_kind: dict[str, list[float]] = {ANY: [], "between": []}
+    def errors(kind: Kind, strengths: Sequence[Strength]) -> list[_Errors]:
+        """Return the errors of each of the strengths; a fold is prepared once for all, and not kept."""
+        sums = [_Errors() for _ in strengths]
         for training, testing in folds:
-            if not testing:
-                continue
-            predicted = fitted(training, phase, kind, strength).predict([row.inputs for row in testing])
-            pairs = [(row, value - target(row, phase)) for row, value in zip(testing, predicted, strict=True)]
-            by_kind["between"] += [abs(error) for _, error in pairs]
-            bases = {row.setting: (row, error) for row, error in pairs if row.default}
-            for row, error in pairs:
-                base, other = bases.get(row.setting, (row, error))
-                if row is not base:
-                    by_kind[ANY].append(abs(error - other))
-                    by_kind.setdefault(change(base.inputs, row.inputs), []).append(abs(error - other))
-        return {name: statistics.fmean(values) if values else 0.0 for name, values in by_kind.items()}
+            rest = Learning(training, phase)
+            for strength, error in zip(strengths, sums, strict=True):
+                predicted = rest.fitted(kind, strength).predict([row.inputs for row in testing])
+                error.add([(row, value - target(row, phase)) for row, value in zip(testing, predicted, strict=True)])
+        return sums
 
     strength: dict[Part, float] = dict.fromkeys(PARTS, 3.0)
     for part in PARTS:
-        tried = {p: errors("ridge", {**strength, part: p}).get(part, 0.0) for p in _PENALTIES}
-        strength[part] = min(reversed(_PENALTIES), key=tried.__getitem__)
-    linear, richer = errors("ridge", strength), errors("boosting", strength)
-    if richer["between"] < _MARGIN * linear["between"] and richer[ANY] <= linear[ANY]:
-        return _Choice("boosting", strength, richer["between"], linear["between"])
-    return _Choice("ridge", strength, linear["between"], richer["between"])
+        tried = errors("ridge", [{**strength, part: penalty} for penalty in _PENALTIES])
+        means = {penalty: error.mean(part) for penalty, error in zip(_PENALTIES, tried, strict=True)}
+        strength[part] = min(reversed(_PENALTIES), key=means.__getitem__)
+    (linear,), (richer,) = errors("ridge", [strength]), errors("boosting", [strength])
+    between, other = linear.mean("between"), richer.mean("between")
+    if other < _MARGIN * between and richer.mean(ANY) <= linear.mean(ANY):
+        return _Choice("boosting", strength, other, between)
+    return _Choice("ridge", strength, between, other)
 
 
 def _held_out(rows: Sequence[Row], choices: dict[Phase, _Choice]) -> list[HeldOut]:
     """Return each row, at all its lengths, as a model tells it that was fitted without its workload."""
     held_out: list[HeldOut] = []
     for training, testing in _folds(rows):
-        models: dict[Phase, tuple[Estimator, list[Row]]] = {}
+        models: dict[Phase, tuple[Estimator, Learning]] = {}
         for phase, choice in choices.items():
-            having = _learnable(_having(training, phase))
-            models[phase] = (fitted(having, phase, choice.kind, choice.strength), having)
+            rest = _learning(training, phase)
+            if rest.rows:
+                models[phase] = (rest.fitted(choice.kind, choice.strength), rest)
         for row in testing:
             mine = {phase: models[phase] for phase in row.seconds if phase in models}
-            refused = any(_refused(row, having) for _, having in mine.values())
+            refused = any(rest.refuses(row) for _, rest in mine.values())
             parts = {phase: seconds_of(model.predict([row.inputs])[0], phase) for phase, (model, _) in mine.items()}
             for units in lengths(row):
                 held_out.append(HeldOut(row, units, None if refused or "steady" not in parts else whole(parts, units)))

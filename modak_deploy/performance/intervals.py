@@ -14,6 +14,8 @@ LEVEL = 0.9
 """Share of the times, and of the ratios, that an interval is meant to hold."""
 LONG = 100
 """Units of the long run that is judged beside the measured one, where the phases were told apart."""
+ENDLESS = 10_000
+"""Units at which a row is judged of which units alone are known: no start counts in so many."""
 _FEWEST = 3
 """Workloads that an interval of its own takes."""
 
@@ -34,6 +36,8 @@ class HeldOut:
 
 def lengths(row: Row) -> tuple[int, ...]:
     """Return the lengths at which a row is judged."""
+    if row.units_alone:
+        return (ENDLESS,)
     return (row.units, LONG) if "start" in row.seconds and row.units != LONG else (row.units,)
 
 
@@ -68,7 +72,7 @@ def widths_of(held_out: Sequence[HeldOut]) -> dict[str, float]:
             if base is not None and item is not base and base.seconds is not None and item.seconds is not None:
                 error = math.log(base.seconds / item.seconds) - math.log(base.measured / item.measured)
                 two = base.row.inputs, item.row.inputs
-                for name in {ANY, change(*two), difference(*two)} - {""}:
+                for name in {ANY, change(*two), difference(*two)} - {""}:  # what has no name of its own
                     errors.setdefault(name, {}).setdefault(item.row.workload, []).append(error)
     return {name: _width(values) for name, values in sorted(errors.items()) if name == ANY or len(values) >= _FEWEST}
 

@@ -16,13 +16,17 @@ def report(description: Description) -> str:
     missing = [phase for phase in PHASES if phase not in description.phases]
     if missing:
         lines.append(f"not modelled, for want of three workloads: {', '.join(missing)}")
+    if description.held and description.held_with != description.measurements:
+        lines += ["", f"what it was worth when there were {description.held_with} measurements:"]
     lines += ["", *held_lines(description.held), ""] if description.held else [""]
     ratios = ", ".join(f"{_factor(width)} ({name})" for name, width in description.half_width_ratio.items())
     lines.append(
         f"at {description.level:.0%} a time lies within a factor of {_factor(description.half_width)} of what is told,"
     )
     lines.append(f"and how many times as fast as the default it is, within {ratios}")
-    lines.append(f"measurements {description.data[:16]}, catalogue {description.catalogue[:16]}")
+    lines.append(
+        f"{description.measurements} measurements {description.data[:16]}, catalogue {description.catalogue[:16]}"
+    )
     return "\n".join(lines) + "\n"
 
 

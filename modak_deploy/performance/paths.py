@@ -1,5 +1,6 @@
 """Where this user's measurements and models lie."""
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -9,6 +10,10 @@ MODEL_FILE = "model.json"
 """What is known of a fitted model, in its folder."""
 STORE_VARIABLE = "MODAK_MEASUREMENTS"
 """Environment variable with the address of the measurement store, such as postgresql://user@host/database."""
+
+
+FITTING_VARIABLE = "MODAK_FITTING"
+"""Environment variable that keeps the time model from being fitted by itself: ``manual``."""
 
 
 def data_folder() -> Path:
@@ -44,5 +49,7 @@ def store_address() -> str | None:
 
 
 def model_folder() -> Path:
-    """Return the folder of the fitted time model."""
-    return data_folder() / "model"
+    """Return the folder of the time model that is fitted to the store in use."""
+    address = store_in_use()
+    name = "model" if address is None else f"model-{hashlib.sha256(address.encode()).hexdigest()[:16]}"
+    return data_folder() / name

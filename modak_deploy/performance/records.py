@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -22,6 +22,8 @@ from modak_deploy.performance.series import Observation, fold, key_of, parse
 _ADAPTER: TypeAdapter[Measurement | Ratio] = TypeAdapter(Record)
 _MOST_PROBLEMS = 20
 SHIPPED = DATA / "measurements"
+IDENTITY, REMOVALS = "identity", "removals"
+"""Keys of a store's state: what tells it from others, and how often something was removed from it."""
 
 
 class Measurements(Protocol):
@@ -30,6 +32,16 @@ class Measurements(Protocol):
     @property
     def version(self) -> str:
         """SHA-256 of all that it holds, whatever the order."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """How many records it holds; what two parts of it hold may count twice."""
+        ...
+
+    @property
+    def origin(self) -> str:
+        """SHA-256 of where the records come from: while it is the same, some may have been added, and none removed."""
         ...
 
     def of_workload(self, model: str) -> Sequence[Measurement | Ratio]:
@@ -88,6 +100,16 @@ class Table:
     @property
     def version(self) -> str:
         """SHA-256 of all records, whatever the order they came in."""
+        return self._version
+
+    @property
+    def count(self) -> int:
+        """How many records it holds."""
+        return len(self._lines)
+
+    @property
+    def origin(self) -> str:
+        """SHA-256 of all records: a table never changes."""
         return self._version
 
     def of_workload(self, model: str) -> Sequence[Measurement | Ratio]:
@@ -183,6 +205,11 @@ def parse_rows(rows: Iterable[Sequence[Any]], name: str) -> list[tuple[int, Meas
     return [(number, parse(document, f"measurement {number} of {name}")) for number, document in ordered]
 
 
+def origin_of(address: str, state: Mapping[str, object]) -> str:
+    """Return the origin of a store by its ``state``; of one that was made by an older modak its ``address`` counts."""
+    return hashlib.sha256(f"{state.get(IDENTITY, address)} {state.get(REMOVALS, 0)}".encode()).hexdigest()
+
+
 def version_of_sum(total: str) -> str:
     """Return the version of a store by the sum of its records' digests."""
     return hashlib.sha256(total.encode()).hexdigest()
@@ -205,6 +232,16 @@ class Together:
     def version(self) -> str:
         """SHA-256 over the versions of the parts."""
         return hashlib.sha256(" ".join(part.version for part in self._parts).encode()).hexdigest()
+
+    @property
+    def count(self) -> int:
+        """How many records the parts hold."""
+        return sum(part.count for part in self._parts)
+
+    @property
+    def origin(self) -> str:
+        """SHA-256 over the origins of the parts."""
+        return hashlib.sha256(" ".join(part.origin for part in self._parts).encode()).hexdigest()
 
     def of_workload(self, model: str) -> Sequence[Measurement | Ratio]:
         """Return what is known of the workload named ``model``, in a stable order."""

@@ -10,8 +10,6 @@ from modak_deploy.model.trials import RestartTrial
 
 METHOD = "Trials before the run of a deployed job, each in a new process, stopped when its steady rate was known."
 _TIMED = ("measured", "beaten")
-_WHOLE = "it ended, and its whole time counts"
-"""Reason of a trial that ended before it was looked at twice (jobs/sh/restart_trial.sh): its start is in its units."""
 
 
 def tried_before(whole: Measurement, plan: Plan, job: JobResult, catalogue: Catalogue) -> list[Measurement]:
@@ -25,12 +23,12 @@ def tried_before(whole: Measurement, plan: Plan, job: JobResult, catalogue: Cata
     # Of candidates alone that the Plan names: the record comes from the target.
     offered = {candidate.name: candidate for candidate in restart.candidates}
     wrong = {trial.name for trial in job.restart.trials if trial.state in ("failed", "different", "unusable")}
-    rated = {trial.name for trial in job.restart.trials if trial.state in _TIMED and trial.reason != _WHOLE}
+    rated = {trial.name for trial in job.restart.trials if trial.state in _TIMED and not trial.whole}
     runs: dict[str, list[Run]] = {}
     for trial in job.restart.trials:
         if trial.name in wrong or trial.state not in _TIMED or trial.name not in offered:
             continue
-        if trial.reason == _WHOLE and trial.name in rated:
+        if trial.whole and trial.name in rated:
             continue
         if not set(offered[trial.name].levers) <= catalogue.levers.keys():
             continue
@@ -52,19 +50,22 @@ def tried_before(whole: Measurement, plan: Plan, job: JobResult, catalogue: Cata
 
 
 def _run(trial: RestartTrial, plan: Plan, job: JobResult, whole: Measurement) -> Iterator[Run]:
-    """Yield the parts of a trial as runs, as if all units had taken as long."""
+    """Yield a trial as a run, as if all units had taken as long.
+
+    Its parts are no runs of their own: from one process to the next times differ by more than within one, and a gain
+    that many parts of two processes agree on is not certain.
+    """
     if not trial.steady or plan.restart is None:
         return
     time = whole.runs[0].time if whole.runs else None
-    if trial.reason == _WHOLE:
+    if trial.whole:
         yield Run(total=trial.steady * trial.units, load=trial.load, time=time)
         return
     if plan.restart.units is not None:
         outside = max((trial.start or 0.0) - trial.steady, 0.0)
-        for steady in [seconds for seconds in trial.times if seconds > 0] or [trial.steady]:
-            unit = steady * _scale(plan, job)
-            total = outside + 2 * unit * (1 + 1e-12) + 1e-9
-            yield Run(total=total, first=unit, later=[unit], load=trial.load, time=time)
+        unit = trial.steady * _scale(plan, job)
+        total = outside + 2 * unit * (1 + 1e-12) + 1e-9
+        yield Run(total=total, first=unit, later=[unit], load=trial.load, time=time)
         return
     if plan.restart.only:
         return

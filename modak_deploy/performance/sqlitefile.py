@@ -14,7 +14,7 @@ from weakref import finalize
 
 from modak_deploy.errors import InputError
 from modak_deploy.model.measurement import Measurement, Ratio
-from modak_deploy.performance.records import parse_rows, version_of_sum
+from modak_deploy.performance.records import origin_of, parse_rows, version_of_sum
 from modak_deploy.performance.series import Observation, read
 
 SCHEME = "sqlite:///"
@@ -37,6 +37,17 @@ class SqliteFile:
     def version(self) -> str:
         """SHA-256 of all that it holds, whatever the order it came in."""
         return version_of_sum(str(self._ask("SELECT value FROM modak_state WHERE key = 'sum'")[0][0]))
+
+    @property
+    def count(self) -> int:
+        """How many records it holds."""
+        return int(str(self._ask("SELECT count(*) FROM modak_measurement")[0][0]))
+
+    @property
+    def origin(self) -> str:
+        """SHA-256 of what tells the store from others, and of how often something was removed from it."""
+        state = {str(key): value for key, value in self._ask("SELECT key, value FROM modak_state")}
+        return origin_of(str(self._file), state)
 
     def of_workload(self, model: str) -> Sequence[Measurement | Ratio]:
         """Return what is known of the workload named ``model``, in a stable order."""

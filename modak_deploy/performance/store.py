@@ -1,6 +1,7 @@
 """The measurement store: a database, SQLite on this machine by default, PostgreSQL by its address for a team."""
 
 import hashlib
+import secrets
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from modak_deploy.model.measurement import Measurement, Ratio
 from modak_deploy.performance import derived
 from modak_deploy.performance.matching import processor_of
 from modak_deploy.performance.paths import default_path
-from modak_deploy.performance.records import parse_rows, to_line, version_of_sum
+from modak_deploy.performance.records import IDENTITY, REMOVALS, origin_of, parse_rows, to_line, version_of_sum
 from modak_deploy.performance.series import Observation, read
 from modak_deploy.performance.sqlitefile import LAYOUT
 
@@ -136,7 +137,12 @@ class Store:
             layout = connection.scalar(sa.select(_state.c.value).where(_state.c.key == "layout"))
             if layout is None:
                 connection.execute(
-                    sa.insert(_state), [{"key": "layout", "value": LAYOUT}, {"key": "sum", "value": "0"}]
+                    sa.insert(_state),
+                    [
+                        {"key": "layout", "value": LAYOUT},
+                        {"key": "sum", "value": "0"},
+                        {"key": IDENTITY, "value": secrets.token_hex(16)},
+                    ],
                 )
             elif layout != LAYOUT:
                 raise InputError(f"the measurement store {self.name} has layout {layout}, this modak knows {LAYOUT}")
@@ -161,6 +167,20 @@ class Store:
         with self._begin() as connection:
             total = connection.scalar(sa.select(_state.c.value).where(_state.c.key == "sum"))
         return version_of_sum(str(total))
+
+    @property
+    def count(self) -> int:
+        """How many records it holds."""
+        with self._begin() as connection:
+            return int(connection.scalar(sa.select(sa.func.count()).select_from(_measurement)) or 0)
+
+    @property
+    def origin(self) -> str:
+        """SHA-256 of what tells the store from others, and of how often something was removed from it."""
+        with self._begin() as connection:
+            state = {str(row.key): row.value for row in connection.execute(sa.select(_state))}
+        file = self._engine.url.database if self._engine.dialect.name == "sqlite" else None
+        return origin_of(str(Path(file).absolute()) if file else self.name, state)
 
     def of_workload(self, model: str) -> Sequence[Measurement | Ratio]:
         """Return what is known of the workload named ``model``, in a stable order."""
@@ -243,11 +263,23 @@ class Store:
                 ids = [number for number, _ in selected[start : start + 500]]
                 connection.execute(sa.delete(_value).where(_value.c.measurement.in_(ids)))
                 connection.execute(sa.delete(_measurement).where(c.id.in_(ids)))
+            if selected:
+                self._count_removal(connection)
             total = self._shift(connection, -sum(int(digest, 16) for _, digest in selected))
             if ready:
                 derived.shrink(connection, [number for number, _ in selected])
                 derived.mark(connection, total)
         return len(selected)
+
+    @staticmethod
+    def _count_removal(connection: sa.Connection) -> None:
+        """Let models that were fitted before know that not all of what they learned is still there."""
+        key = _state.c.key == REMOVALS
+        before = connection.scalar(sa.select(_state.c.value).where(key))
+        if before is None:
+            connection.execute(sa.insert(_state), [{"key": REMOVALS, "value": "1"}])
+        else:
+            connection.execute(sa.update(_state).where(key).values(value=str(int(before) + 1)))
 
     @staticmethod
     def _lock(connection: sa.Connection) -> None:

@@ -3,7 +3,9 @@
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -15,18 +17,23 @@ from modak_deploy.model.base import Line, Model, NonNegative, Positive, Sha256
 from modak_deploy.performance.features import VERSION, Features, change, difference, unknown, vector
 from modak_deploy.performance.paths import MODEL_FILE
 from modak_deploy.performance.statistics import Interval
-from modak_deploy.util.files import write_atomically
+from modak_deploy.util.files import locked, write_atomically
 
 Phase = Literal["start", "compile", "steady"]
 PHASES: tuple[Phase, ...] = ("start", "compile", "steady")
 DESCRIPTION = MODEL_FILE
 VERSION_OF_FILE: Literal["modak.model/5"] = "modak.model/5"
-FLOORS: Mapping[Phase, float] = {"start": 0.1, "compile": 0.1, "steady": 1e-3}
+FLOORS: Mapping[Phase, float] = {"start": 0.1, "compile": 0.1, "steady": 0.0}
 """Seconds below which a phase is not told from nothing.
 
 They are added before the logarithm is taken: whether a first unit took 1 or 100 ms longer than the others is noise,
-which would count as much as whether compilation takes 1 or 100 s.
+which would count as much as whether compilation takes 1 or 100 s. A steady unit has none: there are many.
 """
+_LONGEST = math.log(1e12)
+_OURS = re.compile(rf"({'|'.join(PHASES)})(-[0-9a-f]{{16}})?\.onnx")
+"""Names of the files of a model; those of earlier versions have no hash in it."""
+LEAST = 1e-9
+"""Seconds that anything takes."""
 
 ANY = "any"
 """The key of the interval of ratios whatever differs."""
@@ -87,6 +94,10 @@ class Description(Model):
     features_version: NonNegative
     data: Sha256
     """Version of the measurements that it was fitted with."""
+    measurements: NonNegative
+    """How many these were."""
+    origin: Sha256
+    """Where they came from: while it is the same there, none was removed since."""
     catalogue: Sha256
     phases: dict[Phase, PhaseModel]
     level: float = Field(gt=0, lt=1)
@@ -96,7 +107,9 @@ class Description(Model):
     half_width_ratio: dict[Line, Finite]
     """Of the interval around the logarithm of default / configuration, by what differs."""
     held: list[Held] = []
-    """What it is worth on workloads held out; empty where that was not tried."""
+    """What it is worth on workloads held out; empty where that was never tried."""
+    held_with: NonNegative | None = None
+    """How many measurements there were when that was tried."""
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -111,11 +124,17 @@ class TimeModel:
     def __init__(self, folder: Path) -> None:
         """Read the model in ``folder``; InputError when it is broken, tampered with, or of other features."""
         self.folder = folder
-        self.description = read_description(folder)
+        text = _text(folder)
+        self.description = _parsed(folder, text)
+        self.version = hashlib.sha256(text.encode()).hexdigest()
+        """SHA-256 of the description, which names the files' own."""
         self._contents = {phase: self._checked(phase) for phase in self.description.phases}
 
+    def _file(self, phase: Phase) -> Path:
+        return self.folder / file_of(phase, self.description.phases[phase].sha256)
+
     def _checked(self, phase: Phase) -> bytes:
-        path = self.folder / f"{phase}.onnx"
+        path = self._file(phase)
         try:
             content = path.read_bytes()
         except OSError as error:
@@ -124,11 +143,6 @@ class TimeModel:
         if digest != self.description.phases[phase].sha256:
             raise InputError(f"{path}: is not the file that was fitted: SHA-256 {digest}; fit the model anew")
         return content
-
-    @property
-    def version(self) -> str:
-        """SHA-256 of the description, which names the files' own."""
-        return hashlib.sha256((self.folder / DESCRIPTION).read_bytes()).hexdigest()
 
     @cached_property
     def _sessions(self) -> Mapping[Phase, Any]:
@@ -139,7 +153,7 @@ class TimeModel:
         options.log_severity_level = 4
         sessions: dict[Phase, Any] = {}
         for phase, content in self._contents.items():
-            path = self.folder / f"{phase}.onnx"
+            path = self._file(phase)
             try:
                 session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
             except Exception as error:  # what onnxruntime raises has no common base but this
@@ -197,17 +211,17 @@ def _applies(part: PhaseModel, inputs: Features) -> bool:
 
 def logarithm_of(seconds: float, phase: Phase) -> float:
     """Return what is learned of a phase of so many seconds."""
-    return math.log(seconds + FLOORS[phase])
+    return math.log(max(seconds, LEAST) + FLOORS[phase])
 
 
 def seconds_of(logarithm: float, phase: Phase) -> float:
     """Return the seconds of a phase, of which this was learned."""
-    return max(0.0, math.exp(logarithm) - FLOORS[phase])
+    return max(0.0, math.exp(min(logarithm, _LONGEST)) - FLOORS[phase])
 
 
 def whole(parts: Mapping[Phase, float], units: int) -> float:
     """Return the seconds of a run of ``units`` by its phases."""
-    return max(parts.get("start", 0.0) + parts.get("compile", 0.0) + units * parts["steady"], FLOORS["steady"])
+    return max(parts.get("start", 0.0) + parts.get("compile", 0.0) + units * parts["steady"], LEAST)
 
 
 def around(value: float, half_width: float) -> Interval:
@@ -215,15 +229,28 @@ def around(value: float, half_width: float) -> Interval:
     return Interval(value, value * math.exp(-half_width), value * math.exp(half_width))
 
 
+def file_of(phase: Phase, sha256: str) -> str:
+    """Return the name of a phase's file: another content has another name, so that a reader finds what it looks for."""
+    return f"{phase}-{sha256[:16]}.onnx"
+
+
 def read_description(folder: Path) -> Description:
     """Return what is known of the model in ``folder``; InputError when there is none or it is of another version."""
+    return _parsed(folder, _text(folder))
+
+
+def _text(folder: Path) -> str:
     path = folder / DESCRIPTION
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise InputError(f"{path}: fitted model not found; run 'modak model fit'") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from None
+
+
+def _parsed(folder: Path, text: str) -> Description:
+    path = folder / DESCRIPTION
     _check_version(path, text)
     try:
         description = Description.model_validate_json(text)
@@ -247,13 +274,23 @@ def _check_version(path: Path, text: str) -> None:
 
 
 def write_model(folder: Path, description: Description, contents: Mapping[Phase, bytes]) -> None:
-    """Write a model so that a reader meets the old or the new one, never parts of both."""
+    """Write a model so that a reader meets the old or the new one, never parts of both, whoever else writes one.
+
+    The files of the model before stay for those who have just read its description.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / DESCRIPTION).unlink(missing_ok=True)
-        for phase, content in contents.items():
-            write_atomically(folder / f"{phase}.onnx", content)
-        text = json.dumps(description.model_dump(mode="json", by_alias=True), indent=2, sort_keys=True) + "\n"
-        write_atomically(folder / DESCRIPTION, text)
+        with locked(folder):
+            wanted = {file_of(phase, part.sha256) for phase, part in description.phases.items()}
+            with suppress(InputError):
+                before = read_description(folder)
+                wanted |= {file_of(phase, part.sha256) for phase, part in before.phases.items()}
+            for phase, content in contents.items():
+                write_atomically(folder / file_of(phase, description.phases[phase].sha256), content)
+            text = json.dumps(description.model_dump(mode="json", by_alias=True), indent=2, sort_keys=True) + "\n"
+            write_atomically(folder / DESCRIPTION, text)
+            for path in folder.glob("*.onnx"):
+                if path.name not in wanted and _OURS.fullmatch(path.name):
+                    path.unlink(missing_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: the model cannot be written: {error.strerror}") from None

@@ -1,11 +1,8 @@
 """Putting a site into a file of sites without touching what else the user wrote there, comments included."""
 
-import fcntl
-import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,7 @@ from modak_deploy.documents.sitefiles import SiteFilePath
 from modak_deploy.documents.sites import read_site_file
 from modak_deploy.errors import InputError
 from modak_deploy.model.site import SiteFile
-from modak_deploy.util.files import PRIVATE, write_atomically
+from modak_deploy.util.files import PRIVATE, locked, write_atomically
 
 _HEAD = """\
 # Machines and clusters by the names that 'target:' of documents uses; 'modak site list' shows them.
@@ -38,7 +35,7 @@ def write_site(path: Path, name: str, settings: Mapping[str, Any], *, replace: b
     path = path.resolve()  # a link into a folder of settings under version control stays a link
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with _locked(path.parent):
+        with locked(path.parent):
             mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else PRIVATE
             text = _edited(path, name, settings, replace=replace) if path.exists() else _HEAD + entry(name, settings)
             write_atomically(path, text, mode=mode)
@@ -52,18 +49,6 @@ def entry(name: str, settings: Mapping[str, Any], indent: int = 2) -> str:
         {name: dict(settings)}, sort_keys=False, width=110, allow_unicode=True, default_flow_style=None
     )
     return "".join(f"{' ' * indent}{line}\n" for line in text.splitlines())
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep other commands from changing the folder's files at the same time, where its file system has locks."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        with suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _edited(path: Path, name: str, settings: Mapping[str, Any], *, replace: bool) -> str:

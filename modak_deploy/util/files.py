@@ -1,5 +1,6 @@
 """Files that are written whole or not at all."""
 
+import fcntl
 import os
 import secrets
 from collections.abc import Iterator
@@ -24,6 +25,18 @@ def create_once(path: Path, content: str | bytes, *, mode: int = PRIVATE) -> Non
         with suppress(FileExistsError):
             os.link(temporary, path)
         temporary.unlink()
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes from changing a folder's files at the same time, where its file system has locks."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 @contextmanager

@@ -65,7 +65,7 @@ def test_the_whole_time_counts_of_what_ends_between_two_looks(run: Run, quick: t
     assert (result.state, result.restart.chosen) == ("completed", "quick"), output
     ended = [trial for trial in result.restart.trials if trial.name == "quick"][number - 1]
     assert (ended.state, ended.units, ended.exit_code) == ("measured", 12, 0)
-    assert ended.reason == "it ended, and its whole time counts"
+    assert ended.whole
 
 
 def test_candidates_that_vary_are_still_better_than_the_default(run: Run) -> None:

@@ -25,7 +25,7 @@ modak_measure() { # CANDIDATE ROUND WINDOW WORD...: tries and records; fails whe
   modak_now
   modak_took=$((modak_time - modak_trial))
   [ -z "$modak_stop" ] || return 1
-  modak_note "trial index=$modak_index round=$modak_turn state=$modak_state took=$modak_took start=$modak_start steady=$modak_steady units=$modak_done times=$modak_times code=$modak_code memory=$modak_memory load=$modak_load reason=$modak_reason"
+  modak_note "trial index=$modak_index round=$modak_turn state=$modak_state took=$modak_took start=$modak_start steady=$modak_steady units=$modak_done times=$modak_times code=$modak_code memory=$modak_memory load=$modak_load whole=$modak_at_once reason=$modak_reason"
   modak_say "$(modak_name "$modak_index"): $modak_state${modak_steady:+, $((modak_steady / 1000)).$(printf '%03d' $((modak_steady % 1000))) ms a unit}: $modak_reason"
   return 0
 }

@@ -62,7 +62,7 @@ modak_look() { # sets modak_u and modak_t to the last unit and when it was seen,
 modak_try() { # CANDIDATE TIME WINDOW ROUND WORD...: sets state, reason, start, steady, units of the trial
   modak_this=$1 modak_cap=$2 modak_window=$3 modak_round=$4
   shift 4
-  modak_state=stopped modak_reason='no unit was done in its time' modak_start='' modak_steady='' modak_times='' modak_done=0 modak_code='' modak_memory=0
+  modak_state=stopped modak_reason='no unit was done in its time' modak_start='' modak_steady='' modak_times='' modak_done=0 modak_code='' modak_memory=0 modak_at_once=''
   modak_load=
   { read -r modak_load _ </proc/loadavg; } 2>/dev/null
   modak_note "trying index=$modak_this round=$modak_round"
@@ -195,7 +195,7 @@ modak_judge_end() { # of a trial that ended well; the default is the measure of 
     modak_state=measured modak_reason='it ended'
   elif [ "$modak_this" != 0 ] && modak_did_all; then
     # It did all of its work between two looks. With its start in that time, a unit takes less than this.
-    modak_state=measured modak_reason='it ended, and its whole time counts' modak_start=0
+    modak_state=measured modak_reason='it ended, and its whole time counts' modak_start=0 modak_at_once=1
     modak_steady=$((modak_whole * 10000 / modak_units)) modak_done=$modak_units
   else
     modak_state=stopped modak_reason='it ended before its rate was known'

@@ -122,6 +122,9 @@ def test_the_tree_holds_the_same_python_at_the_same_paths(tmp_path, monkeypatch)
     made = (tree.with_name("tree.complete")).stat().st_mtime_ns
     packing.make_tree(base, Path(sys.executable), tmp_path / "work")
     assert (tree.with_name("tree.complete")).stat().st_mtime_ns == made
+    (outside / "lib" / "installed.py").write_text("2")
+    packing.make_tree(base, Path(sys.executable), tmp_path / "work")
+    assert (inside / "lib" / "installed.py").read_text() == "2"
 
 
 def test_a_virtual_environment_is_copied_with_its_links(tmp_path, monkeypatch):

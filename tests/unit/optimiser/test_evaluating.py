@@ -65,7 +65,7 @@ def test_the_optimiser_sees_each_record_as_the_model_learned_it():
     for row in rows_of(load_measurements().all_records(), catalogue):
         place = evaluating.location_of_row(row, catalogue)
         work = evaluating.work_of_row(row, row.units)
-        modelled = Modelled(Unrefusing(), work, {place.option(()): place}, catalogue)
+        modelled = Modelled(Unrefusing(), work, {place.option(()): place}, catalogue, mix=row.case.mix)
         assert modelled.features_of(place.option(tuple(row.case.configuration.levers))) == row.inputs
 
 

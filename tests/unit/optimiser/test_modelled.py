@@ -10,9 +10,10 @@ from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.target import Facts
 from modak_deploy.optimiser import make_plan
 from modak_deploy.optimiser.table import render
-from modak_deploy.performance.fitting import fit
+from modak_deploy.performance.fitting import fit, fit_all
 from modak_deploy.performance.records import Table
-from modak_deploy.performance.timemodel import write_model
+from modak_deploy.performance.store import Filter, Store
+from modak_deploy.performance.timemodel import TimeModel, write_model
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 TABLE = measured(16, spread=0.02)
@@ -74,21 +75,38 @@ def test_pairs_are_looked_at_where_the_model_can_tell_of_them(folder):
     assert "keras-jax+malloc-hugepages" in names
 
 
-def test_a_model_of_other_measurements_is_not_used_and_said_so(folder):
-    fewer = Table(TABLE.records[1:])
-    made = plan(folder, table=fewer)
+def test_a_model_is_used_though_more_was_measured_since_and_not_once_something_was_removed(tmp_path):
+    store = Store(f"sqlite:///{tmp_path}/measurements.sqlite")
+    store.add(TABLE.records)
+    model = fit_all(store, load_catalogue())
+    write_model(tmp_path / "model", model.description, model.contents)
+    record = TABLE.records[0]
+    other = record.model_copy(update={"workload": record.workload.model_copy(update={"model": "another"})})
+    store.add([other])
+    made = plan(tmp_path / "model", table=store)
+    assert made.prediction.basis == "model"
+    assert made.versions.model == TimeModel(tmp_path / "model").version
+
+    store.forget(Filter(workload="another"))
+    store.add([other])
+    made = plan(tmp_path / "model", table=store)
+    store.close()
     assert made.prediction.basis == "none"
     assert made.versions.model is None
-    reasons = {r.name: r.reason for r in made.rejected}
-    assert (
-        reasons["the time model"] == "it was fitted with other measurements than there are now: run 'modak model fit'"
-    )
+    assert "measurements that were removed since" in {r.name: r.reason for r in made.rejected}["the time model"]
+
+
+def test_a_model_of_other_measurements_is_not_used_and_said_so(folder):
+    made = plan(folder, table=Table(TABLE.records[1:]))
+    assert made.prediction.basis == "none"
+    assert "it was fitted in another place" in {r.name: r.reason for r in made.rejected}["the time model"]
 
 
 def test_a_tampered_model_is_not_used_and_said_so(folder, tmp_path):
     for path in folder.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
-    (tmp_path / "steady.onnx").write_bytes(b"something else")
+    (steady,) = tmp_path.glob("steady-*.onnx")
+    steady.write_bytes(b"something else")
     made = plan(tmp_path)
     assert made.prediction.basis == "none"
     assert "is not the file that was fitted" in {r.name: r.reason for r in made.rejected}["the time model"]

@@ -15,7 +15,7 @@ from modak_deploy.performance import paths
 from modak_deploy.performance.cli import measurements
 from modak_deploy.performance.records import SHIPPED, available_measurements, load_measurements
 from modak_deploy.performance.sqlitefile import SqliteFile, can_read
-from modak_deploy.performance.store import Store
+from modak_deploy.performance.store import Filter, Store
 from stores import StoreContract, assert_same, jobs, series_of
 
 
@@ -34,6 +34,7 @@ class TestSqlite(StoreContract):
         assert not can_read(address)
         store = Store(address)
         assert SqliteFile(address).all_records() == []
+        assert SqliteFile(address).count == store.count == 0
         store.add(load_measurements().records)
         reader = SqliteFile(address)
         assert can_read(address)
@@ -41,9 +42,19 @@ class TestSqlite(StoreContract):
         assert reader.all_records() == store.all_records()
         assert reader.of_workload("alexnet") == store.of_workload("alexnet") != []
         assert reader.of_workload("x' OR '1'='1") == []
+        before = store.count, store.origin
+        assert (reader.count, reader.origin) == before == (len(load_measurements().records), before[1])
         store.add(jobs(30))
+        assert (reader.count, reader.origin) == (store.count, store.origin) == (before[0] + 30, before[1])
         assert reader.evidence_of("mnist-cnn") == store.evidence_of("mnist-cnn")
         assert_same(series_of(reader), jobs(30))
+        origins = {store.origin}
+        for model in ("alexnet", "squeezenet"):
+            store.forget(Filter(workload=model))
+            assert reader.origin == store.origin
+            origins.add(store.origin)
+        assert len(origins) == 3
+        assert Store(address).origin == store.origin
 
     def test_the_reader_refuses_what_the_store_refuses(self, address):
         path = address.removeprefix("sqlite:///")

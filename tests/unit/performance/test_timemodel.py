@@ -1,5 +1,6 @@
 """The time model: what it learns from times that follow a law, what it says of itself, and what it refuses."""
 
+import hashlib
 import json
 import math
 
@@ -10,15 +11,24 @@ from lawful import HERE, SETS, law, measured
 from modak_deploy.catalogue import load_catalogue
 from modak_deploy.errors import InputError
 from modak_deploy.model.application import Workload
-from modak_deploy.model.measurement import Configuration, Hardware
+from modak_deploy.model.measurement import Configuration, Hardware, Run, Summary
 from modak_deploy.optimiser.cli import model as commands
-from modak_deploy.performance.estimators import PARTS, Row
-from modak_deploy.performance.estimators import fitted as fitted_to
-from modak_deploy.performance.features import Case, change, features
+from modak_deploy.performance.estimators import PARTS, Learning, Row
+from modak_deploy.performance.features import Case, change, difference, features
 from modak_deploy.performance.fitting import fit, rows_of
-from modak_deploy.performance.intervals import HeldOut, quantile, widths_of
+from modak_deploy.performance.intervals import ENDLESS, HeldOut, lengths, quantile, widths_of
 from modak_deploy.performance.records import Table
-from modak_deploy.performance.timemodel import ANY, TimeModel, read_description, write_model
+from modak_deploy.performance.timemodel import (
+    ANY,
+    LEAST,
+    PHASES,
+    TimeModel,
+    file_of,
+    logarithm_of,
+    read_description,
+    seconds_of,
+    write_model,
+)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +85,7 @@ def test_nothing_is_blamed_for_what_it_stands_beside():
         for n in range(4)
         for levers in ((), ("lever:a",), ("compiler:xla", "lever:xla"), ("compiler:xla", "lever:a", "lever:xla"))
     ]  # fmt: skip
-    strong = fitted_to(rows, "steady", "ridge", dict.fromkeys(PARTS, 100.0))
+    strong = Learning(rows, "steady").fitted("ridge", dict.fromkeys(PARTS, 100.0))
     base, lever = strong.predict([rows[0].inputs, rows[1].inputs])
     assert lever == pytest.approx(base, abs=1e-6)
 
@@ -103,7 +113,8 @@ def test_each_workload_counts_once_for_the_interval_of_a_ratio():
     square = {n: math.log(n) ** 2 for n in (1.1, 1.2, 1.3, 2.0)}
     levers = 2.353 * math.sqrt((square[1.1] + square[1.2] + square[1.3]) / 3)
     both = 2.353 * math.sqrt((square[1.1] + square[1.2] + (square[1.3] + square[2.0]) / 2) / 3)
-    assert widths_of(told) == {ANY: pytest.approx(both), "levers": pytest.approx(levers)}
+    each = {"levers": pytest.approx(levers), "lever:a": pytest.approx(levers)}
+    assert widths_of(told) == {ANY: pytest.approx(both), **each}
 
 
 @pytest.mark.parametrize(
@@ -117,6 +128,105 @@ def test_each_workload_counts_once_for_the_interval_of_a_ratio():
 )
 def test_what_two_configurations_differ_in(one, other, word):
     assert change(one, other) == change(other, one) == word
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "names"),
+    [
+        ({"runs:jax": 1.0}, {"runs:jax": 1.0, "lever:a": 1.0, "lever:a x flops": -2.0}, "lever:a"),
+        ({"runs:tensorflow": 1.0}, {"runs:jax": 1.0, "lever:a": 1.0}, "lever:a+runs:jax+runs:tensorflow"),
+        ({"container": 0.0}, {"container": 1.0, "lever:a": 1.0}, "container+lever:a"),
+        ({"lever:a": 1.0, "flops": 3.0}, {"lever:a": 1.0, "flops": 4.0}, ""),
+    ],
+)
+def test_the_names_that_two_configurations_differ_in(one, other, names):
+    assert difference(one, other) == difference(other, one) == names
+
+
+def test_what_three_workloads_were_measured_with_has_an_interval_of_its_own():
+    """Lever a is told well in all of them, b badly; c was measured with one alone; rows of one name do not count."""
+    told = []
+    for workload, wrong in (("u", 1.5), ("v", 1.6), ("w", 1.7)):
+        levers = [(4.0, 4.0 * 1.01, "lever:a"), (4.0, 4.0 * wrong, "lever:b"), (4.0, 8.0)]
+        if workload == "u":
+            levers.append((4.0, 4.0, "lever:c"))
+        told += told_of((4.0, 4.0), *levers, workload=workload)
+    widths = widths_of(told)
+    assert set(widths) == {ANY, "levers", "lever:a", "lever:b"}
+    assert widths["lever:a"] < 0.1 * widths["lever:b"]
+    assert widths["lever:a"] == pytest.approx(2.353 * math.log(1.01))
+
+
+def test_a_ratio_has_the_interval_of_what_differs(folder):
+    model = TimeModel(folder)
+    default, other = case_of(1e9, SETS[0]), case_of(1e9, SETS[1])
+    widths = {ANY: 0.5, "levers": 0.4, difference(default, other): 0.1}
+    for name in (difference(default, other), "levers", ANY):
+        model.description = model.description.model_copy(update={"half_width_ratio": dict(widths)})
+        ratio = model.ratio(default, other, 100)
+        assert ratio.high / ratio.value == pytest.approx(math.exp(widths.pop(name)))
+
+
+def test_several_rows_of_one_configuration_can_be_fitted(tmp_path):
+    """As they come from trials: the default is there by its trial and by the run itself."""
+    table = measured()
+    again = [
+        record.model_copy(update={"configuration": record.configuration.model_copy(update={"threads": 1})})
+        for record in table.records
+    ]
+    both = Table([*table.records, *again])
+    model = fit(both.all_records(), both.version, load_catalogue())
+    assert "" not in model.description.half_width_ratio
+
+
+def test_a_trial_is_judged_by_as_many_units_as_were_asked_for():
+    """Its records have two units of each configuration, whatever the work at hand takes."""
+    (record, *_) = measured().records
+    asked = record.workload.model_copy(update={"units": 100})
+    run = Run(total=3.0 + 0.9 + 0.5, first=0.9, later=[0.5])
+    (row,) = rows_of([record.model_copy(update={"workload": asked, "runs": [run], "kind": "trial"})], load_catalogue())
+    assert row.total == row.at(100) == pytest.approx(3.0 + 0.4 + 100 * 0.5)
+    assert lengths(row) == (100,)
+
+
+def test_impossible_sizes_are_not_learned():
+    (record, *_) = measured().records
+    huge = record.model_copy(update={"workload": record.workload.model_copy(update={"flops_per_sample": 1e308})})
+    assert rows_of([huge], load_catalogue()) == []
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.02, 4.0])
+@pytest.mark.parametrize("phase", PHASES)
+def test_what_is_learned_of_a_phase_gives_its_seconds_back(seconds, phase):
+    assert seconds_of(logarithm_of(seconds, phase), phase) == pytest.approx(seconds, abs=2 * LEAST)
+
+
+def test_milliseconds_of_compilation_are_no_more_than_noise():
+    """A ten times longer compilation counts; that a first unit took 1 or 30 ms longer than the others does not."""
+    noise = logarithm_of(0.03, "compile") - logarithm_of(0.001, "compile")
+    assert noise < math.log(1.5) < logarithm_of(10.0, "compile") - logarithm_of(1.0, "compile")
+
+
+def test_units_alone_teach_the_steady_phase_beside_whole_runs():
+    """Published latencies, and runs that are known by their units, have no start; other wholes are left out."""
+    table = measured()
+    (record, *_) = table.records
+    published = record.model_copy(update={"runs": [], "summary": Summary(mean=2.0, steady=True)})
+    whole = record.model_copy(update={"runs": [], "summary": Summary(mean=2.0)})
+    by_units = record.model_copy(update={"runs": [Run(later=[0.5, 0.4, 0.6])]})
+    alone = {"published": published, "by units": by_units, "whole": whole}
+    records = list(table.all_records())
+    for name, one in alone.items():
+        records.append(one.model_copy(update={"workload": one.workload.model_copy(update={"model": name})}))
+    rows = {row.workload: row for row in rows_of(records, load_catalogue())}
+    assert "whole" not in rows
+    units = record.workload.units
+    for name, unit in (("published", 2.0 / units), ("by units", 0.5)):
+        row = rows[name]
+        assert row.seconds == {"steady": unit}
+        assert lengths(row) == (ENDLESS,)
+        assert row.at(ENDLESS) == pytest.approx(ENDLESS * unit)
+        assert row.at(units) == pytest.approx(units * unit)
 
 
 def test_the_same_measurements_give_the_same_model(fitted):
@@ -170,18 +280,23 @@ def test_a_model_without_steady_times_of_such_work_tells_nothing(folder):
     assert TimeModel(folder).refusal(inputs) == "the model was fitted to no steady times of training"
 
 
+def file(folder, phase):
+    (path,) = folder.glob(f"{phase}-*.onnx")
+    return path
+
+
 def test_a_tampered_file_is_refused(folder):
-    path = folder / "steady.onnx"
+    path = file(folder, "steady")
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    with pytest.raises(InputError, match=r"steady\.onnx: is not the file that was fitted"):
+    with pytest.raises(InputError, match=r"steady-\w+\.onnx: is not the file that was fitted"):
         TimeModel(folder)
 
 
 def test_a_missing_file_is_refused(folder):
-    (folder / "start.onnx").unlink()
-    with pytest.raises(InputError, match=r"start\.onnx: cannot be read"):
+    file(folder, "start").unlink()
+    with pytest.raises(InputError, match=r"start-\w+\.onnx: cannot be read"):
         TimeModel(folder)
 
 
@@ -193,18 +308,16 @@ def changed(folder, change):
 
 
 def test_something_else_with_the_right_hash_is_refused(folder):
-    import hashlib
-
-    (folder / "steady.onnx").write_bytes(b"no model")
     digest = hashlib.sha256(b"no model").hexdigest()
+    (folder / file_of("steady", digest)).write_bytes(b"no model")
     changed(folder, lambda data: data["phases"]["steady"].update(sha256=digest))
-    with pytest.raises(InputError, match=r"steady\.onnx: not a model that can be run"):
+    with pytest.raises(InputError, match=r"steady-\w+\.onnx: not a model that can be run"):
         TimeModel(folder).phases(case_of(1e8, SETS[0]))
 
 
 def test_features_that_do_not_fit_are_refused(folder):
     changed(folder, lambda data: data["phases"]["steady"]["features"].pop())
-    with pytest.raises(InputError, match=r"steady\.onnx: takes \d+ features, and model\.json names \d+"):
+    with pytest.raises(InputError, match=r"steady-\w+\.onnx: takes \d+ features, and model\.json names \d+"):
         TimeModel(folder).phases(case_of(1e8, SETS[0]))
 
 
@@ -226,6 +339,30 @@ def test_a_bad_description_is_refused_with_its_place(folder, change, words):
         read_description(folder)
     assert str(folder / "model.json") in str(caught.value)
     assert words in str(caught.value)
+
+
+def test_who_has_read_the_description_before_still_finds_its_files(fitted, folder):
+    """Of three models the files of the last two are there: one that is being read, and the one in its place."""
+    _, model = fitted
+    first = {path.name for path in folder.glob("*.onnx")}
+    before = read_description(folder)
+
+    def rewritten(text):
+        contents = {phase: content + text for phase, content in model.contents.items()}
+        phases = {
+            phase: part.model_copy(update={"sha256": hashlib.sha256(contents[phase]).hexdigest()})
+            for phase, part in model.description.phases.items()
+        }
+        write_model(folder, model.description.model_copy(update={"phases": phases}), contents)
+        return {path.name for path in folder.glob("*.onnx")}
+
+    second = rewritten(b"2")
+    assert first < second
+    for phase, part in before.phases.items():
+        assert (folder / file_of(phase, part.sha256)).read_bytes() == model.contents[phase]
+    third = rewritten(b"3")
+    assert not first & third
+    assert len(third) == 2 * len(first)
 
 
 def test_no_model_says_how_to_get_one(tmp_path):

@@ -101,20 +101,34 @@ def test_trials_before_the_run_are_no_part_of_the_start(records):
     )
 
 
+def test_the_parts_of_a_trial_are_no_runs_of_their_own(records):
+    """Within one process they agree by more than processes do: two trials of each prove no small gain."""
+    values = DEPLOYMENT.model_dump(mode="json", exclude_unset=True)
+    values["request"]["trials"] = {"budget": 60}
+    made = make_plan(Deployment.model_validate(values), FACTS, [], now=NOW, measurements=Table([]))
+    default, other = made.restart.candidates[:2]
+    rated = {"state": "measured", "start": 1.0, "units": 9}
+    trials = [{**rated, "name": name, "steady": steady, "times": [steady * 0.99, steady, steady * 1.01]}
+              for name, steady in ((default.name, 0.50), (other.name, 0.48), (other.name, 0.47), (default.name, 0.51))]  # fmt: skip
+    restart = {"trials": trials, "chosen": other.name, "levers": other.levers, "seconds": 5.0}
+    first, second = records([], made=made, restart=restart)[:2]
+    assert ([len(record.runs) for record in (first, second)]) == [2, 2]
+
+
 def test_of_a_trial_that_ended_at_once_the_whole_is_recorded(records):
     values = DEPLOYMENT.model_dump(mode="json", exclude_unset=True)
     values["application"]["progress"] = "step ([0-9]+)"
     values["request"]["trials"] = {"budget": 60}
     made = make_plan(Deployment.model_validate(values), FACTS, [], now=NOW, measurements=Table([]))
     default, other = made.restart.candidates[:2]
-    at_once = {"name": other.name, "state": "measured", "reason": "it ended, and its whole time counts", "start": 0}
+    at_once = {"name": other.name, "state": "measured", "whole": True, "start": 0}
     trials = [{"name": default.name, "state": "measured", "start": 1.0, "steady": 0.5, "units": 9},
               {**at_once, "steady": 0.01, "units": 100}]  # fmt: skip
     restart = {"trials": trials, "chosen": other.name, "levers": other.levers, "seconds": 5.0}
     rated, whole = records([], made=made, restart=restart)[:2]
     assert levers([rated, whole]) == [default.levers, other.levers]
     assert (rated.runs[0].later, whole.runs[0].later, whole.runs[0].total) == ([0.5], [], 1.0)
-    rate = {**at_once, "reason": "it ended", "steady": 0.02, "units": 100}
+    rate = {**at_once, "whole": False, "steady": 0.02, "units": 100}
     rated, again = records([], made=made, number=2, restart={**restart, "trials": [*trials, rate]})[:2]
     assert [run.later for run in again.runs] == [[0.02]], "where there is a rate, it counts alone"
 
