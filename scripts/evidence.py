@@ -86,7 +86,7 @@ def engines() -> str:
 
 
 def alike(one: str, other: str) -> bool:
-    """Tell whether two texts differ at most in percentages, and in these by no more than TOLERANCE or a 20th of them."""
+    """Tell whether two texts differ at most in percentages, and in these by TOLERANCE or a 20th at most."""
     share = re.compile(r"(\d+)%")
     pairs = zip(share.findall(one), share.findall(other), strict=False)
     return share.sub("%", one) == share.sub("%", other) and all(

@@ -108,8 +108,10 @@ def test_the_parts_of_a_trial_are_no_runs_of_their_own(records):
     made = make_plan(Deployment.model_validate(values), FACTS, [], now=NOW, measurements=Table([]))
     default, other = made.restart.candidates[:2]
     rated = {"state": "measured", "start": 1.0, "units": 9}
-    trials = [{**rated, "name": name, "steady": steady, "times": [steady * 0.99, steady, steady * 1.01]}
-              for name, steady in ((default.name, 0.50), (other.name, 0.48), (other.name, 0.47), (default.name, 0.51))]  # fmt: skip
+    trials = [
+        {**rated, "name": candidate.name, "steady": steady, "times": [steady * 0.99, steady, steady * 1.01]}
+        for candidate, steady in ((default, 0.50), (other, 0.48), (other, 0.47), (default, 0.51))
+    ]
     restart = {"trials": trials, "chosen": other.name, "levers": other.levers, "seconds": 5.0}
     first, second = records([], made=made, restart=restart)[:2]
     assert ([len(record.runs) for record in (first, second)]) == [2, 2]
