@@ -110,6 +110,14 @@ def containers() -> str:
     return "\n".join([markdown(rows), *(f"* {entry['title']}: {entry['why']}" for entry in entries)]) + "\n"
 
 
+def packings() -> str:
+    """Return the study's table on another machine: all ways to pack the same files, and a training."""
+    rows = [("", "runs", "mean (s)", "min", "max", "deviation", "overhead", "peak memory")]
+    for entry in reasons()["packings"]:
+        rows += _ours(MEASURED / "study-amd-epyc-avx2-2-cores" / entry["here"], entry["title"])
+    return markdown(rows)
+
+
 def _published(entry: Mapping[str, Any]) -> list[tuple[str, ...]]:
     wanted = entry["model"], entry["type"], entry["gpu"]
     found = {

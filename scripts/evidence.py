@@ -33,6 +33,7 @@ PAGES = {
     "papers-modak": TOP / "docs" / "papers.md",
     "papers-hit": TOP / "docs" / "papers.md",
     "papers-study": TOP / "docs" / "papers.md",
+    "papers-packings": TOP / "docs" / "papers.md",
 }
 """The page that each table stands on."""
 PROGRAMS = MEASURED / "programs-intel-xeon-2-cores.jsonl"
@@ -117,6 +118,7 @@ def main() -> int:
         "papers-modak": papers_table.compilers,
         "papers-hit": papers_table.conversions,
         "papers-study": papers_table.containers,
+        "papers-packings": papers_table.packings,
     }
     for name, make in tables.items():
         table = make()

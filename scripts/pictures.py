@@ -8,8 +8,13 @@ from typing import Any
 
 import yaml
 
+from modak_deploy.evidence.benchmarked import memory_drawing
+from modak_deploy.evidence.finished import read_finished
+from modak_deploy.evidence.marks import HEIGHT, WIDTH
+
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 TYPES = DOCS.parent / "tosca" / "blueprints" / "modak" / "types"
+STUDY = DOCS.parent / "benchmarks" / "measured" / "study-amd-epyc-2-cores" / "snn-inference"
 FILES = ("applications", "targets", "images", "ensembles", "policies", "artifacts", "relationships")
 FLOW = (
     ("Describe", "application, target,", "request: YAML,", "TOSCA, Ansible"),
@@ -188,12 +193,32 @@ def properties(declared: dict[str, Any]) -> str:
     return "\n| property | type | default | meaning |\n|---|---|---|---|\n" + "\n".join(rows) + "\n"
 
 
+def memory(folder: Path) -> str:
+    """Return the drawing of memory in a study's report, with its legend, as a picture that needs no style sheet."""
+    drawing = memory_drawing(read_finished(folder))
+    if drawing is None:
+        raise SystemExit(f"{folder}: no memory was sampled")
+    colours = ("#1f6fb2", "#d1661c", "#2f855a", "#8b3fa8", "#a0303a", "#6b6b1f")
+    style = ".grid{stroke:#d5dbe3}.line{fill:none;stroke-width:2}.band{opacity:.2}"
+    style += "".join(f".line.s{n}{{stroke:{c}}}.band.s{n}{{fill:{c}}}" for n, c in enumerate(colours, start=1))
+    parts = [
+        f"<style>{style}</style>",
+        drawing.svg.replace("<svg ", f'<svg x="8" y="8" width="{WIDTH}" height="{HEIGHT}" font-size="11" ', 1),
+    ]
+    for number, (kind, label) in enumerate(drawing.key):
+        x = 70 + 150 * number
+        parts.append(f'<line class="line {kind}" x1="{x}" y1="{HEIGHT + 22}" x2="{x + 24}" y2="{HEIGHT + 22}"/>')
+        parts.append(f'<text class="t" x="{x + 30}" y="{HEIGHT + 26}">{escape(label)}</text>')
+    return svg(WIDTH + 16, HEIGHT + 38, drawing.title, parts)
+
+
 def main() -> int:
     types = definitions()
     texts = {
         "pictures/flow.svg": flow(),
         "pictures/layers.svg": layers(),
         "pictures/types.svg": tree(types),
+        "pictures/study-memory.svg": memory(STUDY),
         "types.md": page(types),
     }
     outdated = [name for name, text in texts.items() if not (DOCS / name).exists() or (DOCS / name).read_text() != text]

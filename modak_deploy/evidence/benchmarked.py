@@ -18,7 +18,7 @@ _STEPS = 60
 
 def benchmark_section(finished: Finished) -> Section:
     """Return everything that a report says of a benchmark."""
-    parts: list[Part | None] = [_gains(finished), _times(finished), _phases(finished), _memory(finished)]
+    parts: list[Part | None] = [_gains(finished), _times(finished), _phases(finished), memory_drawing(finished)]
     return Section(
         finished.description.title,
         answer(finished),
@@ -203,7 +203,8 @@ def _parts(repeat: Repeat) -> tuple[float, float, float, float] | None:
     return None
 
 
-def _memory(finished: Finished) -> Drawing | None:
+def memory_drawing(finished: Finished) -> Drawing | None:
+    """Return the memory of all processes over time, of each configuration; None where it was not sampled."""
     series, key = [], []
     shown = [
         outcome

@@ -6,13 +6,17 @@ beside it stand that of the least predicted seconds, the model's bare word, and 
 those measured, not all that the catalogue has: of others nobody knows what they take.
 """
 
+import os
 import statistics
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import repeat
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from modak_deploy.catalogue.catalogue import Catalogue, load_catalogue
+from modak_deploy.catalogue.catalogue import Catalogue, Source, load_catalogue
 from modak_deploy.errors import InputError
 from modak_deploy.model.application import Application
 from modak_deploy.model.deployment import Deployment
@@ -31,6 +35,9 @@ from modak_deploy.performance.intervals import lengths
 from modak_deploy.performance.matching import Work
 from modak_deploy.performance.records import Measurements, Table, available_measurements
 from modak_deploy.performance.timemodel import Held, TimeModel, write_model
+
+_MANY = 8
+"""Workloads from which on starting processes pays."""
 
 
 @dataclass(frozen=True)
@@ -77,14 +84,27 @@ def fit_now(*, judged: bool = True) -> Fit:
 
 
 def evaluate(measurements: Measurements, catalogue: Catalogue) -> list[Held]:
-    """Return how each workload is predicted and decided by what is known without it, at each length."""
+    """Return how each workload is predicted and decided by what is known without it, at each length.
+
+    Many workloads are shared among processes, one for each processor: each takes a fit of its own, of some seconds.
+    """
     records = measurements.all_records()
-    rows = rows_of(records, catalogue)
-    held: list[Held] = []
-    for workload in sorted({row.workload for row in rows}):
-        others = [record for record in records if record.workload.model != workload]
-        held += judge(workload, [row for row in rows if row.workload == workload], others, catalogue)
-    return held
+    workloads = sorted({row.workload for row in rows_of(records, catalogue)})
+    number = min(len(os.sched_getaffinity(0)), len(workloads))
+    if len(workloads) < _MANY or number == 1:
+        return [held for workload in workloads for held in _left_out(workload, records, catalogue.sources)]
+    # Not forked: numerical libraries have threads, which a fork does not copy.
+    with ProcessPoolExecutor(number, mp_context=get_context("spawn")) as pool:
+        parts = pool.map(_left_out, workloads, repeat(records), repeat(catalogue.sources))
+        return [held for part in parts for held in part]
+
+
+def _left_out(workload: str, records: Sequence[Measurement | Ratio], sources: Sequence[Source]) -> list[Held]:
+    """Return how one workload is predicted and decided by the other ones' records; ``sources`` are the catalogue's."""
+    catalogue = Catalogue(sources)
+    rows = [row for row in rows_of(records, catalogue) if row.workload == workload]
+    others = [record for record in records if record.workload.model != workload]
+    return judge(workload, rows, others, catalogue)
 
 
 def judge(workload: str, rows: Sequence[Row], store: Sequence[Measurement | Ratio], catalogue: Catalogue) -> list[Held]:
