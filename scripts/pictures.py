@@ -203,7 +203,7 @@ def memory(folder: Path) -> str:
     style += "".join(f".line.s{n}{{stroke:{c}}}.band.s{n}{{fill:{c}}}" for n, c in enumerate(colours, start=1))
     parts = [
         f"<style>{style}</style>",
-        drawing.svg.replace("<svg ", f'<svg x="8" y="8" width="{WIDTH}" height="{HEIGHT}" font-size="11" ', 1),
+        str(drawing.svg).replace("<svg ", f'<svg x="8" y="8" width="{WIDTH}" height="{HEIGHT}" font-size="11" ', 1),
     ]
     for number, (kind, label) in enumerate(drawing.key):
         x = 70 + 150 * number
