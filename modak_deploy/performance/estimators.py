@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
-from modak_deploy.performance.features import Case, Features, names_in, unknown, vector
-from modak_deploy.performance.timemodel import Phase, logarithm_of
+from modak_deploy.performance.features import FAR, Case, Features, names_in, unknown, vector
+from modak_deploy.performance.timemodel import Phase, logarithm_of, within
 
 Kind = Literal["ridge", "boosting"]
 Array = Any
@@ -79,13 +79,14 @@ class Estimator(Protocol):
 class _Fitted:
     """A scikit-learn regressor over named features."""
 
-    def __init__(self, regressor: Any, names: Sequence[str]) -> None:
+    def __init__(self, regressor: Any, names: Sequence[str], limits: tuple[float, float]) -> None:
         self._regressor = regressor
         self._names = names
+        self._limits = limits
 
     def predict(self, rows: Sequence[Features]) -> list[float]:
         """See ``Estimator``."""
-        return [float(value) for value in self._regressor.predict(_matrix(rows, self._names))]
+        return [within(float(value), self._limits) for value in self._regressor.predict(_matrix(rows, self._names))]
 
     def onnx(self) -> bytes:
         """See ``Estimator``."""
@@ -153,6 +154,12 @@ class Learning:
         return {name: (min(values), max(values)) for name, values in columns.items()}
 
     @cached_property
+    def limits(self) -> tuple[float, float]:
+        """Between what logarithms a prediction lies: as far outside of what was learned as the features may be."""
+        targets = [target(row, self.phase) for row in self.rows]
+        return min(targets) - FAR, max(targets) + FAR
+
+    @cached_property
     def together(self) -> list[tuple[str, ...]]:
         """What is on at once in any row."""
         return sorted({tuple(sorted(row.on)) for row in self.rows})
@@ -164,13 +171,13 @@ class Learning:
     def fitted(self, kind: Kind, strength: Strength) -> Estimator:
         """Return an estimator of ``kind``."""
         if kind == "ridge":
-            return _Fitted(self._linear(strength), self.names)
+            return _Fitted(self._linear(strength), self.names, self.limits)
         from sklearn import config_context
         from sklearn.ensemble import GradientBoostingRegressor
 
         boosting = GradientBoostingRegressor(n_estimators=100, max_depth=2, learning_rate=0.1, random_state=0)
         with config_context(assume_finite=True, skip_parameter_validation=True):  # for each tree: a third of its time
-            return _Fitted(boosting.fit(self._x, self._y), self.names)
+            return _Fitted(boosting.fit(self._x, self._y), self.names, self.limits)
 
     @cached_property
     def _x(self) -> Array:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 VERSION = 2
 """Of the features; a model fitted with others is not used."""
+FAR = math.log(4)
+"""How far outside of what a model was fitted with it is believed, in the logarithm."""
 _TRAINING = 3.0
 """Operations of a training step over those of the forward pass."""
 _USUAL = math.log(1e10)
@@ -171,7 +173,7 @@ def unknown(
         if value and name not in names:
             return f"the model was fitted without '{name}'"
         low, high = ranges.get(name, (-math.inf, math.inf))
-        if not low - math.log(4) <= value <= high + math.log(4):
+        if not low - FAR <= value <= high + FAR:
             return f"'{name}' is far outside of what the model was fitted with"
     if not any(names_in(inputs) <= set(group) for group in together):
         return "the model was fitted to no run with all of this at once, and what levers bring does not multiply"

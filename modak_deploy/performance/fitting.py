@@ -144,6 +144,7 @@ def fit(records: Sequence[Measurement | Ratio], version: str, catalogue: Catalog
             kind=choice.kind,
             features=learning.names,
             ranges=learning.ranges,
+            limits=learning.limits,
             together=learning.together,
             sha256=hashlib.sha256(contents[phase]).hexdigest(),
             records=len(learning.rows),

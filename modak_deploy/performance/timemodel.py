@@ -29,7 +29,6 @@ FLOORS: Mapping[Phase, float] = {"start": 0.1, "compile": 0.1, "steady": 0.0}
 They are added before the logarithm is taken: whether a first unit took 1 or 100 ms longer than the others is noise,
 which would count as much as whether compilation takes 1 or 100 s. A steady unit has none: there are many.
 """
-_LONGEST = math.log(1e12)
 _OURS = re.compile(rf"({'|'.join(PHASES)})(-[0-9a-f]{{16}})?\.onnx")
 """Names of the files of a model; those of earlier versions have no hash in it."""
 LEAST = 1e-9
@@ -70,6 +69,8 @@ class PhaseModel(Model):
     features: list[Line]
     ranges: dict[Line, tuple[float, float]]
     """Least and greatest value of each feature among the records that it was fitted with."""
+    limits: tuple[float, float]
+    """Between what logarithms of seconds a prediction lies."""
     together: list[tuple[Line, ...]]
     """What was on at once in those records."""
     sha256: Sha256
@@ -189,7 +190,8 @@ class TimeModel:
             session = self._sessions[phase]
             row = numpy.array([vector(inputs, self.description.phases[phase].features)], dtype=numpy.float32)
             (result,) = session.run(None, {session.get_inputs()[0].name: row})
-            seconds[phase] = seconds_of(float(result.reshape(-1)[0]), phase)
+            limits = self.description.phases[phase].limits
+            seconds[phase] = seconds_of(within(float(result.reshape(-1)[0]), limits), phase)
         return seconds
 
     def total(self, inputs: Features, units: int) -> Interval:
@@ -214,9 +216,14 @@ def logarithm_of(seconds: float, phase: Phase) -> float:
     return math.log(max(seconds, LEAST) + FLOORS[phase])
 
 
+def within(logarithm: float, limits: tuple[float, float]) -> float:
+    """Return a prediction within the limits of its phase: a linear one has none of its own, and is then raised to e."""
+    return min(max(logarithm, limits[0]), limits[1])
+
+
 def seconds_of(logarithm: float, phase: Phase) -> float:
     """Return the seconds of a phase, of which this was learned."""
-    return max(0.0, math.exp(min(logarithm, _LONGEST)) - FLOORS[phase])
+    return max(0.0, math.exp(logarithm) - FLOORS[phase])
 
 
 def whole(parts: Mapping[Phase, float], units: int) -> float:

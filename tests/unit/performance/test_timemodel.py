@@ -189,6 +189,26 @@ def test_a_trial_is_judged_by_as_many_units_as_were_asked_for():
     assert lengths(row) == (100,)
 
 
+@pytest.mark.parametrize("kind", ["ridge", "boosting"])
+def test_no_prediction_is_far_outside_of_what_was_learned(kind):
+    """A linear model told 10^7 times too much of a configuration that lay outside in several features at once."""
+    rows = [
+        Row(f"w{n}", CASE, f"s{n}", True, {"flops": float(n), "training": 1.0}, 1, {"steady": 10.0**n}, 1.0)
+        for n in range(4)
+    ]
+    learning = Learning(rows, "steady")
+    strong = learning.fitted(kind, dict.fromkeys(PARTS, 0.3))
+    low, high = strong.predict([{"flops": -100.0, "training": 1.0}, {"flops": 100.0, "training": 1.0}])
+    assert math.log(1 / 4) - 1e-9 <= low <= high <= math.log(4000) + 1e-9
+
+
+def test_a_stored_model_keeps_to_its_limits(folder):
+    inputs = case_of(1e8, SETS[0])
+    free = TimeModel(folder).phases(inputs)["steady"]
+    changed(folder, lambda data: data["phases"]["steady"].update(limits=[math.log(free / 3), math.log(free / 2)]))
+    assert TimeModel(folder).phases(inputs)["steady"] == pytest.approx(free / 2)
+
+
 def test_impossible_sizes_are_not_learned():
     (record, *_) = measured().records
     huge = record.model_copy(update={"workload": record.workload.model_copy(update={"flops_per_sample": 1e308})})
