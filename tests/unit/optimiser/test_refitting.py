@@ -198,27 +198,24 @@ def test_two_processes_do_not_fit_at_once(store):
     assert kept()
 
 
-@pytest.mark.parametrize("error", [InputError("no room"), OSError("no room"), ValueError("singular matrix")], ids=str)
-def test_what_goes_wrong_is_told_and_fails_nothing(store, monkeypatch, error):
+@pytest.mark.parametrize(
+    ("step", "error", "text"),
+    [
+        ("write_model", InputError("no room"), "no room"),
+        ("write_model", OSError("no room"), "no room"),
+        ("fit_all", ValueError("singular matrix"), "singular matrix"),
+        ("fit_all", KeyboardInterrupt(), "it was stopped"),
+    ],
+)
+def test_what_goes_wrong_is_told_and_fails_nothing(store, monkeypatch, step, error, text):
     def failing(*arguments):
         raise error
 
-    monkeypatch.setattr(refitting, "write_model", failing)
+    monkeypatch.setattr(refitting, step, failing)
     store.add(RECORDS)
     notices = []
     assert not kept(notices)
-    assert notices[1:] == [f"the time model is not fitted anew: {error}"]
-
-
-def test_to_stop_it_stops_nothing_else(store, monkeypatch):
-    def stopped(*arguments):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(refitting, "fit_all", stopped)
-    store.add(RECORDS)
-    notices = []
-    assert not kept(notices)
-    assert notices[1:] == ["the time model is not fitted anew: it was stopped"]
+    assert notices[1:] == [f"the time model is not fitted anew: {text}"]
 
 
 def test_too_few_workloads_are_no_fault(monkeypatch):
