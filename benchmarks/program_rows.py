@@ -24,12 +24,15 @@ class Peer:
     """What is the same as one of modak's levers is switched on by it."""
     starter: tuple[str, ...] = ()
     """Arguments of the interpreter that stand before the script."""
+    on: tuple[str, ...] = ("cpu", "gpu")
 
 
 # The other tools' defaults are the programs' own: ONNX Runtime's and Keras's backend are in the column of the default.
 PEERS = (
     Peer("torch.compile", ("pytorch",), levers=("pytorch-compile",)),
-    Peer("torch.backends.xeon", ("pytorch",), starter=("-m", "torch.backends.xeon.run_cpu")),
+    Peer("torch.backends.xeon", ("pytorch",), starter=("-m", "torch.backends.xeon.run_cpu"), on=("cpu",)),
+    Peer("TF32", ("pytorch",), levers=("pytorch-tf32",), on=("gpu",)),
+    Peer("autocast", ("pytorch",), levers=("pytorch-autocast-bf16",), on=("gpu",)),
     Peer("OpenVINO", ("onnxruntime",), levers=("onnxruntime-openvino",)),
     Peer("XLA", ("keras",), levers=("keras-tensorflow", "tf-xla-auto")),
     Peer("XLA", ("tensorflow",), levers=("tf-xla-auto",)),
@@ -51,11 +54,15 @@ class Row:
     """The program does its units in groups of so many."""
     build: tuple[str, ...] = ()
     """Compiler and flags; the source is the folder's one C file."""
+    gpus: int = 0
+    size: int | None = None
+    """Height and width of images, where they are not the program's own."""
 
     @property
     def peers(self) -> list[Peer]:
         """Return what users of the program's framework do."""
-        return [peer for peer in PEERS if self.folder.partition("-")[0] in peer.frameworks]
+        place, framework = "gpu" if self.gpus else "cpu", self.folder.partition("-")[0]
+        return [peer for peer in PEERS if framework in peer.frameworks and place in peer.on]
 
     def document(self, units: int, starter: Sequence[str] = ()) -> dict[str, Any]:
         """Return the program's deployment document, for so many units; a starter stands before its script."""
@@ -67,7 +74,11 @@ class Row:
         if self.batch is not None:
             arguments[arguments.index("--batch") + 1] = str(self.batch)
             application["workload"]["batch"] = self.batch
+        if self.size is not None:
+            arguments += ["--size", str(self.size)]
         application["arguments"] = arguments
+        if self.gpus:
+            values["job"]["gpus"] = self.gpus
         if self.build[:1] == ("mpicc",) and os.geteuid() == 0:
             values["job"]["environment"] = OPEN_MPI_AS_ROOT
         if starter:
@@ -108,6 +119,16 @@ ROWS = (
     _inference("alexnet", 1, 20),
     _inference("resnet50", 1, 10),
 )
+
+GPU_ROWS = (
+    Row("gpu-resnet50-b1", "pytorch-resnet50", "inference", 20, 1, gpus=1),
+    Row("gpu-bert-b16", "pytorch-bert", "inference", 20, 16, gpus=1),
+    Row("gpu-resnet50-training", "pytorch-resnet50-training", "training", 10, 96, gpus=1, size=224),
+    Row("gpu-gpt", "pytorch-gpt", "training", 20, 8, gpus=1),
+    Row("gpu-bert-b1", "pytorch-bert", "inference", 20, 1, gpus=1),
+    Row("gpu-resnet50-b96", "pytorch-resnet50", "inference", 20, 96, gpus=1),
+)
+"""Programs on one GPU; ResNet50 with 96 images as in the MODAK paper."""
 
 PAIRS = (
     "squeezenet-b1", "mnist-cnn", "onnxruntime", "bert-b1", "alexnet-b16", "lstm", "openmp-heat", "keras-fit",

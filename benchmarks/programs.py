@@ -3,6 +3,7 @@
     python benchmarks/programs.py                                 # an hour: what is most telling comes first
     python benchmarks/programs.py --minutes 2 --only resnet50-b16 --only mnist-cnn
     python benchmarks/programs.py --pairs                         # short jobs: modak's choice beside all others
+    python benchmarks/programs.py --gpu                           # programs on a GPU of this machine
     python benchmarks/programs.py --list
 
 Each program runs, by ``ansible-playbook modak.deploy.deploy``, with the default; with live trials (exact and
@@ -27,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import program_table
-from program_rows import PAIRS, PEERS, ROWS, Row
+from program_rows import GPU_ROWS, PAIRS, PEERS, ROWS, Row
 from program_runs import Workplace, candidates, deploy
 
 SHORT_SECONDS = 1.5
@@ -312,7 +313,7 @@ def _combinations(
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    names = [row.name for row in ROWS]
+    names = [row.name for row in (*ROWS, *GPU_ROWS)]
     arms = [*(arm.name for arm in ARMS), "peers", "best"]
     parser.add_argument("--only", action="append", choices=names, metavar="NAME", help="a program; may be repeated")
     usual = [name for name in arms if name != "both-exact"]
@@ -321,6 +322,7 @@ def main() -> int:
     parser.add_argument("--pairs", action="store_true",
                         help="short jobs of 14 programs with all that a comparison needs, 50 minutes; sets "
                              "--only, --arms, --minutes and --live-minutes where they are not given")  # fmt: skip
+    parser.add_argument("--gpu", action="store_true", help="the programs for a GPU, where --only names none")
     parser.add_argument("--exact", action="store_true",
                         help="search only among candidates that keep results the same")  # fmt: skip
     parser.add_argument("--minutes", type=float, help="length of the default's job; 0.35 if not given")
@@ -334,7 +336,8 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="list the programs")
     options = parser.parse_args()
     pairs = options.pairs
-    options.only = options.only or (list(PAIRS) if pairs else names)
+    rows = GPU_ROWS if options.gpu else ROWS
+    options.only = options.only or (list(PAIRS) if pairs else [row.name for row in rows])
     options.arms = options.arms or (list(PAIRS_ARMS) if pairs else usual)
     if options.minutes is None:
         options.minutes = PAIRS_MINUTES if pairs else 0.35
@@ -350,13 +353,13 @@ def main() -> int:
     if options.out.suffix in (".md", ".csv", ".work"):
         parser.error("--out is the file of results, such as programs.jsonl; the tables lie beside it")
     if options.list:
-        print("\n".join(f"{row.name:20} {row.kind}" for row in ROWS))
+        print("\n".join(f"{row.name:22} {row.kind}" for row in (*ROWS, *GPU_ROWS)))
         return 0
     table = Table(options)
     for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background jobs begin with SIGINT ignored
         signal.signal(number, signal.default_int_handler)
     try:
-        table.run([row for row in ROWS if row.name in options.only])
+        table.run([row for row in (*ROWS, *GPU_ROWS) if row.name in options.only])
     except KeyboardInterrupt:
         print("\ninterrupted; the same command goes on from here", file=sys.stderr)
         program_table.write(table.results.entries, table.left_out, options.out)

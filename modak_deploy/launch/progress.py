@@ -36,6 +36,8 @@ class Progress:
         self.features: Dict[str, Any] = {}
         self.pace: Optional[Callable[[], Optional[float]]] = None
         """Gives the seconds of a unit as units are done from now on, where trials know: the recent ones were tried."""
+        self.asynchronous = False
+        """Whether a unit is begun and not waited for, as on a GPU: what it takes is in the pause after it as well."""
         self._process_start = process_start
         self._first: Optional[float] = None
         self._last = 0.0
@@ -79,6 +81,9 @@ class Progress:
         values: Dict[str, Any] = {"unit": self.unit, "units": self.count, "seconds": self.seconds}
         if self._first is not None:
             steady = self.steady()
+            if self.asynchronous:
+                steady += self._pause()
+                values["seconds"] = self._last - self._first
             values["start"] = max(0.0, self._first - self._process_start)
             values["compile"] = self.compile()
             values["steady"] = steady

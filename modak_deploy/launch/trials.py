@@ -37,6 +37,10 @@ class TriedCalls:
         """Return what is wrong with a result as such, of a variant that was compared on a part only."""
         return None
 
+    def warms(self, variant: Variant) -> bool:
+        """Tell whether a variant's first call tells nothing of the next ones: it compiles, or loads kernels."""
+        return variant.expensive
+
     def follow(self, variant: Variant) -> None:
         """Set the process's settings for a variant."""
 
@@ -132,7 +136,7 @@ class TriedCalls:
         try:
             function = self.ready(search, variant)
             self.follow(variant)
-            if variant.expensive:  # the first call compiles
+            if self.warms(variant):
                 start = self.now(search)
                 function(call)
                 search.prepared(self.now(search) - start)

@@ -44,7 +44,7 @@ class Bert(nn.Module):
         self.pool = nn.Linear(width, width)
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> dict[str, torch.Tensor]:
-        x = self.norm(self.words(input_ids) + self.positions(torch.arange(input_ids.shape[1])))
+        x = self.norm(self.words(input_ids) + self.positions(torch.arange(input_ids.shape[1], device=input_ids.device)))
         mask = attention_mask[:, None, None, :].bool()
         for layer in self.layers:
             x = layer(x, mask)
@@ -60,9 +60,10 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=12)
     options = parser.parse_args()
 
+    device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
-    model = Bert(30522, options.width, options.layers).eval()
-    words = torch.randint(0, 30522, (options.batch, options.length))
+    model = Bert(30522, options.width, options.layers).to(device).eval()
+    words = torch.randint(0, 30522, (options.batch, options.length)).to(device)
     mask = torch.ones_like(words)
     times, total = [], 0.0
     with torch.no_grad():

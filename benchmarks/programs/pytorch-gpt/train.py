@@ -55,14 +55,15 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=6)
     options = parser.parse_args()
 
+    device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
     letters, size = 64, 20000
     follows = torch.randint(0, letters, (letters, letters)).tolist()
     text = [0, 1]
     while len(text) < size:
         text.append(follows[text[-2]][text[-1]] if len(text) % 7 else len(text) * 31 % letters)
-    data = torch.tensor(text)
-    model = GPT(letters, options.length, options.width, 6, options.layers)
+    data = torch.tensor(text, device=device)
+    model = GPT(letters, options.length, options.width, 6, options.layers).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     times, losses = [], []
     for step in range(options.units):

@@ -60,15 +60,16 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, nargs="+", default=[3, 4, 6, 3])
     options = parser.parse_args()
 
+    device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
-    model = resnet(tuple(options.blocks), classes=100)
+    model = resnet(tuple(options.blocks), classes=100).to(device)
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
     times, losses = [], []
     for step in range(options.units):
         start = time.perf_counter()
-        classes = torch.randint(0, 100, (options.batch,))
-        images = torch.randn(options.batch, 3, options.size, options.size)
+        classes = torch.randint(0, 100, (options.batch,), device=device)
+        images = torch.randn(options.batch, 3, options.size, options.size, device=device)
         optimizer.zero_grad()
         loss = criterion(model(images), classes)
         loss.backward()

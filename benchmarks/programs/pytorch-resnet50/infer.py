@@ -59,9 +59,10 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=224)
     options = parser.parse_args()
 
+    device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
-    model = resnet((3, 4, 6, 3), classes=1000).eval()
-    images = torch.randn(options.batch, 3, options.size, options.size)
+    model = resnet((3, 4, 6, 3), classes=1000).to(device).eval()
+    images = torch.randn(options.batch, 3, options.size, options.size).to(device)
     times, total = [], 0.0
     with torch.inference_mode():
         for _ in range(options.units):

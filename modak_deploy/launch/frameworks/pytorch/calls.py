@@ -117,6 +117,7 @@ class Calls:
             root = self._root()
             if root is not None:
                 self._progress.features = features(self._torch, root)
+                self._progress.asynchronous = self._progress.features["device"] != "cpu"
                 self.work[False].into(self._progress.features)
         self._progress.add(end, end - start)
         self._session.evaluations += 1

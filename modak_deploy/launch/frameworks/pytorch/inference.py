@@ -22,6 +22,9 @@ CHANGES = 3
 """Changes of weights after which no copy is made any more."""
 COPY = 1e-9
 """Seconds for each byte of the weights: they are copied, and summed up to see whether they change."""
+LOAD = 0.2
+"""Seconds in which a GPU's kernels of another number format or library are loaded: 0.1 to 0.5 on an H100 (CUDA 13)."""
+COPY_ON_GPU = 2e-12
 PURE_CALLS = 2
 """First calls that are observed: a module with state between calls is left alone."""
 
@@ -44,6 +47,7 @@ class Inference(TriedCalls):
         self._changes = 0
         self._observed = 0
         self._cuda = any(tensor.device.type == "cuda" for tensor in root.parameters())
+        self._format = outputs.own_format(torch, root)
         self.over = False
         reason = replica.refusal(torch, root) or watch.hooked(root) or session.hands_off
         if reason is not None:
@@ -136,7 +140,8 @@ class Inference(TriedCalls):
         costs = {lever.name: lever.making(subject) for lever in both if lever.expensive}
         trials, record = self._session.config.trials, self._session.record
         search = Search(name, levers, trials, record, part=self._part(args, kwargs), costs=costs)
-        search.takes(COPY * sum(weight.numel() * weight.element_size() for weight in subject.parameters))
+        size = sum(weight.numel() * weight.element_size() for weight in subject.parameters)
+        search.takes(LOAD + COPY_ON_GPU * size if self._cuda else COPY * size)
         self._session.follow(search)
         if chosen.levers:
             search.fix(chosen)
@@ -216,6 +221,9 @@ class Inference(TriedCalls):
         return (
             "its results were compared with nothing" if wanted is None else outputs.unsound(self._torch, result, wanted)
         )
+
+    def warms(self, variant: Variant) -> bool:
+        return variant.expensive or self._cuda
 
     def follow(self, variant: Variant) -> None:
         self._settings.follow(variant)
@@ -304,7 +312,7 @@ class Inference(TriedCalls):
 
     def _limit(self, variant: Variant) -> float:
         stated = self._session.config.trials.tolerance
-        formats = [lever.format for lever in torch_levers(variant)]
+        formats = [self._format, *(lever.format for lever in torch_levers(variant))]
         return max(outputs.TOLERANCE[name] for name in formats) if stated is None else stated
 
 

@@ -14,6 +14,21 @@ up to 15 % in deep ones with random weights: what is wrong differs by more.
 """
 
 
+def own_format(torch: Any, root: Any) -> str:
+    """Return the number format that is the module's own beside single precision: ``tf32``, or none.
+
+    On NVIDIA's GPUs cuDNN's convolutions are in TF32 unless the program wants it otherwise, matrix products where it
+    wants it so: kernels that add in another order then differ by more. (``allow_tf32``, 1.7 to 2.13)
+    """
+    weights = [weight for weight in root.parameters() if weight.device.type == "cuda"]
+    try:
+        convolutions = any(weight.dim() >= 3 for weight in weights) and torch.backends.cudnn.allow_tf32
+        products = bool(weights) and torch.backends.cuda.matmul.allow_tf32
+    except RuntimeError:  # the program has set it in two ways at once, by fp32_precision as well (2.9)
+        return "tf32"
+    return "tf32" if convolutions or products else ""
+
+
 class Form(NamedTuple):
     """Form of the default's result, leaf by leaf."""
 

@@ -1,0 +1,91 @@
+"""Modules in evaluation mode exported as graphs, for other software to do them; by ``torch.export`` (since 2.5)."""
+
+from typing import Any, Callable, Dict, List, NamedTuple
+
+from ... import structures
+from . import outputs
+
+
+class Program(NamedTuple):
+    """What was made for one form of arguments."""
+
+    infer: Callable[[List[Any]], List[Any]]
+    """From the arguments' tensors, in their order, to the result's."""
+    result: Any
+    """The result's structure with a slot in place of each tensor."""
+
+
+class Slot(int):
+    """The number of a tensor of the result."""
+
+
+class Exported:
+    """Does what a module does; it is exported when arguments of a new form come.
+
+    ``torch.export`` stands for the graph being the module's: it refuses what decides by the values of tensors, and
+    what is written to a module's attributes is noticed elsewhere (``watch``).
+    """
+
+    def __init__(self, torch: Any, module: Any) -> None:
+        self._torch = torch
+        self._module = module
+        self._programs: Dict[Any, Program] = {}
+
+    def made(self, exported: Any, tensors: List[Any]) -> Callable[[List[Any]], List[Any]]:
+        """Return what does an exported program, from tensors like the given ones to the result's."""
+        raise NotImplementedError
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        is_leaf = outputs.is_tensor(self._torch)
+        form = structures.shape((args, kwargs), _form, is_leaf)
+        tensors = [tensor.detach() for tensor in structures.leaves((args, kwargs), is_leaf)]
+        program = self._programs.get(form)
+        if program is None:
+            program = self._programs[form] = self._program(args, kwargs)
+        results = program.infer(tensors)
+        return structures.replace(program.result, lambda slot: results[slot], lambda value: isinstance(value, Slot))
+
+    def _program(self, args: Any, kwargs: Any) -> Program:
+        torch = self._torch
+        is_leaf = outputs.is_tensor(torch)
+        with torch.inference_mode(False), torch.no_grad():
+            tensors = [tensor.detach().clone() for tensor in structures.leaves((args, kwargs), is_leaf)]
+            flat = _flat(torch, self._module, args, kwargs)
+            infer = self.made(torch.export.export(flat, tuple(tensors), strict=False), tensors)
+        return Program(infer, flat.result)
+
+
+def results_of(exported: Any) -> List[Any]:
+    """Return the program's results as tensors without content, which have their sizes and types."""
+    (output,) = (node for node in exported.graph.nodes if node.op == "output")
+    return [node.meta["val"] for node in output.args[0]]
+
+
+def _form(tensor: Any) -> Any:
+    return (tuple(tensor.shape), tensor.dtype, tensor.device)
+
+
+def _flat(torch: Any, module: Any, args: Any, kwargs: Any) -> Any:
+    """Return a module from the tensors among the arguments to those of the result."""
+    is_leaf = outputs.is_tensor(torch)
+
+    class Flat(torch.nn.Module):  # type: ignore[misc]
+        result: Any = None
+
+        def forward(self, *tensors: Any) -> Any:
+            left = iter(tensors)
+            given = structures.replace((args, kwargs), lambda _: next(left), is_leaf)
+            result = self.module(*given[0], **given[1])
+            returned: List[Any] = []
+
+            def slot(tensor: Any) -> Slot:
+                returned.append(tensor)
+                return Slot(len(returned) - 1)
+
+            Flat.result = structures.replace(result, slot, is_leaf)
+            return tuple(returned)
+
+    flat = Flat()
+    flat.module = module
+    flat.training = False  # eval() would be taken for the program's
+    return flat

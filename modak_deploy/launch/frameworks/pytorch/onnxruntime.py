@@ -1,0 +1,135 @@
+"""Modules in evaluation mode done by ONNX Runtime: exported as an ONNX model in memory, read as a session."""
+
+import contextlib
+import importlib
+import io
+import sys
+from typing import Any, Callable, Dict, Iterator, List, Optional
+
+from ... import hardware, structures
+from .. import openvino_cpu
+from .exported import Exported, results_of
+
+CUDA = "CUDAExecutionProvider"
+CPU = "CPUExecutionProvider"
+ELEMENTS = ("float32", "float16", "float64", "int64", "int32", "int8", "uint8", "bool")
+"""Types of tensors that are given to ONNX Runtime by their memory."""
+LARGEST = 2**31 - 2**20
+"""Bytes of weights; a message of Protocol Buffers has less than 2 GiB."""
+COPIES = 4
+"""Weights in the model, in its text, and in the session, which packs them once more."""
+
+
+def _runtime() -> Any:
+    """Return ONNX Runtime, imported if it is not yet.
+
+    1.31 warns of each session on a GPU by its default logger, which a program that uses it may have set itself.
+    """
+    quiet = "onnxruntime" not in sys.modules
+    runtime = importlib.import_module("onnxruntime")
+    if quiet:
+        runtime.set_default_logger_severity(3)
+    return runtime
+
+
+def missing(device: str) -> Optional[str]:
+    """Return why ONNX Runtime cannot do modules on a device; None when it can."""
+    if device == "cuda" and CUDA not in _runtime().get_available_providers():
+        return "this build of ONNX Runtime is not for NVIDIA's GPUs"
+    return None
+
+
+class InSession(Exported):
+    """Does what a module does by a session of ONNX Runtime, on the module's own device."""
+
+    def __init__(self, torch: Any, module: Any, tf32: bool = False) -> None:
+        """``tf32`` is whether products in single precision may be computed in TF32, on a GPU."""
+        super().__init__(torch, module)
+        self._tf32 = tf32
+
+    def made(self, exported: Any, tensors: List[Any]) -> Callable[[List[Any]], List[Any]]:
+        torch = self._torch
+        devices = {tensor.device for tensor in [*tensors, *self._module.parameters()]}
+        if len(devices) != 1:
+            raise structures.Unsupported("the arguments and weights are on several devices")
+        (device,) = devices
+        results = results_of(exported)
+        for tensor in [*tensors, *results]:
+            if str(tensor.dtype).rpartition(".")[2] not in ELEMENTS:
+                raise structures.Unsupported("ONNX Runtime is given no tensors of {}".format(tensor.dtype))
+        self._check_room()
+        session = self._session(exported, tensors, device)
+        if [len(session.get_inputs()), len(session.get_outputs())] != [len(tensors), len(results)]:
+            raise structures.Unsupported("the ONNX model has other arguments or results than the module")
+        return _on_gpu(torch, session, device, results) if device.type == "cuda" else _on_processor(torch, session)
+
+    def _check_room(self) -> None:
+        """Raise MemoryError where the weights are too large to be written and read in memory."""
+        size = sum(weight.numel() * weight.element_size() for weight in self._module.parameters())
+        if size > LARGEST:
+            raise MemoryError("the weights take {} MiB, more than an ONNX model in one piece may".format(size >> 20))
+        free = hardware.free_memory()
+        if free is not None and COPIES * size > free:
+            raise MemoryError("an ONNX model takes {} MiB and {} MiB are free".format(COPIES * size >> 20, free >> 20))
+
+    def _session(self, exported: Any, tensors: List[Any], device: Any) -> Any:
+        runtime = _runtime()
+        options = runtime.SessionOptions()
+        options.log_severity_level = 4
+        options.intra_op_num_threads = self._torch.get_num_threads()
+        providers: List[Any] = [CPU]
+        if device.type == "cuda":
+            number = self._torch.cuda.current_device() if device.index is None else device.index
+            settings: Dict[str, str] = {"device_id": str(number), "use_tf32": str(int(self._tf32))}
+            providers = [(CUDA, settings), CPU]
+        with _silent():
+            program = self._torch.onnx.export(exported, tuple(tensors), dynamo=True, verbose=False)
+            content = program.model_proto.SerializeToString()
+        session = runtime.InferenceSession(content, sess_options=options, providers=providers)
+        session._modak_own = True
+        if device.type == "cuda" and CUDA not in session.get_providers():
+            # It says so in its log alone, and goes on with the processor (1.31).
+            raise structures.Unsupported("ONNX Runtime cannot load its libraries for the GPU")
+        return session
+
+
+def _on_processor(torch: Any, session: Any) -> Callable[[List[Any]], List[Any]]:
+    names = [entry.name for entry in session.get_inputs()]
+
+    def infer(given: List[Any]) -> List[Any]:
+        arrays = {name: tensor.contiguous().numpy() for name, tensor in zip(names, given)}
+        return [torch.from_numpy(array) for array in session.run(None, arrays)]
+
+    return infer
+
+
+def _on_gpu(torch: Any, session: Any, device: Any, results: List[Any]) -> Callable[[List[Any]], List[Any]]:
+    numpy = importlib.import_module("numpy")
+    names = [entry.name for entry in session.get_inputs()]
+    returned = [(entry.name, tuple(like.shape), like.dtype) for entry, like in zip(session.get_outputs(), results)]
+    number = torch.cuda.current_device() if device.index is None else device.index
+
+    def element(tensor: Any) -> Any:
+        return getattr(numpy, str(tensor.dtype).rpartition(".")[2].replace("bool", "bool_"))
+
+    def infer(given: List[Any]) -> List[Any]:
+        binding = session.io_binding()
+        kept = [tensor.contiguous() for tensor in given]
+        made = [torch.empty(size, dtype=dtype, device=device) for _, size, dtype in returned]
+        for name, tensor in zip(names, kept):
+            binding.bind_input(name, "cuda", number, element(tensor), tuple(tensor.shape), tensor.data_ptr())
+        for (name, size, _), tensor in zip(returned, made):
+            binding.bind_output(name, "cuda", number, element(tensor), size, tensor.data_ptr())
+        # The session has a stream of its own: it waits for what is under way, and its results are there when it ends.
+        torch.cuda.current_stream(device).synchronize()
+        session.run_with_iobinding(binding)
+        return made
+
+    return infer
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Keep what the exporter says from the program's output: it prints, warns and logs (2.13)."""
+    with openvino_cpu.silent(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        yield
