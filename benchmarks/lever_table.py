@@ -25,7 +25,7 @@ from modak_deploy.launch import lever as levers_table
 from modak_deploy.launch.frameworks.pytorch import outputs
 from modak_deploy.launch.frameworks.pytorch.kinds import TRAINING, Subject
 from modak_deploy.launch.frameworks.pytorch.runner import Runner, Settings
-from modak_deploy.launch.variants import Variant
+from modak_deploy.launch.variants import DEFAULT, Variant
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 SETS = (
@@ -203,6 +203,7 @@ def run(torch: Any, name: str, device: str, options: argparse.Namespace) -> dict
             print(f"{name} {variant.name}: {'failed' if way is None else f'{way.made:.1f} s'}", file=sys.stderr)
             ways += [] if way is None else [way]
         bench.measure(ways, options.seconds, options.rounds)
+        bench.settings.follow(DEFAULT)
     base = ways[0].times
     rows = [
         {

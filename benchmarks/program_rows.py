@@ -79,6 +79,8 @@ class Row:
         application["arguments"] = arguments
         if self.gpus:
             values["job"]["gpus"] = self.gpus
+        elif self.folder.startswith("pytorch-"):  # which take a GPU where there is one
+            values["job"]["environment"] = {"CUDA_VISIBLE_DEVICES": ""}
         if self.build[:1] == ("mpicc",) and os.geteuid() == 0:
             values["job"]["environment"] = OPEN_MPI_AS_ROOT
         if starter:

@@ -58,6 +58,7 @@ class Workplace:
             "ANSIBLE_NOCOLOR": "true",
             "XDG_DATA_HOME": str(self.folder / "data" / store),
             "MODAK_MEASUREMENTS": f"sqlite:///{stores / store}.sqlite",
+            "MODAK_FITTING": "manual",  # what ships has measurements of these programs: a model would know them
         }
 
 

@@ -17,6 +17,7 @@ TOP = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TOP / "benchmarks"))
 
 import engine_table  # noqa: E402 - beside the programs that make their results
+import gpu_tables  # noqa: E402
 import papers_table  # noqa: E402
 import program_table  # noqa: E402
 import restart_table  # noqa: E402
@@ -30,6 +31,8 @@ PAGES = {
     "pairs": TOP / "docs" / "gains.md",
     "evaluation": TOP / "docs" / "evaluation.md",
     "engines": TOP / "docs" / "onnx.md",
+    "gpu-levers": TOP / "docs" / "gpu.md",
+    "gpu-programs": TOP / "docs" / "gpu.md",
     "papers-modak": TOP / "docs" / "papers.md",
     "papers-hit": TOP / "docs" / "papers.md",
     "papers-study": TOP / "docs" / "papers.md",
@@ -42,6 +45,7 @@ BOTH = MEASURED / "both-amd-epyc-avx2-2-cores.jsonl"
 """The machine of the table with restart trials."""
 PAIRS = MEASURED / "pairs-amd-epyc-2-cores.jsonl"
 """What make evidence measured of the programs on a machine."""
+GPU_LEVERS, GPU_PROGRAMS = MEASURED / "levers-h100.jsonl", MEASURED / "programs-h100.jsonl"
 ENGINES = MEASURED / "engines-amd-epyc-2-cores.json"
 DEFAULT = ("keras-tensorflow",)
 TOLERANCE = 2
@@ -82,6 +86,14 @@ def pairs() -> str:
     return program_table.choices(lines(PAIRS))
 
 
+def gpu_levers() -> str:
+    return gpu_tables.levers([json.loads(line) for line in GPU_LEVERS.read_text(encoding="utf-8").splitlines()])
+
+
+def gpu_programs() -> str:
+    return gpu_tables.programs(lines(GPU_PROGRAMS))
+
+
 def engines() -> str:
     return engine_table.table(json.loads(ENGINES.read_text())["cells"])
 
@@ -115,6 +127,8 @@ def main() -> int:
         "pairs": pairs,
         "evaluation": evaluation,
         "engines": engines,
+        "gpu-levers": gpu_levers,
+        "gpu-programs": gpu_programs,
         "papers-modak": papers_table.compilers,
         "papers-hit": papers_table.conversions,
         "papers-study": papers_table.containers,

@@ -130,11 +130,11 @@ class Choice:
         what is tried, such as a second session's threads, may slow down what runs beside it.
         """
         if not self.settled:
-            return self._usual
+            return self.usual
         if self.ledger.done - self._last_trial >= RECENT:
             return None
         if self.best != DEFAULT:
-            return self._usual
+            return self.usual
         default = self._estimates[DEFAULT.name]
         return min(self._baseline, default.median) if self._baseline is not None and default.count else self._baseline
 
@@ -237,7 +237,7 @@ class Choice:
         if variant == DEFAULT:
             self.ledger.unit(seconds, True)
             return seconds
-        usual = self._usual if variant == self.best else None
+        usual = self.usual if variant == self.best else None
         self._beside = seconds * default / usual if usual and self._phase == "measure" else None
         if before is None:
             before = default + max(0.0, seconds - usual) if usual else default
@@ -245,7 +245,7 @@ class Choice:
         return before
 
     @property
-    def _usual(self) -> Optional[float]:
+    def usual(self) -> Optional[float]:
         """Return the usual time of a unit with the best variant, where it was measured."""
         estimate = self._estimates.get(self.best.name)
         return estimate.median if estimate is not None and estimate.count else None

@@ -66,8 +66,11 @@ class Progress:
         if self.expected is None or not self.count:
             return None
         pace = self.pace() if self.pace is not None else None
+        left = max(0, self.expected - self.count)
+        if pace is not None and self.asynchronous:
+            return left * pace
         each = self.steady() if pace is None else pace
-        return max(0, self.expected - self.count) * (each + self._pause())
+        return left * (each + self._pause())
 
     def _pause(self) -> float:
         """Return the seconds between two units: loading of data, output, other models' work."""
@@ -83,7 +86,6 @@ class Progress:
             steady = self.steady()
             if self.asynchronous:
                 steady += self._pause()
-                values["seconds"] = self._last - self._first
             values["start"] = max(0.0, self._first - self._process_start)
             values["compile"] = self.compile()
             values["steady"] = steady
@@ -106,7 +108,7 @@ class Progress:
 
     def compile(self) -> float:
         """Return the seconds by which the first units exceeded the steady time."""
-        steady = self.steady()
+        steady = self.steady() + (self._pause() if self.asynchronous else 0.0)
         return sum(seconds - steady for seconds in self._head if seconds > OUTLIER * steady)
 
 

@@ -290,7 +290,7 @@ class Search(Choice):
     @property
     def _alone(self) -> float:
         """Return what a unit of the default takes while a variant is measured, by the units beside it."""
-        usual = self._usual
+        usual = self.usual
         return self._rival.median * self._default / usual if usual else self._default
 
     def _first_unit(self, seconds: float, default: float) -> None:
@@ -367,7 +367,7 @@ class Search(Choice):
         """Tell whether the winner's results, compared on a part so far, are to be compared on the whole: soon."""
         if not self.partly(self.best):
             return False
-        usual = self._usual
+        usual = self.usual
         return usual is not None and self.ledger.affordable(usual)
 
     def _recheck_due(self) -> bool:

@@ -11,6 +11,9 @@ from .variants import CHECK, DEFAULT, PROBE, Action, Variant
 class TriedCalls:
     """What a framework's adapter says about the calls on which variants are tried."""
 
+    checking = False
+    """Whether a call is being done twice, and both times are wanted."""
+
     def ready(self, search: Search, variant: Variant) -> Callable[[Any], Any]:
         """Return what does a call in a variant's way; made ready first where it is not."""
         raise NotImplementedError
@@ -48,6 +51,10 @@ class TriedCalls:
         """Return the time, once the work begun is done."""
         return time.perf_counter()
 
+    def taken(self, search: Search, seconds: float) -> float:
+        """Return what a unit took, by what was measured of it."""
+        return seconds
+
     def recover(self) -> None:
         """Clean up after a variant that failed."""
 
@@ -73,7 +80,7 @@ class TriedCalls:
                 self.follow(DEFAULT)
                 self.recover()
                 result = default(call)
-        search.report(action.variant, self.now(search) - start)
+        search.report(action.variant, self.taken(search, self.now(search) - start))
         return result
 
     def _inspected(self, search: Search, variant: Variant, result: Any) -> float:
@@ -127,6 +134,13 @@ class TriedCalls:
 
     def _check(self, search: Search, variant: Variant, default: Callable[[Any], Any], call: Any) -> Any:
         """Do the call twice, with the default for the program, and compare."""
+        self.checking = True
+        try:
+            return self._checked(search, variant, default, call)
+        finally:
+            self.checking = False
+
+    def _checked(self, search: Search, variant: Variant, default: Callable[[Any], Any], call: Any) -> Any:
         self.follow(DEFAULT)
         start = self.now(search)
         result = default(call)
@@ -136,13 +150,14 @@ class TriedCalls:
         try:
             function = self.ready(search, variant)
             self.follow(variant)
-            if self.warms(variant):
-                start = self.now(search)
-                function(call)
-                search.prepared(self.now(search) - start)
             start = self.now(search)
             other = function(call)
             seconds = self.now(search) - start
+            if variant.expensive or (self.warms(variant) and search.ledger.affordable(seconds)):
+                search.prepared(seconds)
+                start = self.now(search)
+                other = function(call)
+                seconds = self.now(search) - start
             difference, reason = self.compare(variant, result, other)
         except Exception as error:  # whatever a lever makes of the program's objects
             reason = sentence(error)

@@ -1,5 +1,6 @@
 """The commands ``modak model fit|show|evaluate|scale``: the evaluation decides with each model, so they belong here."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,10 @@ Folder = Annotated[
     Path | None,
     typer.Option("--folder", metavar="FOLDER", help="Of the model; in your data folder when absent."),
 ]
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 @model.command()
@@ -27,7 +32,7 @@ def fit(
     from modak_deploy.performance.paths import model_folder
     from modak_deploy.performance.timemodel import write_model
 
-    fitted = fit_now(judged=evaluation)
+    fitted = fit_now(judged=evaluation, tell=_tell)
     where = folder or model_folder()
     write_model(where, fitted.description, fitted.contents)
     answer({"model": fitted.description, "folder": where}, f"{report(fitted.description)}written to {where}")
@@ -50,7 +55,7 @@ def evaluate() -> None:
     from modak_deploy.optimiser.evaluating import fit_now
     from modak_deploy.performance.modelling import report
 
-    description = fit_now().description
+    description = fit_now(tell=_tell).description
     answer(description, report(description))
 
 

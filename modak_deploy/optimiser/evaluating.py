@@ -8,7 +8,8 @@ those measured, not all that the catalogue has: of others nobody knows what they
 
 import os
 import statistics
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import repeat
@@ -38,6 +39,12 @@ from modak_deploy.performance.timemodel import Held, TimeModel, write_model
 
 _MANY = 8
 """Workloads from which on starting processes pays."""
+_INTERVAL = 5.0
+"""Seconds between two words about how far the evaluation is."""
+
+
+def _untold(text: str) -> None:
+    """Nobody wants to know how far it is."""
 
 
 @dataclass(frozen=True)
@@ -69,34 +76,47 @@ class _Case:
         return min(timed, key=lambda option: timed[option].seconds or 0.0) if timed else self.decision.chosen
 
 
-def fit_now(*, judged: bool = True) -> Fit:
-    """Return the model of everything measured, and what it is worth where ``judged``.
+def fit_now(*, judged: bool = True, tell: Callable[[str], None] = _untold) -> Fit:
+    """Return the model of everything measured, and what it is worth where ``judged``; ``tell`` hears how far it is.
 
     InputError when a library that fitting needs is missing.
     """
     if (missing := missing_library()) is not None:
         raise InputError(f"fitting needs {missing}: run pip install 'modak-deploy[models]'")
     measurements, catalogue = available_measurements(), load_catalogue()
+    tell(f"fitting to {measurements.count} measurements")
     fitted = fit_all(measurements, catalogue)
-    held = evaluate(measurements, catalogue) if judged else []
+    held = evaluate(measurements, catalogue, tell) if judged else []
     worth = {"held": held, "held_with": fitted.description.measurements if judged else None}
     return replace(fitted, description=fitted.description.model_copy(update=worth))
 
 
-def evaluate(measurements: Measurements, catalogue: Catalogue) -> list[Held]:
+def evaluate(measurements: Measurements, catalogue: Catalogue, tell: Callable[[str], None] = _untold) -> list[Held]:
     """Return how each workload is predicted and decided by what is known without it, at each length.
 
+    ``tell`` hears every few seconds how many are judged.
     Many workloads are shared among processes, one for each processor: each takes a fit of its own, of some seconds.
     """
     records = measurements.all_records()
     workloads = sorted({row.workload for row in rows_of(records, catalogue)})
     number = min(len(os.sched_getaffinity(0)), len(workloads))
     if len(workloads) < _MANY or number == 1:
-        return [held for workload in workloads for held in _left_out(workload, records, catalogue.sources)]
+        alone = (_left_out(workload, records, catalogue.sources) for workload in workloads)
+        return list(_followed(alone, len(workloads), tell))
     # Not forked: numerical libraries have threads, which a fork does not copy.
     with ProcessPoolExecutor(number, mp_context=get_context("spawn")) as pool:
         parts = pool.map(_left_out, workloads, repeat(records), repeat(catalogue.sources))
-        return [held for part in parts for held in part]
+        return list(_followed(parts, len(workloads), tell))
+
+
+def _followed(parts: Iterable[list[Held]], number: int, tell: Callable[[str], None]) -> Iterator[Held]:
+    """Yield what the parts hold, and tell how many of them are done."""
+    shown = time.monotonic()
+    for done, part in enumerate(parts, start=1):
+        yield from part
+        if time.monotonic() - shown >= _INTERVAL:
+            shown = time.monotonic()
+            tell(f"judged by workloads that it does not know: {done} of {number}")
 
 
 def _left_out(workload: str, records: Sequence[Measurement | Ratio], sources: Sequence[Source]) -> list[Held]:

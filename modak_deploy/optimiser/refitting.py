@@ -18,6 +18,8 @@ GROWTH = 20
 """A model is fitted anew when a part of this many of what it knew has come since: a twentieth more."""
 MANUAL = "manual"
 """Value of the variable by which the user says that the command alone fits the model."""
+FAILED = ".failed"
+"""File beside the model that holds the number of measurements to which fitting has failed."""
 MOST = 2000
 """Measurements beyond which fitting takes too long to be done beside something else."""
 
@@ -41,7 +43,7 @@ def keep_current(notice: Callable[[str], None]) -> bool:
 
 def _fitted_anew(folder: Path, catalogue: Catalogue, notice: Callable[[str], None]) -> bool:
     measurements = available_measurements()
-    if not _outgrown(folder, measurements, catalogue):
+    if not _outgrown(folder, measurements, catalogue) or _failed(folder, measurements.count):
         return False
     if measurements.count > MOST:
         if (folder / MODEL_FILE).is_file():
@@ -56,10 +58,23 @@ def _fitted_anew(folder: Path, catalogue: Catalogue, notice: Callable[[str], Non
             fitted = fit_all(measurements, catalogue)
         except TooFewError:
             return False
+        except Exception:
+            (folder / FAILED).write_text(str(measurements.count), encoding="ascii")
+            raise
+        (folder / FAILED).unlink(missing_ok=True)
         if available_measurements().origin != fitted.description.origin:
             return False  # some were removed meanwhile: the next job's measurements are learned without them
         write_model(folder, fitted.description.model_copy(update=_worth(folder, fitted.description)), fitted.contents)
     return True
+
+
+def _failed(folder: Path, count: int) -> bool:
+    """Tell whether fitting to about as many measurements has failed, and was told: it would after each job."""
+    try:
+        before = int((folder / FAILED).read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return False
+    return before <= count < before + max(1, before // GROWTH)
 
 
 def _outgrown(folder: Path, measurements: Measurements, catalogue: Catalogue) -> bool:

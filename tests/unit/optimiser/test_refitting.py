@@ -218,6 +218,26 @@ def test_what_goes_wrong_is_told_and_fails_nothing(store, monkeypatch, step, err
     assert notices[1:] == [f"the time model is not fitted anew: {text}"]
 
 
+def test_what_has_failed_is_tried_again_when_more_was_measured(store, monkeypatch):
+    quickly, notices = refitting.fit_all, []
+
+    def failing(*arguments):
+        raise ValueError("singular matrix")
+
+    monkeypatch.setattr(refitting, "fit_all", failing)
+    store.add(RECORDS[:2])
+    assert not kept(notices)
+    assert not kept(notices)
+    assert len(notices) == 2
+    store.add(RECORDS[2:18])
+    assert not kept(notices)
+    assert len(notices) == 4
+    monkeypatch.setattr(refitting, "fit_all", quickly)
+    store.add(RECORDS[18:])
+    assert kept(notices)
+    assert not (model_folder() / refitting.FAILED).exists()
+
+
 def test_too_few_workloads_are_no_fault(monkeypatch):
     def too_few(*arguments):
         raise TooFewError("a time model needs measurements of at least three workloads of known size")

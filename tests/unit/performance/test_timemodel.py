@@ -318,12 +318,12 @@ def test_no_model_says_how_to_get_one(tmp_path):
 def test_fit_show_evaluate(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     monkeypatch.setattr("modak_deploy.optimiser.evaluating.available_measurements", lambda: measured(4))
-    fitted = CliRunner().invoke(commands, ["fit"], catch_exceptions=False).output
+    fitted = CliRunner().invoke(commands, ["fit"], catch_exceptions=False).stdout
     assert f"written to {tmp_path}/modak/model" in fitted
-    shown = CliRunner().invoke(commands, ["show"], catch_exceptions=False).output
-    evaluated = CliRunner().invoke(commands, ["evaluate"], catch_exceptions=False).output
+    shown = CliRunner().invoke(commands, ["show"], catch_exceptions=False).stdout
+    evaluated = CliRunner().invoke(commands, ["evaluate"], catch_exceptions=False).stdout
     assert shown == evaluated == fitted[: len(shown)]
     table = ("held out", "MAPE", "coverage", "regret", "net-3", "mean")
     assert all(words in shown for words in table)
-    quick = CliRunner().invoke(commands, ["fit", "--no-evaluation"], catch_exceptions=False).output
+    quick = CliRunner().invoke(commands, ["fit", "--no-evaluation"], catch_exceptions=False).stdout
     assert not any(words in quick for words in table[1:])

@@ -7,7 +7,7 @@ from typing import Any, Callable, Optional, cast
 
 from ...progress import Progress
 from ...session import Session
-from ...trials import shielded
+from ...trials import sentence, shielded
 from . import replica
 from .inference import Inference
 from .work import Work
@@ -69,6 +69,7 @@ class Calls:
             or torch._C._len_torch_dispatch_stack()
             or torch._C._len_torch_function_stack()
             or torch._C._functorch.peek_interpreter_stack() is not None
+            or (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
         )
 
     def _evaluation(self, root: Any, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -78,7 +79,10 @@ class Calls:
             return impl(*args, **kwargs)
         try:
             if self.inference is None and self._session.tries_or_chosen:
-                self.inference = Inference(self._session, self._torch, root)
+                try:
+                    self.inference = Inference(self._session, self._torch, root)
+                except Exception as error:  # whatever a module of the program's, or a version of PyTorch, raises
+                    self._fail(sentence(error))
             if self.inference is None or self.inference.over:
                 return self._counted(impl, args, kwargs)
             return self._nested(self._inferred, impl, args, kwargs, self._fail)

@@ -51,7 +51,12 @@ class Exported:
         with torch.inference_mode(False), torch.no_grad():
             tensors = [tensor.detach().clone() for tensor in structures.leaves((args, kwargs), is_leaf)]
             flat = _flat(torch, self._module, args, kwargs)
-            infer = self.made(torch.export.export(flat, tuple(tensors), strict=False), tensors)
+            versions = [tensor._version for tensor in tensors]
+            flat(*tensors)
+            if versions != [tensor._version for tensor in tensors]:
+                raise structures.Unsupported("a call changes its arguments")
+            exported = torch.export.export(flat, tuple(tensors), strict=False)
+            infer = self.made(exported, tensors)
         return Program(infer, flat.result)
 
 

@@ -2,18 +2,24 @@
 
 import contextlib
 import importlib
-from typing import Any, Callable, Dict, List, NamedTuple
+import threading
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set
 
 from ... import structures
 from . import outputs
 
 WARM = 3
 """Calls before the recorded one: kernels are compiled and chosen, libraries get their memory (PyTorch's own advice)."""
+FORMS = 8
+"""Forms of arguments for which calls are recorded at most: each takes the memory of a call."""
 BY_VALUE = frozenset(
     ("_local_scalar_dense", "equal", "is_nonzero", "item", "masked_select", "nonzero", "unique_consecutive",
      "_unique", "_unique2", "unique_dim")
 )  # fmt: skip
 """Operations whose results, or their sizes, the processor has to wait for."""
+COPIES = frozenset(("_to_copy", "copy_", "to"))
+IDLE = ("tqdm", "torch", "multiprocessing", "concurrent")
+"""Packages whose threads do nothing on a GPU that a recording could meet: DataLoader's and the compiler's, tqdm's."""
 
 
 class Recorded(NamedTuple):
@@ -25,13 +31,16 @@ class Recorded(NamedTuple):
     result: Any
     """The result, in tensors to which they write."""
     stream: Any
+    read: List[Any]
+    """What else they read: it must not be freed."""
 
 
 class Graphed:
     """Does what a module on a GPU does, recorded when arguments of a new form come.
 
-    Python does not run again: what decides by values on the processor is refused before anything is recorded, and what
-    is written to a module's attributes is noticed elsewhere (``watch``).
+    Python does not run again: what decides by values on the processor, or writes to its arguments, is refused, and what
+    is written to a module's attributes is noticed elsewhere (``watch``). Where the recording itself fails, the process
+    is as it was before.
     """
 
     def __init__(self, torch: Any, module: Any, function: Callable[..., Any]) -> None:
@@ -47,12 +56,14 @@ class Graphed:
         form = structures.shape((args, kwargs), _form, is_leaf)
         recorded = self._recorded.get(form)
         if recorded is None:
+            if len(self._recorded) >= FORMS:
+                raise structures.Unsupported("the arguments have more than {} forms".format(FORMS))
             recorded = self._recorded[form] = self._record(args, kwargs)
-        stream = torch.cuda.current_stream()
+        stream = torch.cuda.current_stream(recorded.stream.device)
         if stream != recorded.stream:
             stream.wait_stream(recorded.stream)
             self._recorded[form] = recorded = recorded._replace(stream=stream)
-        with torch.no_grad():
+        with torch.no_grad(), torch.cuda.device(stream.device):
             for kept, tensor in zip(recorded.given, structures.leaves((args, kwargs), is_leaf)):
                 kept.copy_(tensor)
             recorded.graph.replay()
@@ -65,75 +76,113 @@ class Graphed:
         devices = {tensor.device for tensor in [*tensors, *self._module.parameters(), *self._module.buffers()]}
         if len(devices) != 1 or next(iter(devices)).type != "cuda":
             raise structures.Unsupported("the arguments and weights are not on one GPU")
-        with torch.inference_mode(False), torch.no_grad(), torch.cuda.device(next(iter(devices))):
+        other = _busy_thread()
+        if other is not None:
+            raise structures.Unsupported("the program has a thread, {}, that may use the GPU meanwhile".format(other))
+        (device,) = devices
+        with torch.inference_mode(False), torch.no_grad(), torch.cuda.device(device):
             given = [tensor.detach().clone() for tensor in tensors]
             left = iter(given)
             own_args, own_kwargs = structures.replace((args, kwargs), lambda _: next(left), is_leaf)
             current, side = torch.cuda.current_stream(), torch.cuda.Stream()
             side.wait_stream(current)
             with torch.cuda.stream(side):
-                with _Watched(torch)():
-                    self._module(*own_args, **own_kwargs)
+                read = self._watched(given, own_args, own_kwargs)
                 for _ in range(WARM):
                     self._function(*own_args, **own_kwargs)
             current.wait_stream(side)
+            torch.cuda.empty_cache()
+            reserved = torch.cuda.memory_reserved()
             graph, result = self._captured(side, own_args, own_kwargs)
-        return Recorded(graph, given, result, current)
+            taken = torch.cuda.memory_reserved() - reserved
+            if torch.cuda.mem_get_info()[0] < taken:  # the program's own calls need as much beside it
+                raise MemoryError("a recorded call takes {} MiB, and less is free beside it".format(taken >> 20))
+        return Recorded(graph, given, result, current, read)
+
+    def _watched(self, given: List[Any], args: Any, kwargs: Any) -> List[Any]:
+        """Do a call that is refused where it cannot be recorded; return the tensors that it read and did not make."""
+        versions = [tensor._version for tensor in given]
+        read: Dict[int, Any] = {}
+        with _watching(self._torch, read):
+            self._module(*args, **kwargs)
+        if versions != [tensor._version for tensor in given]:
+            raise structures.Unsupported("a call changes its arguments")
+        return list(read.values())
 
     def _captured(self, stream: Any, args: Any, kwargs: Any) -> Any:
         torch = self._torch
-        graph = torch.cuda.CUDAGraph()
+        graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
         # What autocast keeps of converted weights lives in memory that others get, not in the graph's.
         torch.clear_autocast_cache()
-        try:
-            # Other threads of the program may go on: those of DataLoaders pin memory.
-            with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
-                result = self._function(*args, **kwargs)
-        except BaseException:
-            self._mend(stream)
-            raise
-        finally:
-            torch.clear_autocast_cache()
+        # Where a recording ends badly, torch.cuda.graph leaves its stream the current one (2.13): not so the outer one.
+        with torch.cuda.stream(torch.cuda.current_stream()):
+            try:
+                # Other threads may go on: those of DataLoaders pin memory.
+                with torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"):
+                    result = self._function(*args, **kwargs)
+            except BaseException:
+                self._mend(stream, pool)
+                raise
+            finally:
+                torch.clear_autocast_cache()
         return graph, result
 
-    def _mend(self, stream: Any) -> None:
-        """Have the generator of random numbers forget that a recording was under way when it failed.
+    def _mend(self, stream: Any, pool: Any) -> None:
+        """Have the allocator and the generator of random numbers forget that a recording was under way when it failed.
 
-        The state is set back where a recording ends well (CUDAGraph::capture_end in PyTorch 2.11): an empty one does.
+        Both are told only where a recording ends well (CUDAGraph::capture_end in PyTorch 2.11): the generator by an
+        empty one.
         """
         torch = self._torch
         with contextlib.suppress(Exception):
+            torch._C._cuda_endAllocateToPool(torch.cuda.current_device(), pool)
+        with contextlib.suppress(Exception), torch.cuda.stream(torch.cuda.current_stream()):
             torch.cuda.synchronize()
             with torch.cuda.graph(torch.cuda.CUDAGraph(), stream=stream, capture_error_mode="thread_local"):
                 torch.zeros(1, device="cuda")
 
 
-class _Watched:
-    """Makes the mode that refuses a call in which the processor waits for the GPU or gives tensors to it."""
+def _watching(torch: Any, read: Dict[int, Any]) -> Any:
+    """Return the mode that refuses a call in which the processor waits for the GPU, or tensors go between the two.
 
-    def __init__(self, torch: Any) -> None:
-        self._torch = torch
+    What the operations read and did not make is put into ``read``.
+    """
+    base: Any = importlib.import_module("torch.utils._python_dispatch").TorchDispatchMode
+    is_leaf = outputs.is_tensor(torch)
+    made: Set[int] = set()
 
-    def __call__(self) -> Any:
-        torch = self._torch
-        base: Any = importlib.import_module("torch.utils._python_dispatch").TorchDispatchMode
-        is_leaf = outputs.is_tensor(torch)
+    class Mode(base):  # type: ignore[misc]
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            name = function.__name__.partition(".")[0]
+            masked = name.startswith("index") and any(
+                tensor.dtype in (torch.bool, torch.uint8) for tensor in _tensors(is_leaf, args[1:2])
+            )
+            if name in BY_VALUE or masked:
+                raise structures.Unsupported("{}: the processor waits for the GPU's values".format(name))
+            given = _tensors(is_leaf, (args, kwargs or {}))
+            read.update((id(tensor), tensor) for tensor in given if id(tensor) not in made)
+            result = function(*args, **(kwargs or {}))
+            returned = _tensors(is_leaf, result)
+            made.update(id(tensor) for tensor in returned if id(tensor) not in read)
+            both = [*given, *returned]
+            if name in COPIES and len({tensor.device.type for tensor in both}) > 1:
+                raise structures.Unsupported("{}: a tensor goes between the processor and the GPU".format(name))
+            if any(tensor.device.type != "cuda" and tensor.dim() for tensor in both):
+                raise structures.Unsupported("{}: a tensor is not on the GPU".format(name))
+            return result
 
-        class Mode(base):  # type: ignore[misc]
-            def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-                name = function.__name__.partition(".")[0]
-                masked = name.startswith("index") and any(
-                    tensor.dtype in (torch.bool, torch.uint8) for tensor in _tensors(is_leaf, args[1:2])
-                )
-                if name in BY_VALUE or masked:
-                    raise structures.Unsupported("{}: the processor waits for the GPU's values".format(name))
-                result = function(*args, **(kwargs or {}))
-                for tensor in _tensors(is_leaf, (args, kwargs or {}, result)):
-                    if tensor.device.type != "cuda" and tensor.dim():
-                        raise structures.Unsupported("{}: a tensor is not on the GPU".format(name))
-                return result
+    return Mode()
 
-        return Mode()
+
+def _busy_thread() -> Optional[str]:
+    """Return the name of another thread of the program that may wait for the GPU, which ends a recording (CUDA 13)."""
+    for thread in threading.enumerate():
+        if thread is threading.current_thread():
+            continue
+        work = getattr(thread, "_target", None) or type(thread)
+        if str(getattr(work, "__module__", "")).partition(".")[0] not in IDLE:
+            return thread.name
+    return None
 
 
 def _tensors(is_leaf: Callable[[Any], bool], value: Any) -> List[Any]:
@@ -148,4 +197,4 @@ def _tensors(is_leaf: Callable[[Any], bool], value: Any) -> List[Any]:
 
 
 def _form(tensor: Any) -> Any:
-    return (tuple(tensor.shape), tuple(tensor.stride()), tensor.dtype, tensor.device)
+    return (tuple(tensor.shape), tensor.dtype, tensor.device)

@@ -46,7 +46,8 @@ class Inference(TriedCalls):
         self._weights: Optional[watch.Weights] = None
         self._changes = 0
         self._observed = 0
-        self._cuda = any(tensor.device.type == "cuda" for tensor in root.parameters())
+        self._device = next((tensor.device for tensor in root.parameters() if tensor.device.type == "cuda"), None)
+        self._cuda = self._device is not None
         self._format = outputs.own_format(torch, root)
         self.over = False
         reason = replica.refusal(torch, root) or watch.hooked(root) or session.hands_off
@@ -177,11 +178,22 @@ class Inference(TriedCalls):
         if action.variant != DEFAULT and (not self._current_weights() or changes != self._changes):
             action = search.next()
         before = watch.State(self._torch, self._root()) if action.kind == PROBE else None
-        result = self.do(search, action, lambda call: impl(*call[0], **call[1]), (args, kwargs))
+        result = self.do(search, action, lambda call: self._own(impl, *call), (args, kwargs))
         if before is not None and before != watch.State(self._torch, self._root()):
             self.stop("a call with a part of the arguments changes the module's state")
         self._tidy()
         return result
+
+    def _own(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Do the program's own call, without what lies beside it where there is no memory for both."""
+        try:
+            return impl(*args, **kwargs)
+        except self._torch.cuda.OutOfMemoryError:
+            if not self._runners:
+                raise
+        self.stop("the program has no memory left beside it")
+        self._torch.cuda.empty_cache()
+        return impl(*args, **kwargs)
 
     def ready(self, search: Search, variant: Variant) -> Callable[[Any], Any]:
         runner = self._runner(search, variant)
@@ -229,9 +241,13 @@ class Inference(TriedCalls):
         self._settings.follow(variant)
 
     def now(self, search: Search) -> float:
-        if self._cuda and not search.settled:
-            self._torch.cuda.synchronize()
+        if self._cuda and (self.checking or not search.settled):
+            self._torch.cuda.synchronize(self._device)
         return time.perf_counter()
+
+    def taken(self, search: Search, seconds: float) -> float:
+        # Once settled, nothing waits for the GPU: what was measured is the time in which its work was begun.
+        return max(seconds, search.usual or 0.0) if self._cuda and search.settled else seconds
 
     def recover(self) -> None:
         self._tidy()
@@ -307,8 +323,11 @@ class Inference(TriedCalls):
     def _tidy(self) -> None:
         """Drop the copies of variants that lost."""
         wanted = set().union(*(search.wanted for search in self._searches.values()))
-        for name in [name for name in self._runners if name not in wanted]:
+        lost = [name for name in self._runners if name not in wanted]
+        for name in lost:
             del self._runners[name]
+        if lost and self._cuda:  # the memory of a recorded call is given back only then
+            self._torch.cuda.empty_cache()
 
     def _limit(self, variant: Variant) -> float:
         stated = self._session.config.trials.tolerance

@@ -1,5 +1,6 @@
 """What a lever of PyTorch can do; each lever overrides what it needs."""
 
+import warnings
 from typing import Any, Callable, ContextManager, Dict, Mapping, Optional
 
 from ...lever import Lever
@@ -106,11 +107,15 @@ class Setting(TorchLever):
 
 def _read(torch: Any, path: str) -> Any:
     value = torch
-    for name in path.split("."):
-        value = getattr(value, name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # allow_tf32 has been replaced (2.9)
+        for name in path.split("."):
+            value = getattr(value, name)
     return value
 
 
 def _write(torch: Any, path: str, value: Any) -> None:
     parent, _, name = path.rpartition(".")
-    setattr(_read(torch, parent), name, value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        setattr(_read(torch, parent), name, value)

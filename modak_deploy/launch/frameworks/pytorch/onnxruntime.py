@@ -2,8 +2,8 @@
 
 import contextlib
 import importlib
-import io
 import sys
+import threading
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
 from ... import hardware, structures
@@ -16,6 +16,8 @@ ELEMENTS = ("float32", "float16", "float64", "int64", "int32", "int8", "uint8", 
 """Types of tensors that are given to ONNX Runtime by their memory."""
 LARGEST = 2**31 - 2**20
 """Bytes of weights; a message of Protocol Buffers has less than 2 GiB."""
+_own = False
+"""Whether ONNX Runtime was imported here, and not by the program."""
 COPIES = 4
 """Weights in the model, in its text, and in the session, which packs them once more."""
 
@@ -25,18 +27,32 @@ def _runtime() -> Any:
 
     1.31 warns of each session on a GPU by its default logger, which a program that uses it may have set itself.
     """
-    quiet = "onnxruntime" not in sys.modules
-    runtime = importlib.import_module("onnxruntime")
-    if quiet:
-        runtime.set_default_logger_severity(3)
-    return runtime
+    global _own
+    _own = _own or "onnxruntime" not in sys.modules
+    return importlib.import_module("onnxruntime")
+
+
+@contextlib.contextmanager
+def _unlogged(runtime: Any) -> Iterator[None]:
+    """Keep sessions that are made from being told by the default logger, where its severity is the usual one (2)."""
+    if _own:
+        runtime.set_default_logger_severity(4)
+    try:
+        yield
+    finally:
+        if _own:
+            runtime.set_default_logger_severity(2)
 
 
 def missing(device: str) -> Optional[str]:
     """Return why ONNX Runtime cannot do modules on a device; None when it can."""
-    if device == "cuda" and CUDA not in _runtime().get_available_providers():
-        return "this build of ONNX Runtime is not for NVIDIA's GPUs"
-    return None
+    if device != "cuda":
+        return None
+    try:
+        providers = _runtime().get_available_providers()
+    except Exception as error:  # whatever a broken installation raises
+        return "ONNX Runtime cannot be imported: {}".format(error)
+    return None if CUDA in providers else "this build of ONNX Runtime is not for NVIDIA's GPUs"
 
 
 class InSession(Exported):
@@ -85,8 +101,12 @@ class InSession(Exported):
         with _silent():
             program = self._torch.onnx.export(exported, tuple(tensors), dynamo=True, verbose=False)
             content = program.model_proto.SerializeToString()
-        session = runtime.InferenceSession(content, sess_options=options, providers=providers)
-        session._modak_own = True
+            with _unlogged(runtime), _on(self._torch, device):
+                # Without a fallback, of which it would print a line; nor does the adapter of sessions keep the content.
+                session = runtime.InferenceSession(
+                    content, sess_options=options, providers=providers, enable_fallback=0
+                )
+        session._modak_own, session._modak_made = True, None
         if device.type == "cuda" and CUDA not in session.get_providers():
             # It says so in its log alone, and goes on with the processor (1.31).
             raise structures.Unsupported("ONNX Runtime cannot load its libraries for the GPU")
@@ -122,14 +142,38 @@ def _on_gpu(torch: Any, session: Any, device: Any, results: List[Any]) -> Callab
             binding.bind_output(name, "cuda", number, element(tensor), size, tensor.data_ptr())
         # The session has a stream of its own: it waits for what is under way, and its results are there when it ends.
         torch.cuda.current_stream(device).synchronize()
-        session.run_with_iobinding(binding)
+        with torch.cuda.device(device):
+            session.run_with_iobinding(binding)
         return made
 
     return infer
 
 
+def _on(torch: Any, device: Any) -> Any:
+    """Return the context in which a GPU is the current one, and is no longer once ONNX Runtime has set another."""
+    return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
+
+
+class _Others:
+    """Stands for an output stream: what other threads write goes there, what this one writes does not."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.silenced: Optional[int] = threading.get_ident()
+
+    def write(self, text: str) -> int:
+        return len(text) if threading.get_ident() == self.silenced else int(self._stream.write(text) or 0)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
     """Keep what the exporter says from the program's output: it prints, warns and logs (2.13)."""
-    with openvino_cpu.silent(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        yield
+    out, err = _Others(sys.stdout), _Others(sys.stderr)
+    try:
+        with openvino_cpu.silent(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            yield
+    finally:  # what has taken one of them for its own meanwhile may go on with it
+        out.silenced = err.silenced = None

@@ -17,16 +17,20 @@ up to 15 % in deep ones with random weights: what is wrong differs by more.
 def own_format(torch: Any, root: Any) -> str:
     """Return the number format that is the module's own beside single precision: ``tf32``, or none.
 
-    On NVIDIA's GPUs cuDNN's convolutions are in TF32 unless the program wants it otherwise, matrix products where it
-    wants it so: kernels that add in another order then differ by more. (``allow_tf32``, 1.7 to 2.13)
+    On NVIDIA's GPUs cuDNN's convolutions and recurrent layers are in TF32 unless the program wants it otherwise, matrix
+    products where it wants it so: kernels that add in another order then differ by more.
     """
-    weights = [weight for weight in root.parameters() if weight.device.type == "cuda"]
-    try:
-        convolutions = any(weight.dim() >= 3 for weight in weights) and torch.backends.cudnn.allow_tf32
-        products = bool(weights) and torch.backends.cuda.matmul.allow_tf32
-    except RuntimeError:  # the program has set it in two ways at once, by fp32_precision as well (2.9)
-        return "tf32"
-    return "tf32" if convolutions or products else ""
+    if all(weight.device.type != "cuda" for weight in root.parameters()):
+        return ""
+    cudnn, products = torch.backends.cudnn, torch.backends.cuda.matmul
+    convolutional, recurrent = torch.nn.modules.conv._ConvNd, torch.nn.RNNBase
+    if hasattr(cudnn, "conv"):  # since 2.9, where reading allow_tf32 warns, and fails where both were set
+        kinds = ((cudnn.conv, convolutional), (cudnn.rnn, recurrent), (products, torch.nn.Module))
+        wanted = [kind for setting, kind in kinds if setting.fp32_precision == "tf32"]
+    else:
+        wanted = [convolutional, recurrent] if cudnn.allow_tf32 else []
+        wanted += [torch.nn.Module] if products.allow_tf32 else []
+    return "tf32" if any(isinstance(module, tuple(wanted)) for module in root.modules()) else ""
 
 
 class Form(NamedTuple):

@@ -6,7 +6,7 @@ import itertools
 import operator
 import time
 import weakref
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 HOOKS = (
     "_forward_hooks",
@@ -42,41 +42,67 @@ class State:
         for module in root.modules():
             for name, value in module.__dict__.items():
                 if name not in OWN:
-                    self._parts.append((id(module), name, self._describe(value, 0)))
+                    self._parts.append((id(module), name, self._describe(value)))
             for table in (module._parameters, module._buffers):
-                self._parts.extend((id(module), name, self._describe(value, 0)) for name, value in table.items())
+                self._parts.extend((id(module), name, self._describe(value)) for name, value in table.items())
         self._parts.append(bytes(torch.get_rng_state().numpy().tobytes()))
-        if torch.cuda.is_available() and torch.cuda.is_initialized():
+        if torch.cuda.is_initialized():  # is_available would keep processes that are forked later from the GPU
             self._parts.append(bytes(torch.cuda.get_rng_state().numpy().tobytes()))
+
+    def _describe(self, value: Any) -> Any:
+        return _described(self._torch, value, 0, self._kept, _version)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, State) and self._parts == other._parts
 
     __hash__ = None  # type: ignore[assignment]
 
-    def _describe(self, value: Any, depth: int) -> Any:
-        self._kept.append(value)
-        if isinstance(value, self._torch.Tensor):
-            return (id(value), tuple(value.shape), _version(value))
-        if isinstance(value, (bool, int, float, str, bytes, type(None))):
-            return value
-        if depth < DEEPEST:
-            items = self._items(value)
-            if items is not None and len(items) > LARGEST:
-                return (id(value), len(items))
-            if items is not None:
-                return (id(value), tuple((key, self._describe(item, depth + 1)) for key, item in items))
-        return id(value)
 
-    def _items(self, value: Any) -> Optional[List[Tuple[Any, Any]]]:
-        """Return what an object holds, where that can be seen."""
-        if isinstance(value, dict):
-            return [(key if isinstance(key, (str, int)) else id(key), item) for key, item in value.items()]
-        if isinstance(value, (list, tuple, set, frozenset, collections.deque)):
-            return list(enumerate(value))
-        if hasattr(value, "__dict__") and not isinstance(value, (type, self._torch.nn.Module)) and not callable(value):
-            return list(vars(value).items())
-        return None
+def _described(torch: Any, value: Any, depth: int, kept: List[Any], version: Callable[[Any], Any]) -> Any:
+    """Return what a change of a value, or of what it holds, changes; the objects concerned are added to ``kept``."""
+    kept.append(value)
+    if isinstance(value, torch.Tensor):
+        return (id(value), tuple(value.shape), version(value))
+    if isinstance(value, (bool, int, float, str, bytes, type(None))):
+        return value
+    items = _items(torch, value) if depth < DEEPEST else None
+    if items is None:
+        return id(value)
+    if len(items) > LARGEST:
+        return (id(value), len(items))
+    return (id(value), tuple((key, _described(torch, item, depth + 1, kept, version)) for key, item in items))
+
+
+def _items(torch: Any, value: Any) -> Optional[List[Tuple[Any, Any]]]:
+    """Return what an object holds, where that can be seen."""
+    if isinstance(value, dict):
+        return [(key if isinstance(key, (str, int)) else id(key), item) for key, item in value.items()]
+    if isinstance(value, (list, tuple, set, frozenset, collections.deque)):
+        return list(enumerate(value))
+    if hasattr(value, "__dict__") and not isinstance(value, (type, torch.nn.Module)) and not callable(value):
+        return list(vars(value).items())
+    return None
+
+
+def _held(torch: Any, modules: List[Any]) -> List[Any]:
+    """Return what hangs on the program's own modules and can change unseen: containers, objects and plain tensors.
+
+    Modules of PyTorch's own have numbers only, which nobody changes but by setting an attribute.
+    """
+    usual = torch.nn.Module().__dict__
+    objects: Dict[int, Any] = {}
+    for module in modules:
+        if type(module).__module__.startswith("torch."):
+            continue
+        for name, value in module.__dict__.items():
+            if name not in usual and (isinstance(value, torch.Tensor) or _items(torch, value)):
+                objects[id(value)] = value
+    return list(objects.values())
+
+
+def _cheap_version(tensor: Any) -> Any:
+    """Return what changes when a tensor is written to, as far as it can be seen without reading the tensor."""
+    return (tensor.data_ptr(), None if tensor.is_inference() else tensor._version)
 
 
 def _version(tensor: Any) -> Any:
@@ -91,8 +117,9 @@ class Weights:
 
     The version counter of a tensor shows every change made through it; a replaced tensor or module, or a new hook, is
     another object in one of the module's tables. Setting any other attribute is noticed (see ``guard``), and so is
-    reading ``tensor.data``, through which a weight can be written to without a trace. What is written through a NumPy
-    array that shares a weight's memory is found when the values are compared, now and then.
+    reading ``tensor.data``, through which a weight can be written to without a trace. What a module's configuration,
+    lists and plain tensors hold is compared before each call; what is written through a NumPy array that shares a
+    weight's memory is found when the values are compared, now and then.
     """
 
     INTERVAL = 20.0
@@ -107,6 +134,9 @@ class Weights:
         self._modules = modules
         self._attributes = [dict(module.__dict__) for module in modules]
         self._objects = self._content()
+        self._held = _held(torch, modules)
+        self._kept: List[Any] = []
+        self._states = self._describe(self._kept)
         tensors = [tensor for tensor in self._objects if isinstance(tensor, torch.Tensor)]
         self._tensors = [tensor for tensor in tensors if not tensor.is_inference()]  # those count no versions
         self._all = tensors
@@ -143,6 +173,8 @@ class Weights:
             return False
         if list(map(_VERSION, self._tensors)) != self._versions:
             return False
+        if self._held and self._describe([]) != self._states:
+            return False
         start = time.monotonic()
         if self._dirty or start >= self._next:
             same = self._fingerprints() == self._sums
@@ -166,6 +198,9 @@ class Weights:
             if len(now) != len(before) or not all(now.get(name) is value for name, value in before.items()):
                 return False
         return True
+
+    def _describe(self, kept: List[Any]) -> List[Any]:
+        return [_described(self._torch, value, 0, kept, _cheap_version) for value in self._held]
 
     def _content(self) -> List[Any]:
         return list(itertools.chain.from_iterable(map(dict.values, self._tables)))

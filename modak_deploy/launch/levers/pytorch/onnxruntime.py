@@ -8,7 +8,7 @@ from ...frameworks.pytorch.kinds import INFERENCE, Subject, TorchLever
 
 class OnnxRuntime(TorchLever):
     name = "pytorch-onnxruntime"
-    versions = ">=2.6"
+    versions = ">=2.6"  # whose exporter makes models by torch.export
     summary = "the outermost module of inference exported for ONNX Runtime's kernels, in single precision"
     changes = "kernels"
     expensive = True

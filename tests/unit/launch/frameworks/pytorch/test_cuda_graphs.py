@@ -34,6 +34,10 @@ def net(torch):
                 return hidden + torch.ones(16).to(values.device, non_blocking=True)
             if self.kind == "to the processor":
                 return hidden.cpu()
+            if self.kind == "one value to the processor":
+                return hidden.max().to("cpu", non_blocking=True)
+            if self.kind == "into its argument":
+                values.mul_(2)
             if self.kind == "mapping":
                 return {"scores": hidden, "more": [hidden * 2]}
             return hidden
@@ -58,7 +62,7 @@ def test_another_form_or_value_is_recorded_anew(torch, net):
     module = net()
     graphed = Graphed(torch, module, module)
     for rows, scale in ((4, 1.0), (2, 1.0), (4, 3.0), (4, 1.0)):
-        given = torch.randn(16, rows, device="cuda").t()
+        given = torch.randn(16, rows, device="cuda").t() if scale == 3.0 else torch.randn(rows, 16, device="cuda")
         with torch.no_grad():
             torch.testing.assert_close(graphed(given, scale), module(given, scale))
     assert len(graphed._recorded) == 3
@@ -79,7 +83,10 @@ def test_a_call_in_another_stream_waits_for_the_one_before(torch, net):
     torch.testing.assert_close(result, wanted)
 
 
-@pytest.mark.parametrize("kind", ["value", "sizes", "from the processor", "to the processor"])
+@pytest.mark.parametrize(
+    "kind",
+    ["value", "sizes", "from the processor", "to the processor", "one value to the processor", "into its argument"],
+)
 def test_what_waits_for_the_processor_is_refused_before_anything_is_recorded(torch, net, kind):
     module = net(kind)
     graphed = Graphed(torch, module, module)
@@ -104,6 +111,8 @@ def test_a_recording_that_fails_leaves_random_numbers_and_kernels_usable(torch, 
     given = torch.randn(4, 16, device="cuda")
     with torch.no_grad(), pytest.raises(Exception, match="captur"):
         graphed(given)
+    assert torch.cuda.current_stream() == torch.cuda.default_stream()
+    torch.cuda.empty_cache()
     assert torch.randn(1000, device="cuda").std() > 0.5
     with torch.no_grad():
         torch.testing.assert_close(Graphed(torch, module, module)(given), module(given))

@@ -55,6 +55,8 @@ def net(torch):
                 return scores * 0
             if self.kind == "mapping":
                 return OrderedDict(scores=scores, pair=(hidden, None), name="net", kinds=scores.argmax(1))
+            if self.kind == "into its argument":
+                images.mul_(2)
             if self.kind == "bf16":
                 return scores.to(torch.bfloat16)
             return scores
@@ -108,6 +110,8 @@ def test_the_programs_output_logging_and_warnings_stay_as_they_are(torch, net, i
 def test_types_that_it_is_not_given_and_too_large_weights_are_refused(torch, net, images, monkeypatch):
     with pytest.raises(structures.Unsupported, match=r"no tensors of torch\.bfloat16"):
         InSession(torch, net("bf16"))(images)
+    with torch.no_grad(), pytest.raises(structures.Unsupported, match="changes its arguments"):
+        InSession(torch, net("into its argument"))(images)
     monkeypatch.setattr(hardware, "free_memory", lambda: 1000)
     with pytest.raises(MemoryError, match="free"):
         InSession(torch, net())(images)
