@@ -151,7 +151,9 @@ class Bench:
             made = self._now() - start
             difference, reason = outputs.difference(self._torch, wanted, runner.same_form(self.args))
             own = outputs.own_format(self._torch, self.root)
-            limit = max([outputs.TOLERANCE[own], *(outputs.TOLERANCE[lever.format] for lever in variant.levers)])
+            limit = max(
+                [outputs.TOLERANCE[own], *(outputs.TOLERANCE[getattr(lever, "format", "")] for lever in variant.levers)]
+            )
             problem = outputs.problem(difference, reason, limit)
             del result
         except Exception as error:  # whatever a lever makes of the network

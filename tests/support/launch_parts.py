@@ -76,7 +76,7 @@ class Program:
         """Seconds of a call whatever its size."""
 
     def time(self, name: str, unit: int) -> float:
-        value = self._times(name, unit) if callable(self._times) else self._times[name]
+        value = self._times(name, unit) if callable(self._times) else self._times.get(name, self._times["default"])
         return float(value)
 
     def run(self, units: int) -> "Program":

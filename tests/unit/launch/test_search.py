@@ -13,15 +13,24 @@ from modak_deploy.launch.search import Search
 
 
 def test_the_fastest_variant_is_kept_and_the_default_is_measured_again():
-    times = {"default": 1.0, "a": 0.6, "a + b": 0.4, "a + b + c": 0.9}
+    times = {"default": 1.0, "a": 0.6, "a + b": 0.4, "a + b + c": 0.9, "b": 0.7}
     program = Program([lever("a"), lever("b"), lever("c")], times, units=200).run(200)
     assert program.search.best.name == "a + b"
-    assert [entry["kept"] for entry in program.record.of("trial")] == [True, True, False]
+    trials = [(entry["variant"], entry["kept"]) for entry in program.record.of("trial")]
+    assert trials == [("a", True), ("a + b", True), ("a + b + c", False), ("b", False)]
     (drift,) = program.record.of("drift")
     assert drift["drift"] == pytest.approx(1.0)
     assert program.record.of("settled")[-1]["gain"] == pytest.approx(2.5)
     assert program.used[-1] == "a + b"
     assert program.seconds < 105
+
+
+def test_a_lever_that_a_later_one_has_made_useless_is_taken_away():
+    times = {"default": 1.0, "a": 0.7, "a + b": 0.6, "b": 0.4, "b + slow": 0.3}
+    levers = [lever("a"), lever("b"), lever("slow", expensive=True)]
+    program = Program(levers, times, units=300).run(300)
+    assert program.search.best.name == "b + slow"
+    assert [entry["variant"] for entry in program.record.of("trial")] == ["a", "a + b", "b", "b + slow"]
 
 
 def test_a_lever_takes_the_place_of_another_of_its_group():
