@@ -28,6 +28,7 @@ PAGES = {
     "measurements": TOP / "docs" / "gains.md",
     "programs": TOP / "docs" / "gains.md",
     "both": TOP / "docs" / "gains.md",
+    "inference": TOP / "docs" / "gains.md",
     "pairs": TOP / "docs" / "gains.md",
     "evaluation": TOP / "docs" / "evaluation.md",
     "engines": TOP / "docs" / "onnx.md",
@@ -43,6 +44,8 @@ PROGRAMS = MEASURED / "programs-intel-xeon-2-cores.jsonl"
 """The machine of the README's table and of the page's whole one."""
 BOTH = MEASURED / "both-amd-epyc-avx2-2-cores.jsonl"
 """The machine of the table with restart trials."""
+INFERENCE = MEASURED / "inference-amd-epyc-2-cores.jsonl"
+"""The machine of the table with ONNX Runtime among the levers."""
 PAIRS = MEASURED / "pairs-amd-epyc-2-cores.jsonl"
 """What make evidence measured of the programs on a machine."""
 GPU_LEVERS, GPU_PROGRAMS = MEASURED / "levers-h100.jsonl", MEASURED / "programs-h100.jsonl"
@@ -80,6 +83,10 @@ def programs() -> str:
 
 def both() -> str:
     return restart_table.restarts(lines(BOTH))
+
+
+def inference() -> str:
+    return program_table.short(lines(INFERENCE), minutes=5)
 
 
 def pairs() -> str:
@@ -124,6 +131,7 @@ def main() -> int:
         "measurements": measurements,
         "programs": programs,
         "both": both,
+        "inference": inference,
         "pairs": pairs,
         "evaluation": evaluation,
         "engines": engines,

@@ -93,6 +93,8 @@ class Choice:
         """Why levers that wait are not tried now."""
         self._beside: Optional[float] = None
         """What the default would have taken in place of the last unit, where that is known."""
+        self._fewer_later = False
+        """Whether the best variant without one of its levers is still to be tried, and could not be so far."""
         self._settled_as: Optional[Tuple[str, str]] = None
         self._prospects = Prospects(trials, self.ledger, seconds, checks, part, costs or {}, turns)
         self.best = DEFAULT
@@ -179,16 +181,23 @@ class Choice:
         SqueezeNet on an AMD EPYC: bf16 gains at first, and with channels last, added to it, is what loses.
         """
         levers = self.best.levers
+        self._fewer_later = False
         for lever in levers[:-1] if self._checks else ():
             variant = Variant(tuple(other for other in levers if other is not lever))
-            stays = lever.lasting or lever in self._base.levers
-            if stays or variant.expensive or variant.name in self._tried:
+            stays = lever.lasting or lever.expensive or lever in self._base.levers
+            if stays or variant.name in self._tried or not self._prospects.quick(variant):
                 continue
             last = levers[-1]
             if self._prospects.refusal(last, variant, self._default, self._rival.median, True) is None:
                 self._begin(variant, last)
                 return True
+            self._fewer_later = True
         return False
+
+    @property
+    def _is_fewer(self) -> bool:
+        """Tell whether what is being tried is the best variant without one of its levers."""
+        return self._lever is not None and self._lever in self.best.levers and self._current != self.best
 
     def _not_tried(self, lever: Lever, reason: str = "the program ended before") -> None:
         """Tell that a lever was not tried, and why."""
@@ -198,12 +207,7 @@ class Choice:
 
     def end(self) -> None:
         """Tell what was not tried: the program ends."""
-        if (
-            self._phase in TRYING
-            and self._lever is not None
-            and not self._fixed
-            and self._lever not in self.best.levers
-        ):
+        if self._phase in TRYING and self._lever is not None and not self._fixed and not self._is_fewer:
             reason = "the program ended while it was tried"
             self._record.add("not_tried", of=self._name, lever=self._lever.name, reason=reason)
         unfinished = self._phase != "settled" and not self._fixed and (bool(self._pending) or self.best != DEFAULT)
@@ -238,7 +242,9 @@ class Choice:
             self._rival = Estimate()
         self._against = (self.best.name, self._rival)
         self._turn, self._switched, self._alternating = False, True, None
-        self._record.add("trying", of=self._name, lever=lever.name, variant=variant.name)
+        # No lever is to blame where one is taken away.
+        name = "" if self._is_fewer else lever.name
+        self._record.add("trying", of=self._name, lever=name, variant=variant.name)
 
     @property
     def _fewest(self) -> int:

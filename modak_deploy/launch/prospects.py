@@ -13,6 +13,8 @@ FEW = "{} units are left, and a trial needs {}"
 DEAR = "a first unit with it may lose {:.3g} s, and trials may lose {:.3g} s {}"
 SLOW = "making it ready takes about {:.3g} s, and the units left would save {:.3g} s"
 
+QUICK = 1.0
+"""Seconds in which a variant is made ready that is worth a try for a small gain."""
 TURN = 4
 """Steps for each one that counts, where variants take turns of two steps: the best one so far does as many."""
 PART_SECONDS = 0.01
@@ -55,6 +57,11 @@ class Prospects:
         if self.part is None or (self._ledger.default or 0.0) < PART_SECONDS:
             return False
         return not variant.expensive and variant.name not in self.unfit
+
+    def quick(self, variant: Variant) -> bool:
+        """Tell whether a variant is made ready in a moment."""
+        making = [lever for lever in variant.levers if lever.expensive]
+        return sum(self._costs.get(lever.name, self._seconds) for lever in making) <= QUICK
 
     def risk(self, lever: Lever) -> float:
         """Return the times the default's time that the longest plausible unit with a lever takes."""

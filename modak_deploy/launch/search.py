@@ -54,7 +54,7 @@ class Search(Choice):
 
     def next(self) -> Action:
         """Return what to do with the next unit."""
-        if self._phase == "settled" and self._pending and self.ledger.done >= self._retry_at:
+        if self._phase == "settled" and (self._pending or self._fewer_later) and self.ledger.done >= self._retry_at:
             self._phase = "choose"
         if self._phase in ("choose", "settled") and self._comparison_due():
             return Action(CHECK, self.best)
@@ -163,7 +163,8 @@ class Search(Choice):
     def _defer(self, lever: Lever) -> None:
         """Let a lever wait until the next thing to do with it is affordable."""
         self._tried.discard(self._current.name)
-        self._pending.insert(0, lever)
+        if lever not in self.best.levers:
+            self._pending.insert(0, lever)
         self._record.add("deferred", of=self._name, lever=lever.name, variant=self._current.name)
         self._back()
 
@@ -204,8 +205,10 @@ class Search(Choice):
     def failed(self, reason: str) -> None:
         """Give up the variant that was being tried or that was in use."""
         if self._phase in TRYING and not self._fixed:
-            self._record.fallback(self._current.name, reason)
-            self._finish(reason, failed=True)
+            fewer = self._is_fewer
+            if not fewer:
+                self._record.fallback(self._current.name, reason)
+            self._finish(reason, failed=not fewer)
             return
         if self.partly(self.best):
             self._demote(reason)
@@ -221,7 +224,7 @@ class Search(Choice):
 
     def stop(self, reason: str) -> None:
         """Go back to the default for good."""
-        self._pending = []
+        self._pending, self._fewer_later = [], False
         if self._phase != "settled" or self.best != DEFAULT:
             self.best = DEFAULT
             self._settle(reason)

@@ -3,7 +3,7 @@
 import fcntl
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from modak_deploy.catalogue.catalogue import Catalogue, load_catalogue
@@ -19,7 +19,7 @@ GROWTH = 20
 MANUAL = "manual"
 """Value of the variable by which the user says that the command alone fits the model."""
 FAILED = ".failed"
-"""File beside the model that holds the number of measurements to which fitting has failed."""
+"""File beside the model: the number of measurements to which fitting has failed, and the catalogue's version."""
 MOST = 2000
 """Measurements beyond which fitting takes too long to be done beside something else."""
 
@@ -43,7 +43,7 @@ def keep_current(notice: Callable[[str], None]) -> bool:
 
 def _fitted_anew(folder: Path, catalogue: Catalogue, notice: Callable[[str], None]) -> bool:
     measurements = available_measurements()
-    if not _outgrown(folder, measurements, catalogue) or _failed(folder, measurements.count):
+    if not _outgrown(folder, measurements, catalogue) or _failed(folder, measurements, catalogue):
         return False
     if measurements.count > MOST:
         if (folder / MODEL_FILE).is_file():
@@ -59,22 +59,25 @@ def _fitted_anew(folder: Path, catalogue: Catalogue, notice: Callable[[str], Non
         except TooFewError:
             return False
         except Exception:
-            (folder / FAILED).write_text(str(measurements.count), encoding="ascii")
+            with suppress(OSError):  # then it is tried and told again after the next job
+                (folder / FAILED).write_text(f"{measurements.count} {catalogue.version}", encoding="utf-8")
             raise
-        (folder / FAILED).unlink(missing_ok=True)
         if available_measurements().origin != fitted.description.origin:
             return False  # some were removed meanwhile: the next job's measurements are learned without them
         write_model(folder, fitted.description.model_copy(update=_worth(folder, fitted.description)), fitted.contents)
+        with suppress(OSError):
+            (folder / FAILED).unlink(missing_ok=True)
     return True
 
 
-def _failed(folder: Path, count: int) -> bool:
+def _failed(folder: Path, measurements: Measurements, catalogue: Catalogue) -> bool:
     """Tell whether fitting to about as many measurements has failed, and was told: it would after each job."""
     try:
-        before = int((folder / FAILED).read_text(encoding="ascii"))
+        number, _, version = (folder / FAILED).read_text(encoding="utf-8").partition(" ")
+        before = int(number)
     except (OSError, ValueError):
         return False
-    return before <= count < before + max(1, before // GROWTH)
+    return version == catalogue.version and before <= measurements.count < before + max(1, before // GROWTH)
 
 
 def _outgrown(folder: Path, measurements: Measurements, catalogue: Catalogue) -> bool:

@@ -18,8 +18,12 @@ BY_VALUE = frozenset(
 )  # fmt: skip
 """Operations whose results, or their sizes, the processor has to wait for."""
 COPIES = frozenset(("_to_copy", "copy_", "to"))
-IDLE = ("tqdm", "torch", "multiprocessing", "concurrent")
-"""Packages whose threads do nothing on a GPU that a recording could meet: DataLoader's and the compiler's, tqdm's."""
+IDLE = ("tqdm.", "torch.", "multiprocessing.queues.", "concurrent.futures.")
+"""Where threads are from that most likely do nothing on a GPU: DataLoader's, the compiler's, tqdm's.
+
+An executor of the program's own is not told apart from the compiler's. Where its thread waits for the whole GPU in the
+milliseconds of a recording, CUDA refuses both.
+"""
 
 
 class Recorded(NamedTuple):
@@ -180,7 +184,7 @@ def _busy_thread() -> Optional[str]:
         if thread is threading.current_thread():
             continue
         work = getattr(thread, "_target", None) or type(thread)
-        if str(getattr(work, "__module__", "")).partition(".")[0] not in IDLE:
+        if not "{}.".format(getattr(work, "__module__", "")).startswith(IDLE):
             return thread.name
     return None
 

@@ -11,7 +11,7 @@ from ...session import Session
 from ...trials import TriedCalls, sentence
 from ...variants import DEFAULT, PROBE, Variant
 from . import outputs, replica, watch
-from .kinds import TRAINING, Subject, TorchLever
+from .kinds import TRAINING, Subject, TorchLever, autocasts
 from .runner import Runner, Settings, torch_levers
 
 SEARCHES = 3
@@ -90,7 +90,7 @@ class Inference(TriedCalls):
         return self._unit(search, impl, args, kwargs)
 
     def _own_autocast(self) -> bool:
-        if any(self._torch.is_autocast_enabled(device) for device in ("cpu", "cuda")):
+        if autocasts(self._torch):
             self.stop("the program uses autocast itself")
             return True
         return False

@@ -10,6 +10,14 @@ TRAINING = "training"
 BOTH = "both"
 
 
+def autocasts(torch: Any) -> bool:
+    """Tell whether the program's call is within autocast; before 2.4, each kind of device was asked for by itself."""
+    try:
+        return any(torch.is_autocast_enabled(device) for device in ("cpu", "cuda"))
+    except TypeError:
+        return bool(torch.is_autocast_enabled() or torch.is_autocast_cpu_enabled())
+
+
 class Subject:
     """The module, and the optimizer in training, that a lever is asked about."""
 

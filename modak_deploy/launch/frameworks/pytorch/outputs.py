@@ -20,7 +20,8 @@ def own_format(torch: Any, root: Any) -> str:
     On NVIDIA's GPUs cuDNN's convolutions and recurrent layers are in TF32 unless the program wants it otherwise, matrix
     products where it wants it so: kernels that add in another order then differ by more.
     """
-    if all(weight.device.type != "cuda" for weight in root.parameters()):
+    devices = {weight.device for weight in root.parameters() if weight.is_cuda and weight.dtype == torch.float32}
+    if torch.version.hip or not any(torch.cuda.get_device_capability(device) >= (8, 0) for device in devices):
         return ""
     cudnn, products = torch.backends.cudnn, torch.backends.cuda.matmul
     convolutional, recurrent = torch.nn.modules.conv._ConvNd, torch.nn.RNNBase

@@ -16,7 +16,7 @@ from ...variants import DEFAULT, Variant
 from ..losses import AGAIN, Losses
 from . import outputs
 from .calls import Calls, features
-from .kinds import INFERENCE, Subject, TorchLever
+from .kinds import INFERENCE, Subject, TorchLever, autocasts
 from .ranks import ranks_of
 from .runner import Settings, torch_levers
 from .together import Together
@@ -111,7 +111,7 @@ class Training(Together):
         """Do the outermost module's call."""
         if not self._variant.levers or self._plain or (self._search is None and not self._follows):
             return impl(*args, **kwargs)
-        if any(self._torch.is_autocast_enabled(device) for device in ("cpu", "cuda")):
+        if autocasts(self._torch):
             self.stop("the program uses autocast itself")
             return impl(*args, **kwargs)
         try:

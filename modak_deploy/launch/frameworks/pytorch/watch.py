@@ -84,20 +84,62 @@ def _items(torch: Any, value: Any) -> Optional[List[Tuple[Any, Any]]]:
     return None
 
 
-def _held(torch: Any, modules: List[Any]) -> List[Any]:
-    """Return what hangs on the program's own modules and can change unseen: containers, objects and plain tensors.
+class Held:
+    """What hangs on the program's own modules and can change unseen: containers, objects and plain tensors.
 
-    Modules of PyTorch's own have numbers only, which nobody changes but by setting an attribute.
+    Modules of PyTorch's own have numbers only, which nobody changes but by setting an attribute. What is held is looked
+    into two levels deep; as long as it holds the same objects, nothing has changed.
     """
-    usual = torch.nn.Module().__dict__
-    objects: Dict[int, Any] = {}
-    for module in modules:
-        if type(module).__module__.startswith("torch."):
-            continue
-        for name, value in module.__dict__.items():
-            if name not in usual and (isinstance(value, torch.Tensor) or _items(torch, value)):
-                objects[id(value)] = value
-    return list(objects.values())
+
+    def __init__(self, torch: Any, modules: List[Any]) -> None:
+        self._torch = torch
+        usual = torch.nn.Module().__dict__
+        objects: Dict[int, Any] = {}
+        for module in modules:
+            if type(module).__module__.startswith("torch."):
+                continue
+            for name, value in module.__dict__.items():
+                if name not in usual and (isinstance(value, torch.Tensor) or _items(torch, value) is not None):
+                    objects[id(value)] = value
+        self._roots = list(objects.values())
+        self._take()
+
+    def unchanged(self) -> bool:
+        """Tell whether all is as it was."""
+        if not self._roots:
+            return True
+        if list(map(_VERSION, self._tensors)) != self._versions:
+            return False
+        now = self._content()
+        if len(now) == len(self._objects) and all(map(operator.is_, now, self._objects)):
+            return True
+        if self._states != self._describe([]):
+            return False
+        self._take()  # other objects of the same values
+        return True
+
+    def _take(self) -> None:
+        self._kept: List[Any] = []
+        self._states = self._describe(self._kept)
+        torch = self._torch
+        looked = [value for value in self._kept if _items(torch, value) is not None]
+        self._dicts = [value if isinstance(value, dict) else vars(value) for value in looked if _has_keys(value)]
+        self._sequences = [value for value in looked if not _has_keys(value)]
+        tensors = [value for value in self._kept if isinstance(value, torch.Tensor)]
+        self._tensors = [tensor for tensor in tensors if not tensor.is_inference()]  # those count no versions
+        self._versions = list(map(_VERSION, self._tensors))
+        self._objects = self._content()
+
+    def _describe(self, kept: List[Any]) -> List[Any]:
+        return [_described(self._torch, value, 0, kept, _cheap_version) for value in self._roots]
+
+    def _content(self) -> List[Any]:
+        chain = itertools.chain.from_iterable
+        return [*chain(map(dict.values, self._dicts)), *chain(self._dicts), *chain(self._sequences)]
+
+
+def _has_keys(value: Any) -> bool:
+    return not isinstance(value, (list, tuple, set, frozenset, collections.deque))
 
 
 def _cheap_version(tensor: Any) -> Any:
@@ -134,9 +176,7 @@ class Weights:
         self._modules = modules
         self._attributes = [dict(module.__dict__) for module in modules]
         self._objects = self._content()
-        self._held = _held(torch, modules)
-        self._kept: List[Any] = []
-        self._states = self._describe(self._kept)
+        self._held = Held(torch, modules)
         tensors = [tensor for tensor in self._objects if isinstance(tensor, torch.Tensor)]
         self._tensors = [tensor for tensor in tensors if not tensor.is_inference()]  # those count no versions
         self._all = tensors
@@ -173,7 +213,7 @@ class Weights:
             return False
         if list(map(_VERSION, self._tensors)) != self._versions:
             return False
-        if self._held and self._describe([]) != self._states:
+        if not self._held.unchanged():
             return False
         start = time.monotonic()
         if self._dirty or start >= self._next:
@@ -198,9 +238,6 @@ class Weights:
             if len(now) != len(before) or not all(now.get(name) is value for name, value in before.items()):
                 return False
         return True
-
-    def _describe(self, kept: List[Any]) -> List[Any]:
-        return [_described(self._torch, value, 0, kept, _cheap_version) for value in self._held]
 
     def _content(self) -> List[Any]:
         return list(itertools.chain.from_iterable(map(dict.values, self._tables)))

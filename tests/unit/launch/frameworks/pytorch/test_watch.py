@@ -21,6 +21,7 @@ def net(torch):
             self.layer = torch.nn.Linear(4, 4)
             self.config = SimpleNamespace(scale=1.0, names=["a"])
             self.options = {"deep": {"scale": 2.0}}
+            self.skipped = []
             self.alpha = torch.ones(1)
             self.short_of_memory = [0]
 
@@ -45,16 +46,29 @@ def option(net):
     net.options["deep"]["scale"] = 3.0
 
 
+def empty_list(net):
+    net.skipped.append(1)
+
+
 def plain_tensor(net):
     net.alpha.fill_(3.0)
 
 
-@pytest.mark.parametrize("change", [config, names, option, plain_tensor])
+@pytest.mark.parametrize("change", [config, names, option, empty_list, plain_tensor])
 def test_what_hangs_on_a_module_is_seen_to_change(torch, net, change):
     module = net()
     weights = Weights(torch, module)
     assert weights.unchanged()
     change(module)
+    assert not weights.unchanged()
+
+
+def test_what_is_set_to_the_same_value_has_not_changed(torch, net):
+    module = net()
+    weights = Weights(torch, module)
+    module.config.scale = float("1.0")
+    assert weights.unchanged()
+    module.config.scale = 4.0
     assert not weights.unchanged()
 
 
@@ -124,5 +138,7 @@ def test_work_that_is_not_waited_for_is_in_the_pauses():
     assert state["steady"] == pytest.approx(0.01)
     assert state["compile"] == 0.0
     assert state["left"] == pytest.approx(1.0)
+    for number in range(10):  # units that are tried are waited for, and the pause is the program's own
+        progress.add(2.0 + number * 0.007, 0.006)
     progress.pace = lambda: 0.005
-    assert progress.left() == pytest.approx(0.5)
+    assert progress.left() == pytest.approx(90 * (0.005 + 0.001))
