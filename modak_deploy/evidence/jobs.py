@@ -74,7 +74,13 @@ def job_section(job: DeployedJob) -> Section:
 def answer(job: DeployedJob) -> str:
     """Return the decision and what became of it in one or two sentences."""
     plan, result = job.plan, job.result
-    if plan.chosen.name == plan.default:
+    settled = _settled_gain(result) if result is not None and result.state == "completed" else None
+    if plan.chosen.name == plan.default and settled is not None:
+        levers, ratio = settled
+        text = (
+            f"modak began with the default, {plan.chosen.name}, and went on with {levers}, {ratio:.2f} times as fast."
+        )
+    elif plan.chosen.name == plan.default:
         text = f"modak kept the default, {plan.chosen.name}."
     else:
         gain = plan.gain or plan.prediction.gain
