@@ -5,6 +5,15 @@ from typing import Any, Callable, Dict, List, NamedTuple
 from ... import structures
 from . import outputs
 
+INEFFECTIVE = (
+    "pytorch-bf16-weights",
+    "pytorch-autocast-bf16",
+    "pytorch-autocast-fp16",
+    "pytorch-channels-last",
+    "pytorch-one-thread",
+)
+"""Levers that change how PyTorch computes: not where other software does."""
+
 
 class Program(NamedTuple):
     """What was made for one form of arguments."""
@@ -37,7 +46,7 @@ class Exported:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         is_leaf = outputs.is_tensor(self._torch)
-        form = structures.shape((args, kwargs), _form, is_leaf)
+        form = structures.shape((args, kwargs), form_of, is_leaf)
         tensors = [tensor.detach() for tensor in structures.leaves((args, kwargs), is_leaf)]
         program = self._programs.get(form)
         if program is None:
@@ -66,7 +75,8 @@ def results_of(exported: Any) -> List[Any]:
     return [node.meta["val"] for node in output.args[0]]
 
 
-def _form(tensor: Any) -> Any:
+def form_of(tensor: Any) -> Any:
+    """Return what a tensor must have in common with another for the same program."""
     return (tuple(tensor.shape), tensor.dtype, tensor.device)
 
 

@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set
 
 from ... import structures
 from . import outputs
+from .exported import form_of
 
 WARM = 3
 """Calls before the recorded one: kernels are compiled and chosen, libraries get their memory (PyTorch's own advice)."""
@@ -57,7 +58,7 @@ class Graphed:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         torch = self._torch
         is_leaf = outputs.is_tensor(torch)
-        form = structures.shape((args, kwargs), _form, is_leaf)
+        form = structures.shape((args, kwargs), form_of, is_leaf)
         recorded = self._recorded.get(form)
         if recorded is None:
             if len(self._recorded) >= FORMS:
@@ -198,7 +199,3 @@ def _tensors(is_leaf: Callable[[Any], bool], value: Any) -> List[Any]:
     elif not isinstance(value, (tuple, list)):
         return []
     return [tensor for item in value for tensor in _tensors(is_leaf, item)]
-
-
-def _form(tensor: Any) -> Any:
-    return (tuple(tensor.shape), tensor.dtype, tensor.device)

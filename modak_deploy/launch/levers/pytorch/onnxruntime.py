@@ -3,6 +3,7 @@
 from typing import Any, Callable, Optional
 
 from ...frameworks.pytorch import onnxruntime
+from ...frameworks.pytorch.exported import INEFFECTIVE
 from ...frameworks.pytorch.kinds import INFERENCE, Subject, TorchLever
 
 
@@ -17,13 +18,7 @@ class OnnxRuntime(TorchLever):
     group = "compilation"
     use = INFERENCE
     copies = True
-    conflicts = (
-        "pytorch-bf16-weights",
-        "pytorch-autocast-bf16",
-        "pytorch-autocast-fp16",
-        "pytorch-channels-last",
-        "pytorch-one-thread",
-    )
+    conflicts = INEFFECTIVE
     modules = ("onnx", "onnxruntime", "onnxscript")
     faster = "pytorch-onnxruntime-tf32"
     tf32 = False

@@ -3,6 +3,7 @@
 from typing import Any, Callable, Optional
 
 from ...frameworks import openvino_cpu
+from ...frameworks.pytorch.exported import INEFFECTIVE
 from ...frameworks.pytorch.kinds import INFERENCE, Subject, TorchLever
 from ...frameworks.pytorch.openvino import Converted
 
@@ -17,13 +18,7 @@ class OpenVino(TorchLever):
     group = "compilation"
     use = INFERENCE
     copies = True
-    conflicts = (
-        "pytorch-bf16-weights",
-        "pytorch-autocast-bf16",
-        "pytorch-autocast-fp16",
-        "pytorch-channels-last",
-        "pytorch-one-thread",
-    )
+    conflicts = INEFFECTIVE
     modules = ("openvino",)
     faster = "pytorch-openvino-bf16"
     precision = "f32"

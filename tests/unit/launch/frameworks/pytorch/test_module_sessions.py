@@ -1,10 +1,10 @@
 """Modules done by sessions of real ONNX Runtime: results in the program's form, and what cannot be exported."""
 
 import logging
-from collections import OrderedDict
 
 import pytest
 
+from exported_parts import Clock, module_maker
 from modak_deploy.launch import hardware, structures
 from modak_deploy.launch.frameworks.pytorch import calls as calls_module
 from modak_deploy.launch.frameworks.pytorch import inference
@@ -14,12 +14,6 @@ pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed; 'pip i
 pytest.importorskip("onnxscript", reason="onnxscript is not installed; 'pip install .[convert]' installs it")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 LEVER = "pytorch-onnxruntime"
-
-
-class Clock:
-    """Goes on by a second with each call of the module itself, by a quarter with one of a session."""
-
-    now = 0.0
 
 
 @pytest.fixture(autouse=True)
@@ -38,34 +32,7 @@ def clock(monkeypatch):
 
 @pytest.fixture(scope="module")
 def net(torch):
-    class Net(torch.nn.Module):
-        def __init__(self, kind):
-            super().__init__()
-            self.conv = torch.nn.Conv2d(3, 8, 3)
-            self.head = torch.nn.Linear(8, 4)
-            self.kind = kind
-
-        def forward(self, images, scale=1.0, mask=None):
-            Clock.now += 1.0
-            hidden = torch.relu(self.conv(images)).mean((2, 3))
-            scores = self.head(hidden) * scale
-            if mask is not None:
-                scores = scores.masked_fill(mask, 0.0)
-            if self.kind == "branch" and scores.sum() > 1e6:
-                return scores * 0
-            if self.kind == "mapping":
-                return OrderedDict(scores=scores, pair=(hidden, None), name="net", kinds=scores.argmax(1))
-            if self.kind == "into its argument":
-                images.mul_(2)
-            if self.kind == "bf16":
-                return scores.to(torch.bfloat16)
-            return scores
-
-    def make(kind="tensor"):
-        torch.manual_seed(0)
-        return Net(kind).eval()
-
-    return make
+    return module_maker(torch)
 
 
 @pytest.fixture

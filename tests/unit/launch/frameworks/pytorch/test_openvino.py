@@ -1,10 +1,10 @@
 """Modules done by real OpenVINO: results in the program's form, and what cannot be converted stays as it is."""
 
 import logging
-from collections import OrderedDict
 
 import pytest
 
+from exported_parts import Clock, module_maker
 from modak_deploy.launch.frameworks.pytorch import bf16, inference
 from modak_deploy.launch.frameworks.pytorch import calls as calls_module
 from modak_deploy.launch.frameworks.pytorch.openvino import Converted
@@ -12,12 +12,6 @@ from modak_deploy.launch.frameworks.pytorch.openvino import Converted
 pytest.importorskip("openvino", reason="OpenVINO is not installed; 'pip install openvino' installs it")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 EXACT, RELAXED = "pytorch-openvino", "pytorch-openvino-bf16"
-
-
-class Clock:
-    """Goes on by a second with each call of the module itself, by a quarter with one of OpenVINO's."""
-
-    now = 0.0
 
 
 @pytest.fixture(autouse=True)
@@ -37,32 +31,7 @@ def clock(monkeypatch):
 
 @pytest.fixture(scope="module")
 def net(torch):
-    class Net(torch.nn.Module):
-        def __init__(self, kind):
-            super().__init__()
-            self.conv = torch.nn.Conv2d(3, 8, 3)
-            self.head = torch.nn.Linear(8, 4)
-            self.kind = kind
-
-        def forward(self, images, scale=1.0, mask=None):
-            Clock.now += 1.0
-            hidden = torch.relu(self.conv(images)).mean((2, 3))
-            scores = self.head(hidden) * scale
-            if mask is not None:
-                scores = scores.masked_fill(mask, 0.0)
-            if self.kind == "branch" and scores.sum() > 1e6:
-                return scores * 0
-            if self.kind == "mapping":
-                return OrderedDict(scores=scores, pair=(hidden, None), name="net", kinds=scores.argmax(1))
-            if self.kind == "double":
-                return scores.double()
-            return scores
-
-    def make(kind="tensor"):
-        torch.manual_seed(0)
-        return Net(kind).eval()
-
-    return make
+    return module_maker(torch)
 
 
 @pytest.fixture
