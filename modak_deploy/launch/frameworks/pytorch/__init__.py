@@ -1,14 +1,16 @@
 """PyTorch: modules in evaluation mode and optimizers are counted, and levers tried on them."""
 
+import contextlib
 import functools
 import importlib
 import os
 import weakref
-from typing import Any, Callable, Optional
+from typing import Any, Callable, FrozenSet, Optional
 
 from ...session import Session
 from ...versions import satisfies
 from .calls import Calls
+from .gradients import operations
 from .training import Training
 
 TRIALS = ">=2.2"
@@ -39,6 +41,7 @@ class Adapter:
         self._calls: weakref.WeakKeyDictionary[Any, Calls] = weakref.WeakKeyDictionary()
         self._trainings: weakref.WeakKeyDictionary[Any, Training] = weakref.WeakKeyDictionary()
         self._training: Optional[Training] = None
+        self._operations: FrozenSet[str] = frozenset()
         self._several = False
         self._depth = 0
 
@@ -114,6 +117,9 @@ class Adapter:
         def backward_of(tensor: Any, *args: Any, **kwargs: Any) -> Any:
             if self._training is not None:
                 self._training.loss(tensor)
+            elif not self._operations and self._session.active and self._session.tries_or_chosen:
+                with contextlib.suppress(Exception):  # what is not known is not offered
+                    self._operations = operations(tensor)
             return backward(tensor, *args, **kwargs)
 
         self._torch.Tensor.backward = backward_of
@@ -142,7 +148,9 @@ class Adapter:
             if self._trainings and not self._several:
                 self._several = True
                 self._only_count("the program has several optimizers")
-            training = self._trainings[optimizer] = Training(self._session, self._torch, optimizer, self.calls)
+            training = self._trainings[optimizer] = Training(
+                self._session, self._torch, optimizer, self.calls, self._operations
+            )
             if self._several:
                 training.stop("the program has several optimizers")
             self._training = self._training or training

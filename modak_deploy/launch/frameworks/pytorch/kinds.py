@@ -1,7 +1,7 @@
 """What a lever of PyTorch can do; each lever overrides what it needs."""
 
 import warnings
-from typing import Any, Callable, ContextManager, Dict, Mapping, Optional
+from typing import AbstractSet, Any, Callable, ContextManager, Dict, Mapping, Optional
 
 from ...lever import Lever
 
@@ -21,10 +21,18 @@ def autocasts(torch: Any) -> bool:
 class Subject:
     """The module, and the optimizer in training, that a lever is asked about."""
 
-    def __init__(self, torch: Any, module: Optional[Any], optimizer: Optional[Any] = None) -> None:
+    def __init__(
+        self,
+        torch: Any,
+        module: Optional[Any],
+        optimizer: Optional[Any] = None,
+        operations: AbstractSet[str] = frozenset(),
+    ) -> None:
         self.torch = torch
         self.module = module
         self.optimizer = optimizer
+        self.operations = operations
+        """Names of what the gradients of a training step go through, as autograd has them."""
         self.parameters = list(module.parameters()) if module is not None else []
         self.modules = list(module.modules()) if module is not None else []
         self.device = self.parameters[0].device.type if self.parameters else "cpu"
@@ -80,6 +88,9 @@ class TorchLever(Lever):
 
     def switch_training(self, subject: Subject, on: bool) -> None:
         """Change the module or the optimizer in place, or change it back."""
+
+    def step(self, torch: Any, on: bool) -> None:
+        """Change what is on from the outermost call of a training step to its end, or change it back."""
 
     def start(self, module: Any, settings: Mapping[str, Any]) -> None:
         """Nothing: what is switched at a module's call is switched at its first call."""

@@ -6,7 +6,7 @@ import gc
 import math
 import time
 import weakref
-from typing import Any, Callable, List, Optional, Tuple
+from typing import AbstractSet, Any, Callable, List, Optional, Tuple
 
 from ... import structures
 from ...lever import EXACT
@@ -25,10 +25,19 @@ from .together import Together
 class Training(Together):
     """Trials of one optimizer and of the module whose weights it changes."""
 
-    def __init__(self, session: Session, torch: Any, optimizer: Any, calls: Callable[[Any], Calls]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        torch: Any,
+        optimizer: Any,
+        calls: Callable[[Any], Calls],
+        operations: AbstractSet[str] = frozenset(),
+    ) -> None:
+        """``operations`` are the names of what the gradients of a step go through."""
         self._session = session
         self._torch = torch
         self._optimizer = weakref.ref(optimizer)
+        self._operations = operations
         self._module = owner(torch, optimizer)
         self._label = type(optimizer).__name__
         name = type(self._module).__name__ if self._module is not None else self._label
@@ -70,7 +79,7 @@ class Training(Together):
 
     def _begin(self, name: str, calls: Callable[[Any], Calls]) -> None:
         optimizer = self._optimizer()
-        subject = Subject(self._torch, self._module, optimizer)
+        subject = Subject(self._torch, self._module, optimizer, self._operations)
         reason = self._refusal()
         levers, chosen = ([], DEFAULT) if reason else candidates(self._session, subject)
         if self._session.ranks > 1:
@@ -117,6 +126,7 @@ class Training(Together):
         try:
             return self._forward(impl, args, kwargs)
         except Exception as error:  # whatever a lever makes of the program's module
+            self._hold(False)
             reason = "{}: {}".format(type(error).__name__, error)
             if self._ranks is None and not self._ended:
                 self._fail(reason)
@@ -127,6 +137,7 @@ class Training(Together):
     def _forward(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         is_leaf = outputs.is_tensor(self._torch)
         levers = torch_levers(self._variant)
+        self._hold(True)
         for lever in levers:
             if type(lever).argument is not TorchLever.argument:
                 change = functools.partial(lever.argument, self._torch)
@@ -171,6 +182,7 @@ class Training(Together):
 
     def after_step(self) -> None:
         """Count a step, and choose the variant of the next."""
+        self._hold(False)
         now = self._now()
         seconds = None if self._last is None else now - self._last
         self._last = now
@@ -231,13 +243,19 @@ class Training(Together):
 
     # the levers
 
+    def _hold(self, on: bool) -> None:
+        """Switch what is on from the outermost call to the end of the step."""
+        for lever in torch_levers(self._variant):
+            lever.step(self._torch, on)
+
     def _switch(self, variant: Variant) -> None:
         optimizer = self._optimizer()
         if optimizer is None:
             return
-        subject = Subject(self._torch, self._module, optimizer)
+        subject = Subject(self._torch, self._module, optimizer, self._operations)
         start = self._now()
         try:
+            self._hold(False)
             self._settings.follow(variant)
             old, new = torch_levers(self._variant), torch_levers(variant)
             for lever in [lever for lever in old if lever not in new]:
