@@ -100,8 +100,9 @@ class Way:
     times: list[float] = field(default_factory=list)
 
 
-def _program(folder: str) -> Any:
-    spec = importlib.util.spec_from_file_location(folder.replace("-", "_"), PROGRAMS / folder / "infer.py")
+def program(folder: str, script: str) -> Any:
+    """Return a program's script as a module."""
+    spec = importlib.util.spec_from_file_location(folder.replace("-", "_"), PROGRAMS / folder / script)
     if spec is None or spec.loader is None:
         raise ImportError(f"{folder} cannot be imported")
     module = importlib.util.module_from_spec(spec)
@@ -117,7 +118,7 @@ class Bench:
         case = CASES[name]
         self._torch, self._device = torch, device
         torch.manual_seed(0)
-        self.root = case.make(_program(case.folder)).to(device).eval()
+        self.root = case.make(program(case.folder, "infer.py")).to(device).eval()
         given = {key: value.to(device) for key, value in case.arguments(torch).items()}
         images = given.pop("images", None)
         self.args = (() if images is None else (images,), given)
