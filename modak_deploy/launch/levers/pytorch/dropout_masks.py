@@ -67,7 +67,7 @@ def _from_integers(torch: Any, own: Callable[..., Any]) -> Callable[..., Any]:
 def _mask(torch: Any, like: Any, cut: int) -> Any:
     """Return a tensor of ``like``'s form: 0 with probability ``cut`` / 65536, else what keeps the mean as it was."""
     count, lanes = like.numel(), 64 // BITS
-    drawn = torch.empty(-(-count // lanes), dtype=torch.int64).random_(-(1 << 63), None)
+    drawn = torch.empty(-(-count // lanes), dtype=torch.int64, device=like.device).random_(-(1 << 63), None)
     kept = drawn.view(torch.int16)[:count] >= cut - (1 << (BITS - 1))
     scaled = kept.to(like.dtype).mul_((1 << BITS) / ((1 << BITS) - cut))
     return scaled.as_strided(like.shape, torch.empty_like(like, device="meta").stride())
