@@ -66,8 +66,11 @@ class Adapter:
                 result = train(module, mode)
             finally:
                 self._depth -= 1
-            if not mode and not self._depth:
-                self._evaluated(module)
+            if not self._depth:
+                if self._training is not None:
+                    self._training.left(module)
+                if not mode:
+                    self._evaluated(module)
             return result
 
         @functools.wraps(replicate)

@@ -126,6 +126,8 @@ class Training(Together):
         try:
             return self._forward(impl, args, kwargs)
         except Exception as error:  # whatever a lever makes of the program's module
+            if getattr(self._torch._C, "_current_graph_task_id", lambda: -1)() != -1:
+                raise  # a backward pass calls it again, and checkpointing ends such a call by an exception
             self._hold(False)
             reason = "{}: {}".format(type(error).__name__, error)
             if self._ranks is None and not self._ended:
@@ -243,19 +245,24 @@ class Training(Together):
 
     # the levers
 
+    def left(self, module: Any) -> None:
+        """Take notice that the program changes a module's mode: a step that has begun may never end."""
+        if module is self._module:
+            self._hold(False)
+
     def _hold(self, on: bool) -> None:
         """Switch what is on from the outermost call to the end of the step."""
         for lever in torch_levers(self._variant):
             lever.step(self._torch, on)
 
     def _switch(self, variant: Variant) -> None:
+        self._hold(False)
         optimizer = self._optimizer()
         if optimizer is None:
             return
         subject = Subject(self._torch, self._module, optimizer, self._operations)
         start = self._now()
         try:
-            self._hold(False)
             self._settings.follow(variant)
             old, new = torch_levers(self._variant), torch_levers(variant)
             for lever in [lever for lever in old if lever not in new]:

@@ -48,7 +48,8 @@ def _single(torch: Any, own: Callable[..., Any]) -> Callable[..., Any]:
         if not autocasts(torch) or any(tensor.device.type != "cpu" for tensor in tensors):
             return own(*args, **kwargs)
         with torch.autocast("cpu", enabled=False):
-            return own(*map(in_single, args), **{name: in_single(value) for name, value in kwargs.items()})
+            result = own(*map(in_single, args), **{name: in_single(value) for name, value in kwargs.items()})
+        return result.to(tensors[0].dtype)  # the query's, as without autocast
 
     return attention
 

@@ -108,6 +108,38 @@ class TestDropout:
         torch.manual_seed(0)
         assert torch.equal(functional.dropout(torch.ones(100, 100), 0.5), expected)
 
+    def test_a_dropout_of_the_programs_own_stays(self, torch, monkeypatch):
+        one = lever("dropout_masks")
+        monkeypatch.setattr(torch.nn.functional, "dropout", own := lambda values, *rest: values)
+        one.step(torch, True)
+        assert torch.nn.functional.dropout is own
+        one.step(torch, False)
+        assert torch.nn.functional.dropout is own
+
+    @pytest.mark.parametrize("kind", ["double", "nested", "rate", "class"])
+    def test_what_it_is_not_made_for_is_pytorchs_own(self, torch, dropout, kind):
+        seen = []
+
+        class Own(torch.Tensor):
+            @classmethod
+            def __torch_function__(cls, function, types, args=(), kwargs=None):
+                seen.append(function)
+                return super().__torch_function__(function, types, args, kwargs or {})
+
+        values, rate = torch.ones(100, 100), 0.5
+        if kind == "double":
+            values = values.double()
+        elif kind == "nested":
+            values = torch.nested.nested_tensor([torch.ones(100, 100), torch.ones(50, 100)])
+        elif kind == "rate":
+            rate = torch.tensor(0.5)
+        else:
+            values = values.as_subclass(Own)
+        result = dropout(values, rate)
+        assert type(result) is type(values)
+        assert result.dtype == values.dtype
+        assert kind != "class" or dropout.__wrapped__ in seen
+
     def test_it_is_for_modules_with_dropout(self, torch):
         one = lever("dropout_masks")
         assert one.applies(Subject(torch, torch.nn.Linear(2, 2))) == "the module has no dropout"
@@ -122,7 +154,8 @@ class TestAttention:
         with torch.autocast("cpu", dtype=torch.bfloat16):
             assert attention(query, query, query, is_causal=True).dtype == torch.float32
             lower = query.bfloat16()
-            assert attention(lower, key=lower, value=lower, attn_mask=mask).dtype == torch.float32
+            result = attention(lower, key=lower, value=lower, attn_mask=mask)
+            assert result.dtype == torch.bfloat16  # as the program would get it
         assert attention(lower, lower, lower).dtype == torch.bfloat16  # the program's own choice
         assert torch.is_autocast_enabled("cpu") is False
 
@@ -180,6 +213,29 @@ class TestTraining:
             one.after_step()
             assert torch.nn.functional.dropout is own
         torch.jit.script(torch.nn.Sequential(module.inner, module.drop))
+
+    def test_they_are_gone_once_the_module_changes_its_mode(self, torch, module, session_of):
+        one = self.training_of(torch, module, session_of(levers=["pytorch-dropout-masks"]))
+        own = torch.nn.functional.dropout
+        module(torch.randn(128, 64))
+        assert torch.nn.functional.dropout is not own
+        one.left(module.inner)
+        assert torch.nn.functional.dropout is not own
+        one.left(module)
+        assert torch.nn.functional.dropout is own
+
+    @pytest.mark.parametrize("reentrant", [True, False])
+    def test_a_module_that_is_checkpointed_as_a_whole_keeps_them(self, torch, module, session_of, reentrant):
+        from torch.utils.checkpoint import checkpoint
+
+        session = session_of(levers=["pytorch-dropout-masks"])
+        one = self.training_of(torch, module, session)
+        for _ in range(3):
+            images = torch.randn(128, 64, requires_grad=True)
+            checkpoint(module, images, use_reentrant=reentrant).sum().backward()
+            assert hasattr(module.seen, "__wrapped__")
+            one.after_step()
+        assert not session.record.of("fallback")
 
     def test_a_call_that_fails_with_them_is_done_without(self, torch, module, session_of):
         session = session_of(levers=["pytorch-dropout-masks"])
