@@ -15,7 +15,7 @@ import json
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,22 +75,14 @@ class Training:
         """Return the sets of levers that all apply to the network."""
         return [way for way in WAYS if all(self._levers[name].applies(self._subject) is None for name in way)]
 
-    @contextlib.contextmanager
-    def _on(self, way: tuple[str, ...]) -> Iterator[None]:
-        """Have the levers on for a call, as the launcher has."""
-        with contextlib.ExitStack() as stack:
-            for name in way:
-                context = self._levers[name].context(self._torch, "cpu")
-                if context is not None:
-                    stack.enter_context(context)
-            yield
-
     def step(self, way: tuple[str, ...]) -> float:
         """Do a step; return its seconds."""
         start = time.perf_counter()
         for name in way:
             self._levers[name].step(self._torch, True)
-        with self._on(way):
+        with contextlib.ExitStack() as stack:
+            for name in way:
+                stack.enter_context(self._levers[name].context(self._torch, "cpu") or contextlib.nullcontext())
             result = self._model(self._batch)
         loss = self._case.loss(self._torch, result.float())
         self._optimizer.zero_grad()
