@@ -20,6 +20,8 @@ OUTLIER = 2.0
 """Times the steady time, from which a unit at the head counts as slowed by compilation."""
 MANY = 20
 """Pauses between units, from which their mean tells more than their median: what comes at every tenth unit counts."""
+PAUSES = 256
+"""Last pauses that are looked at: what comes with every epoch is among them several times."""
 
 
 class Progress:
@@ -43,7 +45,7 @@ class Progress:
         self._last = 0.0
         self._head: List[float] = []
         self._recent: Deque[float] = deque(maxlen=RECENT)
-        self._pauses: Deque[float] = deque(maxlen=RECENT)
+        self._pauses: Deque[float] = deque(maxlen=PAUSES)
 
     def add(self, end: float, seconds: float, units: int = 1) -> None:
         """Count what took ``seconds`` until ``end``, a time of ``time.perf_counter``."""
@@ -69,15 +71,24 @@ class Progress:
         left = max(0, self.expected - self.count)
         if pace is not None and self.asynchronous:  # units that are tried are waited for: their pauses are the shortest
             return left * (pace + (sorted(self._pauses)[len(self._pauses) // 10] if self._pauses else 0.0))
-        each = self.steady() if pace is None else pace
+        each = self._mean() if pace is None else pace
         return left * (each + self._pause())
+
+    def _mean(self) -> float:
+        """Return the mean time of a recent unit, to which one that was held up adds no more than an outlier's least.
+
+        The total is a sum, and times of units have a long tail: their median is too short for it.
+        """
+        steady = self.steady()
+        later = list(self._recent)[0 if self.count > RECENT + HEAD else HEAD :]
+        return statistics.fmean(min(seconds, OUTLIER * steady) for seconds in later) if later else steady
 
     def _pause(self) -> float:
         """Return the seconds between two units: loading of data, output, other models' work."""
         if len(self._pauses) < MANY:
             return statistics.median(self._pauses) if self._pauses else 0.0
-        usual = sorted(self._pauses)[: -max(1, len(self._pauses) // MANY)]
-        return sum(usual) / len(usual)
+        usual = sorted(self._pauses)[:-1]  # the longest may have come once, as the first saving of a model does
+        return (sum(usual) + usual[-1]) / len(self._pauses)
 
     def state(self) -> Dict[str, Any]:
         """Return what is known about the counter now."""

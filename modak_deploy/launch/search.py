@@ -202,9 +202,10 @@ class Search(Choice):
         self._rival = self._estimates[self.best.name]
         self._back()
 
-    def failed(self, reason: str) -> None:
-        """Give up the variant that was being tried or that was in use."""
-        if self._phase in TRYING and not self._fixed:
+    def failed(self, reason: str, variant: Optional[Variant] = None) -> None:
+        """Give up the variant that was being tried or that was in use: ``variant``, where it is known."""
+        rival = variant is not None and variant == self.best != self._current
+        if self._phase in TRYING and not self._fixed and not rival:
             fewer = self._is_fewer
             if not fewer:
                 self._record.fallback(self._current.name, reason)
@@ -218,15 +219,16 @@ class Search(Choice):
             self._estimates[self._beginning.name] = self._estimates["first"]
             self._rival, self._drift_measured, self._phase = self._estimates[self.best.name], True, "choose"
             return
-        if self.current != DEFAULT:
-            self._record.fallback(self.current.name, reason)
+        broken = self.best if rival else self.current
+        if broken != DEFAULT:
+            self._record.fallback(broken.name, reason)
         self.stop(reason)
 
     def stop(self, reason: str) -> None:
         """Go back to the default for good."""
         self._pending, self._fewer_later = [], False
         if self._phase != "settled" or self.best != DEFAULT:
-            self.best = DEFAULT
+            self.best = self._sound = DEFAULT
             self._settle(reason)
 
     # what a measurement says

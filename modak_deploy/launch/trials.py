@@ -76,7 +76,7 @@ class TriedCalls:
                 if search.partly(action.variant):
                     start += self._inspected(search, action.variant, result)
             except Exception as error:  # whatever a lever makes of the program's objects
-                search.failed(sentence(error))
+                search.failed(sentence(error), action.variant)
                 self.follow(DEFAULT)
                 self.recover()
                 result = default(call)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import keras_parts
 import rig
 from cluster import Cluster
 from rig import Rig
@@ -35,6 +36,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         raise pytest.UsageError(
             "pytest-xdist has not understood the groups of tests: they would take parts away from others"
         )
+
+
+@pytest.fixture
+def keras_program(tmp_path: Path) -> Callable[..., Any]:
+    """Return the function that runs a program of Keras under the launcher."""
+    return keras_parts.runner(tmp_path)
 
 
 @pytest.fixture

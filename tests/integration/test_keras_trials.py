@@ -3,55 +3,9 @@
 Each test runs in a process of its own: Keras is imported once with one backend, and the launcher changes its classes.
 """
 
-import importlib.util
-import json
-from types import SimpleNamespace
-
 import pytest
 
-from launch_parts import launch
-
-ENVIRONMENT = {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"}
-BEGIN = """
-import json, sys, threading, time
-import numpy as np, keras, tensorflow as tf
-
-keras.utils.set_random_seed(0)
-x = np.random.default_rng(0).standard_normal((320, 16)).astype("float32")
-y = x[:, :2] * 0.5
-def dense(**kwargs):
-    model = keras.Sequential([keras.Input((16,)), keras.layers.Dense(8, activation="relu"), keras.layers.Dense(2)])
-    model.compile(optimizer="adam", loss="mse", **kwargs)
-    return model
-def weights(model):
-    return [float(np.abs(weight).sum()) for weight in model.get_weights()] + [int(model.optimizer.iterations)]
-"""
-
-
-@pytest.fixture
-def keras_program(tmp_path):
-    """Return the function that runs a program under the launcher: its last line of output, and the record."""
-    for module in ("keras", "tensorflow"):
-        if importlib.util.find_spec(module) is None:
-            pytest.skip(f"{module} is not installed")
-
-    def run(text, **trials):
-        folder = tmp_path / str(len(list(tmp_path.iterdir())))
-        folder.mkdir()
-        (folder / "program.py").write_text(BEGIN + text)
-        config = {"trials": {"mode": "live", "share": 1.0, **trials}}
-        environment = {**ENVIRONMENT, "KERAS_HOME": str(folder)}
-        done = launch(folder / "program.py", folder, config, environment=environment)
-        assert done.returncode == 0, done.stderr
-        value = json.loads(done.stdout.splitlines()[-1])
-        return SimpleNamespace(value=value, entries=done.entries, stderr=done.stderr)
-
-    return run
-
-
-def of(done, event):
-    return [entry for entry in done.entries if entry["event"] == event]
-
+from keras_parts import of
 
 FIT = """
 model = dense()
@@ -268,3 +222,26 @@ def test_batches_of_many_sizes_leave_the_weights_as_they_are_without(keras_progr
     alone = keras_program(SIZES, mode="none")
     tried = keras_program(SIZES, expected={"keras-jit-compile": {"gain": 9, "seconds": 0.0}}, units=1000)
     assert tried.value == pytest.approx(alone.value, rel=1e-3)
+
+
+PIPELINES = """
+model = dense()
+made = []
+from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
+own = ArrayDataAdapter.get_tf_dataset
+def noted(self):
+    made.append(own(self))
+    return made[-1]
+ArrayDataAdapter.get_tf_dataset = noted
+total = float(np.abs(model.predict(x, batch_size=32, verbose=0)).sum())
+model.fit(x, y, batch_size=32, epochs=2, verbose=0, shuffle=False)
+print(json.dumps([weights(model), total, [one.options().autotune.enabled for one in made]]))
+"""
+
+
+def test_pipelines_of_arrays_that_do_not_tune_themselves_give_the_same_batches(keras_program):
+    alone = keras_program(PIPELINES, mode="none")
+    plain = keras_program(PIPELINES, mode="none", levers=["keras-plain-input"])
+    assert plain.value[:2] == alone.value[:2]
+    assert (alone.value[2], plain.value[2]) == ([None, None], [False, False])
+    assert [entry["lever"] for entry in of(plain, "lever")] == ["keras-plain-input"]

@@ -82,6 +82,13 @@ def compiled(model: Any, precision: str, threads: int) -> Any:
 
 def check_range(array: Any) -> None:
     """Raise OverflowError for whole numbers beyond 32 bits, in which the processor's kernels compute (2026.4)."""
-    wide = array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size
+    wide = array.size and ((array.dtype.kind in "iu" and array.dtype.itemsize == 8) or array.dtype == "uint32")
     if wide and (array.max() > LARGEST or array.min() < -LARGEST):
         raise OverflowError("an argument holds whole numbers beyond 32 bits")
+
+
+def check_precision(model: Any) -> None:
+    """Raise ValueError for a model in double precision, whose kernels on the processor are in single precision."""
+    for operation in model.get_ops():
+        if any(output.get_element_type().get_type_name() == "f64" for output in operation.outputs()):
+            raise ValueError("the model computes in double precision")

@@ -54,7 +54,25 @@ def test_what_comes_at_every_fifth_unit_counts_in_the_mean_pause_and_one_long_pa
         progress.add(end, 0.1)
     left = progress.left()
     assert left is not None
-    assert 960 * 0.19 < left < 960 * 0.21
+    assert 960 * 0.2 < left < 960 * 0.22
+
+
+def test_what_comes_with_each_epoch_counts_in_the_mean_pause() -> None:
+    progress, end = Progress("work", "batch", 0.0, 2000), 0.0
+    for number in range(1, 101):
+        end += 0.1 + (3.0 if number % 20 == 1 else 0.0)
+        progress.add(end, 0.1)
+    left = progress.left()
+    assert left is not None
+    assert left == pytest.approx(1900 * (0.1 + 4 * 3.0 / 99))
+
+
+def test_units_that_are_now_and_then_slower_count_in_the_forecast_and_one_that_hung_hardly() -> None:
+    times = [0.1, 0.1, 0.1, 0.14] * 16
+    left = _counted(1064, times).left()
+    assert left == pytest.approx(1000 * 0.11, rel=0.01)
+    held_up = _counted(1064, [*times[:-1], 50.0]).left()
+    assert held_up == pytest.approx(1000 * 0.112, rel=0.02)
 
 
 def test_trials_know_how_fast_units_are_from_now_on() -> None:

@@ -200,7 +200,7 @@ def test_the_catalogue_and_the_launcher_agree():
     levers = [lever for lever in load_catalogue().levers.values() if lever.launch is not None]
     live = {name for name, lever in table.items() if lever.live or lever.framework == "pytorch"}
     live.discard(SESSION_OPTIONS)  # of any lever with the effect "session"
-    assert {lever.name for lever in levers} == {*live, "sklearn-sklearnex"}
+    assert {lever.name for lever in levers} == {*live, "keras-plain-input", "sklearn-sklearnex"}
     for lever in levers:
         other = table[lever.name]
         how = "either" if lever.name == "keras-mixed-bfloat16" else "live" if other.live else "start"

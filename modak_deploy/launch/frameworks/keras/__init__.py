@@ -14,6 +14,8 @@ from .work import features
 
 KINDS = ("train", "test", "predict")
 TRIALS = ">=3.4"
+HARMLESS = ("History", "ProgbarLogger")
+"""Callbacks of Keras that leave the model as it is."""
 FUNCTIONS = 16
 """Functions that are followed; programs that compile a model again and again have none to speak of."""
 
@@ -24,7 +26,7 @@ def install(session: Session, keras: Any, version: str) -> None:
     counters: Dict[str, Progress] = {}
     for kind in KINDS:
         _follow(session, callbacks, kind, counters)
-    if session.tries:
+    if session.tries or session.chosen("keras", version, lambda lever: lever.at_calls):
         session.guarded("the adapter of keras", _try)(session, keras, version)
 
 
@@ -47,6 +49,8 @@ def _replace(session: Session, keras: Any, kind: str) -> None:
     @functools.wraps(make)
     def made(self: Any, force: bool = False) -> Any:
         before = self.__dict__.get(attribute)
+        if isinstance(before, BatchFunction):
+            before.permit(False)
         result = make(self, force=force)
         function = self.__dict__.get(attribute)
         new = callable(function) and function is not before  # what the program has put there is its own
@@ -63,11 +67,14 @@ def _follow(session: Session, callbacks: Any, kind: str, counters: Dict[str, Pro
     described = session.guarded("the description of a model", features)
     begin = getattr(callbacks, "on_{}_batch_begin".format(kind))
     end = getattr(callbacks, "on_{}_batch_end".format(kind))
+    note = session.guarded("the callbacks of predict", _note_callbacks)
     started = [0.0, 0]
 
     @functools.wraps(begin)
     def begun(self: Any, batch: Any, logs: Any = None) -> Any:
         result = begin(self, batch, logs)
+        if kind == PREDICT and int(batch):
+            note(self)
         started[:] = [time.perf_counter(), int(batch)]
         return result
 
@@ -88,6 +95,22 @@ def _follow(session: Session, callbacks: Any, kind: str, counters: Dict[str, Pro
 
     setattr(callbacks, "on_{}_batch_begin".format(kind), begun)
     setattr(callbacks, "on_{}_batch_end".format(kind), ended)
+
+
+def _note_callbacks(callbacks: Any) -> None:
+    """Tell a model's function that the next batch has the weights of the last one: nothing else ran between them.
+
+    Callbacks of the program's own may change weights, and so may functions that it has put into those of Keras.
+    """
+    function = getattr(getattr(callbacks, "_model", None), "predict_function", None)
+    if isinstance(function, BatchFunction):
+        function.permit(all(_harmless(callback) for callback in callbacks.callbacks))
+
+
+def _harmless(callback: Any) -> bool:
+    kind = type(callback)
+    own = kind.__module__.startswith("keras.src.") and kind.__name__ in HARMLESS
+    return own and not any(name.startswith("on_") for name in vars(callback))
 
 
 def _batches(callbacks: Any, first: int, last: int) -> int:

@@ -5,7 +5,7 @@ import functools
 import importlib
 import threading
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple, cast
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple, cast
 
 from ... import hardware
 from ...lever import levers as all_levers
@@ -15,12 +15,13 @@ from ...trials import TriedCalls, shielded
 from ...variants import Variant
 from .. import arrays
 from ..steps import Step, Steps
-from ..tensorflow.calls import COPY, as_arrays, bytes_of, keep, refusal, tidy
-from ..tensorflow.kinds import HARMLESS, Graph
+from ..tensorflow.calls import COPY, as_arrays, bytes_of, keep, tidy
+from ..tensorflow.kinds import HARMLESS
 from .kinds import PREDICT, TRAIN, KerasLever, Subject
+from .traced import graphs, refuses, signature, states
 
-DEEPEST = 2
-"""Functions within functions that Keras puts around those of TensorFlow."""
+EARNED = 2.0
+"""Seconds that a function has worked before a model is converted for it without a trial: about what that takes."""
 
 
 class BatchFunction(TriedCalls):
@@ -41,11 +42,19 @@ class BatchFunction(TriedCalls):
         self._search: Optional[Search] = None
         self._busy = threading.Lock()
         self._calls = 0
+        self._unsure = 0
+        """Calls before which the weights may have changed."""
+        self._spent = 0.0
+        """Seconds of calls before anything but the program's own function was used."""
         self._first = 0.0
         """Seconds of the first call, which traces: what another way costs once is about as much."""
         self._over: Optional[str] = None
         self.seen: Set[Any] = set()
         self.losses = _Losses(subject.model)
+
+    def permit(self, unchanged: bool) -> None:
+        """Take note of whether the next batch has the weights of the last one for sure."""
+        self._subject.unchanged = unchanged
 
     def stop(self, reason: str) -> None:
         """Use the program's own function from now on."""
@@ -69,6 +78,7 @@ class BatchFunction(TriedCalls):
                 return self._train(data)
             return shielded(self._predict, self.default, (data,), {}, self._fail)
         finally:
+            self._subject.unchanged = False
             self._busy.release()
 
     def _fail(self, reason: str) -> None:
@@ -94,8 +104,19 @@ class BatchFunction(TriedCalls):
     def _unit(self, default: Callable[[Any], Any], data: Any) -> Any:
         start = time.perf_counter()
         result = default(data)
-        self._first = time.perf_counter() - start
+        seconds = time.perf_counter() - start
+        self._first = self._first or seconds
+        self._spent += seconds
         return result
+
+    def _waits(self) -> bool:
+        """Tell whether what was chosen before the run is not made yet: its predictions may be over before that pays."""
+        if self._search is not None or self._spent >= EARNED:
+            return False
+        names = self._session.config.levers
+        return any(
+            isinstance(lever, KerasLever) and lever.at_calls for lever in all_levers("keras") if lever.name in names
+        )
 
     # a batch of predict
 
@@ -103,6 +124,7 @@ class BatchFunction(TriedCalls):
         data = args[0]
         tensorflow = self._subject.tensorflow
         self._calls += 1
+        self._unsure += not self._subject.unchanged
         if self._signature is None:
             variables = self._subject.model.non_trainable_variables
             before = [variable.numpy().copy() for variable in variables]
@@ -112,16 +134,22 @@ class BatchFunction(TriedCalls):
             self._signature = signature(tensorflow, data)
             self._dtypes = [leaf.dtype for leaf in tensorflow.nest.flatten(result)]
             return result
+        if self._signature != signature(tensorflow, data) or self._waits():
+            return self._unit(default, data)
         if self._search is None:
             self._search = self._begin(True)
             if self._search is None:
                 self.stop("nothing can be tried on it")
                 return default(data)
-        if self._signature != signature(tensorflow, data):
-            return default(data)
-        return self.do(self._search, self._search.next(), default, data)
+        result = self.do(self._search, self._search.next(), default, data)
+        tidy(self._made, self._search.wanted)
+        return result
 
     def ready(self, search: Search, variant: Variant) -> Callable[[Any], Any]:
+        if variant.name not in self._made:
+            start = time.perf_counter()
+            self.made(variant)
+            search.prepared(time.perf_counter() - start)
         function = self.made(variant)
         tensorflow = self._subject.tensorflow
 
@@ -143,6 +171,11 @@ class BatchFunction(TriedCalls):
     def now(self, search: Search) -> float:
         return time.perf_counter()
 
+    def taken(self, search: Search, seconds: float) -> float:
+        """Return what a batch took, to which one comparison of weights in a call of predict adds its share."""
+        (spent, usual), self._subject.comparing = self._subject.comparing, (0.0, 0.0)
+        return seconds - spent + usual * self._unsure / self._calls
+
     # variants
 
     def _begin(self, checks: bool) -> Optional[Search]:
@@ -151,13 +184,17 @@ class BatchFunction(TriedCalls):
         if reason is not None:
             self.stop(reason)
             return None
-        levers = self._candidates()
-        if not levers:
+        levers, chosen = self._candidates()
+        if not levers and not chosen:
             return None
         seconds = self._first / hardware.load()  # the search counts with the load, which the first call has met
         trials, record = self._session.config.trials, self._session.record
-        search = Search(self._name, levers, trials, record, checks=checks, seconds=seconds)
+        known = {lever.name: lever.seconds(self._subject) for lever in (*levers, *chosen)}
+        costs = {name: value for name, value in known.items() if value is not None}
+        search = Search(self._name, levers, trials, record, checks=checks, seconds=seconds, costs=costs)
         self._session.follow(search)
+        if chosen:
+            search.fix(Variant(tuple(chosen)))
         if not checks:
             search.takes(COPY * bytes_of(self.variables()))
         search.ledger.charge(time.perf_counter() - start)
@@ -172,6 +209,7 @@ class BatchFunction(TriedCalls):
         if not traced:
             return "what the function does cannot be seen"
         self._subject.random = any(graph.random for graph in traced)
+        self._subject.graph = traced[0] if len(traced) == 1 else None
         self._seen = [variable for graph in traced for variable in graph.variables]
         if any(graph.distributed for graph in traced):
             return "the program distributes its work"
@@ -190,15 +228,17 @@ class BatchFunction(TriedCalls):
         own = [getattr(variable, "value", variable) for variable in states(self._subject)]
         return list({id(variable): variable for variable in (*own, *self._seen)}.values())
 
-    def _candidates(self) -> List[KerasLever]:
+    def _candidates(self) -> Tuple[List[KerasLever], List[KerasLever]]:
+        """Return the levers to try, and those that are on from the second call."""
         version = str(self._subject.keras.__version__)
-        on = [lever for lever in all_levers("keras") if lever.name in self._session.config.levers]
+        chosen = [lever for lever in all_levers("keras") if lever.name in self._session.config.levers]
+        on = [lever for lever in chosen if not lever.at_calls]
 
         def refuses(lever: KerasLever) -> Optional[str]:
             excluded = [other.name for other in on if lever.excludes(other) or lever.name == other.name]
             return "{} is on".format(excluded[0]) if excluded else lever.applies(self._subject)
 
-        return self._session.offered("keras", version, lambda item: isinstance(item, KerasLever), refuses)
+        return self._session.chosen_or_offered("keras", version, lambda item: isinstance(item, KerasLever), refuses)
 
     def made(self, variant: Variant) -> Callable[[Any], Any]:
         """Return what does a batch in a variant's way."""
@@ -207,6 +247,14 @@ class BatchFunction(TriedCalls):
         return self._made[variant.name]
 
     def _new(self, levers: List[KerasLever]) -> Callable[[Any], Any]:
+        for lever in levers:
+            other = lever.function(self._subject)
+            if other is not None:
+                return other
+        return self._own(levers)
+
+    def _own(self, levers: List[KerasLever]) -> Callable[[Any], Any]:
+        """Return Keras's function, made and called in the levers' way."""
         subject, attribute = self._subject, self._subject.kind + "_function"
         values = subject.model.__dict__
         name = subject.kind + "_step"
@@ -325,54 +373,3 @@ def _replaced(values: Dict[str, Any], name: str, value: Any) -> Any:
             values.pop(name, None)
         else:
             values[name] = before
-
-
-def states(subject: Subject) -> List[Any]:
-    """Return all variables that a step may change: the model's, its metrics', its optimizers'."""
-    model = subject.model
-    optimizers = [value for value in vars(model).values() if isinstance(value, subject.keras.optimizers.Optimizer)]
-    groups = [model.variables, model.metrics_variables, *(optimizer.variables for optimizer in optimizers)]
-    return list({id(variable): variable for group in groups for variable in group}.values())
-
-
-def refuses(subject: Subject) -> Optional[str]:
-    """Return why nothing is tried on a model."""
-    model = subject.model
-    if model.run_eagerly:
-        return "the model runs eagerly"
-    if model.steps_per_execution != 1:
-        return "the program does several batches in a call (steps_per_execution)"
-    if (
-        getattr(model, "_distribute_strategy", None) is not None
-        or subject.keras.distribution.distribution() is not None
-    ):
-        return "the program distributes its work"
-    return refusal(subject.tensorflow)
-
-
-def signature(tensorflow: Any, data: Any) -> Tuple[Any, ...]:
-    """Return the form of a batch."""
-    return tuple((getattr(leaf, "shape", None), getattr(leaf, "dtype", None)) for leaf in tensorflow.nest.flatten(data))
-
-
-def graphs(function: Any) -> List[Graph]:
-    """Return the graphs of the outermost functions of TensorFlow within a function that Keras has made."""
-    level = [function]
-    for _ in range(DEEPEST + 1):
-        held = [item for item in level if hasattr(item, "python_function")]
-        traced = [concrete for item in held for concrete in item._list_all_concrete_functions()]
-        if traced:
-            return [Graph(concrete) for concrete in traced]
-        level = [inner for item in level if item not in held for inner in _within(item)]
-    return []
-
-
-def _within(function: Any) -> Iterator[Any]:
-    """Return the functions that a function of Python refers to."""
-    for cell in getattr(function, "__closure__", None) or ():
-        try:
-            value = cell.cell_contents
-        except ValueError:  # it was never assigned
-            continue
-        if hasattr(value, "python_function") or hasattr(value, "__closure__"):
-            yield value

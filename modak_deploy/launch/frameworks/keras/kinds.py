@@ -1,9 +1,10 @@
 """What levers of Keras do when a model's function for a batch is made, traced and called."""
 
 import contextlib
-from typing import Any, ContextManager, List, Mapping, Optional
+from typing import Any, Callable, ContextManager, List, Mapping, Optional
 
 from ...lever import Lever
+from ..tensorflow.kinds import Graph
 
 TRAIN, PREDICT = "train", "predict"
 
@@ -18,6 +19,12 @@ class Subject:
         self.kind = kind
         self.random = False
         """Whether the function's graph draws random numbers, wherever the program does that."""
+        self.graph: Optional[Graph] = None
+        """The function's graph, where it was traced for one form of batches only."""
+        self.unchanged = False
+        """Whether the next batch is known to have the weights of the last one."""
+        self.comparing = (0.0, 0.0)
+        """Seconds that the last batch took to compare weights, and those that a comparison takes."""
 
     @property
     def layers(self) -> List[Any]:
@@ -48,6 +55,14 @@ class KerasLever(Lever):
     def calling(self) -> ContextManager[Any]:
         """Return what each call of the function is done in."""
         return contextlib.nullcontext()
+
+    def seconds(self, subject: Subject) -> Optional[float]:
+        """Return the seconds that it takes to make it ready; None where that is as long as the first call took."""
+        return None
+
+    def function(self, subject: Subject) -> Optional[Callable[[Any], Any]]:
+        """Return what does a batch in the place of Keras's function; None where that one does."""
+        return None
 
     def start(self, module: Any, settings: Mapping[str, Any]) -> None:
         """Switch it on for the whole run."""

@@ -9,7 +9,7 @@ import functools
 import importlib
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple, cast
+from typing import Any, Callable, Collection, Dict, List, Optional, Set, Tuple, cast
 
 from ... import hardware, structures
 from ...search import Search
@@ -217,7 +217,7 @@ def bytes_of(variables: List[Any]) -> int:
     return sum(int(variable.shape.num_elements() or 0) * variable.dtype.size for variable in variables)
 
 
-def tidy(made: Dict[str, Any], wanted: List[str]) -> None:
+def tidy(made: Dict[str, Any], wanted: Collection[str]) -> None:
     """Drop what was made for variants that lost."""
     for name in [name for name in made if name not in wanted]:
         del made[name]

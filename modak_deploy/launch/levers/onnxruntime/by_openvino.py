@@ -42,7 +42,7 @@ class ByOpenVino(OrtLever):
     def runner(self, model: Any, options: Any, form: Form) -> Callable[..., Any]:
         with openvino_cpu.silent():
             read = openvino_cpu.module().Core().read_model(model if isinstance(model, bytes) else os.fspath(model))
-            _check_precision(read)
+            openvino_cpu.check_precision(read)
             # Sizes that are known let it choose kernels; a call of other sizes does not come here.
             read.reshape({name: list(shape) for name, shape in form.shapes.items()})
             numbers = [_number(read, name) for name in form.names] or list(range(len(read.outputs)))
@@ -55,13 +55,6 @@ class ByOpenVino(OrtLever):
             return [arrays[number] for number in numbers]
 
         return run
-
-
-def _check_precision(model: Any) -> None:
-    """Raise ValueError for a model in double precision, whose kernels on the processor are in single precision."""
-    for operation in model.get_ops():
-        if any(output.get_element_type().get_type_name() == "f64" for output in operation.outputs()):
-            raise ValueError("the model computes in double precision")
 
 
 def _number(model: Any, name: str) -> int:

@@ -1,0 +1,203 @@
+"""Functions of TensorFlow that change nothing, done by OpenVINO, which converts their graphs as they were traced."""
+
+import importlib
+import os
+import time
+from typing import Any, Dict, List, NamedTuple, Optional, Set
+
+from ... import hardware, structures
+from .. import openvino_cpu
+from .calls import bytes_of
+
+COPIES = 3
+"""Times the weights that are held: OpenVINO's own, reordered for its kernels, and those that later ones are compared
+with."""
+GATHERS = ("ResourceGather", "GatherV2")
+"""Operations that take rows of a table by their numbers."""
+OTHERS = ("Shape", "ShapeN", "Size", "Rank")
+"""Operations whose result says nothing of the numbers that they are given."""
+
+
+class Argument(NamedTuple):
+    """A tensor among the arguments of a function that the model wants."""
+
+    number: int
+    """Its place among them."""
+    port: int
+    """Its place among the model's."""
+    shape: List[int]
+    rows: Optional[int]
+    """Rows of the smallest table whose rows it numbers; None where it numbers none."""
+
+
+class Converted:
+    """Does what one traced form of a function does, from the tensors among its arguments to its result.
+
+    The weights become constants. TensorFlow keeps no count of a variable's changes, so that whoever calls says when
+    they may have changed: they are then compared, and from the first change on each call raises ``WeightsChanged``.
+    """
+
+    def __init__(self, tensorflow: Any, concrete: Any, precision: str) -> None:
+        """``concrete`` is the traced form; ``precision`` is that of OpenVINO's kernels: ``f32`` or ``bf16``."""
+        self._tensorflow = tensorflow
+        self._structure = concrete.structured_outputs
+        self._variables = list(concrete.variables)
+        _check_room(bytes_of(self._variables))
+        self._weights = [_value(variable).copy() for variable in self._variables]
+        self._changed = False
+        self.comparing = (0.0, 0.0)
+        """Seconds that the last call took to compare weights, and those that a comparison takes."""
+        with openvino_cpu.silent():
+            model = _model(concrete)
+        openvino_cpu.check_precision(model)
+        given = _given(concrete)
+        self._count = len(given)
+        self._arguments = _arguments(given, model)
+        self._results = _results(tensorflow, concrete, model)
+        model.reshape({argument.port: argument.shape for argument in self._arguments})
+        self._request = openvino_cpu.compiled(model, precision, _threads(tensorflow))
+
+    def __call__(self, arguments: Any, check: bool) -> Any:
+        """Return the function's result; ``check`` is whether the weights may have changed since the last call."""
+        self._compare(check)
+        leaves = self._tensorflow.nest.flatten(arguments)
+        if len(leaves) != self._count or not all(hasattr(leaf, "dtype") for leaf in leaves):
+            raise structures.Unsupported("the arguments are not tensors alone")
+        feed: Dict[int, Any] = {}
+        for argument in self._arguments:
+            # Arguments are copied, as OpenVINO may write into what it shares; so are results, which the next call is
+            # not to write into.
+            array = importlib.import_module("numpy").asarray(leaves[argument.number])
+            openvino_cpu.check_range(array)
+            if argument.rows is not None and array.size and max(-array.min() - 1, array.max()) >= argument.rows:
+                raise IndexError("an argument holds numbers of rows that a table of {} has not".format(argument.rows))
+            feed[argument.port] = array
+        results = list(self._request.infer(feed).values())
+        tensors = [self._tensorflow.convert_to_tensor(results[number]) for number in self._results]
+        return self._tensorflow.nest.pack_sequence_as(self._structure, tensors)
+
+    def _compare(self, check: bool) -> None:
+        start = time.perf_counter()
+        equal = importlib.import_module("numpy").array_equal
+        pairs = zip(self._variables, self._weights)
+        if self._changed or (check and not all(equal(_value(variable), value) for variable, value in pairs)):
+            self._changed = True
+            raise WeightsChanged("the weights have changed since the model was converted")
+        seconds = time.perf_counter() - start
+        self.comparing = (seconds, seconds) if check else (0.0, self.comparing[1])
+
+
+class WeightsChanged(RuntimeError):
+    """What was converted has other weights than the function has now."""
+
+
+def _value(variable: Any) -> Any:
+    """Return a variable's value as an array, which shares the variable's memory where TensorFlow lets it."""
+    return importlib.import_module("numpy").asarray(variable.read_value_no_copy())
+
+
+def _check_room(size: int) -> None:
+    free, wanted = hardware.free_memory(), 2 * COPIES * size  # the program wants some as well
+    if free is not None and wanted > free:
+        raise MemoryError("a conversion wants {} MiB and {} MiB are free".format(wanted >> 20, free >> 20))
+
+
+def _threads(tensorflow: Any) -> int:
+    """Return the threads that TensorFlow has for an operation, set by the program or by its user."""
+    text = os.environ.get("TF_NUM_INTRAOP_THREADS", "")
+    stated = int(tensorflow.config.threading.get_intra_op_parallelism_threads())
+    return stated or (int(text) if text.isdecimal() else 0) or hardware.cores()
+
+
+def _model(concrete: Any) -> Any:
+    """Return OpenVINO's model of a graph; ``openvino.convert_model`` would ask to report what is used."""
+    openvino_cpu.module()
+    frontends = openvino_cpu.module("openvino.frontend")
+    iterators = openvino_cpu.module("openvino.frontend.tensorflow.graph_iterator")
+    frontend = frontends.FrontEndManager().load_by_framework("tf")
+    # The weights are copied: what is shared would follow the program's assignments until it is reordered for a kernel.
+    iterator = iterators.GraphIteratorTFGraph(concrete.graph, False)  # it must live until all is converted
+    return frontend.convert(frontend.load(iterator))
+
+
+def _given(concrete: Any) -> List[Any]:
+    """Return the tensors of a graph that stand for arguments, without those for variables and constants."""
+    captured = {id(inner) for _, inner in concrete.graph.captures}
+    return [tensor for tensor in concrete.inputs if id(tensor) not in captured]
+
+
+def _arguments(given: List[Any], model: Any) -> List[Argument]:
+    ports = _ports(model.inputs)
+    wanted = []
+    for number, tensor in enumerate(given):
+        port = _port(ports, tensor.name)
+        if port is not None:
+            wanted.append(Argument(number, port, list(tensor.shape), _rows(tensor)))
+        elif tensor.consumers():
+            raise structures.Unsupported("OpenVINO's model has no input '{}'".format(tensor.name))
+    if sorted(argument.port for argument in wanted) != list(range(len(model.inputs))):
+        raise structures.Unsupported("OpenVINO's model has other arguments than the function")
+    return wanted
+
+
+def _results(tensorflow: Any, concrete: Any, model: Any) -> List[int]:
+    """Return the port of each tensor of the result."""
+    if len(tensorflow.nest.flatten(concrete.structured_outputs)) != len(concrete.outputs):
+        raise structures.Unsupported("the result is not of tensors alone")
+    ports = _ports(model.outputs)
+    results: List[int] = []
+    for tensor in concrete.outputs:
+        port = _port(ports, tensor.name)
+        if port is None:
+            raise structures.Unsupported("OpenVINO's model has no output '{}'".format(tensor.name))
+        results.append(port)
+    return results
+
+
+def _ports(ends: Any) -> Dict[str, int]:
+    """Return the places of a model's inputs or outputs by their names, without names that several have."""
+    places: Dict[str, int] = {}
+    several: Set[str] = set()
+    for number, end in enumerate(ends):
+        for name in end.get_names():
+            several.update([name] if name in places else [])
+            places[name] = number
+    return {name: number for name, number in places.items() if name not in several}
+
+
+def _port(ports: Dict[str, int], name: str) -> Optional[int]:
+    """Return where a tensor of the graph is: OpenVINO names it as TensorFlow does, or by its operation alone."""
+    port = ports.get(name)
+    return ports.get(name.partition(":")[0]) if port is None and name.endswith(":0") else port
+
+
+def _rows(tensor: Any) -> Optional[int]:
+    """Return the rows of the smallest table from which rows are taken by what an argument of whole numbers says.
+
+    TensorFlow on processors refuses a number that a table has not; OpenVINO 2026.4 gives zeros for it.
+    """
+    if not tensor.dtype.is_integer:
+        return None
+    rows: List[int] = []
+    left, seen = [tensor], set()
+    while left:
+        one = left.pop()
+        for operation in one.consumers():
+            if operation.type in GATHERS and operation.inputs[1] is one:
+                table = _table(operation)
+                rows.extend([] if table is None else [table])
+            elif operation.name not in seen and operation.type not in OTHERS:
+                seen.add(operation.name)
+                left.extend(output for output in operation.outputs if output.dtype.is_integer)
+    return min(rows) if rows else None
+
+
+def _table(operation: Any) -> Optional[int]:
+    """Return the rows of the variable or constant that an operation takes rows of; None where they are not known."""
+    source = operation.inputs[0]
+    if source.dtype.name != "resource":
+        return int(source.shape[0]) if source.shape.rank and source.shape[0] is not None else None
+    for variable in operation.graph.variables:
+        if any(outer is variable.handle and inner is source for outer, inner in operation.graph.captures):
+            return int(variable.shape[0])
+    return None
