@@ -8,6 +8,7 @@ from typing import Any, Dict, Optional
 from ...progress import Progress
 from ...session import Session
 from ...versions import satisfies
+from .calls import Calls, follow
 from .functions import BatchFunction
 from .kinds import PREDICT, TRAIN, Subject
 from .work import features
@@ -24,10 +25,17 @@ def install(session: Session, keras: Any, version: str) -> None:
     """Count the batches of fit, evaluate and predict through the list of callbacks."""
     callbacks = keras.callbacks.CallbackList
     counters: Dict[str, Progress] = {}
+    calls = session.guarded("the adapter of keras", _try_calls)(session, keras, version) if session.tries else None
     for kind in KINDS:
-        _follow(session, callbacks, kind, counters)
+        _follow(session, callbacks, kind, counters, calls)
     if session.tries or session.chosen("keras", version, lambda lever: lever.at_calls):
         session.guarded("the adapter of keras", _try)(session, keras, version)
+
+
+def _try_calls(session: Session, keras: Any, version: str) -> Optional[Calls]:
+    """Put trials around the calls of predict and evaluate, whose input is TensorFlow's."""
+    supported = keras.config.backend() == "tensorflow" and satisfies(version, TRIALS)
+    return follow(session, keras, version) if supported else None
 
 
 def _try(session: Session, keras: Any, version: str) -> None:
@@ -63,7 +71,7 @@ def _replace(session: Session, keras: Any, kind: str) -> None:
     setattr(keras.Model, name, made)
 
 
-def _follow(session: Session, callbacks: Any, kind: str, counters: Dict[str, Progress]) -> None:
+def _follow(session: Session, callbacks: Any, kind: str, counters: Dict[str, Progress], calls: Optional[Calls]) -> None:
     described = session.guarded("the description of a model", features)
     begin = getattr(callbacks, "on_{}_batch_begin".format(kind))
     end = getattr(callbacks, "on_{}_batch_end".format(kind))
@@ -87,7 +95,10 @@ def _follow(session: Session, callbacks: Any, kind: str, counters: Dict[str, Pro
                 counter = counters[kind] = session.counters.counter("keras: " + kind, "batch")
                 model = getattr(self, "_model", None)  # its public name is a property that may have been replaced
                 counter.features = (described(model, kind == TRAIN) if model is not None else None) or {}
-            counter.add(now, now - started[0], _batches(self, int(started[1]), int(batch)))
+            batches = _batches(self, int(started[1]), int(batch))
+            counter.add(now, now - started[0], batches)
+            if calls is not None:
+                calls.batch(now - started[0], batches)
             loss = _loss(logs)
             counter.loss = counter.loss if loss is None else loss
             session.counters.tick(now)
