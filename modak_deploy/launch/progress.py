@@ -70,7 +70,8 @@ class Progress:
         pace = self.pace() if self.pace is not None else None
         left = max(0, self.expected - self.count)
         if pace is not None and self.asynchronous:  # units that are tried are waited for: their pauses are the shortest
-            return left * (pace + (sorted(self._pauses)[len(self._pauses) // 10] if self._pauses else 0.0))
+            recent = sorted(list(self._pauses)[-RECENT:])
+            return left * (pace + (recent[len(recent) // 10] if recent else 0.0))
         each = self._mean() if pace is None else pace
         return left * (each + self._pause())
 

@@ -189,8 +189,8 @@ class BatchFunction(TriedCalls):
             return None
         seconds = self._first / hardware.load()  # the search counts with the load, which the first call has met
         trials, record = self._session.config.trials, self._session.record
-        known = {lever.name: lever.seconds(self._subject) for lever in (*levers, *chosen)}
-        costs = {name: value for name, value in known.items() if value is not None}
+        times = {lever.name: lever.seconds(self._subject) for lever in (*levers, *chosen)}
+        costs = {name: value for name, value in times.items() if value is not None}
         search = Search(self._name, levers, trials, record, checks=checks, seconds=seconds, costs=costs)
         self._session.follow(search)
         if chosen:

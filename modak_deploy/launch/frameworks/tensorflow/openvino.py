@@ -156,13 +156,13 @@ def _results(tensorflow: Any, concrete: Any, model: Any) -> List[int]:
 
 def _ports(ends: Any) -> Dict[str, int]:
     """Return the places of a model's inputs or outputs by their names, without names that several have."""
-    places: Dict[str, int] = {}
+    ports: Dict[str, int] = {}
     several: Set[str] = set()
     for number, end in enumerate(ends):
         for name in end.get_names():
-            several.update([name] if name in places else [])
-            places[name] = number
-    return {name: number for name, number in places.items() if name not in several}
+            several.update([name] if name in ports else [])
+            ports[name] = number
+    return {name: number for name, number in ports.items() if name not in several}
 
 
 def _port(ports: Dict[str, int], name: str) -> Optional[int]:
@@ -181,9 +181,9 @@ def _rows(tensor: Any) -> Optional[int]:
     rows: List[int] = []
     left, seen = [tensor], set()
     while left:
-        one = left.pop()
-        for operation in one.consumers():
-            if operation.type in GATHERS and operation.inputs[1] is one:
+        numbers = left.pop()
+        for operation in numbers.consumers():
+            if operation.type in GATHERS and operation.inputs[1] is numbers:
                 table = _table(operation)
                 rows.extend([] if table is None else [table])
             elif operation.name not in seen and operation.type not in OTHERS:
