@@ -29,6 +29,7 @@ PAGES = {
     "programs": TOP / "docs" / "gains.md",
     "both": TOP / "docs" / "gains.md",
     "inference": TOP / "docs" / "gains.md",
+    "inference-amx": TOP / "docs" / "gains.md",
     "pairs": TOP / "docs" / "gains.md",
     "evaluation": TOP / "docs" / "evaluation.md",
     "engines": TOP / "docs" / "onnx.md",
@@ -46,6 +47,8 @@ BOTH = MEASURED / "both-amd-epyc-avx2-2-cores.jsonl"
 """The machine of the table with restart trials."""
 INFERENCE = MEASURED / "inference-amd-epyc-2-cores.jsonl"
 """The machine of the table with ONNX Runtime among the levers."""
+INFERENCE_AMX = MEASURED / "inference-intel-xeon-2-cores.jsonl"
+"""That of the same table with AMX."""
 PAIRS = MEASURED / "pairs-amd-epyc-2-cores.jsonl"
 """What make evidence measured of the programs on a machine."""
 GPU_LEVERS, GPU_PROGRAMS = MEASURED / "levers-h100.jsonl", MEASURED / "programs-h100.jsonl"
@@ -87,6 +90,10 @@ def both() -> str:
 
 def inference() -> str:
     return program_table.short(lines(INFERENCE), minutes=5)
+
+
+def inference_amx() -> str:
+    return program_table.short(lines(INFERENCE_AMX), minutes=5)
 
 
 def pairs() -> str:
@@ -132,6 +139,7 @@ def main() -> int:
         "programs": programs,
         "both": both,
         "inference": inference,
+        "inference-amx": inference_amx,
         "pairs": pairs,
         "evaluation": evaluation,
         "engines": engines,

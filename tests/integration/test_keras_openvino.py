@@ -102,6 +102,12 @@ for number in range(4):
     sums.append(model.predict_function([(x[:32],)]).numpy())
     """
     + CHANGE,
+    "before a batch of another form": f"""
+for number in range(2):
+    model.predict(x[:96], batch_size=32, verbose=0)
+{CHANGE}
+sums.append(model.predict(x[:96], batch_size=64, verbose=0))
+""",
     "a callback": f"""
 class Moves(keras.callbacks.Callback):
     def on_predict_batch_end(self, batch, logs=None):
@@ -141,9 +147,10 @@ def test_the_same_inputs_by_their_names_are_another_form(both):
 
 
 REFUSED = """
-words = keras.Input((5,), dtype="int64")
-model = keras.Model(words, keras.layers.Dense(2)(keras.layers.Flatten()(keras.layers.Embedding(20, 6)(words))))
-good = np.arange(20).reshape(4, 5)
+words = keras.Input((5,), KIND)
+x = keras.layers.Embedding(20, 6)(NUMBERS)
+model = keras.Model(words, keras.layers.Dense(2)(keras.layers.Flatten()(x)))
+good = np.arange(20).reshape(4, 5) - FIRST
 for number in range(3):
     model.predict_on_batch(good)
 try:
@@ -154,10 +161,19 @@ except tf.errors.InvalidArgumentError:
 """
 
 
-def test_a_row_that_a_table_has_not_is_the_programs_error(both):
-    alone, chosen = both(REFUSED)
+@pytest.mark.parametrize(
+    ("kind", "numbers", "first", "reason"),
+    [
+        ("dtype='int64'", "words", 0, "a table of 20"),
+        ("dtype='float32'", "words", 0, "a table of 20"),
+        ("dtype='int64'", "words + 1", 1, "taken by numbers that are computed"),
+    ],
+)
+def test_a_row_that_a_table_has_not_is_the_programs_error(both, kind, numbers, first, reason):
+    text = REFUSED.replace("KIND", kind).replace("NUMBERS", numbers).replace("FIRST", str(first))
+    alone, chosen = both(text)
     assert chosen.value == alone.value == "refused"
-    assert "a table of 20" in json.dumps(chosen.entries)
+    assert reason in json.dumps(chosen.entries)
 
 
 DRAWS = """

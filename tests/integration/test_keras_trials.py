@@ -245,32 +245,3 @@ def test_pipelines_of_arrays_that_do_not_tune_themselves_give_the_same_batches(k
     assert plain.value[:2] == alone.value[:2]
     assert (alone.value[2], plain.value[2]) == ([None, None], [False, False])
     assert [entry["lever"] for entry in of(plain, "lever")] == ["keras-plain-input"]
-
-
-CALLS = """
-model = dense()
-model.fit(x, y, batch_size=32, epochs=2, verbose=0, shuffle=False, validation_data=(x, y))
-class Nested(keras.callbacks.Callback):
-    def on_predict_end(self, logs=None):
-        seen.append(float(np.abs(self.model.predict(x[:64], batch_size=32, verbose=0)).sum()))
-seen = []
-for number in range(40):
-    seen.append(float(np.abs(model.predict(x, batch_size=32, verbose=0)).sum()))
-    seen.append(float(model.evaluate(x, y, batch_size=16, verbose=0)))
-    if number == 5:
-        try:
-            model.predict(x[:, :3], verbose=0)
-        except Exception:
-            seen.append(-1.0)
-seen.append(float(np.abs(model.predict(x, batch_size=32, verbose=0, callbacks=[Nested()])).sum()))
-print(json.dumps(seen))
-"""
-
-
-def test_calls_of_predict_and_evaluate_are_tried_around_their_batches(keras_program):
-    alone = keras_program(CALLS, mode="none")
-    tried = keras_program(CALLS, candidates=["keras-plain-input"], units=10000)
-    assert tried.value == alone.value
-    (trial,) = of(tried, "trial")
-    assert (trial["of"], trial["variant"], trial["failed"]) == ("keras: calls", "keras-plain-input", False)
-    assert not of(tried, "fallback")

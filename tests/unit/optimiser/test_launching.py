@@ -95,11 +95,8 @@ KERAS = {
 
 
 def test_keras_on_tensorflow_and_tensorflow_itself_have_levers_too(launch):
-    assert launch({**KERAS, "deployment.request.numerics": "exact"}).candidates == [
-        "keras-plain-input",
-        "keras-jit-compile",
-    ]
-    both = ["keras-mixed-bfloat16", "keras-plain-input", "keras-tensorflow-bf16", "keras-jit-compile"]
+    assert launch({**KERAS, "deployment.request.numerics": "exact"}).candidates == ["keras-jit-compile"]
+    both = ["keras-mixed-bfloat16", "keras-tensorflow-bf16", "keras-jit-compile"]
     assert launch(KERAS).candidates == both
     own = {**KERAS, "deployment.application.framework": {"name": "tensorflow"}}
     assert launch({**own, "deployment.request.numerics": "exact"}).candidates == ["tensorflow-jit-compile"]
@@ -203,7 +200,7 @@ def test_the_catalogue_and_the_launcher_agree():
     levers = [lever for lever in load_catalogue().levers.values() if lever.launch is not None]
     live = {name for name, lever in table.items() if lever.live or lever.framework == "pytorch"}
     live.discard(SESSION_OPTIONS)  # of any lever with the effect "session"
-    assert {lever.name for lever in levers} == {*live, "sklearn-sklearnex"}
+    assert {lever.name for lever in levers} == {*live, "keras-plain-input", "sklearn-sklearnex"}
     for lever in levers:
         other = table[lever.name]
         how = "either" if lever.name == "keras-mixed-bfloat16" else "live" if other.live else "start"

@@ -3,12 +3,11 @@
 import functools
 import importlib
 import time
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Tuple
 
 from ...progress import Progress
 from ...session import Session
 from ...versions import satisfies
-from .calls import Calls, follow
 from .functions import BatchFunction
 from .kinds import PREDICT, TRAIN, Subject
 from .work import features
@@ -25,17 +24,10 @@ def install(session: Session, keras: Any, version: str) -> None:
     """Count the batches of fit, evaluate and predict through the list of callbacks."""
     callbacks = keras.callbacks.CallbackList
     counters: Dict[str, Progress] = {}
-    calls = session.guarded("the adapter of keras", _try_calls)(session, keras, version) if session.tries else None
     for kind in KINDS:
-        _follow(session, callbacks, kind, counters, calls)
+        _follow(session, callbacks, kind, counters)
     if session.tries or session.chosen("keras", version, lambda lever: lever.at_calls):
         session.guarded("the adapter of keras", _try)(session, keras, version)
-
-
-def _try_calls(session: Session, keras: Any, version: str) -> Optional[Calls]:
-    """Put trials around the calls of predict and evaluate, whose input is TensorFlow's."""
-    supported = keras.config.backend() == "tensorflow" and satisfies(version, TRIALS)
-    return follow(session, keras, version) if supported else None
 
 
 def _try(session: Session, keras: Any, version: str) -> None:
@@ -71,7 +63,7 @@ def _replace(session: Session, keras: Any, kind: str) -> None:
     setattr(keras.Model, name, made)
 
 
-def _follow(session: Session, callbacks: Any, kind: str, counters: Dict[str, Progress], calls: Optional[Calls]) -> None:
+def _follow(session: Session, callbacks: Any, kind: str, counters: Dict[str, Progress]) -> None:
     described = session.guarded("the description of a model", features)
     begin = getattr(callbacks, "on_{}_batch_begin".format(kind))
     end = getattr(callbacks, "on_{}_batch_end".format(kind))
@@ -81,8 +73,8 @@ def _follow(session: Session, callbacks: Any, kind: str, counters: Dict[str, Pro
     @functools.wraps(begin)
     def begun(self: Any, batch: Any, logs: Any = None) -> Any:
         result = begin(self, batch, logs)
-        if kind == PREDICT and int(batch):
-            note(self)
+        if kind == PREDICT:
+            note(self, batch)
         started[:] = [time.perf_counter(), int(batch)]
         return result
 
@@ -95,10 +87,7 @@ def _follow(session: Session, callbacks: Any, kind: str, counters: Dict[str, Pro
                 counter = counters[kind] = session.counters.counter("keras: " + kind, "batch")
                 model = getattr(self, "_model", None)  # its public name is a property that may have been replaced
                 counter.features = (described(model, kind == TRAIN) if model is not None else None) or {}
-            batches = _batches(self, int(started[1]), int(batch))
-            counter.add(now, now - started[0], batches)
-            if calls is not None:
-                calls.batch(now - started[0], batches)
+            counter.add(now, now - started[0], _batches(self, int(started[1]), int(batch)))
             loss = _loss(logs)
             counter.loss = counter.loss if loss is None else loss
             session.counters.tick(now)
@@ -108,20 +97,22 @@ def _follow(session: Session, callbacks: Any, kind: str, counters: Dict[str, Pro
     setattr(callbacks, "on_{}_batch_end".format(kind), ended)
 
 
-def _note_callbacks(callbacks: Any) -> None:
-    """Tell a model's function that the next batch has the weights of the last one: nothing else ran between them.
+def _note_callbacks(callbacks: Any, batch: Any) -> None:
+    """Tell a model's function whether the next batch has the weights of the last one: nothing else ran between them.
 
     Callbacks of the program's own may change weights, and so may functions that it has put into those of Keras.
     """
     function = getattr(getattr(callbacks, "_model", None), "predict_function", None)
     if isinstance(function, BatchFunction):
-        function.permit(all(_harmless(callback) for callback in callbacks.callbacks))
+        kerass = all(_is_kerass(callback, HARMLESS) for callback in callbacks.callbacks)
+        function.permit(int(batch) > 0 and kerass and _is_kerass(callbacks, ("CallbackList",)))
 
 
-def _harmless(callback: Any) -> bool:
-    kind = type(callback)
-    own = kind.__module__.startswith("keras.src.") and kind.__name__ in HARMLESS
-    return own and not any(name.startswith("on_") for name in vars(callback))
+def _is_kerass(value: Any, names: Tuple[str, ...]) -> bool:
+    """Tell whether something is of one of Keras's own classes, and no method was put in place of the class's."""
+    kind = type(value)
+    own = kind.__module__.startswith("keras.src.") and kind.__name__ in names
+    return own and not any(name.startswith("on_") for name in vars(value))
 
 
 def _batches(callbacks: Any, first: int, last: int) -> int:

@@ -42,8 +42,6 @@ class BatchFunction(TriedCalls):
         self._search: Optional[Search] = None
         self._busy = threading.Lock()
         self._calls = 0
-        self._unsure = 0
-        """Calls before which the weights may have changed."""
         self._spent = 0.0
         """Seconds of calls before anything but the program's own function was used."""
         self._first = 0.0
@@ -124,7 +122,7 @@ class BatchFunction(TriedCalls):
         data = args[0]
         tensorflow = self._subject.tensorflow
         self._calls += 1
-        self._unsure += not self._subject.unchanged
+        self._subject.turns += not self._subject.unchanged
         if self._signature is None:
             variables = self._subject.model.non_trainable_variables
             before = [variable.numpy().copy() for variable in variables]
@@ -174,7 +172,7 @@ class BatchFunction(TriedCalls):
     def taken(self, search: Search, seconds: float) -> float:
         """Return what a batch took, to which one comparison of weights in a call of predict adds its share."""
         (spent, usual), self._subject.comparing = self._subject.comparing, (0.0, 0.0)
-        return seconds - spent + usual * self._unsure / self._calls
+        return seconds - spent + usual * self._subject.turns / self._calls
 
     # variants
 

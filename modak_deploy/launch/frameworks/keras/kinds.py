@@ -23,6 +23,8 @@ class Subject:
         """The function's graph, where it was traced for one form of batches only."""
         self.unchanged = False
         """Whether the next batch is known to have the weights of the last one."""
+        self.turns = 0
+        """Batches before which the weights may have changed, whoever did them."""
         self.comparing = (0.0, 0.0)
         """Seconds that the last batch took to compare weights, and those that a comparison takes."""
 

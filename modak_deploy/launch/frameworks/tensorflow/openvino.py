@@ -8,14 +8,11 @@ from typing import Any, Dict, List, NamedTuple, Optional, Set
 from ... import hardware, structures
 from .. import openvino_cpu
 from .calls import bytes_of
+from .tables import Rows, numbered
 
 COPIES = 3
 """Times the weights that are held: OpenVINO's own, reordered for its kernels, and those that later ones are compared
 with."""
-GATHERS = ("ResourceGather", "GatherV2")
-"""Operations that take rows of a table by their numbers."""
-OTHERS = ("Shape", "ShapeN", "Size", "Rank")
-"""Operations whose result says nothing of the numbers that they are given."""
 
 
 class Argument(NamedTuple):
@@ -26,8 +23,8 @@ class Argument(NamedTuple):
     port: int
     """Its place among the model's."""
     shape: List[int]
-    rows: Optional[int]
-    """Rows of the smallest table whose rows it numbers; None where it numbers none."""
+    rows: Optional[Rows]
+    """The numbers of rows that it may hold; None where it numbers none."""
 
 
 class Converted:
@@ -52,7 +49,7 @@ class Converted:
         openvino_cpu.check_precision(model)
         given = _given(concrete)
         self._count = len(given)
-        self._arguments = _arguments(given, model)
+        self._arguments = _arguments(given, model, numbered(tensorflow, concrete, given))
         self._results = _results(tensorflow, concrete, model)
         model.reshape({argument.port: argument.shape for argument in self._arguments})
         self._request = openvino_cpu.compiled(model, precision, _threads(tensorflow))
@@ -69,8 +66,8 @@ class Converted:
             # not to write into.
             array = importlib.import_module("numpy").asarray(leaves[argument.number])
             openvino_cpu.check_range(array)
-            if argument.rows is not None and array.size and max(-array.min() - 1, array.max()) >= argument.rows:
-                raise IndexError("an argument holds numbers of rows that a table of {} has not".format(argument.rows))
+            if argument.rows is not None:
+                argument.rows.check(array)
             feed[argument.port] = array
         results = list(self._request.infer(feed).values())
         tensors = [self._tensorflow.convert_to_tensor(results[number]) for number in self._results]
@@ -122,17 +119,17 @@ def _model(concrete: Any) -> Any:
 
 def _given(concrete: Any) -> List[Any]:
     """Return the tensors of a graph that stand for arguments, without those for variables and constants."""
-    captured = {id(inner) for _, inner in concrete.graph.captures}
-    return [tensor for tensor in concrete.inputs if id(tensor) not in captured]
+    captured = {inner.name for _, inner in concrete.graph.captures}
+    return [tensor for tensor in concrete.inputs if tensor.name not in captured]
 
 
-def _arguments(given: List[Any], model: Any) -> List[Argument]:
+def _arguments(given: List[Any], model: Any, rows: Dict[str, Rows]) -> List[Argument]:
     ports = _ports(model.inputs)
     wanted = []
     for number, tensor in enumerate(given):
         port = _port(ports, tensor.name)
         if port is not None:
-            wanted.append(Argument(number, port, list(tensor.shape), _rows(tensor)))
+            wanted.append(Argument(number, port, list(tensor.shape), rows.get(tensor.name)))
         elif tensor.consumers():
             raise structures.Unsupported("OpenVINO's model has no input '{}'".format(tensor.name))
     if sorted(argument.port for argument in wanted) != list(range(len(model.inputs))):
@@ -169,35 +166,3 @@ def _port(ports: Dict[str, int], name: str) -> Optional[int]:
     """Return where a tensor of the graph is: OpenVINO names it as TensorFlow does, or by its operation alone."""
     port = ports.get(name)
     return ports.get(name.partition(":")[0]) if port is None and name.endswith(":0") else port
-
-
-def _rows(tensor: Any) -> Optional[int]:
-    """Return the rows of the smallest table from which rows are taken by what an argument of whole numbers says.
-
-    TensorFlow on processors refuses a number that a table has not; OpenVINO 2026.4 gives zeros for it.
-    """
-    if not tensor.dtype.is_integer:
-        return None
-    rows: List[int] = []
-    left, seen = [tensor], set()
-    while left:
-        numbers = left.pop()
-        for operation in numbers.consumers():
-            if operation.type in GATHERS and operation.inputs[1] is numbers:
-                table = _table(operation)
-                rows.extend([] if table is None else [table])
-            elif operation.name not in seen and operation.type not in OTHERS:
-                seen.add(operation.name)
-                left.extend(output for output in operation.outputs if output.dtype.is_integer)
-    return min(rows) if rows else None
-
-
-def _table(operation: Any) -> Optional[int]:
-    """Return the rows of the variable or constant that an operation takes rows of; None where they are not known."""
-    source = operation.inputs[0]
-    if source.dtype.name != "resource":
-        return int(source.shape[0]) if source.shape.rank and source.shape[0] is not None else None
-    for variable in operation.graph.variables:
-        if any(outer is variable.handle and inner is source for outer, inner in operation.graph.captures):
-            return int(variable.shape[0])
-    return None

@@ -48,8 +48,11 @@ class OpenVino(KerasLever):
             raise ValueError("the function was traced for several forms of batches")
         converted = Converted(subject.tensorflow, subject.graph.concrete, self.precision)
 
+        compared = [-1]
+
         def call(data: Any) -> Any:
-            result = converted(data, check=not subject.unchanged)
+            result = converted(data, check=compared[0] != subject.turns)
+            compared[0] = subject.turns
             subject.comparing = converted.comparing
             return result
 

@@ -4,12 +4,12 @@ import functools
 import importlib
 from typing import Any, Mapping
 
-from ...frameworks.keras.calls import CallLever
+from ...lever import Lever
 
 ADAPTERS = "keras.src.trainers.data_adapters.array_data_adapter"
 
 
-class PlainInput(CallLever):
+class PlainInput(Lever):
     """TensorFlow's tuning of a pipeline is a thread that looks after 10 ms, and each time after twice as long again.
 
     At the end of a call of ``predict`` or ``evaluate`` it is told to stop and wakes up, but often before TensorFlow
@@ -18,46 +18,26 @@ class PlainInput(CallLever):
     """
 
     name = "keras-plain-input"
+    framework = "keras"
+    versions = ">=3"
     summary = "TensorFlow does not tune the pipeline that Keras makes of arrays, and does not wait for that at its end"
     changes = "input"
-    risk = 1.3
-    order = 5
-
-    def __init__(self) -> None:
-        self._on = False
-        self._uses = 0
-        self._installed = False
-
-    def switch(self, on: bool) -> None:
-        self._install()
-        self._on = on
-
-    def uses(self) -> int:
-        return self._uses
+    same_results = True
 
     def start(self, module: Any, settings: Mapping[str, Any]) -> None:
         if module.config.backend() != "tensorflow":
             raise ValueError("the backend is {}".format(module.config.backend()))
-        self.switch(True)
-
-    def _install(self) -> None:
-        if self._installed:
-            return
         tensorflow = importlib.import_module("tensorflow")
         adapter = importlib.import_module(ADAPTERS).ArrayDataAdapter
         original = adapter.get_tf_dataset
 
         @functools.wraps(original)
-        def get_tf_dataset(own: Any) -> Any:
-            self._uses += 1
-            if not self._on:
-                return original(own)
+        def get_tf_dataset(self: Any) -> Any:
             options = tensorflow.data.Options()
             options.autotune.enabled = False
-            return original(own).with_options(options)
+            return original(self).with_options(options)
 
         adapter.get_tf_dataset = get_tf_dataset
-        self._installed = True
 
 
 LEVER = PlainInput()
