@@ -14,6 +14,8 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Operator = Literal["convolution", "dense", "attention", "recurrent"]
 Mix = dict[Operator, Annotated[float, Field(gt=0, le=1)]]
 """Shares of a workload's operations by their kind."""
+Bf16 = Literal["vector", "matrix"]
+"""Units of a processor that compute in bf16."""
 
 
 class Hardware(Model):
@@ -23,6 +25,8 @@ class Hardware(Model):
     """archspec's name."""
     cpu_model: Line | None = None
     """The processor's own name, as lscpu prints it."""
+    bf16: Bf16 | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Units of the processor that compute in bf16, where its features were seen and it has any."""
     cores: Positive | None = None
     memory: Positive | None = None
     """Bytes."""
@@ -172,7 +176,11 @@ class Measurement(Model):
     @cached_property
     def setting(self) -> tuple[str, str, str]:
         """Hardware, workload and software as text, which a decision compares for each record."""
-        return (self.hardware.model_dump_json(), self.workload.model_dump_json(), str(sorted(self.software.items())))
+        return (
+            self.hardware.model_dump_json(exclude={"bf16"}),
+            self.workload.model_dump_json(),
+            str(sorted(self.software.items())),
+        )
 
 
 class Ratio(Model):
@@ -207,7 +215,7 @@ class Ratio(Model):
     @cached_property
     def setting(self) -> tuple[str, str, str]:
         """Hardware, workload and no software as text, which a decision compares for each record."""
-        return (self.hardware.model_dump_json(), self.workload.model_dump_json(), "")
+        return (self.hardware.model_dump_json(exclude={"bf16"}), self.workload.model_dump_json(), "")
 
 
 Record = Annotated[Measurement | Ratio, Field(discriminator="schema_")]

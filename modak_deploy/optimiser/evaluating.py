@@ -189,6 +189,7 @@ def work_of_row(row: Row, units: int) -> Work:
         workload=row.case.workload.model_copy(update={"units": units}),
         microarchitecture=hardware.microarchitecture,
         cpu_model=hardware.cpu_model,
+        bf16=hardware.bf16,
         cores=hardware.cores,
         accelerator=hardware.accelerator,
         accelerators=hardware.accelerators,

@@ -36,7 +36,7 @@ from modak_deploy.optimiser.options import Location, Option
 from modak_deploy.optimiser.resources import resources_of, scheduler_of
 from modak_deploy.optimiser.restarting import Ranking, advice, possible, restart_of
 from modak_deploy.optimiser.scale import Series, scale_of
-from modak_deploy.performance.matching import Work
+from modak_deploy.performance.matching import Work, bf16_of
 from modak_deploy.performance.records import Measurements, load_measurements
 from modak_deploy.performance.series import Observation, record_in
 
@@ -295,6 +295,7 @@ def _work(deployment: Deployment, node: Node, resources: Resources, catalogue: C
         workload=deployment.application.workload,
         microarchitecture=node.microarchitecture,
         cpu_model=node.cpu_model,
+        bf16=bf16_of(node.cpu_features),
         cores=resources.threads * resources.ranks_per_node if resources.threads else node.cores,
         accelerator=accelerator_name(node.accelerators[0].model, catalogue) if gpus else None,
         accelerators=gpus,

@@ -79,14 +79,14 @@ class Estimator(Protocol):
 class _Fitted:
     """A scikit-learn regressor over named features."""
 
-    def __init__(self, regressor: Any, names: Sequence[str], limits: tuple[float, float]) -> None:
+    def __init__(self, regressor: Any, learned: "Learning") -> None:
         self._regressor = regressor
-        self._names = names
-        self._limits = limits
+        self._names, self._ranges, self._limits = learned.names, learned.ranges, learned.limits
 
     def predict(self, rows: Sequence[Features]) -> list[float]:
         """See ``Estimator``."""
-        return [within(float(value), self._limits) for value in self._regressor.predict(_matrix(rows, self._names))]
+        inputs = _matrix(rows, self._names, self._ranges)
+        return [within(float(value), self._limits) for value in self._regressor.predict(inputs)]
 
     def onnx(self) -> bytes:
         """See ``Estimator``."""
@@ -171,13 +171,13 @@ class Learning:
     def fitted(self, kind: Kind, strength: Strength) -> Estimator:
         """Return an estimator of ``kind``."""
         if kind == "ridge":
-            return _Fitted(self._linear(strength), self.names, self.limits)
+            return _Fitted(self._linear(strength), self)
         from sklearn import config_context
         from sklearn.ensemble import GradientBoostingRegressor
 
         boosting = GradientBoostingRegressor(n_estimators=100, max_depth=2, learning_rate=0.1, random_state=0)
         with config_context(assume_finite=True, skip_parameter_validation=True):  # for each tree: a third of its time
-            return _Fitted(boosting.fit(self._x, self._y), self.names, self.limits)
+            return _Fitted(boosting.fit(self._x, self._y), self)
 
     @cached_property
     def _x(self) -> Array:
@@ -236,10 +236,12 @@ def _step(units: list[int], bases: list[int] | None, apart: Array, columns: Arra
     return _Step(units, bases, used, spread, apart[:, used] / spread[used])
 
 
-def _matrix(rows: Sequence[Features], names: Sequence[str]) -> Array:
+def _matrix(
+    rows: Sequence[Features], names: Sequence[str], ranges: Mapping[str, tuple[float, float]] | None = None
+) -> Array:
     import numpy
 
-    return numpy.array([vector(inputs, names) for inputs in rows], dtype=numpy.float32)
+    return numpy.array([vector(inputs, names, ranges) for inputs in rows], dtype=numpy.float32)
 
 
 def _engine_of(row: Row) -> tuple[str, ...]:

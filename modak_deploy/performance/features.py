@@ -5,6 +5,7 @@ framework) is 1 or 0; a name that the model was not fitted with cannot be predic
 """
 
 import math
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, get_args
@@ -15,9 +16,9 @@ from modak_deploy.model.application import Workload
 from modak_deploy.model.measurement import Configuration, Hardware, Mix, Operator
 
 if TYPE_CHECKING:
-    from modak_deploy.catalogue.hardware import WorkloadEntry
+    from modak_deploy.catalogue.hardware import MicroarchitectureEntry, ProcessorEntry, WorkloadEntry
 
-VERSION = 2
+VERSION = 3
 """Of the features; a model fitted with others is not used."""
 FAR = math.log(4)
 """How far outside of what a model was fitted with it is believed, in the logarithm."""
@@ -25,6 +26,12 @@ _TRAINING = 3.0
 """Operations of a training step over those of the forward pass."""
 _USUAL = math.log(1e10)
 """Operations of one unit from which interactions count: a name's own effect is that on such work."""
+_LOW = 2.0
+"""Times as fast as fp32 that arithmetic in 16 bits is by itself: vectors hold twice as many numbers."""
+_MATRIX = 32.0
+"""The same for matrix units: AMX does 2,048 operations a cycle and core, and 64 in fp32 (as of sapphirerapids)."""
+_SIXTEEN = re.compile(r"bf16|bfloat16|fp16")
+"""What stands in the names of levers that compute in 16 bits."""
 _IMAGE = ("container", "source build")
 _CHANGES = (("engine", ("runs:",)), ("image", _IMAGE), ("compiler", ("compiler:",)))
 Features = dict[str, float]
@@ -72,7 +79,8 @@ def features(case: Case, catalogue: Catalogue) -> Features | None:
     for operator in get_args(Operator):
         inputs[f"mix:{operator}"] = mix.get(operator, 0.0)
     convolution = inputs["mix:convolution"] - 0.5 if mix else 0.0
-    inputs.update(_names(case, catalogue, size, gpu, convolution))
+    arithmetic = math.log(low_precision(case.hardware, catalogue) / _LOW)
+    inputs.update(_names(case, catalogue, size, gpu, (convolution, arithmetic)))
     return inputs
 
 
@@ -91,11 +99,7 @@ def speeds(hardware: Hardware, catalogue: Catalogue) -> tuple[float, float] | No
         if entry is None or "fp32" not in entry.tflops:
             return None
         return entry.tflops["fp32"] * 1e12 * hardware.accelerators, entry.bandwidth * 1e9 * hardware.accelerators
-    name = processor_name(hardware.cpu_model or "", catalogue)
-    processor = catalogue.processors.get(name or "")
-    unit = catalogue.microarchitectures.get(
-        processor.microarchitecture if processor else hardware.microarchitecture or ""
-    )
+    processor, unit = _processor(hardware, catalogue)
     if unit is None:
         return None
     cores = hardware.cores or (processor.cores if processor else 1)
@@ -105,8 +109,36 @@ def speeds(hardware: Hardware, catalogue: Catalogue) -> tuple[float, float] | No
     return unit.fp32 * frequency * 1e9 * cores, bandwidth * 1e9
 
 
-def _names(case: Case, catalogue: Catalogue, size: float, gpu: float, convolution: float) -> Features:
-    """Return what the names stand for, and their interactions; a lower precision speeds up convolutions most."""
+def _processor(
+    hardware: Hardware, catalogue: Catalogue
+) -> tuple["ProcessorEntry | None", "MicroarchitectureEntry | None"]:
+    processor = catalogue.processors.get(processor_name(hardware.cpu_model or "", catalogue) or "")
+    name = processor.microarchitecture if processor else hardware.microarchitecture or ""
+    return processor, catalogue.microarchitectures.get(name)
+
+
+def low_precision(hardware: Hardware, catalogue: Catalogue) -> float:
+    """Return the peak rate in 16 bits over that in fp32; the usual ratio where the hardware's is not known.
+
+    Processors with matrix units (AMX) and GPUs with tensor cores have ratios of 8 to 32.
+    """
+    if hardware.accelerator is not None and hardware.accelerators:
+        entry = catalogue.accelerators.get(accelerator_name(hardware.accelerator, catalogue))
+        rates = entry.tflops if entry is not None else {}
+        low = rates.get("bf16") or rates.get("fp16")
+        return low / rates["fp32"] if low and "fp32" in rates else _LOW
+    if hardware.bf16 == "matrix":  # also where a virtual machine hides what else tells the microarchitecture
+        return _MATRIX
+    _, unit = _processor(hardware, catalogue)
+    ratio = unit.bf16 / unit.fp32 if unit is not None and unit.bf16 else _LOW
+    return _LOW if hardware.bf16 == "vector" and ratio >= _MATRIX else ratio
+
+
+def _names(case: Case, catalogue: Catalogue, size: float, gpu: float, relaxed: tuple[float, float]) -> Features:
+    """Return what the names stand for, and their interactions.
+
+    What a lower precision brings depends on the share of convolutions and on the hardware's arithmetic: ``relaxed``.
+    """
     configuration = case.configuration
     inputs: Features = {}
     levers = [catalogue.levers[name] for name in configuration.levers if name in catalogue.levers]
@@ -124,7 +156,9 @@ def _names(case: Case, catalogue: Catalogue, size: float, gpu: float, convolutio
             inputs[f"lever:{name}"] = 1.0
             if lever is not None and lever.numerics == "relaxed":
                 inputs[f"lever:{name} x flops"] = size - _USUAL
-                inputs[f"lever:{name} x convolution"] = convolution
+                inputs[f"lever:{name} x convolution"] = relaxed[0]
+                if _SIXTEEN.search(name):
+                    inputs[f"lever:{name} x arithmetic"] = relaxed[1]
     inputs["container"] = float(configuration.runtime != "native")
     image = catalogue.images.get(configuration.image or "")
     inputs["source build"] = float(image is not None and image.source == "opt-build")
@@ -154,9 +188,21 @@ def names_in(inputs: Features) -> frozenset[str]:
     )
 
 
-def vector(inputs: Features, names: Sequence[str]) -> list[float]:
-    """Return the features in the order of ``names``; those that a case does not have are 0."""
-    return [inputs.get(name, 0.0) for name in names]
+def vector(
+    inputs: Features, names: Sequence[str], ranges: Mapping[str, tuple[float, float]] | None = None
+) -> list[float]:
+    """Return the features in the order of ``names``; those that a case does not have are 0.
+
+    With ``ranges`` shares of operations stay within what was learned. Of one that only small shares were seen of, what
+    the whole would take says nothing: 1 % of attention in one network made a start of 30 s of 25 % in another.
+    """
+    values = [inputs.get(name, 0.0) for name in names]
+    if ranges is None:
+        return values
+    limits = [ranges.get(name) if name.startswith("mix:") else None for name in names]
+    return [
+        value if both is None else min(max(value, both[0]), both[1]) for value, both in zip(values, limits, strict=True)
+    ]
 
 
 def unknown(

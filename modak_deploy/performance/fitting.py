@@ -93,7 +93,11 @@ def _levers(row: Row) -> int:
 
 
 def _row(record: Measurement, case: Case, inputs: Features) -> Row:
-    parts = (record.hardware.model_dump_json(), record.workload.model_dump_json(), record.provenance.source)
+    parts = (
+        record.hardware.model_dump_json(exclude={"bf16"}),
+        record.workload.model_dump_json(),
+        record.provenance.source,
+    )
     units = record.workload.units
     seconds: dict[Phase, float] = {}
     published = record.summary

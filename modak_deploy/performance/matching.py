@@ -2,14 +2,14 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 from packaging.version import Version
 
 from modak_deploy.model.application import Workload
-from modak_deploy.model.measurement import Hardware, Measurement, Ratio, Run
+from modak_deploy.model.measurement import Bf16, Hardware, Measurement, Ratio, Run
 
 WIDENING: Mapping[str, float] = {
     "processor": 1.25,
@@ -40,6 +40,8 @@ class Work:
     accelerators: int
     nodes: int = 1
     ranks: int = 1
+    bf16: Bf16 | None = None
+    """See ``Hardware``."""
 
     @property
     def hardware(self) -> Hardware:
@@ -47,10 +49,18 @@ class Work:
         return Hardware(
             microarchitecture=self.microarchitecture,
             cpu_model=self.cpu_model,
+            bf16=self.bf16,
             cores=self.cores,
             accelerator=self.accelerator,
             accelerators=self.accelerators,
         )
+
+
+def bf16_of(features: Collection[str]) -> Bf16 | None:
+    """Return which units of a processor compute in bf16, by its features as Linux names them; None without any."""
+    if "amx_bf16" in features:
+        return "matrix"
+    return "vector" if not {"avx512_bf16", "bf16", "svebf16"}.isdisjoint(features) else None
 
 
 @lru_cache(maxsize=4096)

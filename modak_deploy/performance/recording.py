@@ -21,6 +21,7 @@ from modak_deploy.model.nodes import node_of, partition_of
 from modak_deploy.model.plan import Plan
 from modak_deploy.model.target import SINGLE_NODE
 from modak_deploy.model.trials import RestartCandidate
+from modak_deploy.performance.matching import bf16_of
 from modak_deploy.performance.restarts import tried_before
 from modak_deploy.performance.seen import workload_of
 from modak_deploy.performance.trials import failed, tried, unused
@@ -276,6 +277,7 @@ def _hardware(plan: Plan, catalogue: Catalogue) -> Hardware:
     return Hardware(
         microarchitecture=node.microarchitecture,
         cpu_model=node.cpu_model,
+        bf16=bf16_of(node.cpu_features),
         cores=resources.threads * resources.ranks_per_node if resources.threads else node.cores,
         memory=node.memory,
         accelerator=accelerator_name(node.accelerators[0].model, catalogue) if gpus else None,

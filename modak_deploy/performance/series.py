@@ -62,7 +62,9 @@ def key_of(record: Measurement | Ratio) -> str | None:
         return None
     if any(run.block is not None for run in record.runs):
         return None
-    data = record.model_dump(mode="json", exclude={"runs", "provenance"}, exclude_none=True)
+    data = record.model_dump(
+        mode="json", exclude={"runs": True, "provenance": True, "hardware": {"bf16"}}, exclude_none=True
+    )
     data["source"] = _JOB.sub("", record.provenance.source)
     data["method"] = record.provenance.method
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()

@@ -188,10 +188,10 @@ class TimeModel:
         seconds: dict[Phase, float] = {}
         for phase in self._applying(inputs):
             session = self._sessions[phase]
-            row = numpy.array([vector(inputs, self.description.phases[phase].features)], dtype=numpy.float32)
+            part = self.description.phases[phase]
+            row = numpy.array([vector(inputs, part.features, part.ranges)], dtype=numpy.float32)
             (result,) = session.run(None, {session.get_inputs()[0].name: row})
-            limits = self.description.phases[phase].limits
-            seconds[phase] = seconds_of(within(float(result.reshape(-1)[0]), limits), phase)
+            seconds[phase] = seconds_of(within(float(result.reshape(-1)[0]), part.limits), phase)
         return seconds
 
     def total(self, inputs: Features, units: int) -> Interval:

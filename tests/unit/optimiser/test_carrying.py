@@ -36,7 +36,7 @@ def test_the_measurements_that_ship_lie_inside() -> None:
         assert factor.low <= here / there <= factor.high, (first.workload, first.hardware, other.hardware)
         outside.append(max(here / there / factor.high, factor.low * there / here) * BESIDES)
     assert len(outside) >= 12
-    assert 1.5 < max(outside) < 1.8, "the figure of BESIDES says how far the worst lies outside"
+    assert 1.8 < max(outside) < 1.95, "the figure of BESIDES says how far the worst lies outside"
 
 
 def node(cores: int | None, microarchitecture: str | None) -> Hardware:

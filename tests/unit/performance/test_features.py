@@ -1,0 +1,66 @@
+"""What the time model is told of hardware and levers."""
+
+import math
+
+import pytest
+
+from modak_deploy.catalogue import load_catalogue
+from modak_deploy.model.application import Workload
+from modak_deploy.model.measurement import Configuration, Hardware
+from modak_deploy.performance.features import Case, features, low_precision
+from modak_deploy.performance.matching import bf16_of
+
+PROCESSORS = {"sapphirerapids": 32.0, "zen4": 2.0, "zen5": 2.0, "haswell": 2.0, "x86_64_v4": 2.0}
+ACCELERATORS = {"a100-40gb": 16.0, "k80": 2.0, "v100": 7.94}
+
+
+def inputs_on(hardware, lever):
+    workload = Workload(model="w", unit="call", units=9, flops_per_sample=1e9, bytes_per_sample=1e7, samples=1)
+    case = Case("ai_inference", "pytorch", workload, hardware, Configuration(levers=[lever]))
+    return features(case, load_catalogue())
+
+
+@pytest.mark.parametrize(("name", "ratio"), PROCESSORS.items())
+def test_a_processor_has_the_arithmetic_of_its_microarchitecture(name, ratio):
+    assert low_precision(Hardware(microarchitecture=name, cores=2), load_catalogue()) == ratio
+
+
+@pytest.mark.parametrize(("name", "ratio"), ACCELERATORS.items())
+def test_an_accelerator_has_that_of_its_data_sheet(name, ratio):
+    hardware = Hardware(microarchitecture="haswell", accelerator=name, accelerators=1)
+    assert low_precision(hardware, load_catalogue()) == pytest.approx(ratio, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("features", "units", "ratio"),
+    [
+        (["avx512f", "avx512_bf16", "amx_bf16"], "matrix", 32.0),
+        (["avx512f", "avx512_bf16"], "vector", 2.0),
+        (["asimd", "bf16"], "vector", 2.0),
+        (["avx2"], None, 2.0),
+    ],
+)
+def test_the_features_of_a_processor_tell_where_its_microarchitecture_does_not(features, units, ratio):
+    """A virtual machine on Sapphire Rapids without waitpkg counts as Ice Lake (archspec 0.2.7)."""
+    assert bf16_of(features) == units
+    hardware = Hardware(microarchitecture="icelake", bf16=bf16_of(features), cores=2)
+    assert low_precision(hardware, load_catalogue()) == ratio
+
+
+def test_hardware_that_nobody_describes_is_as_usual():
+    assert low_precision(Hardware(microarchitecture="z80"), load_catalogue()) == 2
+    assert low_precision(Hardware(accelerator="tpu", accelerators=1), load_catalogue()) == 2
+
+
+def test_arithmetic_tells_what_a_lower_precision_brings_and_nothing_of_exact_levers():
+    matrix, vector = (Hardware(microarchitecture=name, cores=2) for name in ("sapphirerapids", "x86_64_v4"))
+    low, exact, other = "pytorch-bf16-weights", "pytorch-openvino", "pytorch-dropout-masks"
+    assert inputs_on(matrix, low)[f"lever:{low} x arithmetic"] == pytest.approx(math.log(16))
+    assert inputs_on(vector, low)[f"lever:{low} x arithmetic"] == 0
+    assert not [name for name in inputs_on(matrix, exact) if name.endswith("arithmetic")]
+    assert not [name for name in inputs_on(matrix, other) if name.endswith("arithmetic")], "relaxed, and not in 16 bits"
+
+
+def test_matrix_units_that_a_node_has_not_do_not_count():
+    hardware = Hardware(microarchitecture="sapphirerapids", bf16="vector", cores=2)
+    assert low_precision(hardware, load_catalogue()) == 2
