@@ -31,6 +31,7 @@ PAGES = {
     "inference": TOP / "docs" / "gains.md",
     "inference-amx": TOP / "docs" / "gains.md",
     "pairs": TOP / "docs" / "gains.md",
+    "pairs-amx": TOP / "docs" / "gains.md",
     "evaluation": TOP / "docs" / "evaluation.md",
     "engines": TOP / "docs" / "onnx.md",
     "gpu-levers": TOP / "docs" / "gpu.md",
@@ -51,6 +52,8 @@ INFERENCE_AMX = MEASURED / "inference-intel-xeon-2-cores.jsonl"
 """That of the same table with AMX."""
 PAIRS = MEASURED / "pairs-amd-epyc-2-cores.jsonl"
 """What make evidence measured of the programs on a machine."""
+PAIRS_AMX = MEASURED / "pairs-intel-xeon-2-cores.jsonl"
+"""The same of some programs on one with AMX."""
 GPU_LEVERS, GPU_PROGRAMS = MEASURED / "levers-h100.jsonl", MEASURED / "programs-h100.jsonl"
 ENGINES = MEASURED / "engines-amd-epyc-2-cores.json"
 DEFAULT = ("keras-tensorflow",)
@@ -100,6 +103,10 @@ def pairs() -> str:
     return program_table.choices(lines(PAIRS))
 
 
+def pairs_amx() -> str:
+    return program_table.choices(lines(PAIRS_AMX))
+
+
 def gpu_levers() -> str:
     return gpu_tables.levers([json.loads(line) for line in GPU_LEVERS.read_text(encoding="utf-8").splitlines()])
 
@@ -141,6 +148,7 @@ def main() -> int:
         "inference": inference,
         "inference-amx": inference_amx,
         "pairs": pairs,
+        "pairs-amx": pairs_amx,
         "evaluation": evaluation,
         "engines": engines,
         "gpu-levers": gpu_levers,

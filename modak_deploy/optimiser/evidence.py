@@ -161,8 +161,12 @@ class Table:
 class Evidence:
     """All that the measurements say about one work at the places where it can be done."""
 
-    def __init__(self, records: Iterable[Observation], work: Work, locations: Sequence[Location]) -> None:
+    def __init__(
+        self, records: Iterable[Observation], work: Work, locations: Sequence[Location], levers: Iterable[str] = ()
+    ) -> None:
+        """``levers`` are the names of all of them in the order that candidates have: a record may have another one."""
         self.work = work
+        self._order = {name: number for number, name in enumerate(levers)}
         self.direct: dict[Option, Sample] = {}
         self.tables: dict[Setting, Table] = {}
         self._locations = locations
@@ -180,13 +184,17 @@ class Evidence:
         for location, shift in self._locations_for(record):
             unlike = differences(record, self.work, self._packages[location.option(())]) | shift
             table = self.tables.setdefault(_setting(record, shift), Table(location_of(record)))
-            option = location.option(tuple(record.configuration.levers))
+            option = location.option(self._ordered(record.configuration))
             if isinstance(record, Measurement):
                 table.samples.setdefault(option, Sample(unlike)).add(record, phases, series)
                 if not unlike:
                     self.direct.setdefault(option, Sample(unlike)).add(record, phases, series)
             else:
                 self._take_ratio(record, table, option, unlike)
+
+    def _ordered(self, configuration: Configuration) -> LeverSet:
+        """Return the levers of a record as a candidate names them: the catalogue's order may have been another then."""
+        return tuple(sorted(configuration.levers, key=lambda name: self._order.get(name, len(self._order))))
 
     def _take_ratio(self, record: Ratio, table: Table, option: Option, unlike: frozenset[str]) -> None:
         """A ratio may lead from one image to another, so that its baseline has a place of its own."""
@@ -195,7 +203,7 @@ class Evidence:
             if shift is not None and location.runtime == option.runtime:
                 value = math.sqrt(record.low * record.high)
                 ratio = Interval(value, record.low / _ROUNDING, record.high * _ROUNDING)
-                baseline = location.option(tuple(record.baseline.levers))
+                baseline = location.option(self._ordered(record.baseline))
                 if baseline != option:
                     table.join(baseline, option, Edge(ratio, unlike | shift))
 

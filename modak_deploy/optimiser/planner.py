@@ -140,7 +140,7 @@ def _decided(
         work = _work(deployment, node, resources, catalogue)
         images = _images_in(records)
         locations = locations_of(deployment, facts, node, catalogue, resources.ranks, images, unavailable)
-        evidence = Evidence(records, work, locations.feasible)
+        evidence = Evidence(records, work, locations.feasible, catalogue.levers)
         enumerators: dict[Option, Enumerator] = {}
         choice = _choice(deployment, catalogue, locations, evidence, enumerators, pairs=fitted is not None)
         return _Alternatives(resources, work, locations, evidence, enumerators, choice)

@@ -8,6 +8,7 @@ from modak_deploy.catalogue import load_catalogue
 from modak_deploy.errors import InfeasibleError
 from modak_deploy.launch.config import SESSION_OPTIONS
 from modak_deploy.launch.lever import all_levers
+from modak_deploy.model.measurement import Measurement
 from modak_deploy.model.plan import Launch
 from modak_deploy.optimiser import keep, make_plan
 from modak_deploy.optimiser.launching import LIVE
@@ -46,8 +47,29 @@ def test_exact_levers_alone_are_tried_where_the_request_asks_for_exact_numerics(
 def test_relaxed_numerics_permit_other_number_formats(launch):
     relaxed = launch()
     assert relaxed.numerics == "relaxed"
-    names = ["pytorch-keep-memory", "pytorch-bf16-weights", "pytorch-channels-last", "pytorch-autocast-bf16"]
+    names = ["pytorch-bf16-weights", "pytorch-keep-memory", "pytorch-channels-last", "pytorch-autocast-bf16"]
     assert relaxed.candidates[:4] == names
+
+
+def test_what_was_measured_in_another_order_of_levers_is_known(changed):
+    """The catalogue's order is that of trials, and records keep the one that it had when they were made."""
+    deployment, facts = changed("digits", PYTORCH)
+    node = facts.node
+    record = {
+        "schema": "modak.measurement/1", "type": "ai_inference", "framework": "pytorch",
+        "workload": {"model": "resnet50", "unit": "call", "units": 100},
+        "hardware": {"microarchitecture": node.microarchitecture, "cpu_model": node.cpu_model, "cores": node.cores},
+        "provenance": {"source": "here", "date": "2026-01-01", "method": "invented"},
+    }  # fmt: skip
+    sets = {(): 20.0, ("pytorch-keep-memory", "pytorch-bf16-weights"): 4.0}
+    records = [
+        Measurement.model_validate({**record, "configuration": {"levers": list(names)}, "runs": [{"total": t + n / 100}
+                                    for n in range(5)]})
+        for names, t in sets.items()
+    ]  # fmt: skip
+    plan = make_plan(deployment, facts, [], now=NOW, measurements=Table(records))
+    assert plan.chosen.levers == ["pytorch-bf16-weights", "pytorch-keep-memory"]
+    assert plan.prediction.basis == "measurement"
 
 
 def test_modules_are_converted_for_openvino_where_it_is_installed(launch):

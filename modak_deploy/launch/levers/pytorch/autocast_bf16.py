@@ -13,7 +13,7 @@ class AutocastBf16(TorchLever):
     risk = 3.0  # AlexNet, one image at a time: 0.33 times as fast
     ranks = True
     numerics = "relaxed"
-    order = 30
+    order = 14
     group = "precision"
     format = "bf16"
 

@@ -10,7 +10,7 @@ class ChannelsLast(TorchLever):
     summary = "weights and images of convolutions in the memory order channels last"
     changes = "memory layout"
     risk = 1.5
-    order = 20
+    order = 13
     copies = True
 
     def applies(self, subject: Subject) -> Optional[str]:

@@ -11,7 +11,7 @@ class CudaGraph(TorchLever):
     summary = "the kernels of the outermost module of inference recorded once and started together, on NVIDIA's GPUs"
     changes = "compilation"
     expensive = True
-    order = 9  # where starting kernels is what takes the time, nothing else gains before it
+    order = 2  # where starting kernels is what takes the time, nothing else gains before it
     group = "compilation"
     use = INFERENCE
     copies = True
