@@ -2,7 +2,7 @@
 # make check    the quick suite
 # make test     everything, on real parts
 .DEFAULT_GOAL := help
-.PHONY: help deploy setup generate check test test-images test-pbs test-gridengine test-onnx soak soak-cluster fuzz up down clean test-browser test-trials test-cloud test-kubernetes test-openstack test-libvirt soak-cloud docs test-docs test-galaxy test-newcomer evidence
+.PHONY: help deploy setup generate check test test-long test-images test-pbs test-gridengine test-onnx soak soak-cluster fuzz up down clean test-browser test-trials test-cloud test-kubernetes test-openstack test-libvirt soak-cloud docs test-docs test-galaxy test-newcomer evidence
 
 ARGS ?=
 PYTHON_OF_THE_SYSTEM = $$(scripts/find-python.sh)
@@ -36,6 +36,9 @@ check: setup ## lint, types and unit tests
 
 test: setup ## everything: check, sanity, packaging, real Slurm over ssh, TOSCA, molecule, a job in Apptainer
 	@$(BIN)/python scripts/suite.py test
+
+test-long: setup ## what make test does in a shorter way: README in a fresh clone, kills at each point (half an hour)
+	@$(BIN)/python scripts/suite.py unit-long long
 
 test-images: setup ## container images on real Apptainer, podman, Charliecloud and registries (half an hour)
 	@$(BIN)/python scripts/suite.py containers

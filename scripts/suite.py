@@ -28,6 +28,13 @@ LIBVIRT = str(TOP / "tests" / "real" / "libvirt.sh")
 SWIFT = str(TOP / "tests" / "real" / "swift.sh")
 CANNOT = 77
 PYTEST = ["pytest", "-rfEs", "--no-header", "--durations=15"]
+INTEGRATION = [*PYTEST, "-n", "3", "--dist", "loadgroup", "--no-loadscope-reorder", "tests/integration"]
+MANY = [
+    "tests/unit/schedulers/test_scheduler_injection.py",
+    "tests/unit/tosca/test_compose.py",
+    "tests/unit/tosca/test_validate.py",
+]
+"""Tests with so many examples that ``make test`` takes a part of them."""
 UNIT = [*PYTEST, "-n", str((os.cpu_count() or 1) + 1)]
 
 
@@ -77,7 +84,9 @@ def steps() -> list[Step]:
         Step("ansible-test", ["scripts/ansible_test_sanity.sh"]),
         Step("real-slurm", [SLURM, "up"]),
         Step("real-cluster", [CLUSTER, "up"]),
-        Step("integration", [*PYTEST, "-n", "3", "--dist", "loadgroup", "tests/integration"], tests=True, real=True),
+        Step("integration", [*INTEGRATION, "-m", "not long"], tests=True, real=True),
+        Step("long", [*INTEGRATION, "-m", "long"], tests=True, apart=True, real=True),
+        Step("unit-long", ["env", "MODAK_EXAMPLES=all", *UNIT, *MANY], tests=True, apart=True),
         Step("molecule-machine", ["molecule", "test", "--scenario-name", "machine", "--destroy", "never"]),
         Step("real-containers", [CONTAINERS, "up"]),
         Step("containers-quick", [*PYTEST, "-m", "smoke", "tests/containers"], tests=True, real=True),

@@ -1,5 +1,6 @@
 """Fixtures that more than one room's tests share."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -37,10 +38,10 @@ def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def real_slurm() -> Iterator[rig.Rig]:
-    """A real Slurm; it is stopped at the end if it was down before."""
+    """A real Slurm; it is stopped at the end if it was down before, or if it is a worker's own."""
     was_up = subprocess.run([rig.SCRIPT, "status"], capture_output=True).returncode == 0
     yield rig.Rig(Path(rig.ask("up")))
-    if not was_up:
+    if not was_up or "PYTEST_XDIST_WORKER" in os.environ:
         subprocess.run([rig.SCRIPT, "down"], check=True, timeout=600)
 
 

@@ -14,6 +14,7 @@ from sites import TINY
 BLUEPRINT = TOP / "tests" / "data" / "blueprints" / "image.yaml"
 
 
+@pytest.mark.smoke
 def test_an_image_is_built_used_and_removed(
     parts: Containers, rig_with_runtimes: Rig, site: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -45,7 +46,6 @@ def test_an_image_is_built_used_and_removed(
     assert not path.with_name(path.name + ".info").exists()
 
 
-@pytest.mark.smoke
 def test_digits_in_a_container(
     parts: Containers, rig_with_runtimes: Rig, site: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:

@@ -20,17 +20,38 @@ from rig import Rig
 from sites import ClusterSite, Site
 
 SOLVER = '#!/bin/sh\necho "rank $SLURM_PROCID of $SLURM_NTASKS: $*"\n'
-PARTS = ("real_slurm", "cluster")
+CLUSTER = "cluster"
+FIRST = (
+    CLUSTER,
+    "readme",
+    "test_opera_blueprints",
+    "test_service_kills",
+    "test_service",
+    "test_sodalite_older",
+    "test_opera",
+    "test_tosca_tools",
+    "test_keras_trials",
+    "test_kept_plans",
+    "test_batch_job",
+)
+"""Groups that take longest: they are begun first, so that none is left alone at the end."""
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
-    """Keep tests of one real part in one worker: some of them stop its daemons. Others stay together by module."""
+    """Keep tests of the cluster in one worker: some of them stop its daemons. Others stay together by module."""
+    ranks: dict[pytest.Item, int] = {}
     for item in items:
-        if Path(__file__).parent in item.path.parents and not item.get_closest_marker("xdist_group"):
-            names = getattr(item, "fixturenames", ())
-            part = next((part for part in PARTS if part in names), item.path.stem)
-            item.add_marker(pytest.mark.xdist_group(part))
+        if Path(__file__).parent not in item.path.parents:
+            continue
+        marked = item.get_closest_marker("xdist_group")
+        names = getattr(item, "fixturenames", ())
+        on_cluster = CLUSTER in names and "real_slurm" not in names  # for which some modules use the same word
+        group = marked.args[0] if marked else CLUSTER if on_cluster else item.path.stem
+        if marked is None:
+            item.add_marker(pytest.mark.xdist_group(group))
+        ranks[item] = FIRST.index(group) if group in FIRST else len(FIRST)
+    items.sort(key=lambda item: ranks.get(item, len(FIRST)))
     yield
     if config.getoption("loadgroup", False) and not all("@" in item.nodeid for item in items):
         raise pytest.UsageError(

@@ -229,11 +229,7 @@ def test_few_ssh_sessions(there: User, shell: Callable[..., Plan], tmp_path: Pat
 ODD_NAMES = ["line\nfeed", "sep\u2028arator", "car\rriage", "back\\slash", "-rf", "$(touch oops)", "ü"]
 
 
-ON_SLURM = pytest.mark.xdist_group("real_slurm")
-"""Of tests that ask for its fixture by name: others look for what is left in the same home."""
-
-
-@pytest.mark.parametrize("slurm", [False, pytest.param(True, marks=ON_SLURM)])
+@pytest.mark.parametrize("slurm", [False, True])
 def test_a_job_whose_names_and_output_attack(
     request: pytest.FixtureRequest, shell: Callable[..., Plan], slurm: bool
 ) -> None:
@@ -281,7 +277,7 @@ def test_a_target_whose_home_is_a_command_for_sftp(
     assert not victim.exists()
 
 
-@pytest.mark.parametrize("where", ["here", pytest.param("there", marks=ON_SLURM)])
+@pytest.mark.parametrize("where", ["here", "there"])
 def test_failed_job_is_run_again(where: str, request: pytest.FixtureRequest, shell: Callable[..., Plan]) -> None:
     user: User = request.getfixturevalue(where)
     slurm = where == "there"
@@ -319,7 +315,7 @@ def test_failed_job_is_run_again(where: str, request: pytest.FixtureRequest, she
     cause.unlink()
 
 
-@pytest.mark.parametrize("where", ["here", pytest.param("there", marks=ON_SLURM)])
+@pytest.mark.parametrize("where", ["here", "there"])
 def test_outputs_come_back_from_scratch_past_a_trap_of_the_users(
     where: str, request: pytest.FixtureRequest, shell: Callable[..., Plan]
 ) -> None:

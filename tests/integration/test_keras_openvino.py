@@ -5,24 +5,29 @@ import json
 
 import pytest
 
-from keras_parts import of
+from keras_parts import of, runner, together
 
 LEVER = "keras-openvino"
-AT_ONCE = "sys.modules['modak_launch.frameworks.keras.functions'].EARNED = 0.0\n"
-"""What has a model converted at its second batch, however little it has worked."""
+AT_ONCE = """
+sys.modules['modak_launch.frameworks.keras.functions'].EARNED = 0.0
+sys.modules['modak_launch.frameworks.keras'].FUNCTIONS = 100
+"""
+"""What has a model converted at its second batch, however little it has worked and however many there were before."""
 
 
-@pytest.fixture
-def both(keras_program):
-    """Return the function that runs a program alone, and with OpenVINO from the second batch on."""
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """Return the function that tells how a program ran alone, and with OpenVINO from the second batch on."""
     if importlib.util.find_spec("openvino") is None:
         pytest.skip("openvino is not installed; 'pip install openvino' installs it")
-
-    def run(text):
-        alone = keras_program(text, mode="none")
-        return alone, keras_program(AT_ONCE + text, mode="none", levers=[LEVER])
-
-    return run
+    run = runner(tmp_path_factory.mktemp("programs"))
+    texts = {
+        "predict": PREDICT, "forms": FORMS, "loop": LOOP, "named": NAMED, "draws": DRAWS, "asserts": ASSERTS,
+        **{case: changing(case) for case in CHANGES}, **{str(case): refused(*case) for case in TABLES},
+    }  # fmt: skip
+    alone = together(run, texts, mode="none")
+    chosen = together(run, texts, AT_ONCE, mode="none", levers=[LEVER])
+    return lambda name: (alone[name], chosen[name])
 
 
 def converted(done):
@@ -40,7 +45,8 @@ print(json.dumps({"types": sorted({str(output.dtype) for output in outputs}), "r
 
 def test_it_is_tried_and_compared(keras_program, both):
     expected = {LEVER: {"gain": 9, "seconds": 0.0}}
-    alone = keras_program(PREDICT, mode="none")
+    alone, chosen = both("predict")
+    assert converted(chosen), chosen.entries
     tried = keras_program(PREDICT, candidates=[LEVER], expected=expected, units=1000)
     assert tried.value["types"] == ["float32"] and tried.value["rows"] == [320] * 30
     assert tried.value["sums"] == pytest.approx(alone.value["sums"], rel=1e-5)
@@ -70,7 +76,7 @@ print(json.dumps([[str(part.dtype), list(part.shape), float(np.abs(part).sum())]
 
 
 def test_results_have_the_form_of_the_models(both):
-    alone, chosen = both(FORMS)
+    alone, chosen = both("forms")
     assert converted(chosen), chosen.entries
     for (kind, shape, total), (own_kind, own_shape, own_total) in zip(chosen.value, alone.value, strict=True):
         assert (kind, shape) == (own_kind, own_shape)
@@ -84,7 +90,7 @@ print(json.dumps([float(model.predict(x.reshape(320, 4, 4), batch_size=32, verbo
 
 
 def test_what_cannot_be_converted_stays_kerass(both):
-    alone, chosen = both(LOOP)
+    alone, chosen = both("loop")
     assert chosen.value == alone.value
     assert "No conversion rule found" in of(chosen, "fallback")[0]["reason"]
 
@@ -121,10 +127,15 @@ sums.append(model.predict(x, batch_size=32, verbose=0, callbacks=[moves]))
 }
 
 
+def changing(case):
+    """Return a program whose weights change."""
+    text = "model = dense()\nsums = []\n" + CHANGES[case] + "\nsums.append(model.predict_on_batch(x[:32]))\n"
+    return text + "print(json.dumps([np.abs(part).sum(axis=1).tolist() for part in sums]))"
+
+
 @pytest.mark.parametrize("case", sorted(CHANGES))
 def test_it_ends_where_the_weights_change(both, case):
-    text = "model = dense()\nsums = []\n" + CHANGES[case] + "\nsums.append(model.predict_on_batch(x[:32]))\n"
-    alone, chosen = both(text + "print(json.dumps([np.abs(part).sum(axis=1).tolist() for part in sums]))")
+    alone, chosen = both(case)
     for own, part in zip(alone.value, chosen.value, strict=True):
         assert part == pytest.approx(own, rel=1e-4)
     assert "the weights have changed since the model was converted" in json.dumps(chosen.entries)
@@ -141,7 +152,7 @@ print(json.dumps([float(value) for value in sums]))
 
 
 def test_the_same_inputs_by_their_names_are_another_form(both):
-    alone, chosen = both(NAMED)
+    alone, chosen = both("named")
     assert of(chosen, "chosen")
     assert chosen.value == pytest.approx(alone.value, rel=1e-5)
 
@@ -161,19 +172,23 @@ except tf.errors.InvalidArgumentError:
 """
 
 
-@pytest.mark.parametrize(
-    ("kind", "numbers", "first", "reason"),
-    [
-        ("dtype='int64'", "words", 0, "a table of 20"),
-        ("dtype='float32'", "words", 0, "a table of 20"),
-        ("dtype='int64'", "words + 1", 1, "taken by numbers that are computed"),
-    ],
-)
-def test_a_row_that_a_table_has_not_is_the_programs_error(both, kind, numbers, first, reason):
-    text = REFUSED.replace("KIND", kind).replace("NUMBERS", numbers).replace("FIRST", str(first))
-    alone, chosen = both(text)
+TABLES = {
+    ("dtype='int64'", "words", 0): "a table of 20",
+    ("dtype='float32'", "words", 0): "a table of 20",
+    ("dtype='int64'", "words + 1", 1): "taken by numbers that are computed",
+}
+
+
+def refused(kind, numbers, first):
+    """Return a program that asks for a row that a table has not."""
+    return REFUSED.replace("KIND", kind).replace("NUMBERS", numbers).replace("FIRST", str(first))
+
+
+@pytest.mark.parametrize("case", TABLES)
+def test_a_row_that_a_table_has_not_is_the_programs_error(both, case):
+    alone, chosen = both(str(case))
     assert chosen.value == alone.value == "refused"
-    assert reason in json.dumps(chosen.entries)
+    assert TABLES[case] in json.dumps(chosen.entries)
 
 
 DRAWS = """
@@ -194,13 +209,13 @@ print(json.dumps([float(np.abs(model.predict(x, batch_size=32, verbose=0)).sum()
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    ("name", "reason"),
     [
-        (DRAWS, "the function draws random numbers, and OpenVINO draws others"),
-        (ASSERTS, "it checks values, which OpenVINO does not (Assert)"),
+        ("draws", "the function draws random numbers, and OpenVINO draws others"),
+        ("asserts", "it checks values, which OpenVINO does not (Assert)"),
     ],
 )
-def test_functions_of_which_openvino_leaves_something_out_are_not_converted(both, text, reason):
-    alone, chosen = both(text)
+def test_functions_of_which_openvino_leaves_something_out_are_not_converted(both, name, reason):
+    alone, chosen = both(name)
     assert chosen.value == alone.value
     assert reason in [entry["reason"] for entry in of(chosen, "not_offered") if entry["lever"] == LEVER]

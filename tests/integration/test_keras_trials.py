@@ -1,11 +1,27 @@
 """Levers are tried between the batches of Keras's fit and predict: each batch is computed once, whatever happens.
 
-Each test runs in a process of its own: Keras is imported once with one backend, and the launcher changes its classes.
+What is tried runs in a process of its own, which the launcher changes; what programs do alone is done in one process.
 """
 
 import pytest
 
-from keras_parts import of
+from keras_parts import of, runner, together
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """Return the function that tells what a program prints without trials."""
+    texts = [FIT, PREDICT, OWN_STEP, UNCOMPILABLE, OWN_FUNCTION, COUNTED_CALLS, SIZES]
+    done = together(runner(tmp_path_factory.mktemp("alone")), {text: text for text in texts}, mode="none")
+    return lambda text: done[text].value
+
+
+@pytest.fixture(scope="module")
+def as_they_are(tmp_path_factory):
+    """Return the function that tells how a program ran that cannot be tried."""
+    texts = {case: f"{text}{FINITE}" for case, (text, _) in HANDS_OFF.items()}
+    return together(runner(tmp_path_factory.mktemp("as-they-are")), texts).__getitem__
+
 
 FIT = """
 model = dense()
@@ -19,18 +35,18 @@ print(json.dumps({"weights": weights(model), "batches": len(seen), "last": seen[
 """
 
 
-def test_exact_trials_leave_the_weights_as_they_are_without(keras_program):
-    alone = keras_program(FIT, mode="none")
+def test_exact_trials_leave_the_weights_as_they_are_without(keras_program, alone):
+    own = alone(FIT)
     tried = keras_program(FIT, expected={"keras-jit-compile": {"gain": 9, "seconds": 0.0}}, units=1000)
     assert [entry["lever"] for entry in of(tried, "trying")] == ["keras-jit-compile"]
     assert of(tried, "trial")[0]["one_time"] > 0, "XLA compiled"
-    assert tried.value["weights"] == pytest.approx(alone.value["weights"], rel=1e-4)
-    assert tried.value["batches"] == alone.value["batches"] == 300
-    assert tried.value["last"] == pytest.approx(alone.value["last"], rel=1e-3)
+    assert tried.value["weights"] == pytest.approx(own["weights"], rel=1e-4)
+    assert tried.value["batches"] == own["batches"] == 300
+    assert tried.value["last"] == pytest.approx(own["last"], rel=1e-3)
 
 
-def test_relaxed_trials_do_each_step_once_in_bf16(keras_program):
-    alone = keras_program(FIT, mode="none")
+def test_relaxed_trials_do_each_step_once_in_bf16(keras_program, alone):
+    own = alone(FIT)
     names = ["keras-tensorflow-bf16", "keras-mixed-bfloat16"]
     expected = {"keras-mixed-bfloat16": {"gain": 9, "seconds": 0.0}}
     tried = keras_program(FIT, numerics="relaxed", candidates=names, expected=expected, units=1000)
@@ -39,8 +55,8 @@ def test_relaxed_trials_do_each_step_once_in_bf16(keras_program):
         assert all("bf16" in entry["reason"] for entry in of(tried, "fallback"))
         pytest.skip("the processor has no bf16")
     assert "keras-mixed-bfloat16" in tried_names
-    assert tried.value["weights"][-1] == alone.value["weights"][-1] == 300
-    assert tried.value["weights"] == pytest.approx(alone.value["weights"], rel=0.05)
+    assert tried.value["weights"][-1] == own["weights"][-1] == 300
+    assert tried.value["weights"] == pytest.approx(own["weights"], rel=0.05)
     assert tried.value["policy"] == ["float32", "float32"], "layers compute in bf16 while a step is traced only"
 
 
@@ -52,21 +68,22 @@ print(json.dumps({"types": sorted({str(output.dtype) for output in outputs}), "r
 """
 
 
-def test_predictions_in_bf16_are_compared_and_given_back_in_single_precision(keras_program):
-    alone = keras_program(PREDICT, mode="none")
+def test_predictions_in_bf16_are_compared_and_given_back_in_single_precision(keras_program, alone):
+    own = alone(PREDICT)
     expected = {"keras-mixed-bfloat16": {"gain": 9, "seconds": 0.0}}
     names = ["keras-mixed-bfloat16"]
     tried = keras_program(PREDICT, numerics="relaxed", candidates=names, expected=expected, units=1000)
     assert tried.value["types"] == ["float32"] and tried.value["rows"] == [320] * 6
-    assert tried.value["sums"] == pytest.approx(alone.value["sums"], rel=0.02)
+    assert tried.value["sums"] == pytest.approx(own["sums"], rel=0.02)
     trials = of(tried, "trial")
     if trials:
         assert 1e-6 < trials[0]["difference"] < 0.05, "the number format did change"
     strict = keras_program(PREDICT, numerics="relaxed", candidates=names, expected=expected, units=1000, tolerance=1e-9)
-    assert strict.value["sums"] == pytest.approx(alone.value["sums"], rel=1e-6)
+    assert strict.value["sums"] == pytest.approx(own["sums"], rel=1e-6)
     assert all(entry["failed"] for entry in of(strict, "trial"))
 
 
+FINITE = "\nprint(json.dumps(bool(np.isfinite(model.predict(x, verbose=0)).all())))"
 HANDS_OFF = {
     "eagerly": (
         "model = dense(run_eagerly=True)\nmodel.fit(x, y, epochs=2, verbose=0)",
@@ -97,9 +114,9 @@ HANDS_OFF = {
 
 
 @pytest.mark.parametrize("case", sorted(HANDS_OFF))
-def test_programs_that_cannot_be_tried_run_as_they_are(keras_program, case):
-    text, reason = HANDS_OFF[case]
-    done = keras_program(text + "\nprint(json.dumps(bool(np.isfinite(model.predict(x, verbose=0)).all())))")
+def test_programs_that_cannot_be_tried_run_as_they_are(as_they_are, case):
+    _, reason = HANDS_OFF[case]
+    done = as_they_are(case)
     assert done.value is True
     assert reason in [entry["reason"] for entry in of(done, "no_trials")]
     assert not [entry for entry in of(done, "trying") if "train" in entry["of"]]
@@ -129,11 +146,11 @@ print(json.dumps(weights(model)))
 """
 
 
-def test_a_train_step_of_the_programs_own_fitted_twice_from_a_thread(keras_program):
-    alone = keras_program(OWN_STEP, mode="none")
+def test_a_train_step_of_the_programs_own_fitted_twice_from_a_thread(keras_program, alone):
+    own = alone(OWN_STEP)
     tried = keras_program(OWN_STEP, expected={"keras-jit-compile": {"gain": 9, "seconds": 0.0}}, units=1000)
     assert [entry["lever"] for entry in of(tried, "trying")] == ["keras-jit-compile"]
-    assert tried.value == pytest.approx(alone.value, rel=1e-5)
+    assert tried.value == pytest.approx(own, rel=1e-5)
 
 
 UNCOMPILABLE = """
@@ -147,10 +164,10 @@ print(json.dumps(weights(model)))
 """
 
 
-def test_a_step_that_xla_cannot_compile_is_done_again_without_it(keras_program):
-    alone = keras_program(UNCOMPILABLE, mode="none")
+def test_a_step_that_xla_cannot_compile_is_done_again_without_it(keras_program, alone):
+    own = alone(UNCOMPILABLE)
     tried = keras_program(UNCOMPILABLE, expected={"keras-jit-compile": {"gain": 9, "seconds": 0.0}}, units=1000)
-    assert tried.value == pytest.approx(alone.value, rel=1e-6)
+    assert tried.value == pytest.approx(own, rel=1e-6)
     assert "the step was done again without it" in of(tried, "fallback")[0]["reason"]
     assert "modak: keras-jit-compile is not used" in tried.stderr
 
@@ -179,11 +196,11 @@ print(json.dumps([len(calls), *weights(model)]))
 """
 
 
-def test_a_function_that_the_program_has_put_into_a_model_is_called_for_each_batch(keras_program):
-    alone = keras_program(OWN_FUNCTION, mode="none")
+def test_a_function_that_the_program_has_put_into_a_model_is_called_for_each_batch(keras_program, alone):
+    own = alone(OWN_FUNCTION)
     tried = keras_program(OWN_FUNCTION, expected={"keras-jit-compile": {"gain": 9, "seconds": 0.0}}, units=1000)
-    assert tried.value[0] == alone.value[0] == 100
-    assert tried.value == pytest.approx(alone.value, rel=1e-4)
+    assert tried.value[0] == own[0] == 100
+    assert tried.value == pytest.approx(own, rel=1e-4)
     assert len(of(tried, "trying")) <= 1, "one function is tried, not one within another"
 
 
@@ -203,10 +220,10 @@ print(json.dumps(int(model.calls)))
 """
 
 
-def test_predictions_that_change_what_keras_does_not_know_are_done_once(keras_program):
-    alone = keras_program(COUNTED_CALLS, mode="none")
+def test_predictions_that_change_what_keras_does_not_know_are_done_once(keras_program, alone):
+    own = alone(COUNTED_CALLS)
     tried = keras_program(COUNTED_CALLS, expected={"keras-jit-compile": {"gain": 9, "seconds": 0.0}}, units=1000)
-    assert tried.value == alone.value
+    assert tried.value == own
     assert any("must not be repeated: Assign" in entry["reason"] for entry in of(tried, "no_trials"))
 
 
@@ -218,10 +235,10 @@ print(json.dumps(weights(model)))
 """
 
 
-def test_batches_of_many_sizes_leave_the_weights_as_they_are_without(keras_program):
-    alone = keras_program(SIZES, mode="none")
+def test_batches_of_many_sizes_leave_the_weights_as_they_are_without(keras_program, alone):
+    own = alone(SIZES)
     tried = keras_program(SIZES, expected={"keras-jit-compile": {"gain": 9, "seconds": 0.0}}, units=1000)
-    assert tried.value == pytest.approx(alone.value, rel=1e-3)
+    assert tried.value == pytest.approx(own, rel=1e-3)
 
 
 PIPELINES = """

@@ -180,8 +180,7 @@ def test_a_deployment_with_a_failing_job_is_resumed_with_other_inputs(here: Orch
     assert len(folders(here.folder / "workspace")) == 1, "the failed job is gone"
 
 
-# In the group by name, since it asks for the fixture by name.
-@pytest.mark.parametrize("where", ["here", pytest.param("cluster", marks=pytest.mark.xdist_group("real_slurm"))])
+@pytest.mark.parametrize("where", ["here", "cluster"])
 def test_a_failed_job_is_run_again_when_the_deployment_is_resumed(where: str, request: pytest.FixtureRequest) -> None:
     opera: Orchestrator = request.getfixturevalue(where)
     folder = request.getfixturevalue("real_slurm").home if where == "cluster" else opera.folder

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from modak_deploy.discovery import parse_probe, probe_script
 from modak_deploy.performance.records import read_records
 from modak_deploy.performance.store import Store
@@ -53,7 +55,6 @@ def test_digits_on_this_machine(tmp_path: Path, environment: dict[str, str]) -> 
     assert_trained(outputs, opera.results)
     assert outputs["interpreter"] == sys.executable
     assert "already been deployed" in opera.deploy().text
-    assert assert_updates(opera, {"epochs": 1, **given}, "job_id")["state"] == "completed"
     undeployed = opera.run("undeploy")
     assert undeployed.code == 0, undeployed.text
     assert folders(tmp_path / "workspace") == []
@@ -75,6 +76,7 @@ def test_digits_on_slurm(tmp_path: Path, environment: dict[str, str], real_slurm
         assert opera.run("undeploy").code == 0
 
 
+@pytest.mark.long
 def test_digits_on_torque(tmp_path: Path, environment: dict[str, str], torque: Rig, keras_python: str) -> None:
     assert "Unknown option: version" in torque.ssh("qsub --version 2>&1 || true")
     opera = Orchestrator(tmp_path, environment, BLUEPRINTS / "digits-torque.yaml")
@@ -189,7 +191,8 @@ def test_node_types_of_sodalite(tmp_path: Path, environment: dict[str, str], rea
         assert undeployed.code == 0, undeployed.text
 
 
-def test_a_workflow_passes_results_on(tmp_path: Path, environment: dict[str, str]) -> None:
+@pytest.mark.parametrize("updates", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_a_workflow_passes_results_on(tmp_path: Path, environment: dict[str, str], updates: bool) -> None:
     opera = Orchestrator(tmp_path, environment, BLUEPRINTS / "workflow-machine.yaml")
     given = {"python": sys.executable, "workspace": str(tmp_path / "workspace")}
     opera.inputs(epochs=3, **given)
@@ -198,7 +201,8 @@ def test_a_workflow_passes_results_on(tmp_path: Path, environment: dict[str, str
     outputs = opera.outputs()
     assert outputs["best"]["best"] in ("short", "long")
     assert outputs["accuracy"] > 0.5
-    assert assert_updates(opera, {"epochs": 2, **given}, "long_seconds")["best"]["best"] in ("short", "long")
+    if updates:
+        assert assert_updates(opera, {"epochs": 2, **given}, "long_seconds")["best"]["best"] in ("short", "long")
     undeployed = opera.run("undeploy", "--workers", "2")
     assert undeployed.code == 0, undeployed.text
     assert folders(tmp_path / "workspace") == []

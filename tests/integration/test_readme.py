@@ -25,6 +25,9 @@ IN_SECTIONS = [block for page, title in SECTIONS.items() for block in BLOCK.find
 BLOCKS = [*BLOCK.findall((TOP / "README.md").read_text()), *IN_SECTIONS]
 ITSELF = "make test"
 """The block that runs this test: running it from here would never end."""
+NOT_THEIRS = ("ANSIBLE_", "MODAK_", "PYTEST_", "PYTHONPATH")
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith(NOT_THEIRS)}
+"""That of a user who has nothing to do with these tests."""
 ACTIVATE = ". .venv/bin/activate"
 
 pytestmark = pytest.mark.xdist_group("readme")  # it has a rig of its own, in its clone
@@ -42,12 +45,11 @@ def clone() -> Iterator[Path]:
 
 def run(block: str, folder: Path) -> str:
     """Return what a block prints; it runs in one shell that stops at the first command that fails."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("ANSIBLE_", "MODAK_", "PYTHONPATH"))}
     activate = f"{ACTIVATE}\n" if (folder / ".venv").exists() else ""
     done = subprocess.run(
         ["bash", "-eu", "-o", "pipefail", "-c", activate + block],
         cwd=folder,
-        env=environment,
+        env=ENVIRONMENT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         stdin=subprocess.DEVNULL,
@@ -58,6 +60,7 @@ def run(block: str, folder: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_every_command_block_works_in_a_fresh_clone(clone: Path, real_slurm: Rig) -> None:
     printed = {}
     try:
@@ -65,7 +68,7 @@ def test_every_command_block_works_in_a_fresh_clone(clone: Path, real_slurm: Rig
             if not block.startswith(ITSELF):
                 printed[block.splitlines()[0]] = run(block, clone)
     finally:
-        subprocess.run([clone / "tests" / "real" / "slurm.sh", "down"], check=False, timeout=120)
+        subprocess.run([clone / "tests" / "real" / "slurm.sh", "down"], env=ENVIRONMENT, check=False, timeout=120)
     deployed = next(text for first, text in printed.items() if first.startswith("make deploy"))
     accuracy = re.search(r"accuracy: ([01]\.\d+)", deployed)
     assert accuracy is not None, deployed

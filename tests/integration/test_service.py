@@ -234,6 +234,7 @@ def test_a_crash_of_the_front(make):
     assert len(workers) == 2, workers  # the master and one worker
 
 
+@pytest.mark.long
 def test_two_controllers_at_once(make):
     service = make()
     service.deploy()

@@ -20,6 +20,8 @@ from services import service_plan
 from serving import free_ports
 from transports import Counting, Failing, Killed
 
+pytestmark = pytest.mark.long
+
 SERVER = TOP / "tests" / "data" / "applications" / "server.py"
 
 

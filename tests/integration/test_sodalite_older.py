@@ -12,7 +12,6 @@ import pytest
 from orchestrator import BLUEPRINTS, Orchestrator, connection, nothing_left
 from rig import Rig
 
-pytestmark = pytest.mark.xdist_group("real_slurm")  # the fixture 'manager' asks for it by name
 KINDS = Path(__file__).parents[1] / "data" / "blueprints" / "sodalite"
 SCRIPT = """#!/bin/bash
 #PBS -N configured
@@ -67,7 +66,12 @@ def deployed(
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [("slurm-configured", "second"), ("slurm-node", "placed"), ("neutral", "neutral")]
+    ("kind", "name"),
+    [
+        ("slurm-configured", "second"),
+        pytest.param("slurm-node", "placed", marks=pytest.mark.long),
+        ("neutral", "neutral"),
+    ],
 )
 def test_kinds_on_slurm(kind: str, name: str, tmp_path: Path, environment: dict[str, str], real_slurm: Rig) -> None:
     log = deployed(tmp_path, environment, real_slurm, kind, name)
@@ -76,7 +80,12 @@ def test_kinds_on_slurm(kind: str, name: str, tmp_path: Path, environment: dict[
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [("torque-configured", "second"), ("torque-alone", "alone"), ("torque-node", "placed"), ("neutral", "neutral")],
+    [
+        ("torque-alone", "alone"),
+        pytest.param("torque-configured", "second", marks=pytest.mark.long),
+        pytest.param("torque-node", "placed", marks=pytest.mark.long),
+        pytest.param("neutral", "neutral", marks=pytest.mark.long),
+    ],
 )
 def test_kinds_through_the_commands_of_torque(
     kind: str, name: str, tmp_path: Path, environment: dict[str, str], torque: Rig
@@ -88,7 +97,7 @@ def test_kinds_through_the_commands_of_torque(
         assert [line.split()[0] for line in lines] == ["7", "none"]
 
 
-@pytest.fixture(params=["slurm", "torque"])
+@pytest.fixture(params=["slurm", pytest.param("torque", marks=pytest.mark.long)])
 def manager(request: pytest.FixtureRequest) -> tuple[str, Rig]:
     """A manager's kind, and its cluster."""
     return request.param, request.getfixturevalue("real_slurm" if request.param == "slurm" else "torque")

@@ -11,7 +11,7 @@ PACKAGES=(munge slurm-wlm slurm-client openssh-server openssh-client procps mpic
 # shellcheck source=tests/real/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-LINK=$BUILD/real
+LINK=$BUILD/real${PYTEST_XDIST_WORKER:+-$PYTEST_XDIST_WORKER} # each worker of pytest-xdist has a rig of its own
 MIN_JOB_AGE=${MODAK_REAL_MIN_JOB_AGE:-30}
 
 # --- what belongs to this checkout -------------------------------------------------------------------------------
@@ -163,6 +163,17 @@ stop() {
   rm -f "$LINK"
 }
 
+stop_all() { # this rig, and where no worker of pytest-xdist asks also those that such workers have left behind
+  local own=$LINK
+  if [ -z "${PYTEST_XDIST_WORKER:-}" ]; then
+    for LINK in "$BUILD"/real-gw*; do
+      [ ! -L "$LINK" ] || stop
+    done
+    LINK=$own
+  fi
+  stop
+}
+
 status() {
   need_root
   if ! recall; then echo "down"; exit 3; fi
@@ -232,7 +243,7 @@ mkdir -p "$BUILD"
 exec 9>"$BUILD/real.lock"
 case ${1:-} in
   up) flock 9; up 9>&- ;;
-  down) flock 9; need_root; stop 9>&- ;;
+  down) flock 9; need_root; stop_all 9>&- ;;
   status) status 9>&- ;;
   install) flock 9; need_root; install_packages 9>&- ;;
   python) flock 9; describe_site 9>&- ;;

@@ -1,8 +1,8 @@
-"""Programs of Keras on TensorFlow under the launcher, each in a process of its own."""
+"""Programs of Keras on TensorFlow under the launcher, in processes of their own."""
 
 import importlib.util
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -46,6 +46,44 @@ def runner(tmp_path: Path) -> Callable[..., SimpleNamespace]:
         return SimpleNamespace(value=value, entries=done.entries, stderr=done.stderr)
 
     return run
+
+
+TOGETHER = """
+import contextlib, io, os
+
+printed = {}
+for number, (name, text) in enumerate(TEXTS.items()):
+    path = os.path.abspath("part-{}.py".format(number))  # a file, from which TensorFlow reads a function's source
+    with open(path, "w") as file:
+        file.write(FIRST + text)
+    session = sys.modules.get("modak_launch.session")
+    if session is not None:
+        session.current().record.add("program", name=name)
+    keras.backend.clear_session()
+    output, space = io.StringIO(), {"__name__": "__main__"}
+    with contextlib.redirect_stdout(output):
+        exec(compile(FIRST + text, path, "exec"), space)
+    printed[name] = json.loads(output.getvalue().splitlines()[-1])
+print(json.dumps(printed))
+"""
+
+
+def together(
+    run: Callable[..., SimpleNamespace], texts: Mapping[str, str], before: str = "", **given: Any
+) -> dict[str, SimpleNamespace]:
+    """Run programs after each other in one process, which imports TensorFlow once; return each one's as ``runner``.
+
+    ``before`` is what the process does at first.
+    """
+    done = run(f"{before}\nFIRST, TEXTS = {BEGIN!r}, {dict(texts)!r}\n{TOGETHER}", **given)
+    entries: dict[str, list[dict[str, Any]]] = {name: [] for name in texts}
+    current: list[dict[str, Any]] = []
+    assert not of(done, "left_out"), "more happened than a record holds"
+    for entry in done.entries:
+        if entry["event"] == "program":
+            current = entries[entry["name"]]
+        current.append(entry)
+    return {name: SimpleNamespace(value=done.value[name], entries=entries[name]) for name in texts}
 
 
 def of(done: SimpleNamespace, event: str) -> list[dict[str, Any]]:

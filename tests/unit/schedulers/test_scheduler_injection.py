@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from examples import examples
 from modak_deploy.errors import InputError
 from modak_deploy.jobs.script import render
 from modak_deploy.model.base import SchedulerName
@@ -72,7 +73,10 @@ text = st.lists(st.sampled_from(NASTY) | st.text(st.characters(codec="utf-8"), m
 word = st.sampled_from(["A", "proj", "n1", "gpu"])
 mixed = text | st.tuples(word, text, word).map("".join)
 SETTINGS = settings(
-    max_examples=300, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(300),
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 RECORDER = """#!/bin/sh
 printf '%s\\0' "$@" >../seen
@@ -81,7 +85,7 @@ echo out; echo err >&2
 """
 
 
-@settings(SETTINGS, max_examples=380)  # of which some 320 run; the rest is refused
+@settings(SETTINGS, max_examples=examples(380))  # of which some 320 run; the rest is refused
 @given(
     arguments=st.lists(mixed, max_size=4),
     values=st.tuples(mixed, mixed, mixed),
@@ -201,7 +205,7 @@ def test_names_of_variables_modules_and_libraries(value: str) -> None:
 
 
 @pytest.mark.parametrize(("scheduler", "program"), [("slurm", "sbatch"), ("torque", "qsub"), ("openpbs", "qsub")])
-@settings(SETTINGS, max_examples=60)
+@settings(SETTINGS, max_examples=examples(60))
 @given(folder=mixed)
 def test_the_folder_reaches_the_scheduler_literally(scheduler: SchedulerName, program: str, folder: str) -> None:
     with tempfile.TemporaryDirectory() as top:
@@ -225,7 +229,7 @@ def test_the_folder_reaches_the_scheduler_literally(scheduler: SchedulerName, pr
         assert seen[-1] == encode(f"{directory}/job.sh")
 
 
-@settings(SETTINGS, max_examples=100)
+@settings(SETTINGS, max_examples=examples(100))
 @given(value=mixed)
 def test_shell_of_the_users_own_cannot_break_out_of_its_step(value: str) -> None:
     """It is run, because it is shell, but where it is no whole piece of shell the rest of the script is unharmed."""
@@ -239,7 +243,7 @@ def test_shell_of_the_users_own_cannot_break_out_of_its_step(value: str) -> None
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-@settings(SETTINGS, max_examples=80)
+@settings(SETTINGS, max_examples=examples(80))
 @given(folder=mixed, output=mixed)
 def test_a_scratch_folder_and_what_comes_back_from_it_are_taken_literally(folder: str, output: str) -> None:
     with tempfile.TemporaryDirectory() as top:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from toscaparser.tosca_template import ToscaTemplate
 
+from examples import examples
 from modak_deploy.documents import load_deployment
 from modak_deploy.errors import InputError
 from modak_deploy.model.application import Application, Workload
@@ -171,7 +172,9 @@ def test_restart_trials_without_live_ones_have_no_form() -> None:
         properties_of(Request.model_validate({"trials": {"budget": 60, "live": False}}))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(
+    max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
 @given(deployment=deployments())
 def test_round_trip(folder: Path, deployment: Deployment) -> None:
     path = folder / "blueprint.yaml"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from examples import examples
 from modak_deploy.diagnostics import Diagnostic
 from modak_deploy.errors import InputError
 from modak_deploy.tosca import library
@@ -237,7 +238,7 @@ def test_whatever_stands_anywhere_is_told_and_nothing_breaks(project: Path) -> N
     chance = random.Random(7)
     blueprint = project / "b.yaml"
     all_places = list(places(yaml.safe_load(BASE)))
-    for _ in range(150):
+    for _ in range(examples(200)):
         document = yaml.safe_load(BASE)
         *above, key = chance.choice(all_places)
         parent = document
