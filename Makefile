@@ -38,7 +38,7 @@ test: setup ## everything: check, sanity, packaging, real Slurm over ssh, TOSCA,
 	@$(BIN)/python scripts/suite.py test
 
 test-long: setup ## what make test does in a shorter way: README in a fresh clone, kills at each point (half an hour)
-	@$(BIN)/python scripts/suite.py unit-long long
+	@$(BIN)/python scripts/suite.py unit-long evaluation long
 
 test-images: setup ## container images on real Apptainer, podman, Charliecloud and registries (half an hour)
 	@$(BIN)/python scripts/suite.py containers

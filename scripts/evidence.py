@@ -1,6 +1,7 @@
 """Write the tables of evidence: the gains into README.md, programs, engines, measurements and the model into pages.
 
---check tells whether they are current; --print shows the second one alone.
+--check tells whether they are current, with --quick all but the evaluation, which fits a model for each workload;
+--print shows that one alone.
 """
 
 import json
@@ -158,6 +159,8 @@ def main() -> int:
         "papers-study": papers_table.containers,
         "papers-packings": papers_table.packings,
     }
+    if "--quick" in sys.argv[1:]:
+        del tables["evaluation"]
     for name, make in tables.items():
         table = make()
         head, old, tail = between(PAGES[name].read_text(), name)
