@@ -114,7 +114,7 @@ def _key(record: Measurement) -> tuple[str, ...]:
         record.workload.model or "",
         record.type,
         record.workload.model_dump_json(),
-        record.hardware.model_dump_json(exclude={"bf16", "memory"}),
+        record.hardware.identity("memory"),
         f"{layout.nodes} {layout.ranks} {layout.threads}",
         record.kind or "",
     )

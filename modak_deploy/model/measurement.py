@@ -35,6 +35,13 @@ class Hardware(Model):
     accelerators: NonNegative = 0
     """How many of them were used on a node."""
 
+    def identity(self, *besides: str) -> str:
+        """Return as text what tells one node from another, without the fields ``besides``.
+
+        Records of before there was ``bf16`` are of the same node as those since.
+        """
+        return self.model_dump_json(exclude={"bf16", *besides})
+
 
 class Configuration(Model):
     """The candidate that was measured."""
@@ -177,7 +184,7 @@ class Measurement(Model):
     def setting(self) -> tuple[str, str, str]:
         """Hardware, workload and software as text, which a decision compares for each record."""
         return (
-            self.hardware.model_dump_json(exclude={"bf16"}),
+            self.hardware.identity(),
             self.workload.model_dump_json(),
             str(sorted(self.software.items())),
         )
@@ -215,7 +222,7 @@ class Ratio(Model):
     @cached_property
     def setting(self) -> tuple[str, str, str]:
         """Hardware, workload and no software as text, which a decision compares for each record."""
-        return (self.hardware.model_dump_json(exclude={"bf16"}), self.workload.model_dump_json(), "")
+        return (self.hardware.identity(), self.workload.model_dump_json(), "")
 
 
 Record = Annotated[Measurement | Ratio, Field(discriminator="schema_")]

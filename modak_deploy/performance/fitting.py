@@ -94,7 +94,7 @@ def _levers(row: Row) -> int:
 
 def _row(record: Measurement, case: Case, inputs: Features) -> Row:
     parts = (
-        record.hardware.model_dump_json(exclude={"bf16"}),
+        record.hardware.identity(),
         record.workload.model_dump_json(),
         record.provenance.source,
     )

@@ -53,7 +53,7 @@ def series_of(records: Iterable[Measurement | Ratio]) -> list[Series]:
 
 
 def _key(record: Measurement) -> tuple[str, ...]:
-    hardware = record.hardware.model_dump_json(exclude={"bf16", "cores", "memory"})
+    hardware = record.hardware.identity("cores", "memory")
     workload = record.workload.model_dump_json(exclude={"units", "samples"})
     configuration = record.configuration.model_dump_json(exclude={"nodes", "ranks", "threads"})
     return (
