@@ -22,6 +22,7 @@ import gpu_tables  # noqa: E402
 import papers_table  # noqa: E402
 import program_table  # noqa: E402
 import restart_table  # noqa: E402
+import survey_table  # noqa: E402
 from papers_table import MEASURED, markdown  # noqa: E402
 
 PAGES = {
@@ -33,6 +34,7 @@ PAGES = {
     "inference-amx": TOP / "docs" / "gains.md",
     "pairs": TOP / "docs" / "gains.md",
     "pairs-amx": TOP / "docs" / "gains.md",
+    "survey": TOP / "docs" / "gains.md",
     "evaluation": TOP / "docs" / "evaluation.md",
     "engines": TOP / "docs" / "onnx.md",
     "gpu-levers": TOP / "docs" / "gpu.md",
@@ -55,6 +57,8 @@ PAIRS = MEASURED / "pairs-amd-epyc-2-cores.jsonl"
 """What make evidence measured of the programs on a machine."""
 PAIRS_AMX = MEASURED / "pairs-intel-xeon-2-cores.jsonl"
 """The same of some programs on one with AMX."""
+SURVEY = MEASURED / "survey-amd-epyc-avx2-2-cores.jsonl"
+"""All sets of live levers, measured in turns, and what deployments of a minute ended with."""
 GPU_LEVERS, GPU_PROGRAMS = MEASURED / "levers-h100.jsonl", MEASURED / "programs-h100.jsonl"
 ENGINES = MEASURED / "engines-amd-epyc-2-cores.json"
 DEFAULT = ("keras-tensorflow",)
@@ -108,6 +112,10 @@ def pairs_amx() -> str:
     return program_table.choices(lines(PAIRS_AMX))
 
 
+def survey() -> str:
+    return survey_table.table(survey_table.read(SURVEY))
+
+
 def gpu_levers() -> str:
     return gpu_tables.levers([json.loads(line) for line in GPU_LEVERS.read_text(encoding="utf-8").splitlines()])
 
@@ -150,6 +158,7 @@ def main() -> int:
         "inference-amx": inference_amx,
         "pairs": pairs,
         "pairs-amx": pairs_amx,
+        "survey": survey,
         "evaluation": evaluation,
         "engines": engines,
         "gpu-levers": gpu_levers,

@@ -6,13 +6,15 @@ python -m modak_deploy.launch [OPTION ...] -- COMMAND [ARGUMENT ...]
 import argparse
 import json
 import os
+import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 from typing import Any, Dict, List
 
-from . import bundle, lever
-from .config import VARIABLE, VERSION
+from . import bundle, lever, record
+from .config import MODES, SURVEY, VARIABLE, VERSION
 
 
 def main(arguments: List[str]) -> int:
@@ -22,12 +24,15 @@ def main(arguments: List[str]) -> int:
     )
     parser.add_argument("--list", action="store_true", help="list the levers and end")
     parser.add_argument("--lever", action="append", default=[], metavar="NAME", help="lever that is on from the start")
-    parser.add_argument("--trials", choices=("none", "live"), default="live", help="whether to try levers in the run")
+    parser.add_argument("--trials", choices=MODES, default="live",
+                        help="whether to try levers in the run, or to survey all sets of them")  # fmt: skip
     parser.add_argument("--numerics", choices=("exact", "relaxed"), default="exact", help="what trials may change")
     parser.add_argument(
         "--candidate", action="append", metavar="NAME", help="lever to try; all that are permitted if absent"
     )
     parser.add_argument("--units", type=int, help="units of work in the whole run")
+    parser.add_argument("--set", action="append", default=[], metavar="NAMES",
+                        help="levers with + between them that a survey measures together in any case")  # fmt: skip
     parser.add_argument("--share", type=float, default=0.03, help="largest part of the time that trials may lose")
     parser.add_argument("--tolerance", type=float, help="largest relative difference of outputs")
     parser.add_argument("--record", metavar="FOLDER", help="folder for the record")
@@ -40,7 +45,28 @@ def main(arguments: List[str]) -> int:
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
     if not command:
         parser.error("a command is required")
-    return _run(_config(options), command)
+    config = _config(options)
+    if options.trials != SURVEY:
+        return _run(config, command)
+    with tempfile.TemporaryDirectory(prefix="modak-survey-") as folder:
+        config.setdefault("record", folder)
+        # A program that would not end by itself is interrupted, and tells at its end what it has so far.
+        before = signal.signal(signal.SIGINT, lambda *_: None)
+        try:
+            code = _run(config, command)
+        finally:
+            signal.signal(signal.SIGINT, before)
+        _tell(config["record"])
+    return code
+
+
+def _tell(folder: str) -> None:
+    """Print what was surveyed."""
+    for event in record.events(folder):
+        if event.get("event") == "surveyed":
+            print("{:5.2f} {:>9.3g} ms  {}".format(
+                event["gain"], 1e3 * statistics.median(event["times"]), " + ".join(event["levers"]) or "default"
+            ))  # fmt: skip
 
 
 def _list() -> None:
@@ -61,6 +87,7 @@ def _config(options: argparse.Namespace) -> Dict[str, Any]:
         "units": options.units,
         "share": options.share,
         "tolerance": options.tolerance,
+        "sets": [names.split("+") for names in options.set] or None,
     }
     config = {"version": VERSION, "levers": options.lever, "trials": {k: v for k, v in trials.items() if v is not None}}
     for key in ("record", "cache"):

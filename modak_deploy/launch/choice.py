@@ -98,6 +98,13 @@ class Choice:
         self._settled_as: Optional[Tuple[str, str]] = None
         self._prospects = Prospects(trials, self.ledger, seconds, checks, part, costs or {}, turns)
         self.best = DEFAULT
+        self.beside: Sequence[Any] = ()
+        """The trials of all objects of the process, in their order."""
+
+    @property
+    def base(self) -> Variant:
+        """Return what trials start from: the default, or what was chosen before the run."""
+        return self._base
 
     @property
     def current(self) -> Variant:

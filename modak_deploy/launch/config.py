@@ -11,8 +11,10 @@ VARIABLE = "MODAK_LAUNCH"
 VERSION = 1
 SESSION_OPTIONS = "onnxruntime-options"
 """The lever whose settings are options of ONNX Runtime's sessions."""
-MODES = ("none", "live")
+SURVEY = "survey"
+MODES = ("none", "live", SURVEY)
 NUMERICS = ("exact", "relaxed")
+TRIALS = ("mode", "numerics", "candidates", "units", "share", "tolerance", "expected", "gain", "sets", "claim")
 LARGEST = 1024 * 1024
 """Bytes of the file that are read at most."""
 
@@ -48,6 +50,8 @@ class Trials:
     expected: Dict[str, Expected] = field(default_factory=dict)
     gain: float = 1.0
     """How many times as fast as the default the levers that are on from the start were measured to be."""
+    sets: List[List[str]] = field(default_factory=list)
+    """Sets of levers that a survey measures in any case."""
     claim: Optional[str] = None
     """File that the one process makes which tries levers, where several would, as the tasks of an array do."""
 
@@ -118,9 +122,7 @@ def parse(data: Any) -> Config:
 
 
 def _trials(data: Any) -> Trials:
-    _keys(
-        data, "trials", ("mode", "numerics", "candidates", "units", "share", "tolerance", "expected", "gain", "claim")
-    )
+    _keys(data, "trials", TRIALS)
     units = data.get("units")
     if units is not None and (not isinstance(units, int) or isinstance(units, bool) or units < 1):
         raise ConfigError("trials.units: must be a whole number from 1")
@@ -136,6 +138,7 @@ def _trials(data: Any) -> Trials:
         tolerance=None if data.get("tolerance") is None else _number(data, "tolerance", 0.0, 1.0),
         expected={name: _expected(name, value) for name, value in expected.items()},
         gain=_number(data, "gain", 1.0, 1e6),
+        sets=_sets(data),
         claim=_text(data, "claim"),
     )
 
@@ -167,6 +170,13 @@ def _names(data: Any, key: str) -> Optional[List[str]]:
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         raise ConfigError("{}: must be a list of names".format(key))
     return list(value)
+
+
+def _sets(data: Any) -> List[List[str]]:
+    sets = data.get("sets", [])
+    if not isinstance(sets, list):
+        raise ConfigError("trials.sets: must be a list of lists of names")
+    return [_names({"trials.sets": names}, "trials.sets") or [] for names in sets]
 
 
 def _choice(data: Any, key: str, allowed: Any, default: str) -> str:

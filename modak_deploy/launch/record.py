@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Iterator, List, Optional
 
 EVENTS = 400
 """Entries that are kept; later ones are counted only."""
@@ -112,11 +112,19 @@ class Record:
 
 def unfinished(folder: Optional[str]) -> List[str]:
     """Return what earlier processes of this job were trying when they ended without a further word."""
-    names = []
+    return [name for entries in _ended(folder) for name in _tried_last(entries)]
+
+
+def events(folder: Optional[str]) -> List[Dict[str, Any]]:
+    """Return what processes that have ended have left in a folder."""
+    return [entry for entries in _ended(folder) for entry in entries if isinstance(entry, dict)]
+
+
+def _ended(folder: Optional[str]) -> Iterator[List[Any]]:
     try:
         files = sorted(os.listdir(folder)) if folder else []
     except OSError:
-        return []
+        return
     for file in files[:1000]:
         if not file.endswith(SUFFIX) or folder is None or _runs(file):
             continue
@@ -125,11 +133,9 @@ def unfinished(folder: Optional[str]) -> List[str]:
             if not stat.S_ISREG(os.lstat(path).st_mode):  # a pipe would be waited for
                 continue
             with open(path, encoding="utf-8") as lines:
-                events = [json.loads(line) for line in lines.read(EVENTS * LINE).splitlines()]
+                yield [json.loads(line) for line in lines.read(EVENTS * LINE).splitlines()]
         except (OSError, ValueError, RecursionError):
             continue
-        names += _tried_last(events)
-    return names
 
 
 def _runs(file: str) -> bool:
@@ -153,7 +159,7 @@ def _tried_last(events: List[Any]) -> List[str]:
             continue
         if event.get("event") == "trying" and isinstance(event.get("lever"), str):
             last = event["lever"]
-        elif event.get("event") in ("trial", "fallback", "deferred", "end", "settled"):
+        elif event.get("event") in ("trial", "fallback", "deferred", "ready", "end", "settled"):
             last = None
     return [last] if last else []
 

@@ -35,7 +35,7 @@ class Session:
         """Calls of modules in evaluation mode so far."""
         self._crashed: List[str] = []
         """Levers that an earlier attempt was trying when it ended; of no interest where nothing is tried."""
-        if config.trials.mode == "live":
+        if config.trials.mode != "none":
             folders = [config.record, *sorted(path for pattern in config.earlier for path in glob.glob(pattern))]
             self._crashed = [name for folder in folders for name in record.unfinished(folder)]
         self._claimed: Optional[bool] = None
@@ -46,6 +46,7 @@ class Session:
         self.searches.append(search)
         self._ledgers.append(search.ledger)
         search.ledger.others = self._ledgers
+        search.beside = self.searches
 
     def disable(self) -> None:
         """Take no part any more: a forked child counts nothing and tries nothing."""
@@ -65,7 +66,7 @@ class Session:
     def tries(self) -> bool:
         """Tell whether live trials may be made; with several ranks, only where these switch at the same unit."""
         alone = self.ranks == 1 or self.together
-        return self.active and self.config.trials.mode == "live" and alone and self._claim()
+        return self.active and self.config.trials.mode != "none" and alone and self._claim()
 
     def _claim(self) -> bool:
         """Tell whether this is the process that tries, where one of several does: the first that asks."""
@@ -137,7 +138,8 @@ class Session:
         With such, only what the configuration names as candidates is tried.
         """
         chosen = self._accepted(self.chosen(framework, version, kind), refuses)
-        if not self.tries or (chosen and self.config.trials.candidates is None):
+        live = self.config.trials.mode == "live"
+        if not self.tries or (live and chosen and self.config.trials.candidates is None):
             return [], chosen
         names = {lever.name for lever in chosen}
         levers = self.offered(framework, version, kind, refuses)

@@ -11,7 +11,7 @@ from modak_deploy.launch import bundle
 from modak_deploy.launch.config import Trials
 from modak_deploy.launch.lever import Lever
 from modak_deploy.launch.parts import Part
-from modak_deploy.launch.search import Search
+from modak_deploy.launch.survey import search_for
 from modak_deploy.launch.variants import CHECK, PROBE
 
 
@@ -63,8 +63,8 @@ class Program:
         **trials: Any,
     ) -> None:
         self.record = Memory()
-        settings = Trials(mode="live", **trials)
-        self.search = Search("program", levers, settings, self.record, checks=checks, part=part, costs=costs)
+        settings = Trials(**{"mode": "live", **trials})
+        self.search = search_for("program", levers, settings, self.record, checks=checks, part=part, costs=costs)
         self._times = times
         self.seconds = 0.0
         self.worst = 0.0

@@ -109,12 +109,14 @@ class Steps:
                 self.stop("its loss cannot be read: " + sentence(error))
         else:
             step.prepare()
+            fetched = time.perf_counter() - start  # part of the step, as it is of the default's
             built = step.built(variant)
             if not built and not self._builds(search, variant):
                 result = step.again()
                 search.ledger.unit(time.perf_counter() - start, True)
                 return result
-            result, variant, start = self._varied(search, step, variant, start)
+            result, variant, start = self._varied(search, step, variant, start + fetched)
+            start -= fetched
             if not built:
                 start = self._built(search, variant, start)
         seconds = time.perf_counter() - start

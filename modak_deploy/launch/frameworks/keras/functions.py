@@ -11,6 +11,7 @@ from ... import hardware
 from ...lever import levers as all_levers
 from ...search import Search
 from ...session import Session
+from ...survey import search_for
 from ...trials import TriedCalls, shielded
 from ...variants import Variant
 from .. import arrays
@@ -189,7 +190,7 @@ class BatchFunction(TriedCalls):
         trials, record = self._session.config.trials, self._session.record
         times = {lever.name: lever.seconds(self._subject) for lever in (*levers, *chosen)}
         costs = {name: value for name, value in times.items() if value is not None}
-        search = Search(self._name, levers, trials, record, checks=checks, seconds=seconds, costs=costs)
+        search = search_for(self._name, levers, trials, record, checks=checks, seconds=seconds, costs=costs)
         self._session.follow(search)
         if chosen:
             search.fix(Variant(tuple(chosen)))

@@ -11,6 +11,7 @@ from ... import hardware, parts, structures
 from ...lever import Lever
 from ...search import Search
 from ...session import Session
+from ...survey import search_for
 from ...trials import TriedCalls, sentence, shielded
 from ...variants import Variant
 from .. import arrays
@@ -168,7 +169,7 @@ class Runs(TriedCalls):
             trials, record = self._session.config.trials, self._session.record
             both = (*levers, *cast(Tuple[OrtLever, ...], chosen.levers))
             costs = {lever.name: lever.making(self._size()) for lever in both if lever.expensive}
-            search = Search("onnxruntime", levers, trials, record, part=_part(owner, feed), costs=costs)
+            search = search_for("onnxruntime", levers, trials, record, part=_part(owner, feed), costs=costs)
             self._form = Form(tuple(names or ()), {key: getattr(value, "shape", None) for key, value in feed.items()})
             self._session.follow(search)
             if chosen.levers:

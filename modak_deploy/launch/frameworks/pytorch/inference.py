@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from ... import parts, structures
 from ...search import Search
 from ...session import Session
+from ...survey import search_for
 from ...trials import TriedCalls, sentence
 from ...variants import DEFAULT, PROBE, Variant
 from . import outputs, replica, watch
@@ -140,7 +141,7 @@ class Inference(TriedCalls):
         both = (*levers, *torch_levers(chosen))
         costs = {lever.name: lever.making(subject) for lever in both if lever.expensive}
         trials, record = self._session.config.trials, self._session.record
-        search = Search(name, levers, trials, record, part=self._part(args, kwargs), costs=costs)
+        search = search_for(name, levers, trials, record, part=self._part(args, kwargs), costs=costs)
         size = sum(weight.numel() * weight.element_size() for weight in subject.parameters)
         search.takes(LOAD + COPY_ON_GPU * size if self._cuda else COPY * size)
         self._session.follow(search)

@@ -9,9 +9,11 @@ import weakref
 from typing import AbstractSet, Any, Callable, List, Optional, Tuple
 
 from ... import structures
+from ...config import SURVEY
 from ...lever import EXACT
 from ...search import Search
 from ...session import Session
+from ...survey import search_for
 from ...variants import DEFAULT, Variant
 from ..losses import AGAIN, Losses
 from . import outputs
@@ -65,8 +67,10 @@ class Training(Together):
         self._ended = False
         """Whether the ranks have agreed on what they do to the end."""
         session.together = self._ranks is not None and self._ranks.first
-        if session.ranks > 1 and session.config.trials.mode == "live" and self._ranks is None:
+        if session.ranks > 1 and session.config.trials.mode != "none" and self._ranks is None:
             reason = "several ranks that torch.distributed does not join cannot switch at the same step"
+            if session.config.trials.mode == SURVEY:
+                reason = "a survey is of one rank"
             session.record.add("no_trials", of=self._label, reason=reason)
         self._plain: Optional[str] = None
         """Why the module is called as it is until the next word: a lever failed in it."""
@@ -90,11 +94,11 @@ class Training(Together):
             return
         modules = len(subject.modules)
         trials, record = self._session.config.trials, self._session.record
-        self._search = Search(name, levers, trials, record, checks=False, seconds=10.0 + 0.3 * modules, turns=True)
+        self._search = search_for(name, levers, trials, record, checks=False, seconds=10.0 + 0.3 * modules, turns=True)
         self._session.follow(self._search)
         if chosen.levers:
             self._search.fix(chosen)
-            self._base = chosen
+            self._base = self._search.base
         if self._module is not None:
             intercepted = calls(self._held())
             intercepted.training = self.forward

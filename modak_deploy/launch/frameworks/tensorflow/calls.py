@@ -14,6 +14,7 @@ from typing import Any, Callable, Collection, Dict, List, Optional, Set, Tuple, 
 from ... import hardware, structures
 from ...search import Search
 from ...session import Session
+from ...survey import search_for
 from ...trials import TriedCalls, shielded
 from ...variants import Variant
 from .. import arrays
@@ -116,7 +117,7 @@ class Function(TriedCalls):
             return
         checks = not graph.changing
         trials, seconds = self._session.config.trials, SECONDS + PER_NODE * graph.size
-        search = Search(self.name, levers, trials, self._session.record, checks=checks, seconds=seconds)
+        search = search_for(self.name, levers, trials, self._session.record, checks=checks, seconds=seconds)
         self._session.follow(search)
         if chosen.levers:
             search.fix(chosen)
