@@ -31,6 +31,8 @@ Seconds = Annotated[float, Field(ge=0, le=3e11, allow_inf_nan=False)]
 """Below ten thousand years."""
 
 
+SLOWER_AT_FIRST = "slower in its first unit"
+"""What a trial's result begins with where its first unit was all that there was time for."""
 NOT_TRIED = "not tried: "
 """What a reason in ``not_used`` begins with where a lever was never used."""
 

@@ -161,6 +161,8 @@ class Measurement(Model):
     """``trial``: units of work of a job that tried several configurations while it ran; whole runs when absent."""
     failed: list[Name] | None = None
     """Levers that the job tried and could not use: their results differed, or they ended with an error."""
+    slower_at_first: list[Name] | None = None
+    """Levers that the job gave up after one unit, which may have been their warming up: later jobs try them last."""
     mix: Mix | None = None
     """Shares of the workload's operations, as the launcher saw them in the running model."""
     runs: list[Run] = []

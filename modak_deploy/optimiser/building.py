@@ -12,8 +12,9 @@ from modak_deploy.model.plan import Candidate, Image, RankStart, Resources, Sour
 from modak_deploy.model.target import SINGLE_NODE, Facts
 from modak_deploy.optimiser.candidates import Choice, Enumerator
 from modak_deploy.optimiser.decision import Decision
+from modak_deploy.optimiser.earlier import Earlier, earlier
 from modak_deploy.optimiser.evidence import Evidence
-from modak_deploy.optimiser.launching import Earlier, launch_of
+from modak_deploy.optimiser.launching import launch_of
 from modak_deploy.optimiser.locations import Locations
 from modak_deploy.optimiser.options import Location, Option
 from modak_deploy.optimiser.ranks import rank_start
@@ -97,7 +98,7 @@ class Builder:
         evidence, prediction = self._outcome.evidence, self._outcome.decision.predictions.get(option)
         measured = prediction is not None and prediction.basis in ("measurement", "trial")
         gain = prediction.gain.low if measured and prediction is not None and prediction.gain is not None else 1.0
-        return Earlier(evidence.jobs(location), evidence.tried(location, option), gain)
+        return earlier(evidence, location, option, gain)
 
     def _rank_start(self, location: Location) -> RankStart | None:
         start = rank_start(self.deployment, self.facts, location.image, self.resources.ranks)

@@ -32,8 +32,6 @@ Setting = tuple[str, ...]
 """What the measurements of one table have in common: hardware, software, workload, provenance."""
 Block = tuple[str, int, int]
 """The job that tried levers, its start, and the block in which configurations were measured beside one another."""
-_PROMISING = 1.03
-"""Times as fast as the chosen option, from which what may be faster is worth another trial."""
 _ROUNDING = 1.05
 """Factor either way on a ratio that a publication gives in words, without spread."""
 
@@ -231,34 +229,6 @@ class Evidence:
         plain = location.option(())
         return sorted(option.levers for option in options if option.with_levers(()) == plain)
 
-    def jobs(self, location: Location) -> int:
-        """Return how many jobs did the very same work at ``location``, as far as their records tell when they began."""
-        plain = location.option(())
-        samples = [sample for option, sample in self.direct.items() if option.with_levers(()) == plain]
-        records = [record for sample in samples for record in sample.records]
-        return len({run.time for record in records for run in record.runs if run.time is not None})
-
-    def tried(self, location: Location, chosen: Option) -> frozenset[str]:
-        """Return the levers that need no further trial where the very same work is done with ``chosen``.
-
-        They were part of any configuration at ``location``, or failed there. What seems to be faster than ``chosen``,
-        but not surely, is worth another trial: too few units were measured of it.
-        """
-        plain = location.option(())
-        there = {option: sample for option, sample in self.direct.items() if option.with_levers(()) == plain}
-        used = {name for option in there for name in option.levers}
-        failed = {name for sample in there.values() for record in sample.records for name in record.failed or ()}
-        return frozenset(used - self._unsettled(there, chosen) | failed)
-
-    def _unsettled(self, samples: Mapping[Option, Sample], chosen: Option) -> set[str]:
-        levers: set[str] = set()
-        for option, sample in samples.items():
-            if chosen in samples and option != chosen:
-                ratio = _ratio_within(self.direct, samples[chosen], sample)
-                if ratio.low <= 1 and ratio.value >= _PROMISING:
-                    levers.update(option.levers)
-        return levers
-
     def any(self) -> bool:
         """Tell whether anything was measured."""
         return bool(self.tables)
@@ -267,7 +237,7 @@ class Evidence:
         """Return time of ``first`` over time of ``other``, from the conditions most like those at hand."""
         if first in self.direct and other in self.direct:
             a, b = self.direct[first], self.direct[other]
-            ratio = _ratio_within(self.direct, a, b)
+            ratio = ratio_within(self.direct, a, b)
             return Comparison(ratio, frozenset(), location_of(b.records[0]), a.tried() or b.tried())
         best: tuple[float, Setting, Comparison] | None = None
         for setting, table in self.tables.items():
@@ -303,7 +273,7 @@ def _tried_ratio(default: Sample, other: Sample) -> Interval | None:
     return paired_ratio_interval(default.blocks, other.blocks)
 
 
-def _ratio_within(samples: Mapping[Option, Sample], default: Sample, other: Sample) -> Interval:
+def ratio_within(samples: Mapping[Option, Sample], default: Sample, other: Sample) -> Interval:
     """Return the ratio of two samples of one setting; by a third as well where each was tried beside that one.
 
     A job measures what it tries beside the best so far, and a later job beside what was known, not beside the default:

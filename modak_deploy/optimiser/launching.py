@@ -1,13 +1,12 @@
 """What travels into the application's interpreter: levers that are on there, and levers to try while it runs."""
 
-from dataclasses import dataclass
-
 from modak_deploy.catalogue.effects import applied
 from modak_deploy.engines.registry import of_framework, package_of
 from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.plan import Launch, Prediction, Resources
 from modak_deploy.optimiser.candidates import Enumerator
 from modak_deploy.optimiser.conditions import no_launch, satisfies
+from modak_deploy.optimiser.earlier import Earlier
 from modak_deploy.optimiser.options import LeverSet, Location, Option
 
 LIVE = ("live", "either")
@@ -20,17 +19,6 @@ SHARE = 0.03
 """Largest part of a first job's time that its trials may lose."""
 MOST_JOBS = 4
 """Jobs, this one among them, whose shares trials may use together."""
-
-
-@dataclass(frozen=True)
-class Earlier:
-    """What jobs that did the same work at a place before have shown."""
-
-    jobs: int = 0
-    tried: frozenset[str] = frozenset()
-    """Levers that were part of what they ran or tried."""
-    gain: float = 1.0
-    """How many times as fast as the default the levers at hand were at the least."""
 
 
 def launcher_counts(deployment: Deployment, location: Location) -> bool:
@@ -122,6 +110,7 @@ def _candidates(enumerator: Enumerator, levers: LeverSet, earlier: Earlier, rank
         and (ranks == 1 or lever.ranks)
         and not any(lever.excludes(other) for other in chosen if other.run.launch != "live")
     ]
+    permitted.sort(key=lambda lever: lever.name in earlier.last)
     return [lever.name for lever in permitted] if any(lever.run.launch == "live" for lever in permitted) else []
 
 

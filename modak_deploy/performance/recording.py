@@ -24,7 +24,7 @@ from modak_deploy.model.trials import RestartCandidate
 from modak_deploy.performance.matching import bf16_of
 from modak_deploy.performance.restarts import tried_before
 from modak_deploy.performance.seen import workload_of
-from modak_deploy.performance.trials import failed, tried, unused
+from modak_deploy.performance.trials import failed, slower_at_first, tried, unused
 
 PLAN, JOB = "plan.json", "job.json"
 FIRST, LATER = "first_epoch_seconds", "later_epoch_seconds"
@@ -80,7 +80,8 @@ def records_of(folder: Path, catalogue: Catalogue, *, first: str = FIRST, later:
         if seconds <= 0:
             return []
         whole = _measurement(plan, job, seconds, catalogue, (first, later), str(folder / JOB))
-        whole = whole.model_copy(update={"failed": failed(whole, plan, job, catalogue) or None})
+        lost = {"failed": failed, "slower_at_first": slower_at_first}
+        whole = whole.model_copy(update={name: of(whole, plan, job, catalogue) or None for name, of in lost.items()})
         as_it_ran = _as_it_ran(whole, plan, job)
         before = tried_before(whole, plan, job, catalogue)
         if only:

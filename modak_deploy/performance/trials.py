@@ -1,11 +1,11 @@
 """From what a job tried while it ran to measurements: one of each configuration, the default included."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from modak_deploy.catalogue.catalogue import Catalogue
 from modak_deploy.errors import InputError
-from modak_deploy.model.job import NOT_TRIED, Counted, JobResult, Tuning
+from modak_deploy.model.job import NOT_TRIED, SLOWER_AT_FIRST, Counted, JobResult, Trial, Tuning
 from modak_deploy.model.measurement import Measurement, Run
 from modak_deploy.model.plan import Plan
 
@@ -74,12 +74,20 @@ def failed(whole: Measurement, plan: Plan, job: JobResult, catalogue: Catalogue)
     if job.tuning is None:
         return []
     wrong = given_up(job.tuning)
-    # A trial adds its last lever to what was the fastest before.
-    last = {
-        trial.levers[-1]
-        for trial in job.tuning.trials
-        if trial.levers and (trial.failed or tuple(trial.levers) in wrong) and not trial.result.startswith(TRANSIENT)
-    }
+    lost = [trial for trial in job.tuning.trials if trial.failed or tuple(trial.levers) in wrong]
+    return _added((trial for trial in lost if not trial.result.startswith(TRANSIENT)), whole, plan, catalogue)
+
+
+def slower_at_first(whole: Measurement, plan: Plan, job: JobResult, catalogue: Catalogue) -> list[str]:
+    """Return the levers of which ``job`` knows one unit alone, which was slower than the default's."""
+    trials = job.tuning.trials if job.tuning is not None else ()
+    short = (trial for trial in trials if not trial.failed and trial.result.startswith(SLOWER_AT_FIRST))
+    return _added(short, whole, plan, catalogue)
+
+
+def _added(trials: Iterable[Trial], whole: Measurement, plan: Plan, catalogue: Catalogue) -> list[str]:
+    """Return what trials tried, if it was offered: each adds its last lever to what was the fastest before."""
+    last = {trial.levers[-1] for trial in trials if trial.levers}
     return sorted(last & _offered(whole, plan) & catalogue.levers.keys())
 
 

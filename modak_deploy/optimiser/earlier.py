@@ -1,0 +1,53 @@
+"""What jobs that did the same work before have shown, by which the next one decides what it tries."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from modak_deploy.model.measurement import Measurement
+from modak_deploy.optimiser.evidence import Evidence, Sample, ratio_within
+from modak_deploy.optimiser.options import Location, Option
+
+PROMISING = 1.03
+"""Times as fast as the chosen option, from which what may be faster is worth another trial."""
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What jobs that did the same work at a place before have shown."""
+
+    jobs: int = 0
+    """How many there were, as far as their records tell when they began."""
+    tried: frozenset[str] = frozenset()
+    """Levers that need no further trial: they were part of any configuration, or failed.
+
+    What seems to be faster than what is chosen now, but not surely, is worth another trial: too few units were seen.
+    """
+    last: frozenset[str] = frozenset()
+    """Levers to be tried after all others: of them one unit alone is known, which was slower."""
+    gain: float = 1.0
+    """How many times as fast as the default the levers at hand were at the least."""
+
+
+def earlier(evidence: Evidence, location: Location, chosen: Option, gain: float = 1.0) -> Earlier:
+    """Return what jobs have shown of the very same work at ``location``, where ``chosen`` does it now."""
+    plain = location.option(())
+    samples = {option: sample for option, sample in evidence.direct.items() if option.with_levers(()) == plain}
+    records: list[Measurement] = [record for sample in samples.values() for record in sample.records]
+    used = {name for option in samples for name in option.levers}
+    failed = {name for record in records for name in record.failed or ()}
+    return Earlier(
+        jobs=len({run.time for record in records for run in record.runs if run.time is not None}),
+        tried=frozenset(used - _unsettled(evidence, samples, chosen) | failed),
+        last=frozenset(name for record in records for name in record.slower_at_first or ()),
+        gain=gain,
+    )
+
+
+def _unsettled(evidence: Evidence, samples: Mapping[Option, Sample], chosen: Option) -> set[str]:
+    levers: set[str] = set()
+    for option, sample in samples.items():
+        if chosen in samples and option != chosen:
+            ratio = ratio_within(evidence.direct, samples[chosen], sample)
+            if ratio.low <= 1 and ratio.value >= PROMISING:
+                levers.update(option.levers)
+    return levers
