@@ -63,7 +63,7 @@ def main(arguments: List[str]) -> int:
 def _tell(folder: str) -> None:
     """Print what was surveyed."""
     for event in record.events(folder):
-        if event.get("event") == "surveyed":
+        if event.get("event") == "surveyed" and "gain" in event:
             print("{:5.2f} {:>9.3g} ms  {}".format(
                 event["gain"], 1e3 * statistics.median(event["times"]), " + ".join(event["levers"]) or "default"
             ))  # fmt: skip
@@ -87,7 +87,7 @@ def _config(options: argparse.Namespace) -> Dict[str, Any]:
         "units": options.units,
         "share": options.share,
         "tolerance": options.tolerance,
-        "sets": [names.split("+") for names in options.set] or None,
+        "sets": [[name.strip() for name in names.split("+")] for names in options.set] or None,
     }
     config = {"version": VERSION, "levers": options.lever, "trials": {k: v for k, v in trials.items() if v is not None}}
     for key in ("record", "cache"):

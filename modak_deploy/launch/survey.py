@@ -190,7 +190,7 @@ class Survey(Search):
         if self._phase in ("check", "measure"):
             self._unready = [*(row.variant for row in self._rows.values() if row.variant != DEFAULT), *self._unready]
             self._rows = {DEFAULT.name: self._default_row}
-            self._once, self._left, self._second = {}, [], False
+            self._once, self._left, self._second, self._final = {}, [], False, None
 
     def failed(self, reason: str, variant: Optional[Variant] = None) -> None:
         """Give up the variant that was being measured or that is in use."""
@@ -288,7 +288,9 @@ class Survey(Search):
             if row.variant == DEFAULT:
                 values.update(before=self._baseline)
             self._record.add("surveyed", asked=row.asked, once=row.once, difference=row.difference, **values)
-        return rows[0][1].variant if rows else DEFAULT
+        # Of the others what was made is no longer there, and they have few rounds.
+        best = [row for _, row in rows if self._final is None or row.variant.name in self._final]
+        return best[0].variant if best else DEFAULT
 
 
 def _together(levers: Sequence[Lever]) -> bool:
@@ -297,5 +299,8 @@ def _together(levers: Sequence[Lever]) -> bool:
 
 
 def search_for(name: str, levers: Sequence[Lever], trials: Trials, record: Any, **options: Any) -> Search:
-    """Return the trials of one object of the program, or its survey, as the configuration asks."""
-    return (Survey if trials.mode == SURVEY else Search)(name, levers, trials, record, **options)
+    """Return the trials of one object of the program, or its survey, as the configuration asks.
+
+    Where a process tries nothing, such as one of several ranks, no levers are offered: what was chosen is on.
+    """
+    return (Survey if trials.mode == SURVEY and levers else Search)(name, levers, trials, record, **options)

@@ -162,7 +162,8 @@ class Measurement(Model):
     failed: list[Name] | None = None
     """Levers that the job tried and could not use: their results differed, or they ended with an error."""
     slower_at_first: list[Name] | None = None
-    """Levers that the job gave up after one unit, which may have been their warming up: later jobs try them last."""
+    """Levers that took long to be made ready and were given up after one unit, which may have been their warming up:
+    later jobs try them last."""
     mix: Mix | None = None
     """Shares of the workload's operations, as the launcher saw them in the running model."""
     runs: list[Run] = []

@@ -14,6 +14,8 @@ BLOCK = 1000
 """Numbers of blocks for each trial."""
 CLOCKS = 1.0
 """Seconds by which the clocks of the job's shell and of the program may differ."""
+DEAR = 1.0
+"""Seconds to make a lever ready, from which it is not tried before others again where its first unit was slow."""
 TRANSIENT = ("MemoryError", "the process has grown")
 """Beginnings of why a lever was given up that may be otherwise in the next job."""
 Levers = tuple[str, ...]
@@ -79,9 +81,10 @@ def failed(whole: Measurement, plan: Plan, job: JobResult, catalogue: Catalogue)
 
 
 def slower_at_first(whole: Measurement, plan: Plan, job: JobResult, catalogue: Catalogue) -> list[str]:
-    """Return the levers of which ``job`` knows one unit alone, which was slower than the default's."""
+    """Return the levers that took long to be made ready and of which ``job`` knows one unit alone, which was slower."""
     trials = job.tuning.trials if job.tuning is not None else ()
-    short = (trial for trial in trials if not trial.failed and trial.result.startswith(SLOWER_AT_FIRST))
+    dear = [trial for trial in trials if (trial.one_time or 0.0) > DEAR and not trial.failed]
+    short = (trial for trial in dear if trial.result.startswith(SLOWER_AT_FIRST))
     return _added(short, whole, plan, catalogue)
 
 

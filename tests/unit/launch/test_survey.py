@@ -5,7 +5,7 @@ import random
 import pytest
 
 from launch_parts import Program, launch, lever
-from modak_deploy.launch.variants import DEFAULT
+from modak_deploy.launch.variants import DEFAULT, Variant
 
 TIMES = {"default": 1.0, "a": 0.8, "b": 0.9, "c": 1.5, "a + b": 0.5, "a + c": 0.1}
 """What is slow alone is in no combination, however fast that would be."""
@@ -94,6 +94,24 @@ def test_sets_that_exclude_one_another_are_not_measured_together():
     program = Program(levers, {"default": 1.0}, mode="survey", sets=[["a", "b"]])
     assert [entry["lever"] for entry in program.record.of("not_tried")] == ["a + b"]
     assert set(surveyed(program.run(300))) == {"default", "a", "b"}
+
+
+def test_what_has_few_rounds_does_not_win():
+    """It is the fastest by chance, and what was made for it is gone."""
+    levers = [lever(name) for name in "abcdefgh"]
+    program = Program(levers, lambda name, unit: 0.1 if name == "a" and unit > 300 else 1.0, mode="survey")
+    while program.search.next() and program.search._final is None:
+        program.run(1)
+    assert set(program.search.wanted) <= {"default", *program.search._final}
+    program.run(2000)
+    assert program.search.best.name in {"default", *program.search._final}
+
+
+def test_where_nothing_is_offered_there_is_no_survey():
+    """Several ranks switch nothing: what was chosen is on."""
+    program = Program([], {"default": 1.0, "a": 0.5}, mode="survey")
+    program.search.fix(Variant((lever("a"),)))
+    assert program.run(50).used[-1] == "a"
 
 
 def test_objects_follow_one_another():

@@ -219,13 +219,22 @@ def test_what_was_given_up_after_one_unit_is_tried_last(records):
     """It would use up what trials may lose in each job anew."""
     first = plan().chosen.launch.candidates
     result = "slower in its first unit: 0.6 s against 0.5 s"
-    short = {**LAST, "levers": [first[0]], "kept": False, "result": result, "times": [], "rival_times": []}
+    short = {
+        **LAST,
+        "levers": [first[0]],
+        "kept": False,
+        "result": result,
+        "times": [],
+        "rival_times": [],
+        "one_time": 1.5,
+    }
     for number, trials in enumerate(([short], [short, {**LAST, "levers": [first[1]], "kept": False}]), start=26):
         found = records(trials, number=number)
         assert {tuple(record.slower_at_first) for record in found} == {(first[0],)}
         candidates = plan(Table(found)).chosen.launch.candidates
         assert candidates[-1] == first[0]
         assert candidates[:-1] == [name for name in first[1:] if name in candidates]
+    assert records([LAST, {**short, "one_time": 0.1}], number=29)[0].slower_at_first is None
     planted = {**short, "levers": ["pytorch-tf32"]}
     assert records([LAST, planted], number=28)[0].slower_at_first is None
 

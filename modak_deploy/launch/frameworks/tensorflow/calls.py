@@ -125,7 +125,7 @@ class Function(TriedCalls):
             self._search = search
         else:
             search.takes(COPY * bytes_of(graph.variables))
-            self._steps = Steps(self._session, self.name, search, chosen)
+            self._steps = Steps(self._session, self.name, search, search.base)
 
     def _candidates(self, graph: Graph) -> Tuple[List[Any], Variant]:
         levers, chosen = self._session.chosen_or_offered(
