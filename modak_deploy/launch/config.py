@@ -55,6 +55,16 @@ class Trials:
     claim: Optional[str] = None
     """File that the one process makes which tries levers, where several would, as the tasks of an array do."""
 
+    @property
+    def wanted(self) -> bool:
+        """Tell whether anything is tried."""
+        return self.mode != "none"
+
+    @property
+    def surveys(self) -> bool:
+        """Tell whether all sets of levers are measured, in place of what the run can pay for."""
+        return self.mode == SURVEY
+
 
 @dataclass
 class Config:

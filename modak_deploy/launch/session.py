@@ -35,7 +35,7 @@ class Session:
         """Calls of modules in evaluation mode so far."""
         self._crashed: List[str] = []
         """Levers that an earlier attempt was trying when it ended; of no interest where nothing is tried."""
-        if config.trials.mode != "none":
+        if config.trials.wanted:
             folders = [config.record, *sorted(path for pattern in config.earlier for path in glob.glob(pattern))]
             self._crashed = [name for folder in folders for name in record.unfinished(folder)]
         self._claimed: Optional[bool] = None
@@ -66,7 +66,7 @@ class Session:
     def tries(self) -> bool:
         """Tell whether live trials may be made; with several ranks, only where these switch at the same unit."""
         alone = self.ranks == 1 or self.together
-        return self.active and self.config.trials.mode != "none" and alone and self._claim()
+        return self.active and self.config.trials.wanted and alone and self._claim()
 
     def _claim(self) -> bool:
         """Tell whether this is the process that tries, where one of several does: the first that asks."""
@@ -138,8 +138,8 @@ class Session:
         With such, only what the configuration names as candidates is tried.
         """
         chosen = self._accepted(self.chosen(framework, version, kind), refuses)
-        live = self.config.trials.mode == "live"
-        if not self.tries or (live and chosen and self.config.trials.candidates is None):
+        trials = self.config.trials
+        if not self.tries or (chosen and trials.candidates is None and not trials.surveys):
             return [], chosen
         names = {lever.name for lever in chosen}
         levers = self.offered(framework, version, kind, refuses)

@@ -12,7 +12,7 @@ import random
 import statistics
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Set
 
-from .config import SURVEY, Trials
+from .config import Trials
 from .lever import Lever
 from .search import Search
 from .variants import CHECK, DEFAULT, RUN, Action, Variant
@@ -303,4 +303,4 @@ def search_for(name: str, levers: Sequence[Lever], trials: Trials, record: Any, 
 
     Where a process tries nothing, such as one of several ranks, no levers are offered: what was chosen is on.
     """
-    return (Survey if trials.mode == SURVEY and levers else Search)(name, levers, trials, record, **options)
+    return (Survey if trials.surveys and levers else Search)(name, levers, trials, record, **options)

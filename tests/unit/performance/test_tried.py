@@ -1,81 +1,21 @@
 """What a job tried while it ran becomes measurements, and the next Plan chooses by them."""
 
-from datetime import UTC, datetime
-
 import pytest
 
-from modak_deploy.catalogue import load_catalogue
 from modak_deploy.errors import InputError
 from modak_deploy.model.deployment import Deployment
-from modak_deploy.model.job import JobResult
 from modak_deploy.model.measurement import Measurement
-from modak_deploy.model.target import Facts
 from modak_deploy.optimiser import make_plan
 from modak_deploy.optimiser.table import render
-from modak_deploy.performance.recording import has_trials, records_of
 from modak_deploy.performance.records import Table, to_line
+from tried_parts import COUNTED, DEPLOYMENT, FACTS, LAST, NOW, plan
 
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-DEPLOYMENT = Deployment.model_validate(
-    {
-        "application": {
-            "name": "net",
-            "type": "ai_inference",
-            "script": "net.py",
-            "framework": {"name": "pytorch"},
-            "workload": {"model": "my-net", "unit": "call", "units": 100},
-        },
-        "request": {"numerics": "relaxed"},
-    }
-)
-FACTS = Facts.model_validate(
-    {
-        "hostname": "here",
-        "glibc": "2.30",
-        "python": "/usr/bin/python3",
-        "node": {"cores": 8, "microarchitecture": "zen4", "cpu_model": "AMD EPYC 9654"},
-        "packages": {"torch": "2.13.0", "python": "3.11.2"},
-    }
-)
-COUNTED = {"name": "inference: Net", "unit": "call", "units": 100, "seconds": 52.0, "steady": 0.25, "compile": 0.1}
-LAST = {
-    "of": "Net", "levers": ["pytorch-channels-last"], "result": "faster", "kept": True, "one_time": 0.5,
-    "times": [0.5, 0.52, 0.48, 0.5], "rival": [], "rival_times": [1.0, 1.1, 0.9, 1.0],
-}  # fmt: skip
 BOTH = {
     "of": "Net", "levers": ["pytorch-channels-last", "pytorch-autocast-bf16"], "result": "faster", "kept": True,
     "times": [0.25, 0.26, 0.24], "rival": ["pytorch-channels-last"], "rival_times": [0.5, 0.51, 0.49],
 }  # fmt: skip
 WRONG = {**LAST, "levers": ["pytorch-bf16-weights"], "failed": True, "times": [0.01, 0.01, 0.01]}
 OTHER = {**LAST, "of": "Other", "levers": ["pytorch-one-thread"], "times": [0.001] * 3}
-
-
-def plan(table=None):
-    return make_plan(DEPLOYMENT, FACTS, [], now=NOW, measurements=table or Table([]))
-
-
-@pytest.fixture
-def records(tmp_path):
-    """Return the function that makes the measurements of a job with these trials."""
-
-    def write(trials, *, made=None, number=1, not_used=(), on=(), **change):
-        folder = tmp_path / f"results-{number}"
-        folder.mkdir()
-        made = made or plan()
-        tuning = {"processes": 1, "counted": [COUNTED], "trials": trials, "not_used": list(not_used)}
-        tuning["levers"] = list(on)
-        job = {
-            "id": str(number), "scheduler": "process", "tag": made.tag(), "state": "completed", "exit_code": 0,
-            "submitted": 1795208280.0, "started": 1795208281.8, "ended": 1795208341.8, "seconds": 60.0,
-            "directory": "/somewhere", "tuning": tuning,
-        }  # fmt: skip
-        result = JobResult.model_validate({**job, **change})
-        assert has_trials(result) == bool(trials or change.get("restart", {}).get("trials"))
-        (folder / "plan.json").write_text(made.to_json())
-        (folder / "job.json").write_text(result.model_dump_json())
-        return records_of(folder, load_catalogue())
-
-    return write
 
 
 def levers(found):
@@ -350,57 +290,3 @@ def test_what_seems_to_be_faster_but_not_surely_is_tried_again(records):
     then = plan(Table(records([KEEP, slower], number=31)))
     assert then.chosen.levers == ["pytorch-keep-memory"]
     assert "pytorch-channels-last" not in then.chosen.launch.candidates
-
-
-SEEN = {
-    "model": "Net", "parameters": 276, "layers": 2, "batch": 16, "flops": 5e5, "flops_per_sample": 31250.0,
-    "bytes_per_sample": 4000.0, "mix_convolution": 0.9, "mix_dense": 0.1, "device": "cpu",
-}  # fmt: skip
-
-
-def with_features(made, features, **change):
-    tuning = {"processes": 1, "counted": [{**COUNTED, "features": features}], "trials": [LAST], "levers": []}
-    return {"tuning": tuning, **change}
-
-
-def test_what_the_launcher_saw_of_the_model_is_measured_too(records):
-    found = records([LAST], number=40, **with_features(plan(), SEEN))
-    for record in found:
-        workload = record.workload
-        assert (workload.parameters, workload.layers, workload.batch) == (276, 2, 16)
-        # Two digits: another job whose sequences differ a little does the same work.
-        assert (workload.flops_per_sample, workload.bytes_per_sample, workload.samples) == (31000.0, 4000.0, 16)
-        assert record.mix == {"convolution": 0.9, "dense": 0.1}
-    # The same document, which says nothing of them, is still the same work.
-    assert plan(Table(found)).prediction.basis == "trial"
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"parameters": -1},
-        {"parameters": "many"},
-        {"parameters": 2.5},
-        {"flops_per_sample": 0.0},
-        {"flops_per_sample": 5e-324},
-        {"bytes_per_sample": 1e29},
-        {"layers": 10**7},
-        {"batch": 10**15},
-    ],
-)
-def test_impossible_features_count_as_not_seen(records, change):
-    (first, *_) = records([LAST], number=50, **with_features(plan(), {**SEEN, **change}))
-    (name,) = change
-    assert getattr(first.workload, name) is None
-
-
-def test_ranks_have_a_batch_of_their_own(records):
-    (first, *_) = records([LAST], number=45, **with_features(plan(), {**SEEN, "ranks": 4}))
-    assert (first.workload.batch, first.workload.samples) == (64, 64)
-
-
-@pytest.mark.parametrize("mix", [{"mix_convolution": 0.2, "mix_dense": 0.1}, {"mix_dense": 7.0}, {"mix_dense": "all"}])
-def test_shares_that_are_none_are_not_recorded(records, mix):
-    features = {name: value for name, value in SEEN.items() if not name.startswith("mix_")}
-    (first, *_) = records([LAST], number=60, **with_features(plan(), {**features, **mix}))
-    assert first.mix is None and first.workload.parameters == 276

@@ -1,13 +1,10 @@
 """``benchmarks/programs.py``: what is measured, once, in which order, and what the table says of it."""
 
 import argparse
-import importlib
 import math
-from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 MODULES = ("programs", "program_table", "program_rows", "program_runs")
 SINGLES = ([], ["malloc-hugepages"], ["jemalloc"], ["pytorch-channels-last"], ["pytorch-autocast-bf16"])
 TIMES = {
@@ -20,11 +17,8 @@ TIMES = {
 
 
 @pytest.fixture
-def programs(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    for name in MODULES:
-        monkeypatch.delitem(__import__("sys").modules, name, raising=False)
-    return importlib.import_module("programs")
+def programs(benchmark_module):
+    return benchmark_module(*MODULES)
 
 
 class Machine:

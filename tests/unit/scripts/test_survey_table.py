@@ -1,20 +1,13 @@
 """``benchmarks/survey.py``: what is judged, and what the table says of it."""
 
-import importlib
-from pathlib import Path
-
 import pytest
 
-BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 MODULES = ("survey", "survey_table", "program_table", "program_rows", "program_runs")
 
 
 @pytest.fixture
-def survey(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    for name in MODULES:
-        monkeypatch.delitem(__import__("sys").modules, name, raising=False)
-    return importlib.import_module("survey")
+def survey(benchmark_module):
+    return benchmark_module(*MODULES)
 
 
 def surveyed(gain, levers, **changed):

@@ -85,7 +85,7 @@ def ranks_of(session: Session, name: str) -> Optional[Ranks]:
 
     The store is the one of ``init_process_group`` (torch.distributed.distributed_c10d, PyTorch 2.0 to 2.13).
     """
-    if session.ranks == 1 or session.config.trials.mode != "live":
+    if session.ranks == 1 or not session.config.trials.wanted or session.config.trials.surveys:
         return None
     try:
         distributed = importlib.import_module("torch.distributed")

@@ -9,7 +9,6 @@ import weakref
 from typing import AbstractSet, Any, Callable, List, Optional, Tuple
 
 from ... import structures
-from ...config import SURVEY
 from ...lever import EXACT
 from ...search import Search
 from ...session import Session
@@ -67,9 +66,9 @@ class Training(Together):
         self._ended = False
         """Whether the ranks have agreed on what they do to the end."""
         session.together = self._ranks is not None and self._ranks.first
-        if session.ranks > 1 and session.config.trials.mode != "none" and self._ranks is None:
+        if session.ranks > 1 and session.config.trials.wanted and self._ranks is None:
             reason = "several ranks that torch.distributed does not join cannot switch at the same step"
-            if session.config.trials.mode == SURVEY:
+            if session.config.trials.surveys:
                 reason = "a survey is of one rank"
             session.record.add("no_trials", of=self._label, reason=reason)
         self._plain: Optional[str] = None
