@@ -17,7 +17,7 @@ from typing import Any
 
 from modak_deploy.catalogue import load_catalogue
 from modak_deploy.errors import InputError
-from modak_deploy.model.measurement import Measurement
+from modak_deploy.model.measurement import Measurement, Mix
 from modak_deploy.performance.recording import JOB, PLAN, records_of
 from modak_deploy.performance.records import to_line
 
@@ -34,15 +34,15 @@ def results_of(folder: Path) -> Path | None:
     return found[0].parent if found else None
 
 
-def features(row: Path) -> dict[str, Any]:
-    """Return what the launcher saw of a program's work in a first deployment."""
+def features(row: Path) -> tuple[dict[str, Any], Mix | None]:
+    """Return what the launcher saw of a program's work in a first deployment: sizes, and shares of operations."""
     catalogue = load_catalogue()
     for run in sorted(row.glob("live-*")):
         folder = results_of(run)
         for record in records_of(folder, catalogue) if folder is not None else []:
             if record.workload.parameters is not None:
-                return {name: getattr(record.workload, name) for name in FEATURES}
-    return {}
+                return {name: getattr(record.workload, name) for name in FEATURES}, record.mix
+    return {}, None
 
 
 def short_job(folder: Path, work: Path) -> Measurement | None:
@@ -71,7 +71,7 @@ def short_job(folder: Path, work: Path) -> Measurement | None:
 def records(runs: Path) -> Iterator[Measurement]:
     """Yield the records of all programs whose runs lie in a folder."""
     for row in sorted(path for path in runs.iterdir() if path.is_dir()):
-        known, measured = features(row), dict[tuple[str, ...], Measurement]()
+        (known, mix), measured = features(row), dict[tuple[str, ...], Measurement]()
         with tempfile.TemporaryDirectory(prefix="modak-") as work:
             for run in sorted(row.glob("best-*")):
                 folder = results_of(run)
@@ -84,7 +84,7 @@ def records(runs: Path) -> Iterator[Measurement]:
         for one in measured.values():
             workload = one.workload.model_copy(update={**known, "model": f"program-{row.name}", "units": 1 + LATER})
             provenance = one.provenance.model_copy(update={"method": METHOD, "source": f"candidates of {row.name}"})
-            yield one.model_copy(update={"workload": workload, "provenance": provenance})
+            yield one.model_copy(update={"workload": workload, "mix": mix, "provenance": provenance})
 
 
 def main() -> None:

@@ -260,7 +260,7 @@ def _trials(job: DeployedJob) -> Intervals | None:
     tuning = job.result.tuning if job.result is not None else None
     if tuning is None or not tuning.trials:
         return None
-    settled = tuning.settled[-1] if tuning.settled else None
+    settled = next((entry for entry in reversed(tuning.settled) if entry.levers), next(reversed(tuning.settled), None))
     went_on = f" The program went on with {values.levers(settled.levers)}: {settled.reason}." if settled else ""
     rows = [_trial_row(trial) for trial in tuning.trials[:SHOWN]]
     return Intervals(

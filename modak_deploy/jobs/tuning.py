@@ -1,6 +1,7 @@
 """What the launcher wrote in a job: read with bounds, and checked, since the job may have written anything there."""
 
 import json
+import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
@@ -10,7 +11,7 @@ from pydantic import ValidationError
 from modak_deploy.jobs.job import Job
 from modak_deploy.jobs.remote import call
 from modak_deploy.model.base import Model
-from modak_deploy.model.job import NOT_TRIED, Counted, Settled, Trial, Tuning
+from modak_deploy.model.job import NOT_TRIED, ROUNDS, Counted, Settled, Trial, Tuning
 from modak_deploy.terminal import excerpt
 from modak_deploy.transport.base import Transport
 from modak_deploy.util.text import plural
@@ -42,6 +43,8 @@ class _Process:
     trials: list[Trial] = field(default_factory=list)
     settled: list[Settled] = field(default_factory=list)
     not_used: list[str] = field(default_factory=list)
+    settled_before: int = 0
+    """How many of the trials are those before the last word on what the program went on with."""
     peak_memory: int | None = None
 
     @property
@@ -155,10 +158,34 @@ def _times(entry: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _surveyed(entry: Mapping[str, Any], process: _Process) -> None:
+    """All sets of levers did units in turns, in rounds of which each set tells its own."""
+    names = {"gain": "gain", "once": "one_time", "difference": "difference"}
+    values = {key: entry[name] for name, key in names.items() if name in entry and not isinstance(entry[name], str)}
+    times, rounds = list(entry["times"]), list(entry["rounds"])
+    if not times or len(times) != len(rounds) or not all(0 <= number < ROUNDS for number in rounds):
+        raise ValueError("a survey has one time of each round")
+    rounds = [len(process.settled) * ROUNDS + number for number in rounds]
+    said = {
+        "of": _plain(entry["of"]),
+        "levers": entry["levers"],
+        "result": f"surveyed in {plural(len(times), 'round')}",
+    }
+    values |= {"seconds": statistics.median(times), "times": times[:TIMES], "rounds": rounds[:TIMES]}
+    process.trials.append(_made(Trial, {**said, **values}))
+
+
 def _settled(entry: Mapping[str, Any], process: _Process) -> None:
-    values = {key: entry[key] for key in ("gain", "lost", "after_units") if key in entry}
+    values = {key: entry[key] for key in ("gain", "lost", "after_units", "switching") if key in entry}
     said = {"of": _plain(entry["of"]), "levers": _levers(entry["variant"]), "reason": _plain(entry["reason"])}
-    process.settled.append(_made(Settled, {**values, **said}))
+    settled = _made(Settled, {**values, **said})
+    process.settled.append(settled)
+    # A survey tells its sets just before it tells with which of them the program went on.
+    for number in range(process.settled_before, len(process.trials)):
+        trial = process.trials[number]
+        if trial.rounds and trial.levers and (trial.of, trial.levers) == (settled.of, settled.levers):
+            process.trials[number] = trial.model_copy(update={"kept": True})
+    process.settled_before = len(process.trials)
 
 
 def _fallback(entry: Mapping[str, Any], process: _Process) -> None:
@@ -181,6 +208,7 @@ _KINDS: Mapping[object, Callable[[Mapping[str, Any], _Process], None]] = {
     "state": _state,
     "trial": _trial,
     "drift": _drift,
+    "surveyed": _surveyed,
     "settled": _settled,
     "fallback": _fallback,
     "not_tried": _not_tried,

@@ -320,7 +320,8 @@ class Choice:
         self._current = self.best
         self._phase = "choose"
 
-    def _settle(self, reason: str) -> None:
+    def _settle(self, reason: str, **others: Optional[float]) -> None:
+        """Go on with the best one; ``others`` are what a survey tells, in the place of what the medians do."""
         self._phase = "settled"
         self._retry_at = self.ledger.done + max(10, self.ledger.done // 4)
         if self._settled_as == (self.best.name, reason):
@@ -330,6 +331,7 @@ class Choice:
         values: Dict[str, Any] = {"of": self._name, "variant": self.best.name, "reason": reason}
         if estimate is not None and estimate.count and self._estimates[DEFAULT.name].count:
             values.update(seconds=estimate.median, gain=self._default / estimate.median)
+        values.update({key: value for key, value in others.items() if value is not None})
         values.update(lost=self.ledger.lost, after_units=self.ledger.done, difference=self._difference)
         self._record.add("settled", **values)
 

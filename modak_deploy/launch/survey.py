@@ -82,6 +82,8 @@ class Survey(Search):
         self._final: Optional[List[str]] = None
         """The sets that go on to the last round, once that is known."""
         self._second = False
+        self._switching = 0.0
+        """Seconds in which sets were made ready and switched to."""
         self._order = random.Random(0)  # noqa: S311 - an order of units
 
     def _sets_of(self, sets: Sequence[Sequence[str]]) -> Iterator[Variant]:
@@ -108,6 +110,9 @@ class Survey(Search):
     def fix(self, variant: Variant) -> None:
         """Measure what was chosen before the run beside all others: the default is what it is compared with."""
         self._record.add("chosen", of=self._name, variant=variant.name)
+        order = {lever.name: number for number, lever in enumerate(self._levers)}
+        # In the order of the combinations, so that it is none of them once more.
+        variant = Variant(tuple(sorted(variant.levers, key=lambda lever: order.get(lever.name, len(order)))))
         self._unready.append(variant)
         self._asked.add(variant.name)
 
@@ -165,6 +170,7 @@ class Survey(Search):
         """Take the time that it took to make the variant ready."""
         if self._phase == "check":
             self._once[self._current.name] = self._once.get(self._current.name, 0.0) + seconds
+        self._switching += seconds
         self.ledger.charge(seconds)
 
     def checked(
@@ -198,6 +204,8 @@ class Survey(Search):
         if broken == DEFAULT:
             return
         self._record.fallback(broken.name, reason)
+        if len(broken.levers) == 1:
+            self._record.add("trial", of=self._name, variant=broken.name, result=reason, failed=True)
         self._dropped.add(broken.name)
         self._rows.pop(broken.name, None)
         self._unready = [other for other in self._unready if other != broken]
@@ -275,7 +283,11 @@ class Survey(Search):
     def _settle_survey(self, reason: str = "fastest of all that was measured") -> None:
         self._phase = "settled"  # told once, whatever interrupts it
         self.best = self._tell()
-        self._settle(reason)
+        best = self._rows.get(self.best.name)
+        values = {} if best is None else {"gain": best.gain(self._default_row)}
+        if not self._checks:  # in calls it is a part of the unit
+            values["switching"] = self._switching
+        self._settle(reason, **values)
 
     def _tell(self) -> Variant:
         """Tell what was measured, the fastest first; return that."""

@@ -69,8 +69,9 @@ class Launch(Model):
 
     levers: list[Name] = []
     """The chosen candidate's levers that are switched on there, from the start."""
-    trials: Literal["none", "live"] = "none"
-    """``live``: the candidates are tried while the program runs."""
+    trials: Literal["none", "live", "survey"] = "none"
+    """``live``: the candidates are tried while the program runs; ``survey``: they and their combinations are measured
+    in turns, whatever that costs."""
     numerics: Literal["exact", "relaxed"] = "exact"
     """Whether levers that change results may be tried."""
     candidates: list[Name] = []

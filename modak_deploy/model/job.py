@@ -33,6 +33,8 @@ Seconds = Annotated[float, Field(ge=0, le=3e11, allow_inf_nan=False)]
 
 SLOWER_AT_FIRST = "slower in its first unit"
 """What a trial's result begins with where its first unit was all that there was time for."""
+ROUNDS = 1000
+"""Numbers of rounds that a survey may have."""
 NOT_TRIED = "not tried: "
 """What a reason in ``not_used`` begins with where a lever was never used."""
 
@@ -89,6 +91,11 @@ class Trial(DeferredModel):
     rival_times: list[Seconds] = []
     rival_cost: Seconds | None = None
     """To make the rival ready, where it was chosen before the run."""
+    rounds: list[NonNegative] = []
+    """Of a survey: the number of the round that each of the ``times`` is of. In a round all sets did units in turns.
+
+    Those of the first survey of a process are below ROUNDS, those of the next one below twice as many, and so on.
+    """
 
 
 class Settled(DeferredModel):
@@ -101,6 +108,8 @@ class Settled(DeferredModel):
     lost: float | None = Field(default=None, allow_inf_nan=False)
     """Seconds that the trials lost against the default, less what they had gained by then."""
     after_units: NonNegative | None = None
+    switching: Seconds | None = None
+    """Of a survey of steps: for which it switched from one set to another between them."""
 
 
 class Tuning(DeferredModel):

@@ -225,11 +225,18 @@ class Plan(Model):
             raise ValueError("chosen.launch.numerics: 'relaxed' is not permitted by request.numerics; plan again")
         if launch.candidates and (not self.request.tries_live or self.request.configuration is not None):
             raise ValueError("chosen.launch.candidates: the request permits no trials while it runs; plan again")
+        if launch.candidates and (launch.trials == "survey") != self.request.surveys:
+            raise ValueError(f"chosen.launch.trials: '{launch.trials}' is not what the request asks for; plan again")
         if unknown := sorted(set(launch.relaxed) - set(launch.candidates)):
             raise ValueError(f"chosen.launch.relaxed: '{unknown[0]}' is not one of the candidates; plan again")
         if forbidden := sorted({*launch.levers, *launch.candidates} & set(self.request.forbid_levers)):
             raise ValueError(f"chosen.launch: the lever '{forbidden[0]}' is forbidden by the request; plan again")
         return self
+
+    @property
+    def surveys(self) -> bool:
+        """Whether the job measures all sets of levers, and so is no run of its configuration."""
+        return self.chosen.launch is not None and self.chosen.launch.trials == "survey"
 
     def questions(self) -> frozenset[str]:
         """Return the hashes of what was asked of all targets."""
@@ -275,6 +282,8 @@ class Plan(Model):
         launch = self.chosen.launch
         if launch is not None and launch.trials != "none" and launch.relaxed:
             what["trials"] = sorted(launch.relaxed)
+        if self.surveys:  # which is what the job is for
+            what["survey"] = True
         return sha256_of(what)
 
     def tag(self) -> str:

@@ -60,9 +60,9 @@ class Request(Model):
     cannot run, planning fails with the reason."""
     trials: Trials = "live"
     """``live``: levers that ``numerics`` permits are tried while the program runs, if it is a Python program that uses
-    PyTorch, ONNX Runtime, TensorFlow or Keras; the job's result lists the trials. ``none``: no trials. A mapping
-    with ``budget`` also permits restart trials: before its actual run, the program is started several times in copies
-    of its working directory."""
+    PyTorch, ONNX Runtime, TensorFlow or Keras; the job's result lists the trials. ``survey``: all sets of such levers
+    are measured in turns, whatever that costs this one job. ``none``: no trials. A mapping with ``budget`` also permits
+    restart trials: before its actual run, the program is started several times in copies of its working directory."""
     catalogue: list[Line] = []
     """Folders, or https:// addresses of single files, with levers, images and hardware that are added to the catalogue
     or replace entries of the same name; later ones take precedence."""
@@ -76,7 +76,12 @@ class Request(Model):
     @property
     def tries_live(self) -> bool:
         """Whether levers may be tried while the program runs."""
-        return self.trials.live if isinstance(self.trials, RestartBudget) else self.trials == "live"
+        return self.trials.live if isinstance(self.trials, RestartBudget) else self.trials != "none"
+
+    @property
+    def surveys(self) -> bool:
+        """Whether all sets of levers are measured while the program runs, in place of what the run can pay for."""
+        return self.trials == "survey"
 
     @property
     def restart_budget(self) -> RestartBudget | None:

@@ -65,11 +65,11 @@ def _from_text(value: Any) -> Any:
 
 
 Trials = Annotated[
-    Annotated[Literal["none", "live"], Tag("[word]")] | Annotated[RestartBudget, Tag("[mapping]")],
+    Annotated[Literal["none", "live", "survey"], Tag("[word]")] | Annotated[RestartBudget, Tag("[mapping]")],
     Discriminator(_form),
     BeforeValidator(_from_text, json_schema_input_type=str | RestartBudget),
 ]
-"""``none``, ``live``, or a mapping that permits restart trials; the tags are left out of messages."""
+"""``none``, ``live``, ``survey``, or a mapping that permits restart trials; the tags are left out of messages."""
 Signal = Literal["launcher", "output", "whole"]
 """How progress is measured: units that the launcher counts, ``application.progress`` on the output, or the time of a
 whole short run with the arguments ``application.trial``."""

@@ -278,7 +278,8 @@ def ratio_within(samples: Mapping[Option, Sample], default: Sample, other: Sampl
 
     A job measures what it tries beside the best so far, and a later job beside what was known, not beside the default:
     what the machine did meanwhile is the same on neither side of the ratio of two jobs. Where two were tried beside one
-    another, too, both ways count by what they are worth: their units are not the same ones.
+    another, too, both ways count by what they are worth where their units are not the same ones, as all those of a
+    survey are.
     """
     if not (default.tried() and other.tried()):
         return _ratio(default, other)
@@ -286,6 +287,8 @@ def ratio_within(samples: Mapping[Option, Sample], default: Sample, other: Sampl
     chains = []
     for third in samples.values():
         if third.tried() and third is not default and third is not other:
+            if direct is not None and not _both(default, other).isdisjoint(_both(default, third)):
+                continue
             left, right = _tried_ratio(default, third), _tried_ratio(third, other)
             if left is not None and right is not None:
                 chains.append(_product([left, right]))
@@ -293,6 +296,11 @@ def ratio_within(samples: Mapping[Option, Sample], default: Sample, other: Sampl
     if direct is not None and chain is not None:
         return weighted([direct, chain])
     return direct or chain or _ratio(default, other)
+
+
+def _both(first: Sample, other: Sample) -> set[Block]:
+    """Return the blocks in which both were measured."""
+    return first.blocks.keys() & other.blocks.keys()
 
 
 def _product(ratios: Sequence[Interval]) -> Interval:

@@ -1,5 +1,7 @@
 """What travels into the application's interpreter: levers that are on there, and levers to try while it runs."""
 
+from typing import Literal
+
 from modak_deploy.catalogue.effects import applied
 from modak_deploy.engines.registry import of_framework, package_of
 from modak_deploy.model.deployment import Deployment
@@ -8,6 +10,7 @@ from modak_deploy.optimiser.candidates import Enumerator
 from modak_deploy.optimiser.conditions import no_launch, satisfies
 from modak_deploy.optimiser.earlier import Earlier
 from modak_deploy.optimiser.options import LeverSet, Location, Option
+from modak_deploy.util.text import plural
 
 LIVE = ("live", "either")
 """Ways of being switched on that can be taken while the program runs."""
@@ -52,7 +55,8 @@ def launch_of(
     end, and what its work consists of is worth knowing when everything has been tried. Nothing is tried where the
     request names the one configuration to run or requires a lever that could be tried; with several ranks, levers are
     tried in training only, where the framework can have all of them switch at the same unit. Where a lever that could
-    be tried is on, because it was measured to be fast, trials go on from there with what no job has tried.
+    be tried is on, because it was measured to be fast, trials go on from there with what no job has tried; a survey is
+    of all levers.
     """
     catalogue, location = enumerator.catalogue, enumerator.location
     chosen = [catalogue.levers[name] for name in levers]
@@ -66,6 +70,7 @@ def launch_of(
         and (engine := of_framework(location.framework)) is not None
         and engine.tries_live
         and (resources.ranks == 1 or (engine.tries_with_ranks and deployment.application.type == "ai_training"))
+        and (resources.ranks == 1 or not request.surveys)
     )
     tries = (
         could_try
@@ -76,13 +81,14 @@ def launch_of(
     counts = (counts and not is_service) or (
         could_try and request.trials != "none" and deployment.application.progress is None
     )
-    candidates = _candidates(enumerator, levers, earlier, resources.ranks) if tries else []
+    candidates = _candidates(enumerator, levers, earlier, resources.ranks, every=request.surveys) if tries else []
+    mode: Literal["live", "survey"] = "survey" if request.surveys else "live"
     if not candidates and not on and not session and not counts:
         return None
     return Launch(
         levers=on,
         session=session,
-        trials="live" if candidates else "none",
+        trials=mode if candidates else "none",
         numerics=request.numerics,
         candidates=candidates,
         relaxed=[name for name in candidates if catalogue.levers[name].numerics == "relaxed"],
@@ -92,8 +98,12 @@ def launch_of(
     )
 
 
-def _candidates(enumerator: Enumerator, levers: LeverSet, earlier: Earlier, ranks: int) -> list[str]:
+def _candidates(
+    enumerator: Enumerator, levers: LeverSet, earlier: Earlier, ranks: int, *, every: bool = False
+) -> list[str]:
     """Return the levers that may be tried: those that no job has tried, and that may take the place of a chosen one.
+
+    With ``every`` those that are on or that a job has tried may be as well.
 
     What is on from the start for other reasons than the launcher's cannot be switched off for them. What restarts try
     as well is tried only where the launcher can try anything: not with another backend of Keras.
@@ -104,9 +114,8 @@ def _candidates(enumerator: Enumerator, levers: LeverSet, earlier: Earlier, rank
         lever
         for lever in catalogue.levers.values()
         if lever.run.launch in LIVE
-        and lever.name not in levers
         and lever.name not in faults
-        and lever.name not in earlier.tried
+        and (every or (lever.name not in levers and lever.name not in earlier.tried))
         and (ranks == 1 or lever.ranks)
         and not any(lever.excludes(other) for other in chosen if other.run.launch != "live")
     ]
@@ -115,11 +124,11 @@ def _candidates(enumerator: Enumerator, levers: LeverSet, earlier: Earlier, rank
 
 
 def will_try(launch: Launch | None) -> list[str]:
-    """Return the clause of the reason that says what is tried."""
-    count = len(launch.candidates) if launch is not None else 0
+    """Return the clause of the reason that says what is tried; nothing of a survey, which has words of its own."""
+    count = len(launch.candidates) if launch is not None and launch.trials == "live" else 0
     if not count:
         return []
-    return [f"{count} lever{'s' if count > 1 else ''} that may be faster will be tried while it runs"]
+    return [f"{plural(count, 'lever')} that may be faster will be tried while it runs"]
 
 
 def with_trials(option: Option, prediction: Prediction, chosen: Option, launch: Launch | None) -> Prediction:

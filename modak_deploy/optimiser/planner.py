@@ -36,6 +36,7 @@ from modak_deploy.optimiser.options import Location, Option
 from modak_deploy.optimiser.resources import resources_of, scheduler_of
 from modak_deploy.optimiser.restarting import Ranking, advice, possible, restart_of
 from modak_deploy.optimiser.scale import Series, scale_of
+from modak_deploy.optimiser.surveying import survey_remarks
 from modak_deploy.performance.matching import Work, bf16_of
 from modak_deploy.performance.records import Measurements, load_measurements
 from modak_deploy.performance.series import Observation, record_in
@@ -72,6 +73,7 @@ def make_plan(
     remarks = [
         *outcome.remarks,
         *will_try(chosen.launch),
+        *survey_remarks(deployment, chosen.launch, chosen.resources.ranks),
         *filter(None, [trials, advice(deployment, best, others, chosen.launch)]),
     ]
     return Plan(

@@ -277,7 +277,7 @@ def advice(deployment: Deployment, chosen: Ranking, others: Sequence[Ranking], l
         return None
     if deployment.application.service is not None:  # which has no end that a trial could time
         return None
-    if request.restart_budget is not None or (launch is not None and launch.candidates):
+    if request.restart_budget is not None or request.surveys or (launch is not None and launch.candidates):
         return None
     if obstacle(deployment) is not None:
         return None

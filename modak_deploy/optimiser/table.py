@@ -50,8 +50,9 @@ def _head(plan: Plan) -> list[str]:
     if chosen.preload:
         lines += _labelled("preloads", " ".join(chosen.preload))
     if plan.chosen.launch is not None and plan.chosen.launch.candidates:
-        tried = ", ".join(plan.chosen.launch.candidates)
-        lines += _labelled("tries", f"while the program runs, losing at most 5% of its time on it: {tried}")
+        launch, tried = plan.chosen.launch, ", ".join(plan.chosen.launch.candidates)
+        cost = "whatever it costs" if plan.surveys else f"losing at most {launch.share:.0%} of its time on it"
+        lines += _labelled("surveys" if plan.surveys else "tries", f"while the program runs, {cost}: {tried}")
     return [*lines, *_restart(plan)]
 
 

@@ -10,7 +10,7 @@ and cross section data", Econometrica 46, 1978).
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
@@ -39,6 +39,8 @@ class Row:
     """Median seconds of the whole run."""
     units_alone: bool = False
     """Nothing is known but the steady units, as of published latencies, or of runs without a total."""
+    turns: Mapping[tuple[int, int], float] = field(default_factory=dict)
+    """Seconds of single units that were done in turns with others, by the start of their process and the turn."""
 
     @cached_property
     def on(self) -> frozenset[str]:

@@ -24,6 +24,8 @@ _MARGIN = 0.95
 """A richer model is taken when its error is below this share of the linear one's."""
 _FEWEST = 3
 """Workloads that a phase takes."""
+_TURNS = 3
+"""Units of a row and of the default in the same turns, from which these tell how much faster it is."""
 FOLDS = 30
 """Parts of the workloads that are held out in turn at most, so that fitting takes as long as there are records."""
 
@@ -78,8 +80,21 @@ def rows_of(records: Iterable[Measurement | Ratio], catalogue: Catalogue) -> lis
         settings.setdefault(row.setting, []).append(row)
     for setting in settings.values():
         default = min((row for row in setting if _plain(row)), key=_levers, default=None)
-        setting[:] = [replace(row, default=row is default) for row in setting]
+        setting[:] = [replace(_beside(row, default), default=row is default) for row in setting]
     return [row for setting in settings.values() for row in setting]
+
+
+def _beside(row: Row, default: Row | None) -> Row:
+    """Return a row of units that were measured in turns with the default's, by what both took in the same turns.
+
+    A machine whose speed changes meanwhile changes the medians of all units, and not what is compared in turns.
+    """
+    turns = sorted(row.turns.keys() & default.turns.keys()) if default is not None and default is not row else []
+    if default is None or len(turns) < _TURNS:
+        return row
+    steady = default.seconds["steady"] * statistics.median(row.turns[turn] / default.turns[turn] for turn in turns)
+    total = row.total + (steady - row.seconds["steady"]) * row.units
+    return replace(row, seconds={**row.seconds, "steady": steady}, total=total)
 
 
 def _plain(row: Row) -> bool:
@@ -116,7 +131,15 @@ def _row(record: Measurement, case: Case, inputs: Features) -> Row:
         if whole_run:
             seconds["start"] = statistics.median(part.start for part in whole_run)
             seconds["compile"] = statistics.median(part.compile for part in whole_run)
-    return Row(str(record.workload.model), case, "|".join(parts), False, inputs, units, seconds, total, alone)
+    setting = "|".join(parts)
+    return Row(str(record.workload.model), case, setting, False, inputs, units, seconds, total, alone, _turns(record))
+
+
+def _turns(record: Measurement) -> dict[tuple[int, int], float]:
+    """Return the seconds of the units that a process did in turns with others, by its start and the turn."""
+    runs = [run for run in record.runs if record.kind == "trial" and run.block is not None]
+    steady = {(run.time or 0, run.block or 0): own_phases(run, record).steady for run in runs}
+    return {turn: seconds for turn, seconds in steady.items() if seconds > 0}
 
 
 def fit_all(measurements: Measurements, catalogue: Catalogue) -> Fit:

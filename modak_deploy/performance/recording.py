@@ -88,7 +88,9 @@ def records_of(folder: Path, catalogue: Catalogue, *, first: str = FIRST, later:
             return before
         # A job that went on with what it had tried is a run of no configuration.
         tried = _tried(whole, plan, job, catalogue, str(folder / JOB)) if job.tuning is not None else []
-        return before + (tried or ([] if _went_on_with_others(job) else [as_it_ran]))
+        if plan.surveys or _went_on_with_others(job):
+            return before + tried
+        return before + (tried or [as_it_ran])
     except ValidationError as error:
         raise InputError(diagnostics_of(error, Measurement, origin=str(folder / JOB))) from None
     except (OverflowError, OSError, ValueError):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from modak_deploy.catalogue.catalogue import Catalogue
 from modak_deploy.errors import InputError
-from modak_deploy.model.job import NOT_TRIED, SLOWER_AT_FIRST, Counted, JobResult, Trial, Tuning
+from modak_deploy.model.job import NOT_TRIED, ROUNDS, SLOWER_AT_FIRST, Counted, JobResult, Trial, Tuning
 from modak_deploy.model.measurement import Measurement, Run
 from modak_deploy.model.plan import Plan
 
@@ -43,9 +43,11 @@ def tried(whole: Measurement, plan: Plan, job: JobResult, catalogue: Catalogue) 
     if job.seconds is not None and _measured(tuning) > job.seconds + CLOCKS:
         raise InputError(f"tuning: its trials took longer than the job, {job.seconds:.0f} s; nothing of it is recorded")
     before = job.restart.seconds if job.restart is not None else 0.0
-    outside = max((job.seconds or 0.0) - before - main.seconds, 0.0)
+    outside = max((job.seconds or 0.0) - before - main.seconds - _switching(tuning, main), main.start or 0.0, 0.0)
     scale = main.units / asked
     base = whole.configuration.levers
+    if plan.surveys:  # which begins with the default, whatever was chosen: its sets name all that is on
+        base = [name for name in base if plan.chosen.launch is None or name not in plan.chosen.launch.candidates]
     offered = _offered(whole, plan)
     order = {name: number for number, name in enumerate(catalogue.levers)}
     by_levers = _by_levers(tuning, main)
@@ -142,11 +144,26 @@ def _is_of(counted: Counted, name: str) -> bool:
     return name == counted.name.partition(": ")[2] or name.startswith(f"{counted.name} of ")
 
 
+def _switching(tuning: Tuning, main: Counted) -> float:
+    """Return the seconds between units for which a survey of the main object switched from one set to another."""
+    return sum(settled.switching or 0.0 for settled in tuning.settled if _is_of(main, settled.of))
+
+
+def _of_longest_survey(trials: Sequence[Trial]) -> list[Trial]:
+    """Return the trials of one object, where several of one name were surveyed: of that with the most time."""
+    surveys: dict[int, list[Trial]] = {}
+    for trial in trials:
+        if trial.rounds:
+            surveys.setdefault(trial.rounds[0] // ROUNDS, []).append(trial)
+    longest = max(surveys.values(), key=lambda survey: sum(sum(trial.times) for trial in survey), default=[])
+    return [*longest, *(trial for trial in trials if not trial.rounds)]
+
+
 def _by_levers(tuning: Tuning, main: Counted) -> dict[Levers, _Tried]:
     """Return the units of each configuration that was tried on the main object and not given up as wrong."""
     wrong = given_up(tuning)
     tried_levers: dict[Levers, _Tried] = {}
-    trials = [trial for trial in tuning.trials if _is_of(main, trial.of)]
+    trials = _of_longest_survey([trial for trial in tuning.trials if _is_of(main, trial.of)])
     refused = {tuple(trial.levers) for trial in trials if trial.failed}
     refused |= {tuple(named) for trial in trials for named in (trial.levers, trial.rival)} & wrong
     for number, trial in enumerate(trials):
@@ -154,10 +171,15 @@ def _by_levers(tuning: Tuning, main: Counted) -> dict[Levers, _Tried]:
             if tuple(levers) in refused or not times:
                 continue
             entry = tried_levers.setdefault(tuple(levers), _Tried())
-            entry.units += [(number * BLOCK + unit, seconds) for unit, seconds in enumerate(times) if seconds > 0]
+            blocks = trial.rounds or range(number * BLOCK, number * BLOCK + len(times))
+            entry.units += [(block, seconds) for block, seconds in zip(blocks, times, strict=False) if seconds > 0]
         for levers, one_time in ((trial.levers, trial.one_time), (trial.rival, trial.rival_cost)):
             if tuple(levers) in tried_levers and one_time:
                 tried_levers[tuple(levers)].one_time = one_time
+    # What a set added to a part of it found libraries imported and code compiled; the next job begins without them.
+    alone = [(frozenset(names), entry.one_time) for names, entry in tried_levers.items()]
+    for names, entry in tried_levers.items():
+        entry.one_time = max(seconds for part, seconds in alone if part.issubset(names))
     return {levers: entry for levers, entry in tried_levers.items() if entry.units}
 
 

@@ -34,5 +34,5 @@ def check_service(plan: Plan) -> None:
             key="job.ranks",
             hint=("several replicas are ", Key("application.service.replicas")),
         )
-    if plan.request.restart_budget is not None:
-        raise OptionError("trials before the run are not supported for a service", key="request.trials")
+    if plan.request.restart_budget is not None or plan.request.surveys:
+        raise OptionError("trials before the run and surveys are not supported for a service", key="request.trials")

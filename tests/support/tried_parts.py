@@ -43,9 +43,10 @@ LAST = {
 }  # fmt: skip
 
 
-def plan(table: Table | None = None) -> Plan:
-    """Return the Plan of the job, made with what ``table`` has measured."""
-    return make_plan(DEPLOYMENT, FACTS, [], now=NOW, measurements=table or Table([]))
+def plan(table: Table | None = None, **request: Any) -> Plan:
+    """Return the Plan of the job, made with what ``table`` has measured and what ``request`` changes."""
+    deployment = DEPLOYMENT.model_copy(update={"request": DEPLOYMENT.request.model_copy(update=request)})
+    return make_plan(deployment, FACTS, [], now=NOW, measurements=table or Table([]))
 
 
 def recorded(

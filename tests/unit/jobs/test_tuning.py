@@ -169,3 +169,31 @@ def test_the_process_that_did_the_work_is_told_of() -> None:
     helper = text([{**RECORD[6], "seconds": 900.0, "name": "inference: Other"}])
     assert parse_tuning([helper, text(RECORD)], 2).counted[0].name == "inference: Net"
     assert parse_tuning([helper, text(RECORD[6:])], 2).counted[0].name == "inference: Other"
+
+
+def test_what_was_surveyed_is_told_with_the_rounds_of_its_times() -> None:
+    sets = [("a + b", 2.0, [0.5, 0.6]), ("a", 1.25, [0.8]), ("default", 1.0, [1.0, 1.1])]
+    entries = [
+        {
+            "event": "surveyed", "of": "Net", "levers": [] if name == "default" else name.split(" + "), "gain": gain,
+            "times": times, "rounds": list(range(4, 4 + len(times))), "once": 3.0, "difference": None, "asked": False,
+        }
+        for name, gain, times in sets
+    ]  # fmt: skip
+    failed = {"event": "trial", "of": "Net", "variant": "c", "result": "it differs", "failed": True}
+    settled = {"event": "settled", "of": "Net", "variant": "a + b", "reason": "fastest of all that was measured"}
+    ended = [failed, *entries, {**settled, "gain": 2.0}]
+    tuning = parse_tuning([text(ended)], 1)
+    assert [(trial.levers, trial.kept, trial.rounds) for trial in tuning.trials] == [
+        (["c"], False, []),
+        (["a", "b"], True, [4, 5]),
+        (["a"], False, [4]),
+        ([], False, [4, 5]),
+    ]
+    assert (tuning.trials[1].seconds, tuning.trials[1].one_time, tuning.trials[1].times) == (0.55, 3.0, [0.5, 0.6])
+    shown = list(lines(tuning))
+    assert "tried a + b: 550 ms a unit, 2.00 times as fast as the default: surveyed in 2 rounds" in shown
+    assert shown[-1] == "Net went on with a + b, 2.00 times as fast as the default: fastest of all that was measured"
+    another = parse_tuning([text([*ended, *entries, {**settled, "variant": "a"}])], 1).trials
+    assert [trial.rounds for trial in another[4:]] == [[1004, 1005], [1004], [1004, 1005]]
+    assert [trial.levers for trial in another if trial.kept] == [["a", "b"], ["a"]]

@@ -44,6 +44,8 @@ def test_what_is_wrong_or_excluded_is_in_no_set():
     program.wrong = {"c"}
     assert set(surveyed(program.run(300))) == {"default", "a", "b"}
     assert [entry["what"] for entry in program.record.of("fallback")] == ["c"]
+    assert [(entry["variant"], entry["failed"]) for entry in program.record.of("trial")] == [("c", True)]
+    assert program.record.of("settled")[-1]["gain"] == pytest.approx(2.0)
 
 
 def test_sets_that_are_asked_for_are_measured_to_the_end():

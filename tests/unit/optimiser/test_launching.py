@@ -12,6 +12,7 @@ from modak_deploy.model.measurement import Measurement
 from modak_deploy.model.plan import Launch
 from modak_deploy.optimiser import keep, make_plan
 from modak_deploy.optimiser.launching import LIVE
+from modak_deploy.optimiser.table import render
 from modak_deploy.performance.records import Table
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -237,3 +238,47 @@ def test_the_catalogue_and_the_launcher_agree():
             if lever.name != other.name and lever.when.framework == other.when.framework:
                 apart = table[lever.name].excludes(table[other.name])
                 assert not apart or lever.excludes(other), f"{lever.name} and {other.name}"
+
+
+SURVEYED = {"deployment.request.trials": "survey", "deployment.request.numerics": "exact"}
+
+
+def test_a_survey_is_of_all_levers_also_of_those_that_are_on(changed, launch):
+    assert launch(SURVEYED).trials == "survey"
+    assert launch(SURVEYED).candidates == EXACT
+    plan = make_plan(*changed("digits", {**PYTORCH, **SURVEYED}), [], now=NOW, measurements=Table([]))
+    assert "5 levers and their combinations will be measured in turns while it runs, in up to 300 units" in plan.reason
+    assert "the job has 100 calls, so that not all may be" in plan.reason
+    shown = render(plan)
+    assert "surveys" in shown and "whatever it costs: pytorch-keep-memory" in " ".join(shown.split())
+    exact = {**PYTORCH, "deployment.request.numerics": "exact"}
+    assert plan.tag() != make_plan(*changed("digits", exact), [], now=NOW, measurements=Table([])).tag()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"deployment.job.ranks": 2}, "it is of one process, and the job has 2 ranks"),
+        (
+            {"deployment.application.framework": {"name": "jax"}, "facts.packages": {"jax": "0.6.0"}},
+            "there are no levers that the launcher can switch",
+        ),
+        ({"deployment.request.configuration": {"levers": []}}, "the request names the one configuration to run"),
+    ],
+)
+def test_where_there_can_be_no_survey_the_plan_says_so(changed, change, reason):
+    plan = make_plan(*changed("digits", {**PYTORCH, **SURVEYED, **change}), [], now=NOW, measurements=Table([]))
+    assert plan.chosen.launch is None or plan.chosen.launch.trials == "none"
+    assert f"no survey is made: {reason}" in plan.reason
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"deployment.application.workload": {"unit": "call", "units": 9}}, "the workload names no model"),
+        ({"deployment.job.array": "0-3"}, "the job is an array"),
+    ],
+)
+def test_where_nothing_of_a_survey_is_kept_the_plan_says_so(changed, change, reason):
+    plan = make_plan(*changed("digits", {**PYTORCH, **SURVEYED, **change}), [], now=NOW, measurements=Table([]))
+    assert f"nothing of it is kept for later Plans, for {reason}" in plan.reason

@@ -100,6 +100,26 @@ def test_a_ratio_has_the_interval_of_what_differs(folder):
         assert ratio.high / ratio.value == pytest.approx(math.exp(widths.pop(name)))
 
 
+def test_what_was_done_in_turns_is_compared_turn_by_turn():
+    """A neighbour came for the later turns, in which the default was measured alone."""
+    slow = {1: 1.0, 2: 1.0, 3: 1.0, 4: 2.0, 5: 2.0, 6: 2.0, 7: 2.0}
+
+    def turns(record, factor, numbers):
+        units = {number: slow[number] * factor for number in numbers}
+        runs = [Run(total=3.1 + 2 * unit, first=0.1 + unit, later=[unit], block=turn) for turn, unit in units.items()]
+        return record.model_copy(update={"runs": runs, "kind": "trial"})
+
+    by_levers = {tuple(record.configuration.levers): record for record in measured(1).records}
+    default, faster = (by_levers[tuple(levers)] for levers in SETS[:2])
+    records = [turns(default, 1.0, range(1, 8)), turns(faster, 0.5, (1, 2, 3))]
+    base, other = sorted(rows_of(records, load_catalogue()), key=lambda row: not row.default)
+    assert base.seconds["steady"] == 2.0
+    assert other.seconds["steady"] == pytest.approx(1.0)  # and not the 0.5 of its own turns
+    assert other.total == pytest.approx(3.0 + 0.1 + 1.0 * other.units)
+    few = [records[0], turns(faster, 0.5, (1, 2))]
+    assert min(row.seconds["steady"] for row in rows_of(few, load_catalogue())) == 0.5
+
+
 def test_several_rows_of_one_configuration_can_be_fitted(tmp_path):
     """As they come from trials: the default is there by its trial and by the run itself."""
     table = measured()

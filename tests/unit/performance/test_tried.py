@@ -290,3 +290,72 @@ def test_what_seems_to_be_faster_but_not_surely_is_tried_again(records):
     then = plan(Table(records([KEEP, slower], number=31)))
     assert then.chosen.levers == ["pytorch-keep-memory"]
     assert "pytorch-channels-last" not in then.chosen.launch.candidates
+
+
+SURVEYED = plan(trials="survey")
+
+
+def surveyed(names, times, rounds, once=0.0):
+    return {"of": "Net", "levers": names, "result": "surveyed", "times": times, "rounds": rounds, "one_time": once}
+
+
+CHANNELS, BF16 = "pytorch-channels-last", "pytorch-autocast-bf16"
+SURVEY = [
+    surveyed([CHANNELS, BF16], [0.25, 0.26, 0.24], [2, 3, 4], once=0.1),
+    surveyed([CHANNELS], [0.5, 0.52, 0.48], [1, 2, 3], once=2.0),
+    surveyed([], [1.0, 1.1, 0.9, 1.0], [1, 2, 3, 4]),
+]
+
+
+def test_sets_of_a_survey_are_compared_round_by_round(records):
+    both, alone, default = records(SURVEY, number=70, made=SURVEYED)
+    assert [run.block for run in both.runs] == [2, 3, 4]
+    assert [run.block for run in default.runs] == [1, 2, 3, 4]
+    after = plan(Table([both, alone, default]))
+    assert after.chosen.levers == [CHANNELS, BF16]
+    assert after.gain.low > 2
+
+
+def test_a_set_takes_as_long_to_be_made_ready_as_a_part_of_it(records):
+    """It found imported and compiled what the part had imported and compiled."""
+    both, alone, _ = records(SURVEY, number=71, made=SURVEYED)
+    assert [run.first - run.later[0] for run in (*both.runs, *alone.runs)] == pytest.approx([2.0] * 6)
+
+
+def test_what_a_survey_could_not_use_is_not_tried_again(records):
+    wrong = {"of": "Net", "levers": ["pytorch-bf16-weights"], "result": "it differs", "failed": True}
+    found = records([*SURVEY, wrong], number=72, made=SURVEYED, not_used=["pytorch-bf16-weights: it differs"])
+    assert {tuple(record.failed or ()) for record in found} == {("pytorch-bf16-weights",)}
+    assert "pytorch-bf16-weights" not in plan(Table(found)).chosen.launch.candidates
+
+
+def test_a_survey_that_measured_nothing_is_no_run_of_the_default(records):
+    assert records([], number=73, made=SURVEYED) == []
+
+
+def test_of_two_objects_of_one_name_the_longer_survey_is_recorded(records):
+    """Their rounds have the same numbers."""
+    other = [
+        surveyed([CHANNELS], [0.004] * 9, list(range(1001, 1010))),
+        surveyed([], [0.005] * 9, list(range(1001, 1010))),
+    ]
+    found = records([*other, *SURVEY], number=74, made=SURVEYED)
+    assert [len(record.runs) for record in found] == [3, 3, 4]
+    assert min(run.later[0] for record in found for run in record.runs) == 0.24
+
+
+def test_what_was_chosen_and_not_surveyed_is_in_no_other_set(records):
+    """A survey begins with the default, whatever was chosen."""
+    made = plan(Table(records([LAST], number=76)), trials="survey")
+    assert made.chosen.levers == [CHANNELS]
+    found = records([surveyed([BF16], [0.5] * 3, [1, 2, 3]), surveyed([], [1.0] * 3, [1, 2, 3])], number=77, made=made,
+                    on=[CHANNELS])  # fmt: skip
+    assert levers(found) == [[BF16], []]
+
+
+def test_switching_between_steps_is_no_part_of_the_start(records):
+    settled = [{"of": "Net", "levers": [], "reason": "fastest", "switching": 3.0}]
+    counted = [{**COUNTED, "name": "training: Net", "start": 2.0}]
+    tuning = {"processes": 1, "trials": SURVEY, "settled": settled, "counted": counted}
+    (record, *_) = records(SURVEY, number=78, made=SURVEYED, tuning=tuning)
+    assert record.runs[0].start == pytest.approx(8.0 - 3.0)
