@@ -3,19 +3,21 @@
 import hashlib
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
 from modak_deploy.catalogue.catalogue import Catalogue
 from modak_deploy.engines.registry import of_framework
 from modak_deploy.errors import InputError
-from modak_deploy.model.measurement import Measurement, Ratio
+from modak_deploy.model.application import Workload
+from modak_deploy.model.measurement import Measurement, Mix, Ratio
 from modak_deploy.performance.estimators import PARTS, Estimator, Kind, Learning, Part, Row, Strength, target
 from modak_deploy.performance.features import VERSION, Case, Features, change, features
 from modak_deploy.performance.intervals import LEVEL, HeldOut, errors_of, lengths, quantile, widths_of
 from modak_deploy.performance.matching import own_phases
 from modak_deploy.performance.records import Measurements
+from modak_deploy.performance.seen import complete
 from modak_deploy.performance.timemodel import ANY, PHASES, Description, Phase, PhaseModel, seconds_of, whole
 
 _LIBRARIES = ("sklearn", "skl2onnx", "onnxruntime")
@@ -62,11 +64,10 @@ def rows_of(records: Iterable[Measurement | Ratio], catalogue: Catalogue) -> lis
 
     A record whose work or hardware has no known size, or an impossible one, is left out; so is one that is known as a
     whole only, where others of its kind are known by their phases. What is known of units alone teaches steady times.
+    What only some records of a workload know of its model, as those of jobs without the launcher do not, holds for all.
     """
     rows = []
-    for record in records:
-        if not isinstance(record, Measurement):
-            continue
+    for record in _alike([record for record in records if isinstance(record, Measurement)]):
         case = Case(
             record.type, record.framework, record.workload, record.hardware, record.configuration, record.mix or {}
         )
@@ -82,6 +83,21 @@ def rows_of(records: Iterable[Measurement | Ratio], catalogue: Catalogue) -> lis
         default = min((row for row in setting if _plain(row)), key=_levers, default=None)
         setting[:] = [replace(_beside(row, default), default=row is default) for row in setting]
     return [row for setting in settings.values() for row in setting]
+
+
+def _alike(records: Sequence[Measurement]) -> Iterator[Measurement]:
+    """Yield records, each with what any record of its workload knows of the model."""
+    by_workload: dict[str, list[Measurement]] = {}
+    for record in records:
+        by_workload.setdefault(str(record.workload.model), []).append(record)
+    for same in by_workload.values():
+        answers: dict[str, tuple[Workload, Mix | None]] = {}
+        for record in same:
+            key = f"{record.type} {record.framework} {record.workload.model_dump_json()}"
+            if key not in answers:
+                answers[key] = complete(record.type, record.framework, record.workload, same)
+            workload, mix = answers[key]
+            yield record.model_copy(update={"workload": workload, "mix": record.mix or mix})
 
 
 def _beside(row: Row, default: Row | None) -> Row:

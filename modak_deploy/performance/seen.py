@@ -88,14 +88,20 @@ def _mix(features: Mapping[str, object]) -> Mix | None:
 
 
 def completed(work: Work, records: Iterable[Observation]) -> tuple[Workload, Mix | None]:
+    """Return the workload of ``work`` with what measurements of it saw of its model; see ``complete``."""
+    of_jobs = [record for record in map(record_in, records) if isinstance(record, Measurement)]
+    return complete(work.type, work.framework, work.workload, of_jobs)
+
+
+def complete(
+    type_: str, framework: str | None, ours: Workload, records: Iterable[Measurement]
+) -> tuple[Workload, Mix | None]:
     """Return the workload with what measurements of it saw of its model, and its mix of operations; the latest counts.
 
     Measurements of another kind of application say nothing: a training does other operations than inference. The batch
     and the samples of a unit are those of records that count the same unit of the same data.
     """
-    ours = work.workload
-    of_jobs = [record for record in map(record_in, records) if isinstance(record, Measurement)]
-    same = [record for record in of_jobs if (record.type, record.framework) == (work.type, work.framework)]
+    same = [record for record in records if (record.type, record.framework) == (type_, framework)]
     latest = sorted(same, key=lambda record: record.provenance.date, reverse=True)
     alike = [record for record in latest if _counts_alike(record.workload, ours)]
     update: dict[str, Any] = {}
