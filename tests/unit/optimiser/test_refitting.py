@@ -18,7 +18,7 @@ from modak_deploy.performance.records import Table, load_measurements
 from modak_deploy.performance.store import Filter, Store
 from modak_deploy.performance.timemodel import Held, TimeModel, read_description
 
-RECORDS = list(measured(12).records)
+RECORDS = list(measured(24).records)
 
 
 @pytest.fixture(autouse=True)
@@ -229,11 +229,11 @@ def test_what_has_failed_is_tried_again_when_more_was_measured(store, monkeypatc
     assert not kept(notices)
     assert not kept(notices)
     assert len(notices) == 2
-    store.add(RECORDS[2:26])
+    store.add(RECORDS[2:34])
     assert not kept(notices)
     assert len(notices) == 4
     monkeypatch.setattr(refitting, "fit_all", quickly)
-    store.add(RECORDS[26:])
+    store.add(RECORDS[34:])
     assert kept(notices)
     assert not (model_folder() / refitting.FAILED).exists()
 
