@@ -58,12 +58,12 @@ def regret_of(entries: Sequence[Entry], arm: str) -> float | None:
         return None
     halves = []
     for half in (0, 1):
-        best = max(measured, key=lambda entry: _ratio(default, entry, half))
-        halves.append(_ratio(own, best, 1 - half) - 1)
+        best = max(measured, key=lambda entry: ratio(default, entry, half))
+        halves.append(ratio(own, best, 1 - half) - 1)
     return statistics.fmean(halves)
 
 
-def _ratio(slower: Entry, faster: Entry, half: int) -> float:
+def ratio(slower: Entry, faster: Entry, half: int) -> float:
     """Return the median over one half of the rounds that two sets share of the first one's time by the second one's."""
     times = dict(zip(slower["rounds"], slower["times"], strict=True))
     pairs = [(times[number], seconds) for number, seconds in zip(faster["rounds"], faster["times"], strict=True)

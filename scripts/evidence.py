@@ -22,6 +22,7 @@ import gpu_tables  # noqa: E402
 import papers_table  # noqa: E402
 import program_table  # noqa: E402
 import restart_table  # noqa: E402
+import survey_choice  # noqa: E402
 import survey_table  # noqa: E402
 from papers_table import MEASURED, markdown  # noqa: E402
 
@@ -35,6 +36,7 @@ PAGES = {
     "pairs": TOP / "docs" / "gains.md",
     "pairs-amx": TOP / "docs" / "gains.md",
     "survey": TOP / "docs" / "gains.md",
+    "survey-choice": TOP / "docs" / "gains.md",
     "evaluation": TOP / "docs" / "evaluation.md",
     "engines": TOP / "docs" / "onnx.md",
     "gpu-levers": TOP / "docs" / "gpu.md",
@@ -116,6 +118,10 @@ def survey() -> str:
     return survey_table.table(survey_table.read(SURVEY))
 
 
+def after_survey() -> str:
+    return survey_choice.table(survey_choice.RECORDS)
+
+
 def gpu_levers() -> str:
     return gpu_tables.levers([json.loads(line) for line in GPU_LEVERS.read_text(encoding="utf-8").splitlines()])
 
@@ -159,6 +165,7 @@ def main() -> int:
         "pairs": pairs,
         "pairs-amx": pairs_amx,
         "survey": survey,
+        "survey-choice": after_survey,
         "evaluation": evaluation,
         "engines": engines,
         "gpu-levers": gpu_levers,
