@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import papers_table
 import survey_table
 
 from modak_deploy.catalogue import load_catalogue
@@ -42,7 +43,6 @@ class Chosen:
     """What is chosen by one half of the rounds, and what it is in the other half."""
 
     levers: Levers
-    fastest: Levers
     gain: float
     regret: float
 
@@ -77,7 +77,7 @@ def judged(records: Sequence[Measurement], catalogue: Catalogue) -> Iterator[Cho
         chosen = choose(list(_half(records, half)), catalogue)
         best = max(measured, key=lambda levers: survey_table.ratio(base, measured[levers], half))
         regret = survey_table.ratio(entries[chosen], measured[best], 1 - half) - 1
-        yield Chosen(chosen, best, survey_table.ratio(base, entries[chosen], 1 - half), regret)
+        yield Chosen(chosen, survey_table.ratio(base, entries[chosen], 1 - half), regret)
 
 
 def _half(records: Sequence[Measurement], half: int) -> Iterator[Measurement]:
@@ -115,8 +115,7 @@ def table(path: Path) -> str:
         lines.append((f"geometric mean, median: {kind}", "", "", "", f"**{gain:.2f}**", f"**{regret:.1%}**"))
     regrets = [regret for _, regret in every]
     lines.append(("mean and worst", "", "", "", "", f"{statistics.fmean(regrets):.1%}, {max(regrets):.1%}"))
-    first, *rest = [f"| {' | '.join(cells)} |" for cells in lines]
-    return "\n".join([first, "|" + "---|" * len(lines[0]), *rest]) + "\n"
+    return papers_table.markdown(lines)
 
 
 if __name__ == "__main__":

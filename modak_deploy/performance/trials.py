@@ -43,7 +43,8 @@ def tried(whole: Measurement, plan: Plan, job: JobResult, catalogue: Catalogue) 
     if job.seconds is not None and _measured(tuning) > job.seconds + CLOCKS:
         raise InputError(f"tuning: its trials took longer than the job, {job.seconds:.0f} s; nothing of it is recorded")
     before = job.restart.seconds if job.restart is not None else 0.0
-    outside = max((job.seconds or 0.0) - before - main.seconds - _switching(tuning, main), main.start or 0.0, 0.0)
+    outside = max((job.seconds or 0.0) - before - main.seconds, 0.0)
+    outside = max(outside - _switching(tuning, main), min(main.start or 0.0, outside))
     scale = main.units / asked
     base = whole.configuration.levers
     if plan.surveys:  # which begins with the default, whatever was chosen: its sets name all that is on
