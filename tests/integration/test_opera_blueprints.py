@@ -71,7 +71,7 @@ def test_digits_on_slurm(tmp_path: Path, environment: dict[str, str], real_slurm
         outputs = opera.outputs()
         assert_trained(outputs, opera.results)
         assert outputs["interpreter"] == keras_python
-        assert real_slurm.jobs()[outputs["job_id"]] == ("digits", "COMPLETED")
+        assert real_slurm.ended(outputs["job_id"]) == ("digits", "COMPLETED")
         assert assert_updates(opera, {"epochs": 1, **given}, "job_id")["state"] == "completed"
         assert opera.run("undeploy").code == 0
 
@@ -89,7 +89,7 @@ def test_digits_on_torque(tmp_path: Path, environment: dict[str, str], torque: R
         assert_trained(outputs, opera.results, 0.3)
         plan = json.loads((Path(outputs["results_path"]) / "plan.json").read_text())
         assert (plan["target"]["type"], plan["facts"]["wrapped"], plan["scheduler"]) == ("torque", True, "slurm")
-        assert torque.jobs()[outputs["job_id"]] == ("digits", "COMPLETED")
+        assert torque.ended(outputs["job_id"]) == ("digits", "COMPLETED")
         assert assert_updates(opera, {"epochs": 2, **given}, "job_id")["state"] == "completed"
         undeployed = opera.run("undeploy")
         assert undeployed.code == 0, undeployed.text
@@ -141,7 +141,7 @@ def test_the_plan_takes_the_faster_of_two_targets(
         opera.environment["MODAK_MEASUREMENTS"] = measured_on_slurm(tmp_path, 0.5)
         outputs = assert_updates(opera, {"epochs": 1, **given}, "job_id")
         assert (outputs["target"], outputs["state"], outputs["interpreter"]) == ("cluster", "completed", keras_python)
-        assert real_slurm.jobs()[outputs["job_id"]] == ("digits", "COMPLETED")
+        assert real_slurm.ended(outputs["job_id"]) == ("digits", "COMPLETED")
         (other,) = json.loads((Path(outputs["results_path"]) / "plan.json").read_text())["other_targets"]
         assert other["target"]["name"] == "machine"
         assert folders(workspace) == [], "the job of before is gone"
@@ -186,7 +186,7 @@ def test_node_types_of_sodalite(tmp_path: Path, environment: dict[str, str], rea
         home = f"{real_slurm.home}/{tmp_path.name}/case"
         assert told[-1] == f"rank 0 of 1: {home}/answer {home}/square"
         assert (real_slurm.home / tmp_path.name / "case" / "square").read_text() == "{{ 6 * 7 }} 3\n"
-        assert real_slurm.jobs()[outputs["job_id"]] == ("report", "COMPLETED")
+        assert real_slurm.ended(outputs["job_id"]) == ("report", "COMPLETED")
         undeployed = opera.run("undeploy")
         assert undeployed.code == 0, undeployed.text
 

@@ -58,7 +58,7 @@ def deployed(
         ended = opera.deploy(timeout=400)
         assert ended.code == 0, ended.text
         outputs = opera.outputs()
-        assert real_slurm.jobs()[outputs["job_id"]] == (name, "COMPLETED")
+        assert real_slurm.ended(outputs["job_id"]) == (name, "COMPLETED")
         undeployed = opera.run("undeploy", timeout=300)
         assert undeployed.code == 0, undeployed.text
     assert (outputs["state"], outputs.get("audit", "")) == ("completed", "")

@@ -103,7 +103,7 @@ def test_unfurl_deploys(tool: str, tmp_path: Path, environment: dict[str, str], 
     assert deployed.code == 0, deployed.text
     outputs = yaml.safe_load((tmp_path / "ensemble.yaml").read_text())["status"]["outputs"]
     assert (outputs["state"], json.loads(outputs["metrics"]["sum"])) == ("completed", 14)
-    assert real_slurm.jobs()[outputs["job_id"]] == ("by-unfurl", "COMPLETED")
+    assert real_slurm.ended(outputs["job_id"]) == ("by-unfurl", "COMPLETED")
     assert (Path(outputs["results_path"]) / "metrics.json").exists()
     undeployed = unfurl(tmp_path, environment, "undeploy", "--approve", "--jobexitcode", "error", "ensemble.yaml")
     assert undeployed.code == 0, undeployed.text

@@ -45,6 +45,15 @@ class Rig:
         lines = self.ssh("squeue --noheader --states=all --format='%i|%j|%T'").splitlines()
         return {fields[0]: (fields[1], fields[2]) for fields in (line.split("|") for line in lines)}
 
+    def ended(self, job: str) -> tuple[str, str]:
+        """Return name and state of a job that has ended, which the queue may have forgotten since."""
+        log = (self.folder / "log" / "ended-jobs").read_text(encoding="utf-8")
+        for line in reversed(log.splitlines()):
+            fields = dict(part.split("=", 1) for part in line.split(" ") if "=" in part)
+            if fields["JobId"] == job:
+                return fields["Name"], fields["JobState"]
+        raise LookupError(f"job {job} has not ended")
+
 
 def ask(*words: str, script: Path = SCRIPT, environment: Mapping[str, str] | None = None) -> str:
     """Run a rig's script and return what it printed; skip the test where the machine cannot have the rig."""
