@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from papers_table import markdown
+from markdown_table import markdown
 from program_table import Line, ended_with, total
 
 

@@ -13,6 +13,8 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from markdown_table import markdown
+
 from modak_deploy.catalogue import load_catalogue
 from modak_deploy.catalogue.catalogue import Catalogue
 from modak_deploy.model.measurement import Measurement, Ratio
@@ -34,12 +36,6 @@ RULES: Mapping[str, tuple[str, ...]] = {
     "always JAX": ("keras-jax",),
 }
 """Levers by what a user would do who follows a rule of thumb."""
-
-
-def markdown(rows: Sequence[tuple[str, ...]]) -> str:
-    """Return rows as a table, the first as its head."""
-    head, *rest = [f"| {' | '.join(cells)} |" for cells in rows]
-    return "\n".join([head, "|" + "---|" * len(rows[0]), *rest]) + "\n"
 
 
 def percent(value: float | None) -> str:

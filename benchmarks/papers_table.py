@@ -11,6 +11,7 @@ from typing import Any
 
 import engine_table
 import yaml
+from markdown_table import markdown
 
 from modak_deploy.catalogue.catalogue import DATA
 from modak_deploy.evidence.finished import read_finished
@@ -38,12 +39,6 @@ def digits() -> dict[tuple[str, ...], float]:
     """Return the median seconds of the digits example by its levers."""
     found = [record for record in read_records(DIGITS) if isinstance(record, Measurement)]
     return {tuple(one.configuration.levers): statistics.median(map(seconds, one.runs)) for one in found}
-
-
-def markdown(rows: Sequence[Sequence[str]]) -> str:
-    """Return a table of rows, the first of which is its head."""
-    head, *rest = [f"| {' | '.join(cells)} |" for cells in rows]
-    return "\n".join([head, "|" + "---|" * len(rows[0]), *rest]) + "\n"
 
 
 def compilers() -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import markdown_table
 import yaml
 
 DEFAULTS = ("as-is", "keras-tensorflow")
@@ -282,7 +283,7 @@ def short(lines: Sequence[Line], minutes: float) -> str:
         means = [values.get((kind, name)) for name in arms]
         cells = [f"**{statistics.geometric_mean(one):.2f}**" if one else "-" for one in means]
         rows.append([f"geometric mean, {kind}", *cells])
-    return _table(rows)
+    return markdown_table.markdown(rows)
 
 
 def _gains(lines: Sequence[Line], minutes: float) -> str:
@@ -304,7 +305,7 @@ def _gains(lines: Sequence[Line], minutes: float) -> str:
             rows.append([name, *(f"**{statistics.geometric_mean(mean):.2f}**" if mean else "-" for mean in means)])
     worst = [values.get(("all", arm)) for arm in ARMS]
     rows.append(["worst", *(f"{min(one):.2f}" if one else "-" for one in worst)])
-    return _table(rows)
+    return markdown_table.markdown(rows)
 
 
 def _forecasts(lines: Sequence[Line]) -> str:
@@ -326,7 +327,7 @@ def _forecasts(lines: Sequence[Line]) -> str:
     rows.append(["median, absolute", *medians])
     every = [error for errors in missed.values() for error in errors]
     count = f"All {len(every)} jobs: median {statistics.median(every):.1%}.\n" if every else ""
-    return f"{_table(rows)}\n{count}"
+    return f"{markdown_table.markdown(rows)}\n{count}"
 
 
 def _steady(lines: Sequence[Line]) -> str:
@@ -349,7 +350,7 @@ def _steady(lines: Sequence[Line]) -> str:
             cells = [f"median regret, {numerics}"] + [""] * 7
             cells[column] = f"**{statistics.median(regrets):.1%}**"
             rows.append(cells)
-    return _table(rows)
+    return markdown_table.markdown(rows)
 
 
 def _peers(lines: Sequence[Line]) -> str:
@@ -374,9 +375,4 @@ def _peers(lines: Sequence[Line]) -> str:
             gains[name].append(gain)
     for title, figure in (("geometric mean", statistics.geometric_mean), ("worst", min)):
         rows.append([title, *(f"**{figure(values):.2f}**" if values else "-" for values in gains.values())])
-    return _table(rows)
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    head, *rest = ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join([head, "|" + "---|" * len(rows[0]), *rest, ""])
+    return markdown_table.markdown(rows)

@@ -4,7 +4,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from papers_table import markdown
+from markdown_table import markdown
 from program_table import Line, ended_with
 
 MINUTES = (5, 20)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import papers_table
 import survey_table
+from markdown_table import markdown
 
 from modak_deploy.catalogue import load_catalogue
 from modak_deploy.catalogue.catalogue import Catalogue
@@ -115,7 +115,7 @@ def table(path: Path) -> str:
         lines.append((f"geometric mean, median: {kind}", "", "", "", f"**{gain:.2f}**", f"**{regret:.1%}**"))
     regrets = [regret for _, regret in every]
     lines.append(("mean and worst", "", "", "", "", f"{statistics.fmean(regrets):.1%}, {max(regrets):.1%}"))
-    return papers_table.markdown(lines)
+    return markdown(lines)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from markdown_table import markdown
 from program_rows import Row
 
 Entry = Mapping[str, Any]
@@ -108,8 +109,7 @@ def table(entries: Sequence[Entry]) -> str:
     lines.append(_middle("all", judged))
     worst = (max((value for value in values if value is not None), default=None) for values in _columns(judged))
     lines.append(("worst", *[""] * 6, *map(_share, worst)))
-    first, *rest = [f"| {' | '.join(cells)} |" for cells in lines]
-    return "\n".join([first, "|" + "---|" * len(head), *rest]) + "\n"
+    return markdown(lines)
 
 
 def _columns(judged: Sequence[Judged]) -> list[tuple[float | None, ...]]:

@@ -24,7 +24,8 @@ import program_table  # noqa: E402
 import restart_table  # noqa: E402
 import survey_choice  # noqa: E402
 import survey_table  # noqa: E402
-from papers_table import MEASURED, markdown  # noqa: E402
+from markdown_table import markdown  # noqa: E402
+from papers_table import MEASURED  # noqa: E402
 
 PAGES = {
     "gains": TOP / "README.md",
