@@ -56,7 +56,7 @@ def site(machine_site: Site) -> Site:
 
 def test_what_a_deployment_tried_the_next_plan_knows(site: Site) -> None:
     document(site, 0, forbid_levers=["pytorch-keep-memory"])  # under load, noise lets it stay at times
-    deployed = site.play("deploy")
+    deployed = site.play("deploy", timeout=300)
     assert deployed.code == 0, deployed.text
     job = json.loads((site.folder / "results" / "tried" / "job.json").read_text())
     tuning = job["tuning"]
