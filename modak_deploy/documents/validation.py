@@ -1,5 +1,6 @@
 """Checking data against a model: every problem as a diagnostic with its file, line, path, and what would be right."""
 
+import re
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -142,6 +143,10 @@ _EXPECTED: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
 }
 
 
+_POWER = re.compile(r"([+-]?\d{1,20})(?:\.(\d{0,20}))?[eE]([+-])?(\d{1,3})")
+"""A number with an exponent. What lacks the point or the exponent's sign, YAML 1.1 takes for text."""
+
+
 def _kind(value: Any) -> str:
     """Return what a value is, for a sentence that must not repeat it."""
     names = {str: "text", int: "a number", float: "a number"}
@@ -174,6 +179,9 @@ def _remedy(kind: str, value: Any) -> str:
         return "write it in quotes"
     if kind in ("int_type", "float_type", "bool_type") and isinstance(value, str) and _is_simple(value):
         return "write it without quotes"
+    if kind == "float_type" and isinstance(value, str) and (power := _POWER.fullmatch(value)):
+        whole, fraction, sign, exponent = power.groups()
+        return f"write {whole}.{fraction or 0}e{sign or '+'}{exponent}: YAML asks for a point and a sign"
     return ""
 
 
