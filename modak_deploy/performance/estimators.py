@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
-from modak_deploy.performance.features import FAR, Case, Features, names_in, unknown, vector
+from modak_deploy.performance.features import FAR, LEVERS, Case, Features, names_in, of_phase, unknown, vector
 from modak_deploy.performance.timemodel import Phase, logarithm_of, within
 
 Kind = Literal["ridge", "boosting"]
@@ -50,7 +50,7 @@ class Row:
     @cached_property
     def engine(self) -> tuple[str, ...]:
         """Setting, engine and compiler: within one of these only levers differ."""
-        return (self.setting, *sorted(name for name in self.on if not name.startswith("lever:")))
+        return (self.setting, *sorted(name for name in self.on if not name.startswith(LEVERS)))
 
     def at(self, units: int) -> float:
         """Return the seconds of a run of ``units``, by the measured phases where it is another length."""
@@ -63,7 +63,7 @@ Part = Literal["levers", "compiler", "engine", "between"]
 PARTS: tuple[Part, ...] = ("levers", "compiler", "engine", "between")
 Strength = Mapping[Part, float]
 """Penalties of the linear estimator: of what levers, compilers and engines bring, and of what tells settings apart."""
-_PREFIXES: Mapping[str, Part] = {"lever:": "levers", "compiler:": "compiler"}
+_PREFIXES: Mapping[str, Part] = {**dict.fromkeys(LEVERS, "levers"), "compiler:": "compiler"}
 
 
 class Estimator(Protocol):
@@ -168,7 +168,7 @@ class Learning:
 
     def refuses(self, row: Row) -> bool:
         """Tell whether nothing that is fitted to these rows can tell of another one."""
-        return unknown(row.inputs, self.names, self.ranges, self.together) is not None
+        return unknown(of_phase(row.inputs, self.phase), self.names, self.ranges, self.together) is not None
 
     def fitted(self, kind: Kind, strength: Strength) -> Estimator:
         """Return an estimator of ``kind``."""

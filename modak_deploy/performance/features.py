@@ -18,7 +18,7 @@ from modak_deploy.model.measurement import Configuration, Hardware, Mix, Operato
 if TYPE_CHECKING:
     from modak_deploy.catalogue.hardware import MicroarchitectureEntry, ProcessorEntry, WorkloadEntry
 
-VERSION = 3
+VERSION = 4
 """Of the features; a model fitted with others is not used."""
 FAR = math.log(4)
 """How far outside of what a model was fitted with it is believed, in the logarithm."""
@@ -32,7 +32,12 @@ _MATRIX = 32.0
 """The same for matrix units: AMX does 2,048 operations a cycle and core, and 64 in fp32 (as of sapphirerapids)."""
 _SIXTEEN = re.compile(r"bf16|bfloat16|fp16")
 """What stands in the names of levers that compute in 16 bits."""
+_KERNELS = frozenset({"graph-compiler", "memory-layout"})
+"""Groups of levers that choose other kernels, which convolutions gain more from than products of matrices."""
 _IMAGE = ("container", "source build")
+LIVE = "live:"
+LEVERS = ("lever:", LIVE)
+"""What the names of levers begin with; those that are switched while a program runs have one of their own."""
 _CHANGES = (("engine", ("runs:",)), ("image", _IMAGE), ("compiler", ("compiler:",)))
 Features = dict[str, float]
 
@@ -153,12 +158,16 @@ def _names(case: Case, catalogue: Catalogue, size: float, gpu: float, relaxed: t
     for name in configuration.levers:
         lever = catalogue.levers.get(name)
         if lever is None or not lever.runs:
-            inputs[f"lever:{name}"] = 1.0
+            live = lever is not None and lever.launch == "live"
+            feature = LIVE + name if live else f"lever:{name}"
+            inputs[feature] = 1.0
+            inputs[f"{feature} on gpu"] = gpu
             if lever is not None and lever.numerics == "relaxed":
-                inputs[f"lever:{name} x flops"] = size - _USUAL
-                inputs[f"lever:{name} x convolution"] = relaxed[0]
+                inputs[f"{feature} x flops"] = size - _USUAL
+            if lever is not None and (lever.numerics == "relaxed" or lever.group in _KERNELS):
+                inputs[f"{feature} x convolution"] = relaxed[0]
                 if _SIXTEEN.search(name):
-                    inputs[f"lever:{name} x arithmetic"] = relaxed[1]
+                    inputs[f"{feature} x arithmetic"] = relaxed[1]
     inputs["container"] = float(configuration.runtime != "native")
     image = catalogue.images.get(configuration.image or "")
     inputs["source build"] = float(image is not None and image.source == "opt-build")
@@ -182,10 +191,17 @@ def difference(first: Features, other: Features) -> str:
 
 def names_in(inputs: Features) -> frozenset[str]:
     """Return what is on in a configuration: levers, compilers, the engine."""
-    prefixes = ("lever:", "compiler:", "runs:")
+    prefixes = (*LEVERS, "compiler:", "runs:")
     return frozenset(
         name for name, value in inputs.items() if value == 1.0 and " " not in name and name.startswith(prefixes)
     )
+
+
+def of_phase(inputs: Features, phase: str) -> Features:
+    """Return what a phase may depend on: what is switched at a call changes nothing before it."""
+    if phase != "start":
+        return inputs
+    return {name: value for name, value in inputs.items() if not name.startswith(LIVE)}
 
 
 def vector(
@@ -217,7 +233,8 @@ def unknown(
     """
     for name, value in inputs.items():
         if value and name not in names:
-            return f"the model was fitted without '{name}'"
+            shown = name.replace(LIVE, "lever:", 1) if name.startswith(LIVE) else name
+            return f"the model was fitted without '{shown}'"
         low, high = ranges.get(name, (-math.inf, math.inf))
         if not low - FAR <= value <= high + FAR:
             return f"'{name}' is far outside of what the model was fitted with"

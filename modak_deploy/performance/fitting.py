@@ -13,7 +13,7 @@ from modak_deploy.errors import InputError
 from modak_deploy.model.application import Workload
 from modak_deploy.model.measurement import Measurement, Mix, Ratio
 from modak_deploy.performance.estimators import PARTS, Estimator, Kind, Learning, Part, Row, Strength, target
-from modak_deploy.performance.features import VERSION, Case, Features, change, features
+from modak_deploy.performance.features import LEVERS, VERSION, Case, Features, change, features, of_phase
 from modak_deploy.performance.intervals import LEVEL, HeldOut, errors_of, lengths, quantile, widths_of
 from modak_deploy.performance.matching import own_phases
 from modak_deploy.performance.records import Measurements
@@ -120,7 +120,7 @@ def _plain(row: Row) -> bool:
 
 
 def _levers(row: Row) -> int:
-    return sum(1 for name, value in row.inputs.items() if value and name.startswith("lever:"))
+    return sum(1 for name, value in row.inputs.items() if value and name.startswith(LEVERS))
 
 
 def _row(record: Measurement, case: Case, inputs: Features) -> Row:
@@ -138,6 +138,9 @@ def _row(record: Measurement, case: Case, inputs: Features) -> Row:
         seconds["steady"] = total / units
     elif alone:
         seconds["steady"] = statistics.median(run.later_unit or run.first or 0.0 for run in record.runs)
+        if all(run.first is not None and run.later for run in record.runs):
+            firsts = ((run.first or 0.0) - (run.later_unit or 0.0) for run in record.runs)
+            seconds["compile"] = max(0.0, statistics.median(firsts))
         total = units * seconds["steady"]
     else:
         phases = [own_phases(run, record) for run in record.runs]
@@ -236,7 +239,7 @@ def _learning(rows: Sequence[Row], phase: Phase) -> Learning:
 
     What such a thing brings is tested by nothing.
     """
-    having = [row for row in rows if phase in row.seconds]
+    having = [replace(row, inputs=of_phase(row.inputs, phase)) for row in rows if phase in row.seconds]
     workloads: dict[str, set[str]] = {}
     for row in having:
         for name in row.on:

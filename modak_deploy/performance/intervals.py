@@ -14,7 +14,7 @@ LEVEL = 0.9
 """Share of the times, and of the ratios, that an interval is meant to hold."""
 LONG = 100
 """Units of the long run that is judged beside the measured one, where the phases were told apart."""
-ENDLESS = 10_000
+ENDLESS = 1_000_000
 """Units at which a row is judged of which units alone are known: no start counts in so many."""
 _FEWEST = 3
 """Workloads that an interval of its own takes."""

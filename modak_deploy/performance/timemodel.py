@@ -14,7 +14,7 @@ from pydantic import AliasChoices, Field, ValidationError, model_validator
 
 from modak_deploy.errors import InputError
 from modak_deploy.model.base import Line, Model, NonNegative, Positive, Sha256
-from modak_deploy.performance.features import VERSION, Features, change, difference, unknown, vector
+from modak_deploy.performance.features import VERSION, Features, change, difference, of_phase, unknown, vector
 from modak_deploy.performance.paths import MODEL_FILE
 from modak_deploy.performance.statistics import Interval
 from modak_deploy.util.files import locked, write_atomically
@@ -171,8 +171,8 @@ class TimeModel:
         if "steady" not in applying:
             kind = "training" if inputs["training"] else "inference"
             return f"the model was fitted to no steady times of {kind}"
-        for part in applying.values():
-            if reason := unknown(inputs, part.features, part.ranges, part.together):
+        for phase, part in applying.items():
+            if reason := unknown(of_phase(inputs, phase), part.features, part.ranges, part.together):
                 return reason
         return None
 

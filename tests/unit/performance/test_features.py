@@ -7,16 +7,16 @@ import pytest
 from modak_deploy.catalogue import load_catalogue
 from modak_deploy.model.application import Workload
 from modak_deploy.model.measurement import Configuration, Hardware
-from modak_deploy.performance.features import Case, features, low_precision
+from modak_deploy.performance.features import Case, features, low_precision, of_phase, unknown
 from modak_deploy.performance.matching import bf16_of
 
 PROCESSORS = {"sapphirerapids": 32.0, "zen4": 2.0, "zen5": 2.0, "haswell": 2.0, "x86_64_v4": 2.0}
 ACCELERATORS = {"a100-40gb": 16.0, "k80": 2.0, "v100": 7.94}
 
 
-def inputs_on(hardware, lever):
+def inputs_on(hardware, *levers):
     workload = Workload(model="w", unit="call", units=9, flops_per_sample=1e9, bytes_per_sample=1e7, samples=1)
-    case = Case("ai_inference", "pytorch", workload, hardware, Configuration(levers=[lever]))
+    case = Case("ai_inference", "pytorch", workload, hardware, Configuration(levers=list(levers)))
     return features(case, load_catalogue())
 
 
@@ -55,8 +55,8 @@ def test_hardware_that_nobody_describes_is_as_usual():
 def test_arithmetic_tells_what_a_lower_precision_brings_and_nothing_of_exact_levers():
     matrix, vector = (Hardware(microarchitecture=name, cores=2) for name in ("sapphirerapids", "x86_64_v4"))
     low, exact, other = "pytorch-bf16-weights", "pytorch-openvino", "pytorch-dropout-masks"
-    assert inputs_on(matrix, low)[f"lever:{low} x arithmetic"] == pytest.approx(math.log(16))
-    assert inputs_on(vector, low)[f"lever:{low} x arithmetic"] == 0
+    assert inputs_on(matrix, low)[f"live:{low} x arithmetic"] == pytest.approx(math.log(16))
+    assert inputs_on(vector, low)[f"live:{low} x arithmetic"] == 0
     assert not [name for name in inputs_on(matrix, exact) if name.endswith("arithmetic")]
     assert not [name for name in inputs_on(matrix, other) if name.endswith("arithmetic")], "relaxed, and not in 16 bits"
 
@@ -64,3 +64,17 @@ def test_arithmetic_tells_what_a_lower_precision_brings_and_nothing_of_exact_lev
 def test_matrix_units_that_a_node_has_not_do_not_count():
     hardware = Hardware(microarchitecture="sapphirerapids", bf16="vector", cores=2)
     assert low_precision(hardware, load_catalogue()) == 2
+
+
+def test_what_is_switched_while_a_program_runs_is_no_matter_of_its_start():
+    inputs = inputs_on(Hardware(microarchitecture="zen4", cores=2), "pytorch-openvino", "malloc-hugepages")
+    live = {name for name in inputs if name.startswith("live:")}
+    assert "live:pytorch-openvino" in live and "lever:malloc-hugepages" in inputs
+    assert of_phase(inputs, "start").keys() == inputs.keys() - live
+    assert of_phase(inputs, "steady") == of_phase(inputs, "compile") == inputs
+
+
+def test_a_lever_that_is_not_known_has_its_usual_name_in_a_sentence():
+    inputs = inputs_on(Hardware(microarchitecture="zen4", cores=2), "pytorch-openvino")
+    names = [name for name in inputs if not name.startswith("live:")]
+    assert unknown(inputs, names, {}, []) == "the model was fitted without 'lever:pytorch-openvino'"

@@ -202,6 +202,36 @@ def test_units_alone_teach_the_steady_phase_beside_whole_runs():
         assert row.at(units) == pytest.approx(units * unit)
 
 
+def test_units_alone_tell_what_it_took_to_make_them_ready():
+    """The first unit is longer by that; there is no start, and the whole is as long as the units and that."""
+    (record, *_) = measured().records
+    ready = record.model_copy(update={"runs": [Run(first=5.5, later=[0.5, 0.4, 0.6]), Run(first=6.5, later=[0.5])]})
+    (row,) = rows_of([ready], load_catalogue())
+    assert row.seconds == {"steady": 0.5, "compile": 5.5}
+    assert row.at(ENDLESS) == pytest.approx(ENDLESS * 0.5 + 5.5)
+
+
+def test_the_start_is_told_of_a_live_lever_that_no_whole_run_had(tmp_path):
+    """What was measured by units alone has no start, and a live lever is switched after it."""
+    records, levers = [], ["keras-tensorflow", "keras-openvino"]
+    for record in measured(spread=0.0).all_records():
+        records.append(record)
+        if record.configuration.levers == levers[:1]:
+            unit = record.runs[0].later[0]
+            alone = {"configuration": Configuration(levers=levers), "runs": [Run(first=2 + unit / 2, later=[unit / 2])]}
+            default = {"runs": [Run(first=unit, later=[unit])]}
+            source = record.provenance.model_copy(update={"source": "in turns"})
+            records += [record.model_copy(update={**runs, "provenance": source}) for runs in (alone, default)]
+    table = Table(records)
+    model = fit(table.all_records(), table.version, load_catalogue())
+    write_model(tmp_path, model.description, model.contents)
+    told = TimeModel(tmp_path)
+    inputs = case_of(1e8, levers)
+    assert told.refusal(inputs) is None
+    assert told.phases(inputs)["start"] == told.phases(case_of(1e8, levers[:1]))["start"]
+    assert told.ratio(case_of(1e8, levers[:1]), inputs, 10**6).value == pytest.approx(2.0, rel=0.3)
+
+
 def test_the_same_measurements_give_the_same_model(fitted):
     table, model = fitted
     again = fit(table.all_records(), table.version, load_catalogue())
