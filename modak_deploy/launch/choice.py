@@ -161,7 +161,7 @@ class Choice:
             if variant.name in self._tried or lever in self.best.levers:
                 self._pending.remove(lever)
                 continue
-            refusal = self._prospects.refusal(lever, variant, self._default, self._rival.median, self.best != DEFAULT)
+            refusal = self._refusal(lever, variant)
             if lever.expensive and self._choose_fewer():
                 return
             if refusal is None and not (waiting and lever.expensive):
@@ -181,6 +181,10 @@ class Choice:
         # What is expensive and does not pay now may pay later.
         if not self._choose_fewer():
             self._begin_final()
+
+    def _refusal(self, lever: Lever, variant: Variant) -> Optional[str]:
+        """Return why a lever is not tried now; None when it can be."""
+        return self._prospects.refusal(lever, variant, self._default, self._rival.median, self.best != DEFAULT)
 
     def _choose_fewer(self) -> bool:
         """Try the best variant without a lever that others may have made useless; return whether there is one to try.
@@ -308,6 +312,7 @@ class Choice:
             default = rival.median if name == DEFAULT.name and rival.count else self._default
             values["gain"] = default / estimate.median
         values.update(default=self._default, one_time=self._one_time, difference=self._difference)
+        values.update(self._of_background())
         self._once[self._current.name] = self._one_time
         self._record.add("trial", lost=self.ledger.lost, **values)
         self._last_trial = self.ledger.done
@@ -334,6 +339,10 @@ class Choice:
         values.update({key: value for key, value in others.items() if value is not None})
         values.update(lost=self.ledger.lost, after_units=self.ledger.done, difference=self._difference)
         self._record.add("settled", **values)
+
+    def _of_background(self) -> Dict[str, float]:
+        """Return what the record says of what was made in the background."""
+        raise NotImplementedError
 
     def _begin_final(self) -> None:
         """End the trials, for now."""

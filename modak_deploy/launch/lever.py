@@ -41,6 +41,8 @@ class Lever:
     """Whether it has threads of its own, beside those of the default that still wait for work after a unit."""
     expensive = False
     """Whether making it ready takes long, as compilation does."""
+    background = False
+    """Whether it can be made ready in a process of its own, while the program goes on, where a core is free."""
     ranks = False
     """Whether several ranks of a training can switch it together."""
     risk = 4.0

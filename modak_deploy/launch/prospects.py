@@ -20,6 +20,9 @@ TURN = 4
 PART_SECONDS = 0.01
 """Seconds of a unit, below which its first rows are not tried first: a call costs some time whatever its size."""
 
+CALLS = 3
+"""Calls that the program does not need: its own once more, the first of what was made, and that of the comparison."""
+
 NOTHING = "nothing could be tried: a unit takes {:.3g} s and trials may lose {:.3g} s in this job"
 NOTHING_YET = "nothing could be tried so far: a unit takes {:.3g} s and trials may lose {:.3g} s"
 
@@ -49,6 +52,8 @@ class Prospects:
         """Seconds that it takes to make a variant ready that is not expensive; where steps are tried, each of them."""
         self.partly: Dict[str, float] = {}
         """Variants whose results were compared on a part only, with their longest plausible unit in default units."""
+        self.background: Dict[str, float] = {}
+        """Levers that can be made ready in the background, with the seconds that the program loses all the same."""
         self.unfit: Set[str] = set()
         """Variants whose results on a part were not the default's: that may be due to the part."""
 
@@ -124,6 +129,28 @@ class Prospects:
             return few
         limit = expected.seconds + default + self.copying
         return few or (None if ledger.affordable(limit) else self._dear(limit))
+
+    def background_refusal(
+        self, lever: Lever, default: float, best: float, improved: bool, ready: bool
+    ) -> Optional[str]:
+        """Return why a lever is not made ready in the background now, or not tried once it is ``ready``.
+
+        The units that are done meanwhile gain nothing, and no others than those that are left then can pay for it.
+        """
+        given = self._trials.expected.get(lever.name)
+        expected = given or Expected(BEATEN, self._costs.get(lever.name, self._seconds))
+        seconds = 0.0 if ready else expected.seconds * hardware.load()
+        left = max(0.0, self._ledger.remaining * best - seconds)
+        saving, loss = left * (1 - 1 / max(1.0, expected.gain)), self.background[lever.name]
+        if saving <= loss:
+            return SLOW.format(loss, saving)
+        units, needed = int(left / max(best, 1e-9)), self._needed(default, improved)
+        if units < needed:
+            return FEW.format(units, needed)
+        if given is not None and self._trials.units is not None and saving >= 2 * loss:
+            return None
+        limit = loss + CALLS * default
+        return None if self._ledger.affordable(limit) else self._dear(limit)
 
     def _dear(self, limit: float) -> str:
         when = "so far" if self._trials.units is None else "in this job"

@@ -6,9 +6,10 @@ far, keeps what is faster, measures the default again at the end, and settles. I
 
 from typing import Any, Dict, Optional, Sequence
 
-from .choice import FIRST_RECHECK, TRYING, Choice
+from .choice import FIRST_RECHECK, TRYING
 from .estimate import Estimate, enough
 from .lever import Lever
+from .making import MakingChoice
 from .variants import CHECK, DEFAULT, PROBE, RUN, Action, Variant
 
 CHEAP = 0.02
@@ -20,7 +21,7 @@ FASTEST = "fastest of all that was tried"
 CHOSEN = "chosen before the run"
 
 
-class Search(Choice):
+class Search(MakingChoice):
     """State of the trials of one object of the program.
 
     Its phases: ``baseline`` (the default is measured), ``choose`` (the next variant, if it may be tried now),
@@ -54,7 +55,8 @@ class Search(Choice):
 
     def next(self) -> Action:
         """Return what to do with the next unit."""
-        if self._phase == "settled" and (self._pending or self._fewer_later) and self.ledger.done >= self._retry_at:
+        left = self._pending or self._fewer_later or self._making
+        if self._phase == "settled" and left and self.ledger.done >= self._retry_at:
             self._phase = "choose"
         if self._phase in ("choose", "settled") and self._comparison_due():
             return Action(CHECK, self.best)
@@ -86,7 +88,7 @@ class Search(Choice):
             self._rival.add(seconds)
             if self._rival.complete():
                 self._go_on()
-        elif self._phase == "choose" and variant == DEFAULT:
+        elif self._phase == "choose" and variant == DEFAULT and not self.waits:  # for which memory would be shared
             self._add_default(seconds)
         elif self._phase == "measure":
             self._measured(variant, seconds, alone)
@@ -116,6 +118,7 @@ class Search(Choice):
     def verify(self) -> None:
         """Have results compared again, the winner's with the next unit: they may have changed."""
         self._recheck_at = 0
+        self._remake()
         if self._phase == "measure" and self.part is not None and self.partly(self._current):
             self._phase = "probe"
         elif self._phase == "chosen" and self._checks:
@@ -227,6 +230,7 @@ class Search(Choice):
     def stop(self, reason: str) -> None:
         """Go back to the default for good."""
         self._pending, self._fewer_later = [], False
+        self._making = self._made_beside = None
         if self._phase != "settled" or self.best != DEFAULT:
             self.best = self._sound = DEFAULT
             self._settle(reason)
@@ -306,6 +310,8 @@ class Search(Choice):
     # the end
 
     def _begin_final(self) -> None:
+        if self._awaited():
+            return
         self._beginning = self._with_what_lasts()
         if self.best in (self._beginning, DEFAULT) or self._drift_measured:
             self._settle(self._reason or self._nothing)

@@ -74,6 +74,11 @@ class Program:
         self.kinds: list[str] = []
         self.fixed = 0.0
         """Seconds of a call whatever its size."""
+        self.making: dict[str, float] = {}
+        """Seconds that what can be made ready in the background takes, by the names of variants."""
+        self.broken: set[str] = set()
+        """What cannot be made ready in the background."""
+        self._made_at: float | None = None
 
     def time(self, name: str, unit: int) -> float:
         value = self._times(name, unit) if callable(self._times) else self._times.get(name, self._times["default"])
@@ -82,6 +87,7 @@ class Program:
     def run(self, units: int) -> "Program":
         for _ in range(units):
             unit = len(self.used)
+            self._make()
             action = self.search.next()
             name = action.variant.name
             self.used.append(name)
@@ -101,6 +107,26 @@ class Program:
                 self.search.report(action.variant, took)
             self.worst = max(self.worst, self.seconds - sum(self.time("default", one) for one in range(unit + 1)))
         return self
+
+    def background(self, seconds: dict[str, float], loss: float) -> "Program":
+        """Have levers made ready in the background: they take so long there, and the program loses so much of it."""
+        self.making = seconds
+        self.search.takes_background(dict.fromkeys(seconds, loss))
+        return self
+
+    def _make(self) -> None:
+        """Begin what is to be made in the background, and tell when it is ready."""
+        if not self.making:
+            return
+        if self.search.to_make is not None:
+            self._made_at = self.seconds + self.making[self.search.to_make.levers[-1].name]
+            self.search.begun(0.0)
+        elif self.search.waits and self._made_at is not None and self.seconds >= self._made_at:
+            name = self.search.making or ""
+            if name in self.broken:
+                self.search.not_made("it breaks", self.making[name])
+            else:
+                self.search.made(self.making[name])
 
 
 BF16 = {

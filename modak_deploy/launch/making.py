@@ -1,0 +1,172 @@
+"""Live trials of levers that are made ready in the background: the program goes on with the best variant meanwhile."""
+
+from typing import Dict, Mapping, Optional
+
+from .choice import Choice
+from .lever import Lever
+from .variants import Variant
+
+WAITS = "it waited for what was made ready in the background"
+ENDED = "the program ended while it was made ready in the background"
+
+
+class Making:
+    """A lever that is being made ready in the background, or was and is still to be tried."""
+
+    def __init__(self, lever: Lever, variant: Variant) -> None:
+        self.lever = lever
+        self.variant = variant
+        self.begun = False
+        self.seconds: Optional[float] = None
+        """What it took, once it is ready."""
+
+
+class MakingChoice(Choice):
+    """What is made ready next, and when it is tried.
+
+    How something is made in the background is the adapter's: it begins when ``to_make`` says what, and tells by
+    ``begun`` and ``made``. One lever is made at a time; what is cheap goes on being tried meanwhile.
+    """
+
+    _making: Optional[Making] = None
+    _made_beside: Optional[Making] = None
+    """How what is being tried was made, where that was in the background."""
+
+    def takes_background(self, seconds: Mapping[str, float]) -> None:
+        """Take the levers that can be made ready in the background, with the seconds that the program loses then."""
+        self._prospects.background = dict(seconds)
+
+    @property
+    def to_make(self) -> Optional[Variant]:
+        """Return the variant that is to be made ready from now on."""
+        making = self._making
+        return making.variant if making is not None and not making.begun else None
+
+    @property
+    def making(self) -> Optional[str]:
+        """Return the name of the lever that is made ready in the background, or was and is still to be tried."""
+        making = self._making or self._made_beside
+        return None if making is None else making.lever.name
+
+    @property
+    def waits(self) -> bool:
+        """Tell whether something is being made ready in the background."""
+        return self._making is not None and self._making.begun and self._making.seconds is None
+
+    def begun(self, seconds: float) -> None:
+        """Note that the adapter has begun, which took the program so long."""
+        if self._making is not None:
+            self._making.begun = True
+            self.ledger.charge(seconds)
+            self._record.add("making", of=self._name, variant=self._making.variant.name, lost=seconds)
+
+    def not_begun(self) -> None:
+        """Have the lever made ready between two units, as it cannot be in the background after all."""
+        if self._making is not None:
+            self._prospects.background.pop(self._making.lever.name, None)
+            self._pending.append(self._making.lever)
+            self._making = None
+
+    def made(self, seconds: float) -> None:
+        """Note that it is ready, after so many seconds in the background."""
+        if self._making is not None:
+            self._making.seconds = seconds
+            self._record.add("made", of=self._name, variant=self._making.variant.name, seconds=seconds)
+
+    def not_made(self, reason: str, seconds: float, late: bool = False) -> None:
+        """Give up what could not be made ready; ``late`` is whether its time was up: it may suffice in another job."""
+        making, self._making = self._making, None
+        if making is None:
+            return
+        name = making.variant.name
+        self._tried.add(name)
+        if late:
+            self._record.add("not_tried", of=self._name, lever=making.lever.name, reason=reason)
+            return
+        self._record.fallback(name, reason)
+        values = {"kept": False, "failed": True, "default": self._default, "one_time": seconds, "background": seconds}
+        self._record.add("trial", of=self._name, variant=name, result=reason, lost=self.ledger.lost, **values)
+
+    def _choose(self) -> None:
+        if self._try_made():
+            return
+        if self._making is None:
+            self._make_next()
+        super()._choose()
+
+    def _make_next(self) -> None:
+        for lever in self._pending:
+            variant = self.best.plus(lever)
+            if lever.name not in self._prospects.background or lever in self.best.levers or variant.name in self._tried:
+                continue
+            refusal = self._background_refusal(lever)
+            if refusal is None:
+                self._pending.remove(lever)
+                self._refused.pop(lever.name, None)
+                self._making = Making(lever, variant)
+                return
+
+    def _background_refusal(self, lever: Lever, ready: bool = False) -> Optional[str]:
+        improved = bool(self.best.levers)
+        return self._prospects.background_refusal(lever, self._default, self._rival.median, improved, ready)
+
+    def _refusal(self, lever: Lever, variant: Variant) -> Optional[str]:
+        if lever.name not in self._prospects.background:
+            return super()._refusal(lever, variant)
+        return WAITS if self._making is not None else self._background_refusal(lever)
+
+    def _try_made(self) -> bool:
+        """Try what is ready, where that is affordable now; return whether that was begun."""
+        making = self._making
+        if making is None or making.seconds is None:
+            return False
+        refusal = self._background_refusal(making.lever, ready=True)
+        if refusal is not None:
+            self._refused[making.lever.name] = refusal
+            return False
+        self._making, self._made_beside = None, making
+        self._begin(self.best.plus(making.lever), making.lever)
+        self._one_time = making.seconds
+        return True
+
+    def _awaited(self) -> bool:
+        """Tell whether the end of the trials waits for something; give up what is ready and will never be tried."""
+        making = self._making
+        if making is None:
+            return False
+        if making.seconds is None:
+            return True
+        if self._hopeless:
+            self._making = None
+            self._pending.append(making.lever)
+            self._not_tried(making.lever)
+        return False
+
+    def _remake(self) -> None:
+        """Have what was made in the background made anew: it was made of weights that have changed."""
+        if self._making is not None:
+            self._making = Making(self._making.lever, self._making.variant)
+        elif self._made_beside is not None and self._phase in ("check", "measure"):
+            lever = self._made_beside.lever
+            self._tried.discard(self._current.name)
+            self._pending.insert(0, lever)
+            self._record.add("deferred", of=self._name, lever=lever.name, variant=self._current.name)
+            self._back()
+
+    def _of_background(self) -> Dict[str, float]:
+        """Return what the record says of how the variant that was tried was made."""
+        making = self._made_beside
+        return {} if making is None or making.seconds is None else {"background": making.seconds}
+
+    def _back(self) -> None:
+        self._made_beside = None
+        super()._back()
+
+    def end(self) -> None:
+        """Tell what was not tried: the program ends."""
+        making, self._making = self._making, None
+        if making is not None:
+            self._pending.append(making.lever)
+            if making.seconds is None:
+                self._refused[making.lever.name] = ENDED
+        super().end()

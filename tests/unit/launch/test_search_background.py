@@ -1,0 +1,128 @@
+"""Trials of what is made ready in the background: units go on meanwhile, and only what they lose is charged."""
+
+import pytest
+
+from launch_parts import Program, lever
+
+TIMES = {"default": 1.0, "a": 0.8, "made": 0.3, "a + made": 0.25}
+
+
+def program(units: int = 200, share: float = 0.03, **options) -> Program:
+    levers = options.pop("levers", [lever("made", expensive=True)])
+    return Program(levers, TIMES, units=units, share=share, costs={"made": 30.0}, **options)
+
+
+def beside(units: int = 200, share: float = 0.03, seconds: float = 30.0, **options) -> Program:
+    return program(units, share, **options).background({"made": seconds}, loss=0.5)
+
+
+def test_a_job_that_cannot_wait_for_it_tries_it_once_it_is_ready():
+    assert program().run(200).search.best.name == "default"
+    job = beside().run(200)
+    assert job.search.best.name == "made"
+    first = job.used.index("made")
+    assert 30 <= first <= 40
+    assert set(job.used[:first]) == {"default"}
+    (trial,) = job.record.of("trial")
+    assert (trial["one_time"], trial["background"], trial["kept"]) == (30.0, 30.0, True)
+    assert trial["lost"] < 2.0
+    assert [entry["event"] for entry in job.record.entries[:3]] == ["making", "made", "trying"]
+    assert job.record.of("drift")
+
+
+def test_what_is_cheap_is_tried_meanwhile_and_stays_on():
+    job = beside(levers=[lever("a"), lever("made", expensive=True)], share=0.05).run(200)
+    assert job.used.index("a") < 20
+    assert [entry["variant"] for entry in job.record.of("trial")][:2] == ["a", "a + made"]
+    assert job.search.best.name == "a + made"
+
+
+def test_a_lever_of_the_same_group_waits_for_the_first():
+    levers = [lever(name, expensive=True, group="compilation") for name in ("made", "other")]
+    job = Program(levers, {**TIMES, "other": 0.2}, units=300, costs={"made": 30.0, "other": 30.0})
+    job.background({"made": 30.0, "other": 30.0}, loss=0.5).run(300)
+    assert [entry["variant"] for entry in job.record.of("making")] == ["made", "other"]
+    assert job.search.best.name == "other"
+
+
+@pytest.mark.parametrize("units", [20, 36])
+def test_it_is_not_begun_where_the_units_left_are_too_few(units):
+    job = beside(units).run(units)
+    assert not job.record.of("making")
+    assert set(job.used) == {"default"}
+
+
+def test_what_is_ready_too_late_is_not_tried():
+    job = beside(60, seconds=55.0, share=0.1)
+    job.search.takes_background({"made": 2.0})
+    job.run(60)
+    job.search.end()
+    assert "made" not in job.used
+    assert [entry["lever"] for entry in job.record.of("not_tried")] == ["made"]
+
+
+def test_a_program_that_ends_meanwhile_tells_so():
+    job = beside(200).run(20)
+    job.search.end()
+    (entry,) = job.record.of("not_tried")
+    assert (entry["lever"], entry["reason"]) == ("made", "the program ended while it was made ready in the background")
+    assert job.record.of("settled")[-1]["variant"] == "default"
+
+
+def test_what_cannot_be_made_is_given_up():
+    job = beside()
+    job.broken = {"made"}
+    job.run(200)
+    assert job.record.of("fallback") == [{"event": "fallback", "what": "made", "reason": "it breaks"}]
+    (trial,) = job.record.of("trial")
+    assert (trial["failed"], trial["kept"], trial["result"]) == (True, False, "it breaks")
+    assert job.search.settled
+    assert set(job.used) == {"default"}
+
+
+def test_what_took_too_long_may_be_tried_by_the_next_job():
+    job = beside().run(20)
+    job.search.not_made("it was not ready after 60 s", 60.0, late=True)
+    job.run(20)
+    (entry,) = job.record.of("not_tried")
+    assert entry["lever"] == "made"
+    assert not job.record.of("fallback")
+    assert job.search.settled
+
+
+def test_a_wrong_result_is_given_up_as_others_are():
+    job = beside()
+    job.wrong = {"made"}
+    job.run(200)
+    assert job.record.of("fallback")[0]["reason"] == "differs"
+    assert job.used.count("made") == 1
+
+
+@pytest.mark.parametrize("units", [20, 33])
+def test_after_a_change_of_weights_it_is_made_anew(units):
+    job = beside(300).run(units)
+    job.search.verify()
+    job.run(300 - units)
+    assert [entry["variant"] for entry in job.record.of("making")] == ["made", "made"]
+    assert job.search.best.name == "made"
+    assert job.record.of("trial")[-1]["one_time"] == 30.0
+
+
+def test_where_it_cannot_begin_all_is_as_before():
+    job = program(1000, share=0.05)
+    job.search.takes_background({"made": 0.5})
+    assert set(job.run(20).used) == {"default"}
+    assert job.search.to_make is not None
+    job.search.not_begun()
+    assert job.search.to_make is None
+    assert job.run(900).search.best.name == "made"
+    assert not job.record.of("making")
+    assert "background" not in job.record.of("trial")[0]
+
+
+def test_after_a_stop_nothing_is_waited_for():
+    job = beside().run(20)
+    job.search.stop("the program trains")
+    assert job.search.making is None
+    assert set(job.run(100).used) == {"default"}
+    assert job.record.of("settled")[-1]["reason"] == "the program trains"
