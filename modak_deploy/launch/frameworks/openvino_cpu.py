@@ -3,10 +3,11 @@
 import contextlib
 import importlib
 import importlib.metadata
+import io
 import logging
 import sys
 import warnings
-from typing import Any, Iterator, Optional
+from typing import Any, Dict, Iterator, Optional
 
 from ..versions import satisfies
 
@@ -71,13 +72,33 @@ def module(name: str = "openvino") -> Any:
 
 def compiled(model: Any, precision: str, threads: int) -> Any:
     """Return what runs a model; ``precision`` is that of its kernels, ``f32`` or ``bf16``."""
-    settings = {
+    return compiled_model(model, precision, threads).create_infer_request()
+
+
+def compiled_model(model: Any, precision: str, threads: int) -> Any:
+    """Return a model that is compiled for the processor."""
+    return module().Core().compile_model(model, "CPU", _settings(precision, threads))
+
+
+def written(model: Any) -> bytes:
+    """Return a compiled model as another process can read it."""
+    stream = io.BytesIO()
+    model.export_model(stream)
+    return stream.getvalue()
+
+
+def read(data: bytes, precision: str, threads: int) -> Any:
+    """Return the compiled model that another process has written."""
+    return module().Core().import_model(io.BytesIO(data), "CPU", _settings(precision, threads))
+
+
+def _settings(precision: str, threads: int) -> Dict[str, Any]:
+    return {
         "INFERENCE_PRECISION_HINT": precision,
         "PERFORMANCE_HINT": "LATENCY",
         "INFERENCE_NUM_THREADS": threads,
         "ENABLE_CPU_PINNING": False,  # which cores are the job's is the scheduler's decision
     }
-    return module().Core().compile_model(model, "CPU", settings).create_infer_request()
 
 
 def check_range(array: Any) -> None:

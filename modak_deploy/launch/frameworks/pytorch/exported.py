@@ -1,6 +1,6 @@
 """Modules in evaluation mode exported as graphs, for other software to do them; by ``torch.export`` (since 2.5)."""
 
-from typing import Any, Callable, Dict, List, NamedTuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from ... import structures
 from . import outputs
@@ -24,6 +24,13 @@ class Program(NamedTuple):
     """The result's structure with a slot in place of each tensor."""
 
 
+class Content(NamedTuple):
+    """What another process made for one form of arguments."""
+
+    form: Any
+    data: bytes
+
+
 class Slot(int):
     """The number of a tensor of the result."""
 
@@ -39,34 +46,65 @@ class Exported:
         self._torch = torch
         self._module = module
         self._programs: Dict[Any, Program] = {}
+        self._contents: Dict[Any, bytes] = {}
 
     def made(self, exported: Any, tensors: List[Any]) -> Callable[[List[Any]], List[Any]]:
         """Return what does an exported program, from tensors like the given ones to the result's."""
         raise NotImplementedError
 
+    def written(self, exported: Any, tensors: List[Any]) -> bytes:
+        """Return an exported program as ``read`` takes it in another process."""
+        raise NotImplementedError
+
+    def read(self, data: bytes, tensors: List[Any], results: int) -> Callable[[List[Any]], List[Any]]:
+        """Return what does a program that ``written`` returned, and that has so many results."""
+        raise NotImplementedError
+
+    def take(self, content: Content) -> None:
+        """Have what another process made do calls of its form."""
+        self._contents[content.form] = content.data
+
+    def content(self, args: Any, kwargs: Any) -> bytes:
+        """Return what does calls like this one, for another process to take."""
+        torch = self._torch
+        with torch.inference_mode(False), torch.no_grad():
+            tensors, flat = self._observed(args, kwargs)
+            return self.written(torch.export.export(flat, tuple(tensors), strict=False), tensors)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         is_leaf = outputs.is_tensor(self._torch)
-        form = structures.shape((args, kwargs), form_of, is_leaf)
+        form = form_of_call(self._torch, args, kwargs)
         tensors = [tensor.detach() for tensor in structures.leaves((args, kwargs), is_leaf)]
         program = self._programs.get(form)
         if program is None:
-            program = self._programs[form] = self._program(args, kwargs)
+            program = self._programs[form] = self._program(args, kwargs, self._contents.pop(form, None))
         results = program.infer(tensors)
-        return structures.replace(program.result, lambda slot: results[slot], lambda value: isinstance(value, Slot))
+        return structures.replace(program.result, lambda slot: results[slot], _is_slot)
 
-    def _program(self, args: Any, kwargs: Any) -> Program:
+    def _program(self, args: Any, kwargs: Any, data: Optional[bytes]) -> Program:
         torch = self._torch
-        is_leaf = outputs.is_tensor(torch)
         with torch.inference_mode(False), torch.no_grad():
-            tensors = [tensor.detach().clone() for tensor in structures.leaves((args, kwargs), is_leaf)]
-            flat = _flat(torch, self._module, args, kwargs)
-            versions = [tensor._version for tensor in tensors]
-            flat(*tensors)
-            if versions != [tensor._version for tensor in tensors]:
-                raise structures.Unsupported("a call changes its arguments")
-            exported = torch.export.export(flat, tuple(tensors), strict=False)
-            infer = self.made(exported, tensors)
+            tensors, flat = self._observed(args, kwargs)
+            if data is None:
+                infer = self.made(torch.export.export(flat, tuple(tensors), strict=False), tensors)
+            else:
+                infer = self.read(data, tensors, len(structures.leaves(flat.result, _is_slot)))
         return Program(infer, flat.result)
+
+    def _observed(self, args: Any, kwargs: Any) -> Tuple[List[Any], Any]:
+        """Return the arguments' tensors, copied, and the module from them to the result's, called with them once."""
+        is_leaf = outputs.is_tensor(self._torch)
+        tensors = [tensor.detach().clone() for tensor in structures.leaves((args, kwargs), is_leaf)]
+        flat = _flat(self._torch, self._module, args, kwargs)
+        versions = [tensor._version for tensor in tensors]
+        flat(*tensors)
+        if versions != [tensor._version for tensor in tensors]:
+            raise structures.Unsupported("a call changes its arguments")
+        return tensors, flat
+
+
+def _is_slot(value: Any) -> bool:
+    return isinstance(value, Slot)
 
 
 def results_of(exported: Any) -> List[Any]:
@@ -78,6 +116,11 @@ def results_of(exported: Any) -> List[Any]:
 def form_of(tensor: Any) -> Any:
     """Return what a tensor must have in common with another for the same program."""
     return (tuple(tensor.shape), tensor.dtype, tensor.device)
+
+
+def form_of_call(torch: Any, args: Any, kwargs: Any) -> Any:
+    """Return what a call must have in common with another for the same program."""
+    return structures.shape((args, kwargs), form_of, outputs.is_tensor(torch))
 
 
 def _flat(torch: Any, module: Any, args: Any, kwargs: Any) -> Any:

@@ -12,6 +12,7 @@ from ...survey import search_for
 from ...trials import TriedCalls, sentence
 from ...variants import DEFAULT, PROBE, Variant
 from . import outputs, replica, watch
+from .background import Background
 from .kinds import TRAINING, Subject, TorchLever, autocasts
 from .runner import Runner, Settings, torch_levers
 
@@ -45,6 +46,7 @@ class Inference(TriedCalls):
         self._forms: Dict[Any, outputs.Form] = {}
         self._wholes: Dict[str, outputs.Whole] = {}
         self._weights: Optional[watch.Weights] = None
+        self._background = Background(session, torch)
         self._changes = 0
         self._observed = 0
         self._device = next((tensor.device for tensor in root.parameters() if tensor.device.type == "cuda"), None)
@@ -144,6 +146,7 @@ class Inference(TriedCalls):
         search = search_for(name, levers, trials, record, part=self._part(args, kwargs), costs=costs)
         size = sum(weight.numel() * weight.element_size() for weight in subject.parameters)
         search.takes(LOAD + COPY_ON_GPU * size if self._cuda else COPY * size)
+        self._background.offer(search, subject, levers)
         self._session.follow(search)
         if chosen.levers:
             search.fix(chosen)
@@ -174,10 +177,13 @@ class Inference(TriedCalls):
     # one call
 
     def _unit(self, search: Search, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        self._background.follow()
         action = search.next()
         changes = self._changes
         if action.variant != DEFAULT and (not self._current_weights() or changes != self._changes):
             action = search.next()
+        if search.to_make is not None:
+            self._background.begin(search, self._root(), (args, kwargs), self._watch)
         before = watch.State(self._torch, self._root()) if action.kind == PROBE else None
         result = self.do(search, action, lambda call: self._own(impl, *call), (args, kwargs))
         if before is not None and before != watch.State(self._torch, self._root()):
@@ -274,21 +280,29 @@ class Inference(TriedCalls):
     # copies
 
     def _runner(self, search: Search, variant: Variant) -> Runner:
+        start = time.perf_counter()
+        content = self._background.take(search, variant)
         runner = self._runners.get(variant.name)
+        new = runner is None or content is not None
         if runner is None:
             root = self._root()
             if any(lever.copies for lever in torch_levers(variant)):
                 reason = replica.room(self._torch, root)
                 if reason is not None:
                     raise MemoryError(reason)
-            start = time.perf_counter()
-            if self._weights is None:
-                self._weights = watch.Weights(self._torch, root)
+            self._watch()
             runner = Runner(self._torch, root, variant)
             runner.form = self._forms.get(variant.name)
             self._runners[variant.name] = runner
+        if content is not None:
+            runner.take(content)
+        if new:
             search.prepared(time.perf_counter() - start)
         return runner
+
+    def _watch(self) -> None:
+        if self._weights is None:
+            self._weights = watch.Weights(self._torch, self._root())
 
     def _current_weights(self) -> bool:
         """Tell whether copies may be used; those of weights that have changed are thrown away first."""
@@ -319,6 +333,7 @@ class Inference(TriedCalls):
     def _forget(self) -> None:
         self._forms.update({name: runner.form for name, runner in self._runners.items() if runner.form is not None})
         self._runners.clear()
+        self._background.drop()
         self._weights = None
 
     def _tidy(self) -> None:

@@ -1,7 +1,7 @@
 """What a lever of PyTorch can do; each lever overrides what it needs."""
 
 import warnings
-from typing import AbstractSet, Any, Callable, ContextManager, Dict, Mapping, Optional
+from typing import AbstractSet, Any, Callable, ContextManager, Dict, Mapping, Optional, Tuple
 
 from ...lever import Lever
 
@@ -56,6 +56,9 @@ class TorchLever(Lever):
     """Number format that it brings in; empty where it keeps the module's."""
     copies = False
     """Whether inference uses a copy of the module with converted weights."""
+    unforked: Tuple[str, ...] = ()
+    """Modules with threads of their own, which a fork lacks: once they are imported, no other process makes it ready.
+    """
 
     def applies(self, subject: Subject) -> Optional[str]:
         """Return why it has no effect on a module or optimizer; None when it has."""
@@ -82,6 +85,10 @@ class TorchLever(Lever):
         if subject.device == "cuda":  # ResNet50 12 to 14 s, BERT-base 9 to 12 s on an H100 with 16 cores (PyTorch 2.11)
             return 6.0 + 0.04 * len(subject.modules)
         return 5.0 + 0.15 * len(subject.modules)
+
+    def finishing(self, subject: Subject) -> float:
+        """Return about how many seconds of it the program loses where it is made ready in the background."""
+        return self.making(subject)
 
     def switch(self, torch: Any, on: bool) -> None:
         """Switch a setting of the process."""

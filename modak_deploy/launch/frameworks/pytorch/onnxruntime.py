@@ -64,20 +64,36 @@ class InSession(Exported):
         self._tf32 = tf32
 
     def made(self, exported: Any, tensors: List[Any]) -> Callable[[List[Any]], List[Any]]:
-        torch = self._torch
-        devices = {tensor.device for tensor in [*tensors, *self._module.parameters()]}
-        if len(devices) != 1:
-            raise structures.Unsupported("the arguments and weights are on several devices")
-        (device,) = devices
-        results = results_of(exported)
-        for tensor in [*tensors, *results]:
+        return self._reading(self.written(exported, tensors), tensors, results_of(exported))
+
+    def written(self, exported: Any, tensors: List[Any]) -> bytes:
+        self._device(tensors)
+        for tensor in [*tensors, *results_of(exported)]:
             if str(tensor.dtype).rpartition(".")[2] not in ELEMENTS:
                 raise structures.Unsupported("ONNX Runtime is given no tensors of {}".format(tensor.dtype))
         self._check_room()
-        session = self._session(exported, tensors, device)
+        with _silent():
+            program = self._torch.onnx.export(exported, tuple(tensors), dynamo=True, verbose=False)
+            return program.model_proto.SerializeToString()  # type: ignore[no-any-return]
+
+    def read(self, data: bytes, tensors: List[Any], results: int) -> Callable[[List[Any]], List[Any]]:
+        return self._reading(data, tensors, [None] * results)
+
+    def _reading(self, data: bytes, tensors: List[Any], results: List[Any]) -> Callable[[List[Any]], List[Any]]:
+        """Return what does a model; on a GPU ``results`` are like those that it will have."""
+        device = self._device(tensors)
+        session = self._session(data, device)
         if [len(session.get_inputs()), len(session.get_outputs())] != [len(tensors), len(results)]:
             raise structures.Unsupported("the ONNX model has other arguments or results than the module")
-        return _on_gpu(torch, session, device, results) if device.type == "cuda" else _on_processor(torch, session)
+        if device.type != "cuda":
+            return _on_processor(self._torch, session)
+        return _on_gpu(self._torch, session, device, results)
+
+    def _device(self, tensors: List[Any]) -> Any:
+        devices = {tensor.device for tensor in [*tensors, *self._module.parameters()]}
+        if len(devices) != 1:
+            raise structures.Unsupported("the arguments and weights are on several devices")
+        return devices.pop()
 
     def _check_room(self) -> None:
         """Raise MemoryError where the weights are too large to be written and read in memory."""
@@ -88,7 +104,7 @@ class InSession(Exported):
         if free is not None and COPIES * size > free:
             raise MemoryError("an ONNX model takes {} MiB and {} MiB are free".format(COPIES * size >> 20, free >> 20))
 
-    def _session(self, exported: Any, tensors: List[Any], device: Any) -> Any:
+    def _session(self, data: bytes, device: Any) -> Any:
         runtime = _runtime()
         options = runtime.SessionOptions()
         options.log_severity_level = 4
@@ -98,14 +114,9 @@ class InSession(Exported):
             number = self._torch.cuda.current_device() if device.index is None else device.index
             settings: Dict[str, str] = {"device_id": str(number), "use_tf32": str(int(self._tf32))}
             providers = [(CUDA, settings), CPU]
-        with _silent():
-            program = self._torch.onnx.export(exported, tuple(tensors), dynamo=True, verbose=False)
-            content = program.model_proto.SerializeToString()
-            with _unlogged(runtime), _on(self._torch, device):
-                # Without a fallback, of which it would print a line; nor does the adapter of sessions keep the content.
-                session = runtime.InferenceSession(
-                    content, sess_options=options, providers=providers, enable_fallback=0
-                )
+        with _silent(), _unlogged(runtime), _on(self._torch, device):
+            # Without a fallback, of which it would print a line; nor does the adapter of sessions keep the content.
+            session = runtime.InferenceSession(data, sess_options=options, providers=providers, enable_fallback=0)
         session._modak_own, session._modak_made = True, None
         if device.type == "cuda" and CUDA not in session.get_providers():
             # It says so in its log alone, and goes on with the processor (1.31).

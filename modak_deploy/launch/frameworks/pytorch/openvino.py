@@ -1,6 +1,6 @@
 """Modules in evaluation mode done by OpenVINO: exported as graphs, converted, compiled for the processor."""
 
-from typing import Any, Callable, List
+from typing import Any, Callable, List, Optional
 
 from ... import structures
 from .. import openvino_cpu
@@ -15,27 +15,47 @@ class Converted(Exported):
         super().__init__(torch, module)
         self._precision = precision
 
-    def _program(self, args: Any, kwargs: Any) -> Any:
+    def content(self, args: Any, kwargs: Any) -> bytes:
         with openvino_cpu.silent():
-            return super()._program(args, kwargs)
+            return super().content(args, kwargs)
+
+    def _program(self, args: Any, kwargs: Any, data: Optional[bytes]) -> Any:
+        with openvino_cpu.silent():
+            return super()._program(args, kwargs, data)
 
     def made(self, exported: Any, tensors: List[Any]) -> Callable[[List[Any]], List[Any]]:
-        torch = self._torch
+        return _inferring(self._torch, self._compiled(exported, tensors).create_infer_request())
+
+    def written(self, exported: Any, tensors: List[Any]) -> bytes:
+        return openvino_cpu.written(self._compiled(exported, tensors))
+
+    def read(self, data: bytes, tensors: List[Any], results: int) -> Callable[[List[Any]], List[Any]]:
+        model = openvino_cpu.read(data, self._precision, self._torch.get_num_threads())
+        _check(model, len(tensors), results)
+        return _inferring(self._torch, model.create_infer_request())
+
+    def _compiled(self, exported: Any, tensors: List[Any]) -> Any:
         model = _converted(exported)
-        if len(model.inputs) != len(tensors) or len(model.outputs) != len(results_of(exported)):
-            raise structures.Unsupported("OpenVINO's model has other arguments or results than the module")
+        _check(model, len(tensors), len(results_of(exported)))
         model.reshape({number: list(tensor.shape) for number, tensor in enumerate(tensors)})
-        request = openvino_cpu.compiled(model, self._precision, torch.get_num_threads())
+        return openvino_cpu.compiled_model(model, self._precision, self._torch.get_num_threads())
 
-        def infer(given: List[Any]) -> List[Any]:
-            # Arguments are copied, as OpenVINO may write into what it shares; so are results, which the next call is
-            # not to write into.
-            arrays = [tensor.contiguous().numpy() for tensor in given]
-            for array in arrays:
-                openvino_cpu.check_range(array)
-            return [torch.from_numpy(array) for array in request.infer(arrays).values()]
 
-        return infer
+def _check(model: Any, arguments: int, results: int) -> None:
+    if len(model.inputs) != arguments or len(model.outputs) != results:
+        raise structures.Unsupported("OpenVINO's model has other arguments or results than the module")
+
+
+def _inferring(torch: Any, request: Any) -> Callable[[List[Any]], List[Any]]:
+    def infer(given: List[Any]) -> List[Any]:
+        # Arguments are copied, as OpenVINO may write into what it shares; so are results, which the next call is
+        # not to write into.
+        arrays = [tensor.contiguous().numpy() for tensor in given]
+        for array in arrays:
+            openvino_cpu.check_range(array)
+        return [torch.from_numpy(array) for array in request.infer(arrays).values()]
+
+    return infer
 
 
 def _converted(exported: Any) -> Any:

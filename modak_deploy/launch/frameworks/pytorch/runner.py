@@ -6,6 +6,7 @@ from typing import Any, Callable, ContextManager, Dict, List, Optional, cast
 from ... import structures
 from ...variants import Variant
 from . import outputs, replica
+from .exported import Content, Exported
 from .kinds import TorchLever
 
 
@@ -51,6 +52,10 @@ class Runner:
             return cast(Callable[..., Any], root._call_impl)
         module = replica.make(self._torch, root, self._weight)
         return compiling[0].compiled(self._torch, module) if compiling else cast(Callable[..., Any], module)
+
+    def take(self, content: Content) -> None:
+        """Have what another process made ready do calls of its form."""
+        cast(Exported, self._function).take(content)
 
     def _weight(self, tensor: Any) -> Any:
         for lever in self._levers:

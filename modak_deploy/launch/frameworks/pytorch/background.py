@@ -1,0 +1,125 @@
+"""Levers of a module that are made ready in a process of their own, while the program goes on with its calls."""
+
+import sys
+import time
+from typing import Any, BinaryIO, Callable, List, NamedTuple, Optional, Sequence, Tuple, cast
+
+from ... import background
+from ...search import Search
+from ...session import Session
+from ...variants import Variant
+from . import replica
+from .exported import Content, Exported, form_of_call
+from .kinds import Subject, TorchLever
+
+SIZES = 8
+"""Memory that it takes, in sizes of the weights: the exporter's, the model, its text, and what the program makes of it.
+"""
+LIBRARIES = 512 << 20
+"""Bytes that the exporter's libraries and a graph take."""
+LATEST = 10.0
+"""Times what it is expected to take, until it is given up."""
+LEAST = 60.0
+
+
+class Made(NamedTuple):
+    """What is being made, or was, for one search: for the arguments of one call."""
+
+    search: Search
+    task: background.Task
+    form: Any
+
+
+class Background:
+    """What is made ready for one module, one lever at a time for each of its searches."""
+
+    def __init__(self, session: Session, torch: Any) -> None:
+        self._session = session
+        self._torch = torch
+        self._threads = torch.get_num_threads()
+        """Those of the program, before a lever changes their number."""
+        self._made: List[Made] = []
+
+    def offer(self, search: Search, subject: Subject, levers: Sequence[TorchLever]) -> None:
+        """Tell a search which of its levers can be made ready in the background."""
+        able = [lever for lever in levers if lever.background and self._session.tries]
+        if able and self._refusal(subject, able[0]) is None:
+            search.takes_background({lever.name: lever.finishing(subject) for lever in able})
+
+    def _refusal(self, subject: Subject, lever: TorchLever) -> Optional[str]:
+        torch, distributed = self._torch, self._torch.distributed
+        if self._session.ranks > 1 or (distributed.is_available() and distributed.is_initialized()):
+            return "there are several ranks"
+        if subject.device != "cpu" or torch.cuda.is_initialized():
+            return "a GPU is in use, which a fork could not use"
+        size = sum(weight.numel() * weight.element_size() for weight in subject.parameters)
+        return background.refusal(self._threads, LIBRARIES + SIZES * size)
+
+    def begin(self, search: Search, root: Any, call: Any, watch: Callable[[], None]) -> None:
+        """Begin what a search wants to be made; ``watch`` has the weights watched from then on."""
+        if background.busy(self._threads):
+            return  # the search wants it with the next call as well
+        start = time.perf_counter()
+        subject, (lever, alone) = Subject(self._torch, root), _making(cast(Variant, search.to_make))
+        imported = any(module in sys.modules for module in lever.unforked)
+        if not alone or imported or self._refusal(subject, lever) is not None:
+            search.not_begun()
+            return
+        watch()
+        seconds = max(LEAST, LATEST * lever.making(subject))
+        try:
+            task = background.Task(_work(self._torch, root, lever, call), seconds)
+        except OSError:
+            search.not_begun()
+            return
+        self._made.append(Made(search, task, form_of_call(self._torch, *call)))
+        search.begun(time.perf_counter() - start)
+
+    def follow(self) -> None:
+        """Tell searches once what they wait for is ready."""
+        for made in self._made[:]:
+            search, task = made.search, made.task
+            if search.waits and task.poll():
+                if task.problem is None:
+                    search.made(task.seconds)
+                else:
+                    search.not_made(task.problem, task.seconds, task.late)
+            if search.making is None:
+                self._drop(made)
+
+    def take(self, search: Search, variant: Variant) -> Optional[Content]:
+        """Return what was made for a variant that a search tries; it is there once."""
+        lever, alone = _making(variant)
+        if lever is None or not alone or search.waits or lever.name != search.making:
+            return None
+        for made in self._made:
+            if made.search is search:
+                content = Content(made.form, made.task.content())
+                self._drop(made)
+                return content
+        return None
+
+    def drop(self) -> None:
+        """End all that is under way, and forget what was made."""
+        for made in self._made[:]:
+            self._drop(made)
+
+    def _drop(self, made: Made) -> None:
+        self._made = [other for other in self._made if other is not made]
+        made.task.close()
+
+
+def _making(variant: Variant) -> Tuple[Any, bool]:
+    """Return the lever of a variant that is made in the background, and whether no other one changes the weights."""
+    levers: List[TorchLever] = [cast(TorchLever, lever) for lever in variant.levers]
+    making = [lever for lever in levers if lever.background]
+    return making[0] if making else None, [lever for lever in levers if lever.copies] == making[:1]
+
+
+def _work(torch: Any, root: Any, lever: TorchLever, call: Any) -> Callable[[BinaryIO], None]:
+    def work(file: BinaryIO) -> None:
+        torch.set_num_threads(1)  # the threads of the program's are not in this process
+        module = replica.make(torch, root, lambda weight: lever.weight(torch, weight))
+        file.write(cast(Exported, lever.compiled(torch, module)).content(*call))
+
+    return work

@@ -1,0 +1,245 @@
+"""Modules that real exporters convert in a process of their own, while the program calls them."""
+
+import importlib.util
+import os
+import time
+from typing import Any
+
+import pytest
+
+from launch_parts import launch
+from modak_deploy.launch import background, hardware
+from modak_deploy.launch.frameworks.pytorch import background as beside
+from modak_deploy.launch.frameworks.pytorch import calls as calls_module
+from modak_deploy.launch.frameworks.pytorch.onnxruntime import InSession
+
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed; 'pip install .[onnx]' installs it")
+pytest.importorskip("onnxscript", reason="onnxscript is not installed; 'pip install .[convert]' installs it")
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+LEVER = "pytorch-onnxruntime"
+
+
+@pytest.fixture(autouse=True)
+def cores(monkeypatch):
+    monkeypatch.setattr(hardware, "cores", lambda: 2)
+    # Other tests of this process import some, and OpenVINO starts processes that report its use.
+    monkeypatch.setattr(background, "FOREIGN", ())
+    monkeypatch.setattr(background, "_notices_children", lambda: False)
+
+
+@pytest.fixture
+def net(torch):
+    class Net(torch.nn.Module):  # type: ignore[misc]
+        """A module whose calls take 20 ms, but for those that are not Python's."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = torch.nn.Conv2d(3, 8, 3)
+            self.head = torch.nn.Linear(8, 4)
+
+        def forward(self, images: Any, scale: float = 1.0) -> Any:
+            time.sleep(0.02)
+            hidden = torch.relu(self.conv(images)).mean((2, 3))
+            return {"scores": self.head(hidden) * scale, "hidden": [hidden, None]}
+
+    torch.manual_seed(0)
+    return Net().eval()
+
+
+@pytest.fixture
+def images(torch):
+    torch.manual_seed(1)
+    return torch.randn(2, 3, 8, 8)
+
+
+@pytest.fixture
+def follow(torch, session_of):
+    def make(model, **options):
+        session = session_of(candidates=[LEVER], units=3000, **{"share": 0.1, **options})
+        return session, calls_module.Calls(session, torch, model)
+
+    return make
+
+
+def called(torch, model, images, session, event, most=2500):
+    """Call a module until the record has an event; return the results."""
+    results = []
+    with torch.inference_mode():
+        while not session.record.of(event) and len(results) < most:
+            results.append(model(images, scale=0.5))
+    assert session.record.of(event), session.record.entries
+    return results
+
+
+def nothing_left():
+    assert not background.busy(1)
+
+
+def test_calls_go_on_while_it_is_made_and_then_it_is_kept(torch, net, images, follow, monkeypatch):
+    monkeypatch.setattr(InSession, "made", lambda *_: pytest.fail("it was made between two calls"))
+    with torch.inference_mode():
+        (wanted,) = [net(images, scale=0.5)]
+    session, _ = follow(net)
+    results = called(torch, net, images, session, "settled")
+    events = [entry["event"] for entry in session.record.entries]
+    assert events == ["making", "made", "trying", "trial", "drift", "settled"]
+    (trial,) = session.record.of("trial")
+    assert trial["kept"]
+    assert trial["one_time"] >= trial["background"] > 0.5
+    assert trial["lost"] < trial["background"] / 2
+    assert len(results) > 20
+    for result in results:
+        assert list(result) == ["scores", "hidden"]
+        assert result["hidden"][1] is None
+        assert torch.allclose(result["scores"], wanted["scores"], atol=1e-5)
+    nothing_left()
+
+
+def test_weights_that_change_meanwhile_are_made_anew(torch, net, images, follow):
+    session, _ = follow(net)
+    called(torch, net, images, session, "making")
+    with torch.no_grad():
+        net.head.weight.mul_(3)
+    called(torch, net, images, session, "settled")
+    assert len(session.record.of("making")) == 2
+    assert len(session.record.of("weights_changed")) == 1
+    assert session.record.of("settled")[-1]["variant"] == LEVER
+    with torch.inference_mode():
+        result = net(images, scale=0.5)["scores"]
+        assert torch.allclose(result, net._call_impl(images, scale=0.5)["scores"], atol=1e-5)
+    nothing_left()
+
+
+def crash(session, *_):
+    os.abort()
+
+
+def hang(session, *_):
+    while True:
+        time.sleep(1)
+
+
+def refuse(session, *_):
+    raise ValueError("no such operator")
+
+
+@pytest.mark.parametrize(
+    ("fault", "event", "reason"),
+    [
+        (crash, "fallback", background.ENDED),
+        (refuse, "fallback", "ValueError: no such operator"),
+        (hang, "not_tried", "it was not ready after 3 s"),
+    ],
+)
+def test_what_goes_wrong_there_is_a_line_in_the_record(torch, net, images, follow, fault, event, reason, monkeypatch):
+    monkeypatch.setattr(InSession, "written", fault)
+    monkeypatch.setattr(beside, "LEAST", 3.0)
+    monkeypatch.setattr(beside, "LATEST", 0.0)
+    session, _ = follow(net)
+    called(torch, net, images, session, "settled")
+    assert [entry["reason"] for entry in session.record.of(event)] == [reason]
+    assert session.record.of("settled")[-1]["variant"] == "default"
+    assert not session.record.of("trying")
+    nothing_left()
+
+
+@pytest.mark.parametrize("obstacle", ["cores", "ranks", "threads"])
+def test_without_a_free_core_it_is_made_between_two_calls(torch, net, images, follow, obstacle, monkeypatch):
+    if obstacle == "cores":
+        monkeypatch.setattr(hardware, "cores", lambda: 1)
+    elif obstacle == "threads":
+        monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    session, _ = follow(net, share=1.0)
+    if obstacle == "ranks":
+        session.together, session.ranks = True, 2
+    called(torch, net, images, session, "settled")
+    assert not session.record.of("making")
+    assert session.record.of("trial")[0]["kept"]
+
+
+def test_a_module_that_is_left_alone_meanwhile_leaves_nothing(torch, net, images, follow):
+    session, calls = follow(net)
+    called(torch, net, images, session, "making")
+    assert background.busy(1)
+    calls.inference.stop("the program trains")
+    nothing_left()
+
+
+PROGRAM = """
+import os, signal, sys, time, torch
+torch.set_num_threads(1)
+torch.manual_seed(0)
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.head = torch.nn.Conv2d(3, 8, 3), torch.nn.Linear(8, 4)
+    def forward(self, images):
+        time.sleep(0.02)
+        return self.head(torch.relu(self.conv(images)).mean((2, 3)))
+print("once", end=" ")
+BEFORE
+net, images = Net().eval(), torch.randn(2, 3, 8, 8)
+with torch.inference_mode():
+    first = net(images)
+    for number in range(UNITS):
+        assert torch.allclose(net(images), first, atol=1e-5)
+print("done")
+AFTER
+"""
+CORES = "import os; os.sched_getaffinity = lambda pid: {0, 1}\n"
+
+
+@pytest.fixture
+def run(tmp_path):
+    def make(units, before="", after="", lever=LEVER):
+        program = tmp_path / "program.py"
+        text = PROGRAM.replace("UNITS", str(units)).replace("BEFORE", before).replace("AFTER", after)
+        program.write_text(CORES + text)
+        trials = {"mode": "live", "units": max(units, 3000), "share": 0.1, "candidates": [lever]}
+        (tmp_path / "empty").mkdir()
+        environment = {"TMPDIR": str(tmp_path / "empty"), "PYTHONWARNINGS": "error::DeprecationWarning:os"}
+        done = launch(program, tmp_path, {"trials": trials}, environment=environment)
+        left = {path.name.partition("_")[0] for path in (tmp_path / "empty").rglob("*")}
+        assert left <= {".ses", "torchinductor"}  # made by ``import onnxruntime`` (1.32) and PyTorch's flop counter
+        return done
+
+    return make
+
+
+def events(done):
+    return [entry["event"] for entry in done.entries]
+
+
+@pytest.mark.parametrize("lever", [LEVER, "pytorch-openvino"])
+def test_a_whole_program_does_not_notice_it(run, lever):
+    if importlib.util.find_spec("openvino") is None and lever != LEVER:
+        pytest.skip("OpenVINO is not installed; 'pip install openvino' installs it")
+    done = run(1500, "signal.signal(signal.SIGTERM, lambda *_: print('handled'))", lever=lever)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "once done\n", "")
+    assert {"making", "made", "trial", "settled"} <= set(events(done))
+    (settled,) = [entry for entry in done.entries if entry["event"] == "settled"]
+    assert settled["variant"] == lever
+
+
+@pytest.mark.parametrize(
+    ("after", "code"), [("", 0), ("sys.exit(3)", 3), ("os.kill(os.getpid(), signal.SIGTERM)", -15), ("1 / 0", 1)]
+)
+def test_a_program_that_ends_meanwhile_ends_as_it_would(run, after, code):
+    done = run(30, "", after)
+    assert done.returncode == code
+    assert done.stdout == ("once done\n" if code >= 0 else "")
+    assert "making" in events(done)
+    assert "made" not in events(done)
+
+
+def test_a_program_that_waits_for_children_gets_its_own_alone(run):
+    waits = "assert os.WEXITSTATUS(os.wait()[1]) == 9"
+    done = run(40, "", f"pid = os.fork()\nif not pid: os._exit(9)\n{waits}")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "once done\n", "")
+    assert "making" in events(done)
+
+
+def test_a_program_that_handles_the_end_of_children_is_left_alone(run):
+    done = run(40, "signal.signal(signal.SIGCHLD, lambda *_: print('surprise'))")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "once done\n", "")
+    assert "making" not in events(done)
