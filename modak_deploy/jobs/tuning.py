@@ -126,7 +126,7 @@ def _state(entry: Mapping[str, Any], process: _Process) -> None:
 
 
 def _trial(entry: Mapping[str, Any], process: _Process) -> None:
-    names = ("kept", "failed", "seconds", "gain", "one_time", "difference", "rival_cost")
+    names = ("kept", "failed", "seconds", "gain", "one_time", "difference", "rival_cost", "background")
     process.trials.append(
         _made(
             Trial,
@@ -271,6 +271,8 @@ def _trial_text(trial: Trial) -> str:
         text += f": {_duration(trial.seconds)} a unit"
         if trial.gain is not None:
             text += f", {trial.gain:.2f} times as fast as the default"
+    if trial.background is not None:
+        text += f", made ready in the background in {_duration(trial.background)}"
     return f"{text}: {trial.result}"
 
 

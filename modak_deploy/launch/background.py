@@ -19,7 +19,7 @@ import threading
 import time
 import warnings
 import weakref
-from typing import Any, BinaryIO, Callable, Optional, Set
+from typing import Any, BinaryIO, Callable, Optional, Set, cast
 
 from . import hardware
 
@@ -99,19 +99,25 @@ class Task:
         """What it took, once it has ended."""
         self._began = time.monotonic()
         self._limit = seconds
-        self._file: Optional[int] = os.memfd_create("modak")
+        self._file: Optional[int] = None
         self._socket, far = socket.socketpair()
-        content = os.dup(self._file)
         _register()
         _tasks.add(self)
         try:
             self._socket.setblocking(False)
-            _detach(lambda: _do(work, far.fileno(), content, seconds))
+            self._file = os.memfd_create("modak")
+            self._begin(work, far.fileno())
         except BaseException:
             self.close()
             raise
         finally:
             far.close()
+
+    def _begin(self, work: Callable[[BinaryIO], None], report: int) -> None:
+        content = os.dup(cast(int, self._file))  # forked children close the other one
+        try:
+            _detach(lambda: _do(work, report, content, self._limit))
+        finally:
             os.close(content)
 
     def poll(self) -> bool:

@@ -58,7 +58,7 @@ class MakingChoice(Choice):
         if self._making is not None:
             self._making.begun = True
             self.ledger.charge(seconds)
-            self._record.add("making", of=self._name, variant=self._making.variant.name, lost=seconds)
+            self._record.add("making", of=self._name, variant=self._making.variant.name, charged=seconds)
 
     def not_begun(self) -> None:
         """Have the lever made ready between two units, as it cannot be in the background after all."""

@@ -82,6 +82,8 @@ class Trial(DeferredModel):
     """Time of the default over theirs."""
     one_time: Seconds | None = None
     """To make them ready."""
+    background: Seconds | None = None
+    """The part of it in the background, which the program did not wait for."""
     difference: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Largest relative difference of the results from the default's."""
     times: list[Seconds] = []

@@ -84,6 +84,18 @@ def test_what_was_tried_is_in_the_result(carried_out: Callable[..., JobResult], 
     ]
 
 
+def test_what_was_made_ready_in_the_background_is_told() -> None:
+    trial = {**RECORD[2], "one_time": 4.4, "background": 4.1}
+    tuning = parse_tuning([text([{"event": "making"}, {"event": "made"}, trial])], 1)
+    assert (tuning.trials[0].one_time, tuning.trials[0].background, tuning.incomplete) == (4.4, 4.1, [])
+    assert list(lines(tuning)) == [
+        "tried pytorch-channels-last: 500 ms a unit, 2.00 times as fast as the default, "
+        "made ready in the background in 4.1 s: faster than the best so far"
+    ]
+    odd = parse_tuning([text([{**trial, "background": -1}])], 1)
+    assert odd.incomplete and not odd.trials
+
+
 def test_a_job_that_fails_tells_of_its_trials_too(carried_out: Callable[..., JobResult]) -> None:
     result = carried_out("""mkdir ../launch/record; echo '{"event": "end"}' >../launch/record/a-1.jsonl; exit 3""")
     assert (result.state, result.exit_code, result.tuning) == ("failed", 3, Tuning(processes=1))

@@ -8,6 +8,7 @@ from launch_parts import Memory
 from modak_deploy.launch import hardware
 from modak_deploy.launch.config import Config, Trials
 from modak_deploy.launch.frameworks.pytorch import bf16
+from modak_deploy.launch.frameworks.pytorch.background import Background
 from modak_deploy.launch.progress import Counters
 from modak_deploy.launch.session import Session
 
@@ -30,6 +31,12 @@ def processor(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which levers are offered must not depend on the machine: this one is to have bf16 arithmetic."""
     monkeypatch.setattr(hardware, "cpu_features", lambda: frozenset(("avx2", "avx512f", "avx512_bf16")))
     monkeypatch.setattr(bf16, "_factors", {"cpu": 1.0})
+
+
+@pytest.fixture(autouse=True)
+def between_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a core is free must not matter: what is expensive is made ready between two units."""
+    monkeypatch.setattr(Background, "offer", lambda self, search, subject, levers: None)
 
 
 @pytest.fixture

@@ -17,10 +17,12 @@ pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed; 'pip i
 pytest.importorskip("onnxscript", reason="onnxscript is not installed; 'pip install .[convert]' installs it")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 LEVER = "pytorch-onnxruntime"
+OFFER = beside.Background.offer
 
 
 @pytest.fixture(autouse=True)
-def cores(monkeypatch):
+def cores(monkeypatch, between_calls):
+    monkeypatch.setattr(beside.Background, "offer", OFFER)
     monkeypatch.setattr(hardware, "cores", lambda: 2)
     # Other tests of this process import some, and OpenVINO starts processes that report its use.
     monkeypatch.setattr(background, "FOREIGN", ())
