@@ -26,6 +26,17 @@ def load() -> float:
         return 1.0
 
 
+def idle() -> Optional[float]:
+    """Return the seconds that the cores which this process may run on have been idle so far; None where unknown."""
+    try:
+        own = {"cpu{}".format(number) for number in os.sched_getaffinity(0)}
+        lines = [line.split() for line in _read("/proc/stat", 1 << 20).splitlines() if line.startswith("cpu")]
+        ticks = [int(line[4]) for line in lines if line[0] in own]
+    except (AttributeError, ValueError, IndexError):
+        return None
+    return sum(ticks) / os.sysconf("SC_CLK_TCK") if len(ticks) == len(own) else None
+
+
 def free_memory() -> Optional[int]:
     """Return the bytes that this process may still use: the machine's, or its cgroup's; None where unknown."""
     amounts = []

@@ -23,6 +23,9 @@ PART_SECONDS = 0.01
 CALLS = 3
 """Calls that the program does not need: its own once more, the first of what was made, and that of the comparison."""
 
+SPARE = 1.25
+"""Times what it may lose, which must be affordable when it is begun: a unit may be longer by the time it is ready."""
+
 NOTHING = "nothing could be tried: a unit takes {:.3g} s and trials may lose {:.3g} s in this job"
 NOTHING_YET = "nothing could be tried so far: a unit takes {:.3g} s and trials may lose {:.3g} s"
 
@@ -150,7 +153,7 @@ class Prospects:
         if given is not None and self._trials.units is not None and saving >= 2 * loss:
             return None
         limit = loss + CALLS * default
-        return None if self._ledger.affordable(limit) else self._dear(limit)
+        return None if self._ledger.affordable(limit if ready else SPARE * limit) else self._dear(limit)
 
     def _dear(self, limit: float) -> str:
         when = "so far" if self._trials.units is None else "in this job"

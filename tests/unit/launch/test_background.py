@@ -242,3 +242,13 @@ def alone(mark: str) -> list[int]:
     while len(processes(mark)) > 1 and time.monotonic() < limit:
         time.sleep(0.05)
     return processes(mark)
+
+
+def test_idle_cores_are_those_of_the_process(monkeypatch):
+    before = hardware.idle()
+    assert before is not None
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0})
+    one_core = hardware.idle()
+    assert one_core is not None and 0 <= one_core <= before + 10
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {100_000})
+    assert hardware.idle() is None

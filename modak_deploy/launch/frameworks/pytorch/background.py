@@ -4,7 +4,7 @@ import sys
 import time
 from typing import Any, BinaryIO, Callable, List, NamedTuple, Optional, Sequence, Tuple, cast
 
-from ... import background
+from ... import background, hardware
 from ...search import Search
 from ...session import Session
 from ...variants import Variant
@@ -17,6 +17,10 @@ SIZES = 8
 """
 LIBRARIES = 512 << 20
 """Bytes that the exporter's libraries and a graph take."""
+WATCHED = 1.0
+"""Seconds in which cores must have been idle, before one of them counts as free: other processes may use it."""
+IDLE = 0.5
+"""Cores that were idle in that time."""
 LATEST = 10.0
 """Times what it is expected to take, until it is given up."""
 LEAST = 60.0
@@ -39,9 +43,11 @@ class Background:
         self._threads = torch.get_num_threads()
         """Those of the program, before a lever changes their number."""
         self._made: List[Made] = []
+        self._since = (time.monotonic(), hardware.idle())
 
     def offer(self, search: Search, subject: Subject, levers: Sequence[TorchLever]) -> None:
         """Tell a search which of its levers can be made ready in the background."""
+        self._since = (time.monotonic(), hardware.idle())
         able = [lever for lever in levers if lever.background and self._session.tries]
         if able and self._refusal(subject, able[0]) is None:
             search.takes_background({lever.name: lever.finishing(subject) for lever in able})
@@ -59,10 +65,14 @@ class Background:
         """Begin what a search wants to be made; ``watch`` has the weights watched from then on."""
         if background.busy(self._threads):
             return  # the search wants it with the next call as well
+        over, idle = time.monotonic() - self._since[0], self._idle()
+        if over < WATCHED and idle is not None:
+            return
         start = time.perf_counter()
         subject, (lever, alone) = Subject(self._torch, root), _making(cast(Variant, search.to_make))
         imported = any(module in sys.modules for module in lever.unforked)
-        if not alone or imported or self._refusal(subject, lever) is not None:
+        taken = idle is not None and idle < IDLE * over
+        if not alone or imported or taken or self._refusal(subject, lever) is not None:
             search.not_begun()
             return
         watch()
@@ -74,6 +84,11 @@ class Background:
             return
         self._made.append(Made(search, task, form_of_call(self._torch, *call)))
         search.begun(time.perf_counter() - start)
+
+    def _idle(self) -> Optional[float]:
+        """Return how long cores were idle since levers were offered, or since the last one was made."""
+        before, now = self._since[1], hardware.idle()
+        return None if before is None or now is None else now - before
 
     def follow(self) -> None:
         """Tell searches once what they wait for is ready."""
@@ -106,6 +121,7 @@ class Background:
 
     def _drop(self, made: Made) -> None:
         self._made = [other for other in self._made if other is not made]
+        self._since = (time.monotonic(), hardware.idle())
         made.task.close()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from launch_parts import launch
-from modak_deploy.launch import background, hardware
+from modak_deploy.launch import background, bundle, hardware
 from modak_deploy.launch.frameworks.pytorch import background as beside
 from modak_deploy.launch.frameworks.pytorch import calls as calls_module
 from modak_deploy.launch.frameworks.pytorch.onnxruntime import InSession
@@ -24,6 +24,7 @@ OFFER = beside.Background.offer
 def cores(monkeypatch, between_calls):
     monkeypatch.setattr(beside.Background, "offer", OFFER)
     monkeypatch.setattr(hardware, "cores", lambda: 2)
+    monkeypatch.setattr(hardware, "idle", lambda: None)
     # Other tests of this process import some, and OpenVINO starts processes that report its use.
     monkeypatch.setattr(background, "FOREIGN", ())
     monkeypatch.setattr(background, "_notices_children", lambda: False)
@@ -145,10 +146,13 @@ def test_what_goes_wrong_there_is_a_line_in_the_record(torch, net, images, follo
     nothing_left()
 
 
-@pytest.mark.parametrize("obstacle", ["cores", "ranks", "threads"])
+@pytest.mark.parametrize("obstacle", ["cores", "load", "ranks", "threads"])
 def test_without_a_free_core_it_is_made_between_two_calls(torch, net, images, follow, obstacle, monkeypatch):
     if obstacle == "cores":
         monkeypatch.setattr(hardware, "cores", lambda: 1)
+    elif obstacle == "load":
+        start = time.monotonic()
+        monkeypatch.setattr(hardware, "idle", lambda: 0.3 * (time.monotonic() - start))
     elif obstacle == "threads":
         monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     session, _ = follow(net, share=1.0)
@@ -188,7 +192,7 @@ with torch.inference_mode():
 print("done")
 AFTER
 """
-CORES = "import os; os.sched_getaffinity = lambda pid: {0, 1}\n"
+FREE = "\n\ndef cores():\n    return 2\n\n\ndef idle():\n    return None\n"
 
 
 @pytest.fixture
@@ -196,7 +200,10 @@ def run(tmp_path):
     def make(units, before="", after="", lever=LEVER):
         program = tmp_path / "program.py"
         text = PROGRAM.replace("UNITS", str(units)).replace("BEFORE", before).replace("AFTER", after)
-        program.write_text(CORES + text)
+        program.write_text(text)
+        bundle.write_folder(str(tmp_path / "path"))
+        with (tmp_path / "path" / bundle.PACKAGE / "hardware.py").open("a", encoding="utf-8") as file:
+            file.write(FREE)
         trials = {"mode": "live", "units": max(units, 3000), "share": 0.1, "candidates": [lever]}
         (tmp_path / "empty").mkdir()
         environment = {"TMPDIR": str(tmp_path / "empty"), "PYTHONWARNINGS": "error::DeprecationWarning:os"}
