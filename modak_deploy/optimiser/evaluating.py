@@ -148,7 +148,7 @@ def _fitted(
     except InputError:
         return None
     write_model(folder, model.description, model.contents)
-    return TimeModel(folder) if "steady" in model.description.phases else None
+    return TimeModel(folder) if model.description.usable else None
 
 
 def _groups(rows: Sequence[Row]) -> list[tuple[list[Row], int]]:

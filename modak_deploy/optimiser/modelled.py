@@ -78,6 +78,11 @@ class Modelled:
             return None
         return self.model.total(inputs, self._work.workload.units), self.model.phases(inputs)
 
+    def records(self, option: Option) -> int:
+        """Return how many records the model's steady times of an option were learned from; 0 where it cannot tell."""
+        inputs = self.features_of(option)
+        return 0 if isinstance(inputs, str) else self.model.records(inputs)
+
     def ratio(self, first: Option, other: Option) -> Interval | None:
         """Return the time of ``first`` over the time of ``other``; None where the model cannot tell of both."""
         a, b = self.features_of(first), self.features_of(other)
@@ -105,7 +110,7 @@ def usable_model(
         reason = "it was fitted in another place, or to measurements that were removed since: run 'modak model fit'"
     elif model.description.catalogue != catalogue.version:
         reason = "it was fitted with another catalogue: run 'modak model fit'"
-    elif "steady" not in model.description.phases:
+    elif not model.description.usable:
         reason = "it knows no steady time: it was fitted with too few workloads"
     else:
         return model, []

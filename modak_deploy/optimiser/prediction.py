@@ -50,8 +50,8 @@ def _modelled(option: Option, knowledge: Knowledge, gain: Gain | None) -> Predic
     if knowledge.modelled is None or modelled is None:
         return None
     seconds, phases = modelled
-    description = knowledge.modelled.model.description
-    text = f"the time model of {description.phases['steady'].records} records, at {description.level:.0%}"
+    level = knowledge.modelled.model.description.level
+    text = f"the time model of {knowledge.modelled.records(option)} records, at {level:.0%}"
     prediction = _prediction(seconds, knowledge.evidence.work.workload.units, gain, "model", text)
     return prediction.model_copy(update={phase: _round(value) for phase, value in phases.items()})
 

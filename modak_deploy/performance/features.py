@@ -85,7 +85,7 @@ def features(case: Case, catalogue: Catalogue) -> Features | None:
         inputs[f"mix:{operator}"] = mix.get(operator, 0.0)
     convolution = inputs["mix:convolution"] - 0.5 if mix else 0.0
     arithmetic = math.log(low_precision(case.hardware, catalogue) / _LOW)
-    inputs.update(_names(case, catalogue, size, gpu, (convolution, arithmetic)))
+    inputs.update(_names(case, catalogue, size, (convolution, arithmetic)))
     return inputs
 
 
@@ -139,7 +139,7 @@ def low_precision(hardware: Hardware, catalogue: Catalogue) -> float:
     return _LOW if hardware.bf16 == "vector" and ratio >= _MATRIX else ratio
 
 
-def _names(case: Case, catalogue: Catalogue, size: float, gpu: float, relaxed: tuple[float, float]) -> Features:
+def _names(case: Case, catalogue: Catalogue, size: float, relaxed: tuple[float, float]) -> Features:
     """Return what the names stand for, and their interactions.
 
     What a lower precision brings depends on the share of convolutions and on the hardware's arithmetic: ``relaxed``.
@@ -153,7 +153,6 @@ def _names(case: Case, catalogue: Catalogue, size: float, gpu: float, relaxed: t
     compilers = {configuration.compiler, *(lever.compiler for lever in levers)} - {None}
     for compiler in sorted(str(name) for name in compilers):
         inputs[f"compiler:{compiler}"] = 1.0
-        inputs[f"compiler:{compiler} on gpu"] = gpu
         inputs[f"compiler:{compiler} x flops"] = size - _USUAL
     for name in configuration.levers:
         lever = catalogue.levers.get(name)
@@ -161,7 +160,6 @@ def _names(case: Case, catalogue: Catalogue, size: float, gpu: float, relaxed: t
             live = lever is not None and lever.launch == "live"
             feature = LIVE + name if live else f"lever:{name}"
             inputs[feature] = 1.0
-            inputs[f"{feature} on gpu"] = gpu
             if lever is not None and lever.numerics == "relaxed":
                 inputs[f"{feature} x flops"] = size - _USUAL
             if lever is not None and (lever.numerics == "relaxed" or lever.group in _KERNELS):

@@ -18,7 +18,17 @@ from modak_deploy.performance.intervals import LEVEL, HeldOut, errors_of, length
 from modak_deploy.performance.matching import own_phases
 from modak_deploy.performance.records import Measurements
 from modak_deploy.performance.seen import complete
-from modak_deploy.performance.timemodel import ANY, PHASES, Description, Phase, PhaseModel, seconds_of, whole
+from modak_deploy.performance.timemodel import (
+    ANY,
+    PHASES,
+    Description,
+    Fitted,
+    Phase,
+    PhaseModel,
+    file_of,
+    seconds_of,
+    whole,
+)
 
 _LIBRARIES = ("sklearn", "skl2onnx", "onnxruntime")
 _PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -41,7 +51,8 @@ class Fit:
     """A model ready to be written."""
 
     description: Description
-    contents: dict[Phase, bytes]
+    contents: dict[str, bytes]
+    """By the names of its files."""
 
 
 @dataclass(frozen=True)
@@ -177,39 +188,53 @@ def fit(records: Sequence[Measurement | Ratio], version: str, catalogue: Catalog
         raise TooFewError(
             f"a time model needs measurements of at least three workloads of known size, and there are {len(workloads)}"
         )
+    processors, contents = _fitted([row for row in rows if not row.inputs["gpu"]])
+    gpu, contents_of_gpu = _fitted([row for row in rows if row.inputs["gpu"]])
+    description = Description(
+        phases=processors.phases,
+        half_width=processors.half_width,
+        half_width_ratio=processors.half_width_ratio,
+        gpu=gpu if gpu.phases else None,
+        features_version=VERSION,
+        data=version,
+        measurements=len(records),
+        origin=version,
+        catalogue=catalogue.version,
+        level=LEVEL,
+    )
+    return Fit(description, {**contents, **contents_of_gpu})
+
+
+def _fitted(rows: Sequence[Row]) -> tuple[Fitted, dict[str, bytes]]:
+    """Return what the rows of one kind of device give, and the files of its phases by their names.
+
+    Devices have nothing in common but the names of levers, whose gains differ: fitted together, each made the times of
+    the other worse.
+    """
     phases: dict[Phase, PhaseModel] = {}
-    contents: dict[Phase, bytes] = {}
+    contents: dict[str, bytes] = {}
     choices: dict[Phase, _Choice] = {}
     for phase in PHASES:
         learning = _learning(rows, phase)
         if len({row.workload for row in learning.rows}) < _FEWEST:
             continue
         choice = choices[phase] = _choose(learning)
-        contents[phase] = learning.fitted(choice.kind, choice.strength).onnx()
+        content = learning.fitted(choice.kind, choice.strength).onnx()
         phases[phase] = PhaseModel(
             kind=choice.kind,
             features=learning.names,
             ranges=learning.ranges,
             limits=learning.limits,
             together=learning.together,
-            sha256=hashlib.sha256(contents[phase]).hexdigest(),
+            sha256=hashlib.sha256(content).hexdigest(),
             records=len(learning.rows),
             error=choice.error,
             error_other=choice.other,
         )
+        contents[file_of(phase, phases[phase].sha256)] = content
     held_out = _held_out(rows, choices)
-    description = Description(
-        features_version=VERSION,
-        data=version,
-        measurements=len(records),
-        origin=version,
-        catalogue=catalogue.version,
-        phases=phases,
-        level=LEVEL,
-        half_width=quantile(errors_of(held_out), LEVEL),
-        half_width_ratio=widths_of(held_out),
-    )
-    return Fit(description, contents)
+    half_width = quantile(errors_of(held_out), LEVEL)
+    return Fitted(phases=phases, half_width=half_width, half_width_ratio=widths_of(held_out)), contents
 
 
 class _Errors:

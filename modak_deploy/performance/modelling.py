@@ -4,30 +4,44 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from modak_deploy.performance.timemodel import PHASES, Description, Held
+from modak_deploy.performance.timemodel import PHASES, Description, Fitted, Held
 
 
 def report(description: Description) -> str:
     """Return what is known of a model as a table."""
     lines = ["phase    kind      records  features  error of log time, workload held out (of the other kind)"]
-    for phase, part in sorted(description.phases.items(), key=lambda pair: PHASES.index(pair[0])):
-        other = f" ({part.error_other:.2f})" if part.error_other is not None else ""
-        lines.append(f"{phase:<8} {part.kind:<9} {part.records:>7}  {len(part.features):>8}  {part.error:.2f}{other}")
-    missing = [phase for phase in PHASES if phase not in description.phases]
-    if missing:
-        lines.append(f"not modelled, for want of three workloads: {', '.join(missing)}")
+    lines += _phases(description)
+    if description.gpu is not None:
+        lines += ["on GPUs:", *_phases(description.gpu)]
     if description.held and description.held_with != description.measurements:
         lines += ["", f"what it was worth when there were {description.held_with} measurements:"]
     lines += ["", *held_lines(description.held), ""] if description.held else [""]
-    ratios = ", ".join(f"{_factor(width)} ({name})" for name, width in description.half_width_ratio.items())
-    lines.append(
-        f"at {description.level:.0%} a time lies within a factor of {_factor(description.half_width)} of what is told,"
-    )
-    lines.append(f"and how many times as fast as the default it is, within {ratios}")
+    lines += _widths(description, f"at {description.level:.0%}")
+    if description.gpu is not None:
+        lines += _widths(description.gpu, "on GPUs")
     lines.append(
         f"{description.measurements} measurements {description.data[:16]}, catalogue {description.catalogue[:16]}"
     )
     return "\n".join(lines) + "\n"
+
+
+def _phases(fitted: Fitted) -> list[str]:
+    lines = []
+    for phase, part in sorted(fitted.phases.items(), key=lambda pair: PHASES.index(pair[0])):
+        other = f" ({part.error_other:.2f})" if part.error_other is not None else ""
+        lines.append(f"{phase:<8} {part.kind:<9} {part.records:>7}  {len(part.features):>8}  {part.error:.2f}{other}")
+    missing = [phase for phase in PHASES if phase not in fitted.phases]
+    if missing:
+        lines.append(f"not modelled, for want of three workloads: {', '.join(missing)}")
+    return lines
+
+
+def _widths(fitted: Fitted, when: str) -> list[str]:
+    ratios = ", ".join(f"{_factor(width)} ({name})" for name, width in fitted.half_width_ratio.items())
+    return [
+        f"{when} a time lies within a factor of {_factor(fitted.half_width)} of what is told,",
+        f"and how many times as fast as the default it is, within {ratios}",
+    ]
 
 
 def held_table(held: Sequence[Held]) -> list[tuple[str, ...]]:

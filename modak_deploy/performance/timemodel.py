@@ -22,7 +22,7 @@ from modak_deploy.util.files import locked, write_atomically
 Phase = Literal["start", "compile", "steady"]
 PHASES: tuple[Phase, ...] = ("start", "compile", "steady")
 DESCRIPTION = MODEL_FILE
-VERSION_OF_FILE: Literal["modak.model/5"] = "modak.model/5"
+VERSION_OF_FILE: Literal["modak.model/6"] = "modak.model/6"
 FLOORS: Mapping[Phase, float] = {"start": 0.1, "compile": 0.1, "steady": 0.0}
 """Seconds below which a phase is not told from nothing.
 
@@ -34,6 +34,7 @@ _OURS = re.compile(rf"({'|'.join(PHASES)})(-[0-9a-f]{{16}})?\.onnx")
 LEAST = 1e-9
 """Seconds that anything takes."""
 
+NO_GPU = "the model was fitted to too little work on GPUs"
 ANY = "any"
 """The key of the interval of ratios whatever differs."""
 Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -88,10 +89,26 @@ class PhaseModel(Model):
         return self
 
 
-class Description(Model):
-    """What is known of a fitted model."""
+class Fitted(Model):
+    """What was fitted to the work on one kind of device: processors, or GPUs."""
 
-    schema_: Literal["modak.model/5"] = Field(default=VERSION_OF_FILE, alias="schema")
+    phases: dict[Phase, PhaseModel]
+    half_width: Finite
+    """Of the interval around the logarithm of the whole time."""
+    half_width_ratio: dict[Line, Finite]
+    """Of the interval around the logarithm of default / configuration, by what differs."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if ANY not in self.half_width_ratio:
+            raise ValueError(f"half_width_ratio lacks '{ANY}'")
+        return self
+
+
+class Description(Fitted):
+    """What is known of a fitted model; the phases of its own are those of work on processors."""
+
+    schema_: Literal["modak.model/6"] = Field(default=VERSION_OF_FILE, alias="schema")
     features_version: NonNegative
     data: Sha256
     """Version of the measurements that it was fitted with."""
@@ -100,23 +117,29 @@ class Description(Model):
     origin: Sha256
     """Where they came from: while it is the same there, none was removed since."""
     catalogue: Sha256
-    phases: dict[Phase, PhaseModel]
     level: float = Field(gt=0, lt=1)
     """Share of the times that an interval is meant to hold."""
-    half_width: Finite
-    """Of the interval around the logarithm of the whole time."""
-    half_width_ratio: dict[Line, Finite]
-    """Of the interval around the logarithm of default / configuration, by what differs."""
+    gpu: Fitted | None = None
+    """What was fitted to work on GPUs; None where too few workloads were measured on one."""
     held: list[Held] = []
     """What it is worth on workloads held out; empty where that was never tried."""
     held_with: NonNegative | None = None
     """How many measurements there were when that was tried."""
 
-    @model_validator(mode="after")
-    def _complete(self) -> Self:
-        if ANY not in self.half_width_ratio:
-            raise ValueError(f"half_width_ratio lacks '{ANY}'")
-        return self
+    @property
+    def devices(self) -> list[Fitted]:
+        """What was fitted, by kinds of devices: processors, and GPUs where there is such."""
+        return [self, *([self.gpu] if self.gpu is not None else [])]
+
+    @property
+    def usable(self) -> bool:
+        """Whether it tells steady times of anything."""
+        return any("steady" in device.phases for device in self.devices)
+
+    @property
+    def files(self) -> set[str]:
+        """The names of its files."""
+        return {file_of(phase, part.sha256) for device in self.devices for phase, part in device.phases.items()}
 
 
 class TimeModel:
@@ -129,10 +152,54 @@ class TimeModel:
         self.description = _parsed(folder, text)
         self.version = hashlib.sha256(text.encode()).hexdigest()
         """SHA-256 of the description, which names the files' own."""
-        self._contents = {phase: self._checked(phase) for phase in self.description.phases}
+        self._devices = [_Device(folder, fitted) for fitted in self.description.devices]
+
+    def _of(self, inputs: Features) -> "_Device | None":
+        """Return what was fitted to the device of a case; None where nothing was."""
+        number = 1 if inputs["gpu"] else 0
+        return self._devices[number] if number < len(self._devices) else None
+
+    def _device(self, inputs: Features) -> "_Device":
+        device = self._of(inputs)
+        if device is None:
+            raise ValueError(NO_GPU)
+        return device
+
+    def refusal(self, inputs: Features) -> str | None:
+        """Return why nothing can be told of a case; None when it can."""
+        device = self._of(inputs)
+        return NO_GPU if device is None else device.refusal(inputs)
+
+    def records(self, inputs: Features) -> int:
+        """Return how many records the steady times of such a case were learned from."""
+        return self._device(inputs).fitted.phases["steady"].records
+
+    def phases(self, inputs: Features) -> dict[Phase, float]:
+        """Return the predicted seconds of start, compilation and one unit."""
+        return self._device(inputs).phases(inputs)
+
+    def total(self, inputs: Features, units: int) -> Interval:
+        """Return the whole seconds of ``units`` units with their interval."""
+        return around(whole(self.phases(inputs), units), self._device(inputs).fitted.half_width)
+
+    def ratio(self, default: Features, other: Features, units: int) -> Interval:
+        """Return the time of ``default``, over that of ``other``: what both have in common falls out."""
+        value = self.total(default, units).value / self.total(other, units).value
+        widths = self._device(other).fitted.half_width_ratio
+        names = (difference(default, other), change(default, other), ANY)
+        return around(value, next(widths[name] for name in names if name in widths))
+
+
+class _Device:
+    """What was fitted to one kind of device."""
+
+    def __init__(self, folder: Path, fitted: Fitted) -> None:
+        self.folder = folder
+        self.fitted = fitted
+        self._contents = {phase: self._checked(phase) for phase in fitted.phases}
 
     def _file(self, phase: Phase) -> Path:
-        return self.folder / file_of(phase, self.description.phases[phase].sha256)
+        return self.folder / file_of(phase, self.fitted.phases[phase].sha256)
 
     def _checked(self, phase: Phase) -> bytes:
         path = self._file(phase)
@@ -141,7 +208,7 @@ class TimeModel:
         except OSError as error:
             raise InputError(f"{path}: cannot be read: {error.strerror}; fit the model anew") from None
         digest = hashlib.sha256(content).hexdigest()
-        if digest != self.description.phases[phase].sha256:
+        if digest != self.fitted.phases[phase].sha256:
             raise InputError(f"{path}: is not the file that was fitted: SHA-256 {digest}; fit the model anew")
         return content
 
@@ -159,7 +226,7 @@ class TimeModel:
                 session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
             except Exception as error:  # what onnxruntime raises has no common base but this
                 raise InputError(f"{path}: not a model that can be run: {str(error).splitlines()[0]}") from None
-            width, wanted = session.get_inputs()[0].shape[1], len(self.description.phases[phase].features)
+            width, wanted = session.get_inputs()[0].shape[1], len(self.fitted.phases[phase].features)
             if width != wanted:
                 raise InputError(f"{path}: takes {width} features, and {DESCRIPTION} names {wanted}")
             sessions[phase] = session
@@ -178,7 +245,7 @@ class TimeModel:
 
     def _applying(self, inputs: Features) -> Mapping[Phase, PhaseModel]:
         """Return the phases that a run has: a call of a trained network was never seen to have a start of its own."""
-        phases = self.description.phases
+        phases = self.fitted.phases
         return {phase: part for phase, part in phases.items() if _applies(part, inputs)}
 
     def phases(self, inputs: Features) -> dict[Phase, float]:
@@ -188,22 +255,11 @@ class TimeModel:
         seconds: dict[Phase, float] = {}
         for phase in self._applying(inputs):
             session = self._sessions[phase]
-            part = self.description.phases[phase]
+            part = self.fitted.phases[phase]
             row = numpy.array([vector(inputs, part.features, part.ranges)], dtype=numpy.float32)
             (result,) = session.run(None, {session.get_inputs()[0].name: row})
             seconds[phase] = seconds_of(within(float(result.reshape(-1)[0]), part.limits), phase)
         return seconds
-
-    def total(self, inputs: Features, units: int) -> Interval:
-        """Return the whole seconds of ``units`` units with their interval."""
-        return around(whole(self.phases(inputs), units), self.description.half_width)
-
-    def ratio(self, default: Features, other: Features, units: int) -> Interval:
-        """Return the time of ``default``, over that of ``other``: what both have in common falls out."""
-        value = self.total(default, units).value / self.total(other, units).value
-        widths = self.description.half_width_ratio
-        names = (difference(default, other), change(default, other), ANY)
-        return around(value, next(widths[name] for name in names if name in widths))
 
 
 def _applies(part: PhaseModel, inputs: Features) -> bool:
@@ -280,20 +336,21 @@ def _check_version(path: Path, text: str) -> None:
         raise InputError(f"{path}: it is {version}, and this modak reads {VERSION_OF_FILE}: run 'modak model fit'")
 
 
-def write_model(folder: Path, description: Description, contents: Mapping[Phase, bytes]) -> None:
+def write_model(folder: Path, description: Description, contents: Mapping[str, bytes]) -> None:
     """Write a model so that a reader meets the old or the new one, never parts of both, whoever else writes one.
+
+    ``contents`` are those of its files, by their names.
 
     The files of the model before stay for those who have just read its description.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder):
-            wanted = {file_of(phase, part.sha256) for phase, part in description.phases.items()}
+            wanted = description.files
             with suppress(InputError):
-                before = read_description(folder)
-                wanted |= {file_of(phase, part.sha256) for phase, part in before.phases.items()}
-            for phase, content in contents.items():
-                write_atomically(folder / file_of(phase, description.phases[phase].sha256), content)
+                wanted |= read_description(folder).files
+            for name, content in contents.items():
+                write_atomically(folder / name, content)
             text = json.dumps(description.model_dump(mode="json", by_alias=True), indent=2, sort_keys=True) + "\n"
             write_atomically(folder / DESCRIPTION, text)
             for path in folder.glob("*.onnx"):

@@ -73,7 +73,7 @@ def test_the_distribution_has_no_package_modak() -> None:
         ("ansible localhost -m modak.deploy.target_info", False),
         ("  modak.deploy.image:", False),
         ("from ansible_collections.modak.deploy.plugins import action", False),
-        ('"schema": "modak.model/5"', False),
+        ('"schema": "modak.model/6"', False),
         ("type: modak.nodes.Job", False),
         ("/etc/modak/sites.yaml and ~/.modak/images", False),
         ("imports: [modak/modak.yaml]", False),

@@ -17,6 +17,7 @@ from modak_deploy.performance.estimators import PARTS, Learning, Row
 from modak_deploy.performance.features import Case, difference, features
 from modak_deploy.performance.fitting import fit, rows_of
 from modak_deploy.performance.intervals import ENDLESS, lengths
+from modak_deploy.performance.modelling import report
 from modak_deploy.performance.records import Table
 from modak_deploy.performance.timemodel import (
     ANY,
@@ -52,6 +53,7 @@ def case_of(flops, levers, samples=1024, hardware=HERE):
     return features(Case("ai_training", "keras", workload, hardware, Configuration(levers=levers)), load_catalogue())
 
 
+GPU = Hardware(cpu_model="Intel Xeon", cores=16, accelerator="NVIDIA H100 80GB HBM3", accelerators=1)
 CASE = Case("ai_training", "keras", Workload(model="w"), HERE, Configuration())
 
 
@@ -91,12 +93,11 @@ def test_nothing_is_blamed_for_what_it_stands_beside():
 
 
 def test_a_ratio_has_the_interval_of_what_differs(folder):
-    model = TimeModel(folder)
     default, other = case_of(1e9, SETS[0]), case_of(1e9, SETS[1])
     widths = {ANY: 0.5, "levers": 0.4, difference(default, other): 0.1}
     for name in (difference(default, other), "levers", ANY):
-        model.description = model.description.model_copy(update={"half_width_ratio": dict(widths)})
-        ratio = model.ratio(default, other, 100)
+        changed(folder, lambda data: data.update(half_width_ratio=dict(widths)))
+        ratio = TimeModel(folder).ratio(default, other, 100)
         assert ratio.high / ratio.value == pytest.approx(math.exp(widths.pop(name)))
 
 
@@ -232,6 +233,41 @@ def test_the_start_is_told_of_a_live_lever_that_no_whole_run_had(tmp_path):
     assert told.ratio(case_of(1e8, levers[:1]), inputs, 10**6).value == pytest.approx(2.0, rel=0.3)
 
 
+def on_gpu(record, factor):
+    """Return the record as a GPU's, whose levers bring the opposite."""
+    faster = [
+        run.model_copy(update={"later": [unit / factor for unit in run.later], "first": run.first / factor})
+        for run in record.runs
+    ]
+    return record.model_copy(update={"hardware": GPU, "runs": faster})
+
+
+def test_gpus_are_told_apart_from_processors(tmp_path):
+    """Of processors nothing changes by what was measured on a GPU, where a lever brings something else."""
+    table = measured(spread=0.0)
+    alone = fit(table.all_records(), table.version, load_catalogue())
+    assert alone.description.gpu is None
+    slower = {"malloc-hugepages"}
+    of_gpu = [on_gpu(one, 5.0 if slower & set(one.configuration.levers) else 10.0) for one in table.all_records()]
+    both = Table([*table.all_records(), *of_gpu])
+    model = fit(both.all_records(), both.version, load_catalogue())
+    files = {phase: part.sha256 for phase, part in model.description.phases.items()}
+    assert files == {phase: part.sha256 for phase, part in alone.description.phases.items()}
+    write_model(tmp_path, model.description, model.contents)
+    told = TimeModel(tmp_path)
+    default, lever = (case_of(1e8, levers, hardware=GPU) for levers in SETS[:2])
+    assert told.ratio(default, lever, 10**6).value == pytest.approx(0.5 / 0.8, rel=0.1)
+    assert told.ratio(*(case_of(1e8, levers) for levers in SETS[:2]), 10**6).value == pytest.approx(1 / 0.8, rel=0.1)
+    assert told.records(default) == len(of_gpu)
+    assert "on GPUs:" in report(model.description)
+    assert {path.name for path in tmp_path.glob("*.onnx")} == set(model.contents)
+
+
+def test_without_measurements_of_gpus_nothing_is_told_of_one(folder):
+    inputs = case_of(1e8, SETS[0], hardware=GPU)
+    assert TimeModel(folder).refusal(inputs) == "the model was fitted to too little work on GPUs"
+
+
 def test_the_same_measurements_give_the_same_model(fitted):
     table, model = fitted
     again = fit(table.all_records(), table.version, load_catalogue())
@@ -322,7 +358,7 @@ def test_features_that_do_not_fit_are_refused(folder):
         (lambda data: data.update(features_version=99), "was fitted with features of version 99"),
         (lambda data: data.update(half_width=-1), "half_width: must be at least 0"),
         (lambda data: data.update(colour="red"), "unknown key 'colour'"),
-        (lambda data: data.update(schema="modak.model/3"), "it is modak.model/3, and this modak reads modak.model/5"),
+        (lambda data: data.update(schema="modak.model/3"), "it is modak.model/3, and this modak reads modak.model/6"),
         (lambda data: data.pop("data"), "the key 'data' is required"),
         (lambda data: data["half_width_ratio"].pop("any"), "half_width_ratio lacks 'any'"),
         (lambda data: data["phases"]["steady"]["ranges"].pop("flops"), "the ranges lack 'flops'"),
@@ -343,18 +379,19 @@ def test_who_has_read_the_description_before_still_finds_its_files(fitted, folde
     before = read_description(folder)
 
     def rewritten(text):
-        contents = {phase: content + text for phase, content in model.contents.items()}
-        phases = {
-            phase: part.model_copy(update={"sha256": hashlib.sha256(contents[phase]).hexdigest()})
-            for phase, part in model.description.phases.items()
-        }
+        contents, phases = {}, {}
+        for phase, part in model.description.phases.items():
+            content = model.contents[file_of(phase, part.sha256)] + text
+            phases[phase] = part.model_copy(update={"sha256": hashlib.sha256(content).hexdigest()})
+            contents[file_of(phase, phases[phase].sha256)] = content
         write_model(folder, model.description.model_copy(update={"phases": phases}), contents)
         return {path.name for path in folder.glob("*.onnx")}
 
     second = rewritten(b"2")
     assert first < second
     for phase, part in before.phases.items():
-        assert (folder / file_of(phase, part.sha256)).read_bytes() == model.contents[phase]
+        name = file_of(phase, part.sha256)
+        assert (folder / name).read_bytes() == model.contents[name]
     third = rewritten(b"3")
     assert not first & third
     assert len(third) == 2 * len(first)
