@@ -1,15 +1,13 @@
 """Work in a process of its own while the program goes on, of which nothing is left but bytes.
 
 The process is a fork, since what it works on is in the program's memory. The program does not notice it: it is the
-child of a child that has ended, so that no ``os.wait`` of the program's waits for it; all that it has inherited open
-leads to ``/dev/null``, so that what is in buffers is not written twice and no lock or connection stays open for it; and
-what it makes is in memory without a name. The kernel ends it with the program, however that ends, and when its time is
-up.
+child of a child that has ended, so that no ``os.wait`` of the program's waits for it, unless orphans are given to the
+program, which is left alone then; all that it has inherited open leads to ``/dev/null``, so that what is in buffers is
+not written twice and no lock or connection stays open for it; and what it makes is in memory without a name. The kernel
+ends it with the program, however that ends, and when its time is up.
 """
 
-import contextlib
-import gc
-import logging
+import ctypes
 import math
 import os
 import signal
@@ -17,23 +15,35 @@ import socket
 import sys
 import threading
 import time
+import types
 import warnings
 import weakref
-from typing import Any, BinaryIO, Callable, Optional, Set, cast
+from typing import Any, BinaryIO, Callable, Optional, cast
 
 from . import hardware
+from .forked import FAILED, READY, REPORT, SHORT, do
 
-NICE = 2
-"""Little: where no core is free after all it must get on, and what it takes the program would have spent on it."""
 GRACE = 5.0
 """Seconds after its time, when a process is given up that the kernel should have ended."""
-REPORT = 1000
-"""Bytes that it says about its end."""
-READY, FAILED = b"ready ", b"failed "
 STARTS = 10.0
 """Seconds in which a process must have started another one."""
-FOREIGN = ("grpc", "jax", "mpi4py", "tensorflow")
-"""Modules whose threads or connections a fork disturbs, and that say so on standard error."""
+KILLED = 2.0
+"""Seconds in which a process has ended after SIGKILL, unless it waits in the kernel for something that never comes."""
+LARGEST = 4 << 30
+"""Bytes of a program that a fork may share: each page that the program writes meanwhile is copied first. 256 MiB in
+huge pages took 0.66 s to rewrite in place of 0.01 s, and were in small pages from then on."""
+FOREIGN = ("eventlet", "gevent", "grpc", "jax", "mpi4py", "tensorflow")
+"""Modules whose threads, loops or connections a fork disturbs, or that say so on standard error."""
+SCHEDULERS = {
+    "PBS_JOBID": "PBS or Torque",
+    "SGE_TASK_ID": "Grid Engine",
+    "LSB_JOBID": "LSF",
+}
+"""Variables of schedulers that sum up the memory of a job's processes: what a fork shares counts twice, and the job is
+killed for it. Torque's mom_over_limit() compares the virtual sizes of a session's processes with ``vmem``; Grid
+Engine's ``h_vmem`` is such a sum as well, and LSF's is of resident sizes."""
+_GET_CHILD_SUBREAPER = 37
+"""PR_GET_CHILD_SUBREAPER of linux/prctl.h."""
 ENDED = "the process that made it ready in the background ended without a result"
 _tasks: "weakref.WeakSet[Task]" = weakref.WeakSet()
 _registered = False
@@ -46,22 +56,44 @@ def refusal(threads: int, memory: int) -> Optional[str]:
     """
     if not hasattr(os, "fork") or not hasattr(os, "memfd_create") or not os.path.exists("/proc/thread-self/status"):
         return "this system is not Linux"
-    if hardware.cores() <= threads:
+    if hardware.physical_cores() <= threads:
         return "the program leaves no core free"
     module = next((name for name in FOREIGN if name in sys.modules), None)
     if module is not None:
         return "the program has imported {}, which a fork disturbs".format(module)
+    if not all(isinstance(function, types.BuiltinFunctionType) for function in (os.fork, os.waitpid)):
+        return "something has replaced os.fork or os.waitpid"  # and may report children later, or never
+    scheduler = next((name for variable, name in SCHEDULERS.items() if variable in os.environ), None)
+    if scheduler is None and "SGE_ROOT" in os.environ and "JOB_ID" in os.environ:
+        scheduler = "Grid Engine"
+    if scheduler is not None:
+        return "{} counts memory that processes share for each of them".format(scheduler)
     if _notices_children():
         return "the program waits for children of its own"
+    if _adopts_orphans():
+        return "processes whose parent has ended become children of the program's"
+    return _short_of_memory(memory)
+
+
+def _short_of_memory(memory: int) -> Optional[str]:
+    """Return why there is too little memory: the program may rewrite all of its own meanwhile, which doubles it."""
+    own = hardware.resident_memory() or 0
+    if own > LARGEST:
+        return "the program's {} MiB are too much to be shared with a fork".format(own >> 20)
     free = hardware.free_memory()
-    if free is not None and free < memory:
-        return "it takes {} MiB and {} MiB are free".format(memory >> 20, free >> 20)
+    if free is not None and free < own + memory:
+        return "it takes {} MiB and {} MiB are free".format((own + memory) >> 20, free >> 20)
     return None
+
+
+def running() -> int:
+    """Return how much such work is under way."""
+    return sum(not task.poll() for task in list(_tasks))
 
 
 def busy(threads: int) -> bool:
     """Tell whether all cores that the program leaves free are taken by such work."""
-    return hardware.cores() - threads <= sum(not task.poll() for task in list(_tasks))
+    return hardware.physical_cores() - threads <= running()
 
 
 def _notices_children() -> bool:
@@ -78,6 +110,18 @@ def _notices_children() -> bool:
     return threading.active_count() > 1
 
 
+def _adopts_orphans() -> bool:
+    """Tell whether processes whose parent has ended become this process's children (PR_SET_CHILD_SUBREAPER(2const))."""
+    if os.getpid() == 1:
+        return True
+    answer = ctypes.c_int(1)
+    try:
+        prctl: Any = ctypes.CDLL(None).prctl
+        return bool(prctl(_GET_CHILD_SUBREAPER, ctypes.byref(answer), 0, 0, 0)) or bool(answer.value)
+    except (OSError, AttributeError):  # nobody can tell
+        return True
+
+
 def _heeds(number: int) -> bool:
     """Tell whether a signal is caught, ignored or blocked, by the program or by a library."""
     with open("/proc/thread-self/status", encoding="ascii", errors="replace") as file:
@@ -88,17 +132,21 @@ def _heeds(number: int) -> bool:
 class Task:
     """Work that is under way in a process of its own, or has been done there."""
 
-    def __init__(self, work: Callable[[BinaryIO], None], seconds: float) -> None:
-        """Begin; ``work`` writes what it makes to a file, within so many seconds. OSError where it cannot begin."""
+    def __init__(self, work: Callable[[BinaryIO], None], seconds: float, memory: int = 0) -> None:
+        """Begin; ``work`` writes what it makes to a file, within so many seconds. OSError where it cannot begin.
+
+        ``memory`` is how much the work takes, in bytes: the process gets no more than half of what is free beyond that.
+        """
         self.ended = False
         self.problem: Optional[str] = None
         """Why there is no result, once it has ended."""
-        self.late = False
-        """Whether its time was up."""
+        self.undecided = False
+        """Whether that may be due to this job: its time was up, memory was short, or it was killed."""
         self.seconds = 0.0
         """What it took, once it has ended."""
         self._began = time.monotonic()
         self._limit = seconds
+        self._memory = memory
         self._file: Optional[int] = None
         self._socket, far = socket.socketpair()
         _register()
@@ -116,7 +164,7 @@ class Task:
     def _begin(self, work: Callable[[BinaryIO], None], report: int) -> None:
         content = os.dup(cast(int, self._file))  # forked children close the other one
         try:
-            _detach(lambda: _do(work, report, content, self._limit))
+            _detach(lambda: do(work, report, content, self._limit, self._memory))
         finally:
             os.close(content)
 
@@ -137,11 +185,12 @@ class Task:
         self._socket.close()
         if report.startswith(READY):
             self.seconds = _seconds(report[len(READY) :], over)
-        elif report.startswith(FAILED):
-            self.problem = report[len(FAILED) :].decode("utf-8", "replace")
+        elif report.startswith((FAILED, SHORT)):
+            self.undecided = report.startswith(SHORT)
+            self.problem = report.partition(b" ")[2].decode("utf-8", "replace")
         else:
-            self.late = over >= self._limit
-            self.problem = "it was not ready after {:.0f} s".format(self._limit) if self.late else ENDED
+            self.undecided = True
+            self.problem = "it was not ready after {:.0f} s".format(self._limit) if over >= self._limit else ENDED
         return True
 
     def content(self) -> bytes:
@@ -162,8 +211,10 @@ class Task:
             self._file = None
 
     def __del__(self) -> None:
-        with contextlib.suppress(Exception):
+        try:
             self.close()
+        except Exception:  # modules may be gone when Python ends, and contextlib with them
+            pass
 
 
 def _seconds(text: bytes, most: float) -> float:
@@ -189,16 +240,27 @@ def _leave() -> None:
 
 def _detach(function: Callable[[], None]) -> None:
     """Call a function, which does not return, in a process that is no child of this one."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # no handler runs in the children
+    child = 0
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Python 3.12 warns of forks where there are threads
-            child = os.fork()
-            if not child:
-                _start(function)
-        _reap(child)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # no handler runs in the children
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # Python 3.12 warns of forks where there are threads
+                child = os.fork()
+                if not child:
+                    _start(function)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        status = _status(child, STARTS)
+    except BaseException:  # of a handler of the program's: the child ends by itself
+        if child:
+            _status(child, KILLED)
+        raise
+    if status is None:  # locks that another thread held may be locked for ever in a fork
+        os.kill(child, signal.SIGKILL)
+        _status(child, KILLED)  # where it cannot be killed, the kernel does that later
+    if status != 0:
+        raise OSError("no process can be started")
 
 
 def _start(function: Callable[[], None]) -> None:
@@ -212,86 +274,16 @@ def _start(function: Callable[[], None]) -> None:
         os._exit(status)
 
 
-def _reap(child: int) -> None:
-    """Wait until a child has started another process."""
-    limit = time.monotonic() + STARTS
-    pid = status = 0
-    while not pid:
+def _status(child: int, seconds: float) -> Optional[int]:
+    """Wait until a child has ended, for so long; return how it did, None where it has not."""
+    limit = time.monotonic() + seconds
+    while True:
         try:
             pid, status = os.waitpid(child, os.WNOHANG)
         except ChildProcessError:  # the program has waited for it
-            return
-        if not pid and time.monotonic() > limit:  # locks that another thread held may be locked for ever in a fork
-            os.kill(child, signal.SIGKILL)
-            limit = math.inf
-        time.sleep(0 if pid else 0.001)
-    if status:
-        raise OSError("no process can be started")
-
-
-# in the process of its own
-
-
-def _do(work: Callable[[BinaryIO], None], report: int, content: int, seconds: float) -> None:
-    start = time.monotonic()
-    message = b""
-    try:
-        _end_with_the_program(report, seconds)
-        _isolate({report, content})
-        with open(content, "wb", closefd=False) as file:
-            work(file)
-        message = READY + "{:.3f}".format(time.monotonic() - start).encode()
-    except BaseException as error:
-        text = " ".join("{}: {}".format(type(error).__name__, error).split())
-        message = (FAILED + text.encode("utf-8", "replace"))[:REPORT]
-    finally:
-        try:
-            os.write(report, message)
-        finally:
-            os._exit(0)
-
-
-def _end_with_the_program(report: int, seconds: float) -> None:
-    """Have the kernel end this process when its time is up, and when nobody waits for its report any more.
-
-    Neither waits for what this process is doing: by default SIGALRM and SIGIO end it (signal(7)), and SIGIO comes when
-    the other end of a socket with O_ASYNC is closed (fcntl(2)). PR_SET_PDEATHSIG tells of the child between alone.
-    """
-    import fcntl
-
-    for number in signal.valid_signals():
-        with contextlib.suppress(OSError, ValueError):
-            signal.signal(number, signal.SIG_DFL)
-    signal.set_wakeup_fd(-1)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    fcntl.fcntl(report, fcntl.F_SETOWN, os.getpid())
-    fcntl.fcntl(report, fcntl.F_SETFL, os.O_NONBLOCK | os.O_ASYNC)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    with contextlib.suppress(BlockingIOError):
-        os.read(report, 1)
-        os._exit(0)  # the program has ended before
-
-
-def _isolate(keep: Set[int]) -> None:
-    """Have nothing that the program holds open, or has begun, go on in this process."""
-    import resource
-
-    null = os.open(os.devnull, os.O_RDWR)
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) not in {null, *keep}:  # the numbers stay taken: buffers of the program's files lead to them
-            os.dup2(null, int(name), inheritable=False)
-    gc.freeze()  # finalizers of the program's objects are the program's
-    sys.dont_write_bytecode = True  # a file that is half written would be left
-    logging.disable(logging.CRITICAL)
-    warnings.simplefilter("ignore")
-    _, most = resource.getrlimit(resource.RLIMIT_CORE)
-    limit = 1 if most == resource.RLIM_INFINITY else min(1, most)  # at 0 a program could still get it (core(5))
-    _quietly(resource.setrlimit, resource.RLIMIT_CORE, (limit, most))
-    _quietly(os.nice, NICE)
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
-        file.write("1000")  # where memory is short, this process goes first
-
-
-def _quietly(function: Callable[..., Any], *arguments: Any) -> None:
-    with contextlib.suppress(OSError, ValueError):
-        function(*arguments)
+            return 0
+        if pid:
+            return status
+        if time.monotonic() > limit:
+            return None
+        time.sleep(0.001)

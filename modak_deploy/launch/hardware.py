@@ -1,9 +1,18 @@
 """What this process may use: cores, memory, features of the processor."""
 
+import functools
 import os
-from typing import FrozenSet, Optional
+from typing import Dict, FrozenSet, List, Mapping, Optional
 
 _GROUPS = "/sys/fs/cgroup"
+_PROC = "/proc"
+_CPUS = "/sys/devices/system/cpu"
+_MEMORY = (
+    ("", ("memory.max", "memory.high"), "memory.current", "inactive_file"),
+    ("memory", ("memory.limit_in_bytes",), "memory.usage_in_bytes", "total_inactive_file"),
+)
+"""A version 1 controller, or version 2: files of limits and of what is used, and the files' pages that are given up
+first, by their name in memory.stat."""
 
 
 def cores() -> int:
@@ -12,10 +21,19 @@ def cores() -> int:
         count = len(os.sched_getaffinity(0))
     except AttributeError:  # macOS
         count = os.cpu_count() or 1
-    quota = _read(_own_group("cpu.max")).split()
-    if len(quota) == 2 and quota[0].isdigit() and quota[1].isdigit() and int(quota[1]):
-        count = min(count, max(1, int(quota[0]) // int(quota[1])))
+    for folder in _own_groups():
+        quota = _read(folder + "/cpu.max").split()
+        if len(quota) == 2 and quota[0].isdigit() and quota[1].isdigit() and int(quota[1]):
+            count = min(count, max(1, int(quota[0]) // int(quota[1])))
     return max(1, count)
+
+
+def physical_cores() -> int:
+    """Return the number of cores that this process may run on, where threads of one core count once."""
+    try:
+        return min(cores(), len({_threads_of_core(_CPUS, number) for number in os.sched_getaffinity(0)}))
+    except AttributeError:  # macOS
+        return cores()
 
 
 def load() -> float:
@@ -26,33 +44,53 @@ def load() -> float:
         return 1.0
 
 
-def idle() -> Optional[float]:
-    """Return the seconds that the cores which this process may run on have been idle so far; None where unknown."""
+def idle() -> Optional[Dict[int, float]]:
+    """Return the seconds that each of the machine's logical processors has been idle so far; None where unknown."""
     try:
-        own = {"cpu{}".format(number) for number in os.sched_getaffinity(0)}
-        lines = [line.split() for line in _read("/proc/stat", 1 << 20).splitlines() if line.startswith("cpu")]
-        ticks = [int(line[4]) for line in lines if line[0] in own]
+        lines = [line.split() for line in _read(_PROC + "/stat", 1 << 20).splitlines()]
+        ticks = {int(line[0][3:]): int(line[4]) for line in lines if line and line[0][:3] == "cpu" != line[0]}
+        own = os.sched_getaffinity(0)
     except (AttributeError, ValueError, IndexError):
         return None
-    return sum(ticks) / os.sysconf("SC_CLK_TCK") if len(ticks) == len(own) else None
+    tick = os.sysconf("SC_CLK_TCK")
+    return {number: count / tick for number, count in ticks.items()} if own <= set(ticks) else None
+
+
+def idle_since(before: Mapping[int, float]) -> Optional[float]:
+    """Return the seconds that cores which this process may run on were idle since ``idle`` said that.
+
+    A core is as idle as the least idle of its threads, which share its arithmetic units, whoever may use them.
+    """
+    now = idle()
+    if now is None:
+        return None
+    spans = {number: max(0.0, seconds - before[number]) for number, seconds in now.items() if number in before}
+    own = {_threads_of_core(_CPUS, number) for number in os.sched_getaffinity(0)}
+    return sum(min((spans[number] for number in core if number in spans), default=0.0) for core in own)
 
 
 def free_memory() -> Optional[int]:
-    """Return the bytes that this process may still use: the machine's, or its cgroup's; None where unknown."""
+    """Return the bytes that this process may still use: the machine's, or its cgroups'; None where unknown.
+
+    A cgroup may use no more than each one above it: Slurm limits jobs and steps, and has tasks in groups below them.
+    """
     amounts = []
-    for line in _read("/proc/meminfo").splitlines():
+    for line in _read(_PROC + "/meminfo").splitlines():
         if line.startswith("MemAvailable:"):
             amounts.append(int(line.split()[1]) * 1024)
-    for limit, used in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
-        allowed, taken = _read(_own_group(limit)).strip(), _read(_own_group(used)).strip()
-        if allowed.isdigit() and taken.isdigit():
-            amounts.append(max(0, int(allowed) - int(taken)))
+    for controller, limits, used, cache in _MEMORY:
+        for folder in _own_groups(controller):
+            taken = _read(folder + "/" + used).strip()
+            allowed = [text for text in (_read(folder + "/" + name).strip() for name in limits) if text.isdigit()]
+            if allowed and taken.isdigit():
+                kept = max(0, int(taken) - _field(folder + "/memory.stat", cache))
+                amounts.append(max(0, min(map(int, allowed)) - kept))
     return min(amounts) if amounts else None
 
 
 def cpu_features() -> FrozenSet[str]:
     """Return the processor's features as Linux names them."""
-    for line in _read("/proc/cpuinfo", 65536).splitlines():
+    for line in _read(_PROC + "/cpuinfo", 65536).splitlines():
         key, _, value = line.partition(":")
         if key.strip() in ("flags", "Features"):
             return frozenset(value.split())
@@ -70,27 +108,52 @@ def peak_memory() -> Optional[int]:
 
 def resident_memory() -> Optional[int]:
     """Return the resident size of this process now, in bytes; None where unknown."""
-    fields = _read("/proc/self/statm").split()
+    fields = _read(_PROC + "/self/statm").split()
     return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if len(fields) > 1 and fields[1].isdigit() else None
 
 
-def _own_group(file: str) -> str:
-    """Return the path of a file of this process's cgroup: version 2, or version 1's memory controller."""
-    for line in _read("/proc/self/cgroup").splitlines():
+def data_memory() -> Optional[int]:
+    """Return the bytes of this process's data, as RLIMIT_DATA counts them; None where unknown."""
+    return _field(_PROC + "/self/status", "VmData:") * 1024 or None
+
+
+def _own_groups(controller: str = "") -> List[str]:
+    """Return the folders of this process's cgroup and of those above it: version 2's, or a controller's of version 1.
+
+    Inside a container the path is the host's, and the container's own group is at the top.
+    """
+    for line in _read(_PROC + "/self/cgroup").splitlines():
         number, controllers, path = [*line.split(":", 2), "", ""][:3]
-        if number == "0" and not controllers and file in ("cpu.max", "memory.max", "memory.current"):
-            own = _GROUPS + path.rstrip("/") + "/" + file
-            # Inside a container the path is the host's, and the container's own group is at the top.
-            return own if os.path.exists(own) else _GROUPS + "/" + file
-        if "memory" in controllers.split(",") and file.endswith("_in_bytes"):
-            own = _GROUPS + "/memory" + path.rstrip("/") + "/" + file
-            return own if os.path.exists(own) else _GROUPS + "/memory/" + file
-    return ""
+        if controller in controllers.split(",") if controller else (number == "0" and not controllers):
+            names = [name for name in path.split("/") if name]
+            if ".." in names:  # of a process outside of this namespace
+                names = []
+            return ["/".join([_GROUPS, *filter(None, [controller]), *names[:n]]) for n in range(len(names), -1, -1)]
+    return []
+
+
+@functools.lru_cache(maxsize=None)
+def _threads_of_core(folder: str, number: int) -> FrozenSet[int]:
+    """Return the logical processors that are threads of the same core as a given one, which is one of them."""
+    numbers = {number}
+    text = _read("{}/cpu{}/topology/thread_siblings_list".format(folder, number))
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        if first.isdigit() and (last or first).isdigit():
+            numbers.update(range(int(first), int(last or first) + 1))
+    return frozenset(numbers)
+
+
+def _field(path: str, name: str) -> int:
+    """Return a number in a file of names and numbers; 0 where it is not there."""
+    for line in _read(path).splitlines():
+        fields = line.split()
+        if len(fields) > 1 and fields[0] == name and fields[1].isdigit():
+            return int(fields[1])
+    return 0
 
 
 def _read(path: str, limit: int = 16384) -> str:
-    if not path:
-        return ""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read(limit)

@@ -58,11 +58,16 @@ class MakingChoice(Choice):
         if self._making is not None:
             self._making.begun = True
             self.ledger.charge(seconds)
-            self._record.add("making", of=self._name, variant=self._making.variant.name, charged=seconds)
+            names = {"lever": self._making.lever.name, "variant": self._making.variant.name}
+            self._record.add("making", of=self._name, charged=seconds, **names)
 
-    def not_begun(self) -> None:
-        """Have the lever made ready between two units, as it cannot be in the background after all."""
+    def not_begun(self, seconds: float = 0.0) -> None:
+        """Have the lever made ready between two units, as it cannot be in the background after all.
+
+        ``seconds`` is what it took the program to see that.
+        """
         if self._making is not None:
+            self.ledger.charge(seconds)
             self._prospects.background.pop(self._making.lever.name, None)
             self._pending.append(self._making.lever)
             self._making = None
@@ -73,14 +78,14 @@ class MakingChoice(Choice):
             self._making.seconds = seconds
             self._record.add("made", of=self._name, variant=self._making.variant.name, seconds=seconds)
 
-    def not_made(self, reason: str, seconds: float, late: bool = False) -> None:
-        """Give up what could not be made ready; ``late`` is whether its time was up: it may suffice in another job."""
+    def not_made(self, reason: str, seconds: float, undecided: bool = False) -> None:
+        """Give up what could not be made ready; ``undecided`` is whether it may be made ready in another job."""
         making, self._making = self._making, None
         if making is None:
             return
         name = making.variant.name
         self._tried.add(name)
-        if late:
+        if undecided:
             self._record.add("not_tried", of=self._name, lever=making.lever.name, reason=reason)
             return
         self._record.fallback(name, reason)

@@ -154,6 +154,7 @@ def _runs(file: str) -> bool:
 
 def _tried_last(events: List[Any]) -> List[str]:
     last = None
+    making: Dict[str, Dict[str, Any]] = {}
     for event in events:
         if not isinstance(event, dict):
             continue
@@ -161,7 +162,24 @@ def _tried_last(events: List[Any]) -> List[str]:
             last = event["lever"]
         elif event.get("event") in ("trial", "fallback", "deferred", "ready", "end", "settled"):
             last = None
-    return [last] if last else []
+        _follow_making(making, event)
+    return [*([last] if last else []), *(entry["lever"] for entry in making.values())]
+
+
+def _follow_making(making: Dict[str, Dict[str, Any]], event: Dict[str, Any]) -> None:
+    """Note what an object's lever that is made in the background was when a process ended, whose memory it may share.
+
+    Other levers are tried meanwhile, and the entries of those do not end it.
+    """
+    name, kind = str(event.get("of")), event.get("event")
+    if kind == "making" and isinstance(event.get("lever"), str):
+        making[name] = event
+    elif kind == "end":
+        making.clear()
+    elif name in making:
+        same = making[name]["lever"] == event.get("lever") or making[name].get("variant") == event.get("variant")
+        if kind in ("made", "settled", "no_trials") or (kind in ("trial", "not_tried") and same):
+            del making[name]
 
 
 def _line(entry: Dict[str, Any]) -> str:

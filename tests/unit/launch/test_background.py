@@ -1,5 +1,6 @@
 """Work in a process of its own: what comes of it, and that nothing of it is left, whatever happens."""
 
+import ctypes
 import gc
 import os
 import signal
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from modak_deploy.launch import background, hardware
+from modak_deploy.launch import background, forked, hardware
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has memory without a name")
 
@@ -66,18 +67,19 @@ def fail(file):
 
 
 @pytest.mark.parametrize(
-    ("work", "problem", "late"),
+    ("work", "problem", "undecided"),
     [
         (fail, "ValueError: no such layer", False),
-        (lambda file: os.abort(), background.ENDED, False),
+        (lambda file: os.abort(), background.ENDED, True),
+        (lambda file: os.kill(os.getpid(), signal.SIGKILL), background.ENDED, True),
         (lambda file: sys.exit(3), "SystemExit: 3", False),
         (hang, "it was not ready after 2 s", True),
     ],
 )
-def test_what_goes_wrong_is_a_sentence(work, problem, late, tmp_path, monkeypatch):
+def test_what_goes_wrong_is_a_sentence(work, problem, undecided, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     task = ended(background.Task(work, 2 if work is hang else 60))
-    assert (task.problem, task.late) == (problem, late)
+    assert (task.problem, task.undecided) == (problem, undecided)
     assert list(tmp_path.iterdir()) == []  # no core
 
 
@@ -112,7 +114,7 @@ def test_files_of_the_program_are_out_of_reach(tmp_path):
             file.write(str(os.getpriority(os.PRIO_PROCESS, 0)).encode())
 
         task = ended(background.Task(work, 60))
-        assert int(task.content()) >= background.NICE
+        assert int(task.content()) >= forked.NICE
     assert written.read_text() == "once "
 
 
@@ -135,25 +137,145 @@ def test_handlers_and_finalizers_of_the_program_are_not_called(tmp_path):
             file.write(signal.getsignal(signal.SIGUSR1).name.encode() + b" " + repr(called).encode())
 
         task = ended(background.Task(work, 60))
-        assert task.content() == b"SIG_DFL []"
+        assert task.content() == b"SIG_IGN []"
     finally:
         gc.enable()
         signal.signal(signal.SIGUSR1, signal.SIG_DFL)
 
 
+def test_signals_for_the_program_do_not_end_it():
+    def work(file):
+        for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH, signal.SIGRTMIN + 3):
+            os.kill(os.getpid(), number)
+        file.write(b"done")
+
+    assert ended(background.Task(work, 60)).content() == b"done"
+
+
+def test_it_has_no_memory_before_the_program_has_none(monkeypatch):
+    monkeypatch.setattr(hardware, "resident_memory", lambda: 1 << 30)
+    monkeypatch.setattr(hardware, "free_memory", lambda: (1 << 30) + (400 << 20))
+    task = ended(background.Task(lambda file: file.write(bytes(150 << 20)[:3]), 60))
+    assert task.content() == bytes(3)
+    task = ended(background.Task(lambda file: file.write(bytes(600 << 20)[:3]), 60))
+    assert (task.problem, task.undecided) == ("MemoryError:", True)
+    task = ended(background.Task(lambda file: file.write(bytes(600 << 20)[:3]), 60, 700 << 20))
+    assert task.problem is None
+
+
+def test_what_libraries_say_where_there_is_no_memory(monkeypatch):
+    def work(file):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 5 bytes.")
+
+    assert ended(background.Task(work, 60)).undecided
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(background, "STARTS", 0.1)
+    monkeypatch.setattr(background, "KILLED", 0.1)
+
+
+def test_a_child_that_is_never_reported_is_given_up(quick, monkeypatch):
+    before, wait = set(Path("/proc/self/fd").iterdir()), os.waitpid
+    monkeypatch.setattr(os, "waitpid", lambda pid, options: (0, 0))
+    masks = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    with pytest.raises(OSError, match="no process can be started"):
+        background.Task(hang, 60)
+    monkeypatch.undo()
+    assert os.waitpid is wait
+    wait(-1, 0)  # what the test has kept from being waited for
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == masks
+    assert set(Path("/proc/self/fd").iterdir()) == before
+
+
+def test_a_handler_that_raises_meanwhile_leaves_no_child(monkeypatch):
+    wait, called = os.waitpid, []
+
+    def waitpid(pid, options):
+        called.append(pid)
+        if len(called) == 1:
+            signal.raise_signal(signal.SIGUSR1)
+        return wait(pid, options)
+
+    def handle(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "waitpid", waitpid)
+    signal.signal(signal.SIGUSR1, handle)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            background.Task(hang, 60)
+    finally:
+        signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+    with pytest.raises(ChildProcessError):
+        wait(-1, os.WNOHANG)
+
+
 @pytest.fixture
 def free(monkeypatch):
     monkeypatch.setattr(hardware, "cores", lambda: 2)
+    monkeypatch.setattr(hardware, "physical_cores", lambda: 2)
+    monkeypatch.setattr(hardware, "resident_memory", lambda: 256 << 20)
     monkeypatch.setattr(hardware, "free_memory", lambda: 1 << 30)
+    for variable in (*background.SCHEDULERS, "SGE_ROOT", "JOB_ID"):
+        monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(sys, "modules", {k: v for k, v in sys.modules.items() if k not in background.FOREIGN})
 
 
 def test_it_needs_a_free_core_and_memory(free, monkeypatch):
     assert background.refusal(1, 1 << 20) is None
     assert background.refusal(2, 1 << 20) == "the program leaves no core free"
-    assert background.refusal(1, 2 << 30) == "it takes 2048 MiB and 1024 MiB are free"
-    monkeypatch.setitem(sys.modules, "jax", sys)
-    assert background.refusal(1, 0) == "the program has imported jax, which a fork disturbs"
+    assert background.refusal(1, 768 << 20) is None
+    assert background.refusal(1, 1 << 30) == "it takes 1280 MiB and 1024 MiB are free"  # the program's own once more
+    monkeypatch.setattr(hardware, "resident_memory", lambda: 5 << 30)
+    monkeypatch.setattr(hardware, "free_memory", lambda: 1 << 40)
+    assert background.refusal(1, 0) == "the program's 5120 MiB are too much to be shared with a fork"
+
+
+@pytest.mark.parametrize("module", ["jax", "gevent"])
+def test_modules_that_a_fork_disturbs(free, module, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, sys)
+    assert background.refusal(1, 0) == f"the program has imported {module}, which a fork disturbs"
+
+
+@pytest.mark.parametrize("function", ["fork", "waitpid"])
+def test_functions_that_are_not_those_of_python(free, function, monkeypatch):
+    monkeypatch.setattr(os, function, lambda *_: (0, 0))
+    assert background.refusal(1, 0) == "something has replaced os.fork or os.waitpid"
+
+
+@pytest.mark.parametrize(
+    ("variables", "name"),
+    [
+        ({"PBS_JOBID": "7.host"}, "PBS or Torque"),
+        ({"SGE_TASK_ID": "undefined"}, "Grid Engine"),
+        ({"SGE_ROOT": "/opt/sge", "JOB_ID": "7"}, "Grid Engine"),
+        ({"LSB_JOBID": "7"}, "LSF"),
+        ({"SGE_ROOT": "/opt/sge"}, None),
+        ({"JOB_ID": "7"}, None),
+    ],
+)
+def test_schedulers_that_sum_up_memory(free, variables, name, monkeypatch):
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
+    wanted = name and f"{name} counts memory that processes share for each of them"
+    assert background.refusal(1, 0) == wanted
+
+
+ADOPTS = "processes whose parent has ended become children of the program's"
+
+
+def test_a_program_that_is_given_orphans_is_left_alone(free, monkeypatch):
+    prctl = ctypes.CDLL(None).prctl
+    assert prctl(36, 1, 0, 0, 0) == 0  # PR_SET_CHILD_SUBREAPER
+    try:
+        assert background.refusal(1, 0) == ADOPTS
+    finally:
+        prctl(36, 0, 0, 0, 0)
+    assert background.refusal(1, 0) is None
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    assert background.refusal(1, 0) == ADOPTS
 
 
 def test_one_free_core_does_one_thing_at_a_time(free):
@@ -242,13 +364,3 @@ def alone(mark: str) -> list[int]:
     while len(processes(mark)) > 1 and time.monotonic() < limit:
         time.sleep(0.05)
     return processes(mark)
-
-
-def test_idle_cores_are_those_of_the_process(monkeypatch):
-    before = hardware.idle()
-    assert before is not None
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0})
-    one_core = hardware.idle()
-    assert one_core is not None and 0 <= one_core <= before + 10
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {100_000})
-    assert hardware.idle() is None

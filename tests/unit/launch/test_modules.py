@@ -91,6 +91,9 @@ def test_a_child_writes_nothing_into_its_parents_record(tmp_path):
     assert Path(record.path).read_text() == before
 
 
+MAKING = {"event": "making", "of": "net", "lever": "c", "variant": "b + c"}
+
+
 @pytest.mark.parametrize(
     ("events", "expected"),
     [
@@ -98,6 +101,20 @@ def test_a_child_writes_nothing_into_its_parents_record(tmp_path):
         ([{"event": "trying", "lever": "a"}, {"event": "trial"}], []),
         ([{"event": "trying", "lever": "a"}, {"event": "trial"}, {"event": "trying", "lever": "b"}], ["b"]),
         ([{"event": "trying", "lever": 3}, 7, "x"], []),
+        ([MAKING], ["c"]),
+        ([MAKING, {"event": "trying", "of": "net", "lever": "a"}], ["a", "c"]),
+        (
+            [MAKING, {"event": "trying", "of": "net", "lever": "a"}, {"event": "trial", "of": "net", "variant": "a"}],
+            ["c"],
+        ),
+        ([MAKING, {"event": "made", "of": "other"}], ["c"]),
+        ([MAKING, {"event": "made", "of": "net"}], []),
+        ([MAKING, {"event": "not_tried", "of": "net", "lever": "a"}], ["c"]),
+        ([MAKING, {"event": "not_tried", "of": "net", "lever": "c"}], []),
+        ([MAKING, {"event": "trial", "of": "net", "variant": "b + c"}], []),
+        ([MAKING, {"event": "settled", "of": "net", "variant": "b"}], []),
+        ([MAKING, {"event": "end"}], []),
+        ([{**MAKING, "lever": 3}], []),
     ],
 )
 def test_what_an_earlier_process_was_trying_when_it_crashed_is_seen(tmp_path, events, expected):

@@ -82,7 +82,7 @@ def test_what_cannot_be_made_is_given_up():
 
 def test_what_took_too_long_may_be_tried_by_the_next_job():
     job = beside().run(20)
-    job.search.not_made("it was not ready after 60 s", 60.0, late=True)
+    job.search.not_made("it was not ready after 60 s", 60.0, undecided=True)
     job.run(20)
     (entry,) = job.record.of("not_tried")
     assert entry["lever"] == "made"

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from typing import Any, BinaryIO, Callable, List, NamedTuple, Optional, Sequence, Tuple, cast
+from typing import Any, BinaryIO, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, cast
 
 from ... import background, hardware
 from ...search import Search
@@ -18,9 +18,9 @@ SIZES = 8
 LIBRARIES = 512 << 20
 """Bytes that the exporter's libraries and a graph take."""
 WATCHED = 1.0
-"""Seconds in which cores must have been idle, before one of them counts as free: other processes may use it."""
+"""Seconds, at least, in which cores are watched before one of them counts as free: other processes may use it."""
 IDLE = 0.5
-"""Cores that were idle in that time."""
+"""Cores that were idle in that time, on the average."""
 LATEST = 10.0
 """Times what it is expected to take, until it is given up."""
 LEAST = 60.0
@@ -43,11 +43,11 @@ class Background:
         self._threads = torch.get_num_threads()
         """Those of the program, before a lever changes their number."""
         self._made: List[Made] = []
-        self._since = (time.monotonic(), hardware.idle())
+        self._watched: Optional[Tuple[float, Optional[Dict[int, float]]]] = None
+        """Since when cores are watched, and how long each had been idle until then."""
 
     def offer(self, search: Search, subject: Subject, levers: Sequence[TorchLever]) -> None:
         """Tell a search which of its levers can be made ready in the background."""
-        self._since = (time.monotonic(), hardware.idle())
         able = [lever for lever in levers if lever.background and self._session.tries]
         if able and self._refusal(subject, able[0]) is None:
             search.takes_background({lever.name: lever.finishing(subject) for lever in able})
@@ -58,37 +58,45 @@ class Background:
             return "there are several ranks"
         if subject.device != "cpu" or torch.cuda.is_initialized():
             return "a GPU is in use, which a fork could not use"
-        size = sum(weight.numel() * weight.element_size() for weight in subject.parameters)
-        return background.refusal(self._threads, LIBRARIES + SIZES * size)
+        return background.refusal(self._threads, _memory(subject))
 
     def begin(self, search: Search, root: Any, call: Any, watch: Callable[[], None]) -> None:
         """Begin what a search wants to be made; ``watch`` has the weights watched from then on."""
-        if background.busy(self._threads):
-            return  # the search wants it with the next call as well
-        over, idle = time.monotonic() - self._since[0], self._idle()
-        if over < WATCHED and idle is not None:
-            return
         start = time.perf_counter()
+        free = self._leaves_core()
+        if free is None:
+            return  # the search wants it with the next call as well
         subject, (lever, alone) = Subject(self._torch, root), _making(cast(Variant, search.to_make))
         imported = any(module in sys.modules for module in lever.unforked)
-        taken = idle is not None and idle < IDLE * over
-        if not alone or imported or taken or self._refusal(subject, lever) is not None:
-            search.not_begun()
+        if not free or not alone or imported or self._refusal(subject, lever) is not None:
+            search.not_begun(time.perf_counter() - start)
             return
         watch()
         seconds = max(LEAST, LATEST * lever.making(subject))
         try:
-            task = background.Task(_work(self._torch, root, lever, call), seconds)
+            task = background.Task(_work(self._torch, root, lever, call), seconds, _memory(subject))
         except OSError:
-            search.not_begun()
+            search.not_begun(time.perf_counter() - start)
             return
         self._made.append(Made(search, task, form_of_call(self._torch, *call)))
         search.begun(time.perf_counter() - start)
 
-    def _idle(self) -> Optional[float]:
-        """Return how long cores were idle since levers were offered, or since the last one was made."""
-        before, now = self._since[1], hardware.idle()
-        return None if before is None or now is None else now - before
+    def _leaves_core(self) -> Optional[bool]:
+        """Tell whether a core is free; None where a later call tells, as cores are being watched or in use until then.
+
+        Where nobody can tell how long cores are idle, those count that the program leaves.
+        """
+        now = time.monotonic()
+        if self._watched is None:
+            self._watched = (now, hardware.idle())
+        since, before = self._watched
+        if before is not None and now - since < WATCHED:
+            return None
+        self._watched = None
+        if background.running() and background.busy(self._threads):  # with none under way, nothing would end that
+            return None
+        idle = hardware.idle_since(before) if before is not None else None
+        return idle is None or idle >= IDLE * (now - since)
 
     def follow(self) -> None:
         """Tell searches once what they wait for is ready."""
@@ -98,7 +106,7 @@ class Background:
                 if task.problem is None:
                     search.made(task.seconds)
                 else:
-                    search.not_made(task.problem, task.seconds, task.late)
+                    search.not_made(task.problem, task.seconds, task.undecided)
             if search.making is None:
                 self._drop(made)
 
@@ -121,8 +129,12 @@ class Background:
 
     def _drop(self, made: Made) -> None:
         self._made = [other for other in self._made if other is not made]
-        self._since = (time.monotonic(), hardware.idle())
         made.task.close()
+
+
+def _memory(subject: Subject) -> int:
+    """Return the bytes that it takes to make a module ready."""
+    return LIBRARIES + SIZES * sum(weight.numel() * weight.element_size() for weight in subject.parameters)
 
 
 def _making(variant: Variant) -> Tuple[Any, bool]:

@@ -9,6 +9,7 @@ import pytest
 
 from launch_parts import launch
 from modak_deploy.launch import background, bundle, hardware
+from modak_deploy.launch.estimate import Ledger
 from modak_deploy.launch.frameworks.pytorch import background as beside
 from modak_deploy.launch.frameworks.pytorch import calls as calls_module
 from modak_deploy.launch.frameworks.pytorch.onnxruntime import InSession
@@ -24,6 +25,7 @@ OFFER = beside.Background.offer
 def cores(monkeypatch, between_calls):
     monkeypatch.setattr(beside.Background, "offer", OFFER)
     monkeypatch.setattr(hardware, "cores", lambda: 2)
+    monkeypatch.setattr(hardware, "physical_cores", lambda: 2)
     monkeypatch.setattr(hardware, "idle", lambda: None)
     # Other tests of this process import some, and OpenVINO starts processes that report its use.
     monkeypatch.setattr(background, "FOREIGN", ())
@@ -129,7 +131,7 @@ def refuse(session, *_):
 @pytest.mark.parametrize(
     ("fault", "event", "reason"),
     [
-        (crash, "fallback", background.ENDED),
+        (crash, "not_tried", background.ENDED),
         (refuse, "fallback", "ValueError: no such operator"),
         (hang, "not_tried", "it was not ready after 3 s"),
     ],
@@ -149,10 +151,10 @@ def test_what_goes_wrong_there_is_a_line_in_the_record(torch, net, images, follo
 @pytest.mark.parametrize("obstacle", ["cores", "load", "ranks", "threads"])
 def test_without_a_free_core_it_is_made_between_two_calls(torch, net, images, follow, obstacle, monkeypatch):
     if obstacle == "cores":
-        monkeypatch.setattr(hardware, "cores", lambda: 1)
+        monkeypatch.setattr(hardware, "physical_cores", lambda: 1)
     elif obstacle == "load":
-        start = time.monotonic()
-        monkeypatch.setattr(hardware, "idle", lambda: 0.3 * (time.monotonic() - start))
+        monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0})
+        monkeypatch.setattr(hardware, "idle", lambda: {0: 0.3 * time.monotonic()})
     elif obstacle == "threads":
         monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     session, _ = follow(net, share=1.0)
@@ -161,6 +163,80 @@ def test_without_a_free_core_it_is_made_between_two_calls(torch, net, images, fo
     called(torch, net, images, session, "settled")
     assert not session.record.of("making")
     assert session.record.of("trial")[0]["kept"]
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Return seconds that the test passes, and readings of how long the only core was idle."""
+    readings: list[float] = []
+    times = {"now": 100.0, "idle": 50.0}
+
+    def idle():
+        readings.append(times["now"])
+        return {0: times["idle"]}
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0})
+    monkeypatch.setattr(hardware, "idle", idle)
+    monkeypatch.setattr(beside.time, "monotonic", lambda: times["now"])
+    return times, readings
+
+
+def test_cores_are_watched_for_a_second_once_something_is_to_be_made(torch, session_of, clock):
+    times, readings = clock
+    work = beside.Background(session_of(), torch)
+    assert not readings
+    for after in (0.0, 0.3, 0.9):
+        times["now"] = 100 + after
+        assert work._leaves_core() is None
+    assert readings == [100.0]
+    times.update(now=102.0, idle=50.9)
+    assert work._leaves_core() is False
+    times.update(now=110.0, idle=58.9)  # what was before does not count
+    assert work._leaves_core() is None
+    times.update(now=111.0, idle=59.5)
+    assert work._leaves_core() is True
+
+
+def test_where_cores_are_taken_away_later_nothing_is_waited_for(torch, session_of, clock, monkeypatch):
+    times, _ = clock
+    work = beside.Background(session_of(), torch)
+    monkeypatch.setattr(beside.background, "busy", lambda threads: True)
+    monkeypatch.setattr(beside.background, "running", lambda: 1)
+    assert work._leaves_core() is None
+    times.update(now=102.0, idle=52.0)
+    assert work._leaves_core() is None  # another one is under way
+    monkeypatch.setattr(beside.background, "running", lambda: 0)
+    assert work._leaves_core() is None
+    times.update(now=104.0, idle=54.0)
+    assert work._leaves_core() is True  # and then it is refused
+
+
+def test_cores_that_are_taken_away_before_it_begins(torch, net, images, follow, monkeypatch):
+    session, _ = follow(net, share=1.0)
+    search = []
+    monkeypatch.setattr(beside.Background, "offer", lambda self, *args: (search.append(args[0]), OFFER(self, *args))[1])
+    with torch.inference_mode():
+        while not (search and search[0]._prospects.background):
+            net(images, scale=0.5)
+    monkeypatch.setattr(hardware, "physical_cores", lambda: 1)
+    called(torch, net, images, session, "settled")
+    assert not session.record.of("making")
+    assert session.record.of("trial")[0]["kept"]
+
+
+def test_what_a_fork_that_fails_took_is_charged(torch, net, images, follow, monkeypatch):
+    charged = []
+
+    def fail(*_):
+        time.sleep(0.05)
+        raise OSError("no process can be started")
+
+    monkeypatch.setattr(background, "Task", fail)
+    monkeypatch.setattr(Ledger, "charge", lambda self, seconds, beside=None: charged.append(seconds))
+    session, _ = follow(net, share=1.0)
+    called(torch, net, images, session, "settled")
+    assert charged[0] >= 0.05
+    assert not session.record.of("making")
 
 
 def test_a_module_that_is_left_alone_meanwhile_leaves_nothing(torch, net, images, follow):
@@ -192,7 +268,7 @@ with torch.inference_mode():
 print("done")
 AFTER
 """
-FREE = "\n\ndef cores():\n    return 2\n\n\ndef idle():\n    return None\n"
+FREE = "\n\ndef cores():\n    return 2\n\n\nphysical_cores = cores\n\n\ndef idle():\n    return None\n"
 
 
 @pytest.fixture
