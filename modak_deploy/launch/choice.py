@@ -18,6 +18,8 @@ MOST_MEMORY = 1 << 30
 LEFT = 80
 """Units left, for each of which one more unit of a variant is measured, up to as many:"""
 MOST_NEEDED = 6
+FASTEST = "fastest of all that was tried"
+CHOSEN = "chosen before the run"
 FIRST_RECHECK = 64
 """Units after which the winner's results are compared again, and then each time that they have doubled."""
 
@@ -324,6 +326,14 @@ class Choice:
             self._rival = self._estimates[self.best.name]
         self._current = self.best
         self._phase = "choose"
+
+    def _defer(self, lever: Lever) -> None:
+        """Let a lever wait until the next thing to do with it is affordable."""
+        self._tried.discard(self._current.name)
+        if lever not in self.best.levers:
+            self._pending.insert(0, lever)
+        self._record.add("deferred", of=self._name, lever=lever.name, variant=self._current.name)
+        self._back()
 
     def _settle(self, reason: str, **others: Optional[float]) -> None:
         """Go on with the best one; ``others`` are what a survey tells, in the place of what the medians do."""

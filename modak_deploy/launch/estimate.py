@@ -123,6 +123,10 @@ class Ledger:
             seconds *= self.default / beside
         self.lost += seconds
 
+    def lose(self, seconds: float) -> None:
+        """Book that a unit, which is booked already, took so much longer for the trials' sake."""
+        self.lost += seconds
+
     def affordable(self, seconds: float) -> bool:
         """Tell whether that much more may be lost."""
         return seconds <= self.left

@@ -2,9 +2,9 @@
 
 from typing import Dict, Mapping, Optional
 
-from .choice import Choice
+from .choice import CHOSEN, FASTEST, TRYING, Choice
 from .lever import Lever
-from .variants import Variant
+from .variants import DEFAULT, Variant
 
 WAITS = "it waited for what was made ready in the background"
 ENDED = "the program ended while it was made ready in the background"
@@ -92,6 +92,18 @@ class MakingChoice(Choice):
         values = {"kept": False, "failed": True, "default": self._default, "one_time": seconds, "background": seconds}
         self._record.add("trial", of=self._name, variant=name, result=reason, lost=self.ledger.lost, **values)
 
+    def _book(self, variant: Variant, seconds: float) -> float:
+        """Book a unit; what it takes longer than usual while something is made counts as lost.
+
+        Whether a neighbour is the reason, or memory that is copied since the fork, or a core that was not free after
+        all, cannot be told apart.
+        """
+        usual = self.ledger.default if variant == DEFAULT else self.usual if variant == self.best else None
+        alone = super()._book(variant, seconds)
+        if usual is not None and self.waits:
+            self.ledger.lose(max(0.0, seconds - usual))
+        return alone
+
     def _choose(self) -> None:
         if self._try_made():
             return
@@ -149,14 +161,38 @@ class MakingChoice(Choice):
 
     def _remake(self) -> None:
         """Have what was made in the background made anew: it was made of weights that have changed."""
+        self._leave_what_is_dear()
         if self._making is not None:
-            self._making = Making(self._making.lever, self._making.variant)
+            self._making = Making(self._making.lever, self.best.plus(self._making.lever))
         elif self._made_beside is not None and self._phase in ("check", "measure"):
             lever = self._made_beside.lever
             self._tried.discard(self._current.name)
             self._pending.insert(0, lever)
             self._record.add("deferred", of=self._name, lever=lever.name, variant=self._current.name)
             self._back()
+
+    def _leave_what_is_dear(self) -> None:
+        """Go back from a winner that the job cannot afford to make anew between two units, and have it made again."""
+        best, default = self.best, self.ledger.default or 0.0
+        made = [lever for lever in best.levers if lever.name in self._prospects.background]
+        dear = [lever for lever in made if lever not in self._base.levers]
+        if not dear or all(self._prospects.refusal(lever, best, default, default, True) is None for lever in dear):
+            return
+        if self._phase in TRYING and self._lever is not None:
+            self._defer(self._lever)
+        elif self._phase == "final":  # what was measured before it
+            self._estimates[self._beginning.name] = self._estimates["first"]
+        rest = Variant(tuple(lever for lever in best.levers if lever not in dear))
+        measured = self._estimates.get(rest.name)
+        self.best = self._sound = self._base if measured is None or not measured.count else rest
+        self._reason = None if self.best == DEFAULT else CHOSEN if self.best == self._base else FASTEST
+        self._rival = self._estimates[self.best.name]
+        self._drift_measured, self._settled_as = False, None
+        for lever in reversed(dear):
+            self._tried.difference_update((best.name, self.best.plus(lever).name))
+            self._pending.insert(0, lever)
+            self._record.add("deferred", of=self._name, lever=lever.name, variant=best.name)
+        self._back()
 
     def _of_background(self) -> Dict[str, float]:
         """Return what the record says of how the variant that was tried was made."""

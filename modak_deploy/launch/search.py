@@ -6,9 +6,8 @@ far, keeps what is faster, measures the default again at the end, and settles. I
 
 from typing import Any, Dict, Optional, Sequence
 
-from .choice import FIRST_RECHECK, TRYING
+from .choice import CHOSEN, FASTEST, FIRST_RECHECK, TRYING
 from .estimate import Estimate, enough
-from .lever import Lever
 from .making import MakingChoice
 from .variants import CHECK, DEFAULT, PROBE, RUN, Action, Variant
 
@@ -17,8 +16,6 @@ CHEAP = 0.02
 FINAL = 5
 """Units by which the winner and the default are compared at the end, where the job can pay for them: what the next Plan
 knows of their ratio is the interval of so many pairs, which three make twice as wide."""
-FASTEST = "fastest of all that was tried"
-CHOSEN = "chosen before the run"
 
 
 class Search(MakingChoice):
@@ -162,14 +159,6 @@ class Search(MakingChoice):
             self._phase = "check"
         if not self.ledger.affordable(self._prospects.limit(lever, self._current, self._default)):
             self._defer(lever)
-
-    def _defer(self, lever: Lever) -> None:
-        """Let a lever wait until the next thing to do with it is affordable."""
-        self._tried.discard(self._current.name)
-        if lever not in self.best.levers:
-            self._pending.insert(0, lever)
-        self._record.add("deferred", of=self._name, lever=lever.name, variant=self._current.name)
-        self._back()
 
     def checked(
         self, default_seconds: float, seconds: float, difference: Optional[float], problem: Optional[str]

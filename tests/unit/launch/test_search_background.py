@@ -126,3 +126,90 @@ def test_after_a_stop_nothing_is_waited_for():
     assert job.search.making is None
     assert set(job.run(100).used) == {"default"}
     assert job.record.of("settled")[-1]["reason"] == "the program trains"
+
+
+def test_units_that_take_longer_meanwhile_are_lost():
+    def times(name, unit):
+        return TIMES[name] + (0.02 if 10 <= unit < 20 else 0.0)
+
+    levers = [lever("made", expensive=True)]
+    job = Program(levers, times, units=200, share=0.03, costs={"made": 30.0})
+    job.background({"made": 30.0}, loss=0.5).run(25)
+    assert job.search.waits
+    assert job.search.ledger.lost == pytest.approx(0.2)
+    job.run(175)
+    assert job.search.best.name == "made"
+
+
+def test_a_job_that_loses_too_much_meanwhile_does_not_try_it():
+    def times(name, unit):
+        return TIMES[name] + (0.3 if 5 <= unit < 60 else 0.0)
+
+    levers = [lever("made", expensive=True)]
+    job = Program(levers, times, units=200, share=0.03, costs={"made": 30.0})
+    job.background({"made": 30.0}, loss=0.5).run(200)
+    assert set(job.used) == {"default"}
+    job.search.end()
+    assert job.record.of("not_tried")[0]["lever"] == "made"
+
+
+@pytest.mark.parametrize("units", [45, 60, 100])
+def test_a_winner_that_is_dear_to_make_anew_is_made_in_the_background_again(units):
+    job = beside(400).run(units)
+    assert job.search.best.name == "made"
+    job.search.ledger.lost = 0.0
+    job.search.verify()
+    assert job.search.best.name == "default"
+    assert job.record.of("deferred")[-1]["variant"] == "made"
+    job.run(400 - units)
+    assert [entry["variant"] for entry in job.record.of("making")] == ["made", "made"]
+    again = job.used.index("made", units)
+    assert again >= units + 30
+    assert set(job.used[units:again]) == {"default"}
+    assert job.search.best.name == "made"
+    assert job.record.of("settled")[-1]["variant"] == "made"
+
+
+def test_a_winner_is_left_while_the_default_is_measured_again():
+    job = beside(400)
+    while job.search._phase != "final" or "default" not in job.used[-1:]:
+        job.run(1)
+        assert len(job.used) < 100
+    job.search.verify()
+    job.run(200)
+    assert job.search.best.name == "made"
+    assert job.record.of("drift")
+
+
+def test_what_was_best_before_is_gone_back_to():
+    job = beside(600, levers=[lever("a"), lever("made", expensive=True)], share=0.05).run(100)
+    assert job.search.best.name == "a + made"
+    job.search.ledger.lost = 10.0
+    job.search.verify()
+    assert job.search.best.name == "a"
+    assert job.run(1).kinds[-1] == "check"  # of what is used now
+    assert job.used[-1] == "a"
+    job.run(400)
+    assert job.search.best.name == "a + made"
+
+
+def test_what_is_being_tried_on_top_of_it_waits_as_well():
+    levers = [lever("made", expensive=True), lever("late", order=99, expensive=True)]
+    job = Program(levers, {**TIMES, "late": 0.9, "made + late": 0.2}, units=600, costs={"made": 30.0, "late": 30.0})
+    job.background({"made": 30.0, "late": 30.0}, loss=0.5)
+    while job.search.current.name != "made + late":
+        job.run(1)
+        assert len(job.used) < 200
+    job.search.ledger.lost = 0.0
+    job.search.verify()
+    assert job.search.best.name == "default"
+    assert {lever.name for lever in job.search._pending} == {"made", "late"}
+    job.run(300)
+    assert "made" in job.search.best.name
+
+
+def test_a_winner_that_the_job_can_make_anew_stays():
+    job = beside(2000, share=0.2).run(100)
+    job.search.verify()
+    assert job.search.best.name == "made"
+    assert job.run(1).kinds[-1] == "check"
