@@ -53,6 +53,11 @@ class MakingChoice(Choice):
         """Tell whether something is being made ready in the background."""
         return self._making is not None and self._making.begun and self._making.seconds is None
 
+    @property
+    def keeps(self) -> bool:
+        """Tell whether something is ready that is still to be tried."""
+        return self._making is not None and self._making.seconds is not None
+
     def begun(self, seconds: float) -> None:
         """Note that the adapter has begun, which took the program so long."""
         if self._making is not None:
@@ -79,7 +84,7 @@ class MakingChoice(Choice):
             self._record.add("made", of=self._name, variant=self._making.variant.name, seconds=seconds)
 
     def not_made(self, reason: str, seconds: float, undecided: bool = False) -> None:
-        """Give up what could not be made ready; ``undecided`` is whether it may be made ready in another job."""
+        """Give up what could not be made ready, or kept; ``undecided`` is whether another job may try it."""
         making, self._making = self._making, None
         if making is None:
             return

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from typing import Any, BinaryIO, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, cast
+from typing import Any, BinaryIO, Callable, Dict, List, Optional, Sequence, Tuple, cast
 
 from ... import background, hardware
 from ...search import Search
@@ -24,14 +24,34 @@ IDLE = 0.5
 LATEST = 10.0
 """Times what it is expected to take, until it is given up."""
 LEAST = 60.0
+UNUSED = 60.0
+"""Seconds without a call that could try it, for which something that is ready is kept in memory."""
+HELD = 600.0
+"""Seconds for which it is kept at all, where a trial of it is not affordable so far."""
 
 
-class Made(NamedTuple):
+class Made:
     """What is being made, or was, for one search: for the arguments of one call."""
 
-    search: Search
-    task: background.Task
-    form: Any
+    def __init__(self, search: Search, task: background.Task, form: Any) -> None:
+        self.search = search
+        self.task = task
+        self.form = form
+        self.ready = self.called = time.monotonic()
+        """When it was ready, and when a call could have tried it for the last time."""
+
+    def kept_in_vain(self, called: Optional[Search]) -> Optional[str]:
+        """Return why it is kept no longer, with a call that belongs to a search."""
+        if not self.search.keeps:
+            return None
+        now = time.monotonic()
+        if called is self.search:
+            self.called = now
+        if now - self.called > UNUSED:
+            return "no such call came for {:.0f} s after it was made ready in the background".format(UNUSED)
+        if now - self.ready > HELD:
+            return "a trial was not affordable for {:.0f} s after it was made ready in the background".format(HELD)
+        return None
 
 
 class Background:
@@ -98,15 +118,19 @@ class Background:
         idle = hardware.idle_since(before) if before is not None else None
         return idle is None or idle >= IDLE * (now - since)
 
-    def follow(self) -> None:
-        """Tell searches once what they wait for is ready."""
+    def follow(self, called: Optional[Search]) -> None:
+        """Tell searches once what they wait for is ready, and have given up what they keep; one of them is called."""
         for made in self._made[:]:
             search, task = made.search, made.task
             if search.waits and task.poll():
                 if task.problem is None:
+                    made.ready = made.called = time.monotonic()
                     search.made(task.seconds)
                 else:
                     search.not_made(task.problem, task.seconds, task.undecided)
+            reason = made.kept_in_vain(called)
+            if reason is not None:
+                search.not_made(reason, task.seconds, undecided=True)
             if search.making is None:
                 self._drop(made)
 

@@ -88,6 +88,7 @@ class Inference(TriedCalls):
         if self._observed < PURE_CALLS:
             return self._observe(impl, args, kwargs)
         search = self._search(signature, args, kwargs)
+        self._background.follow(search)
         if search is None:
             return self._run_foreign(impl, args, kwargs, signature)
         return self._unit(search, impl, args, kwargs)
@@ -177,7 +178,6 @@ class Inference(TriedCalls):
     # one call
 
     def _unit(self, search: Search, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        self._background.follow()
         action = search.next()
         changes = self._changes
         if action.variant != DEFAULT and (not self._current_weights() or changes != self._changes):

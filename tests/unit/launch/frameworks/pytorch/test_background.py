@@ -3,16 +3,19 @@
 import importlib.util
 import os
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from launch_parts import launch
+from launch_parts import Program, launch, lever
 from modak_deploy.launch import background, bundle, hardware
 from modak_deploy.launch.estimate import Ledger
 from modak_deploy.launch.frameworks.pytorch import background as beside
 from modak_deploy.launch.frameworks.pytorch import calls as calls_module
 from modak_deploy.launch.frameworks.pytorch.onnxruntime import InSession
+from modak_deploy.launch.making import Making
+from modak_deploy.launch.variants import Variant
 
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed; 'pip install .[onnx]' installs it")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed; 'pip install .[convert]' installs it")
@@ -195,6 +198,40 @@ def test_cores_are_watched_for_a_second_once_something_is_to_be_made(torch, sess
     assert work._leaves_core() is None
     times.update(now=111.0, idle=59.5)
     assert work._leaves_core() is True
+
+
+def kept(torch, session_of, clock):
+    """Return a search that keeps what is ready, the work of its module, and what is kept."""
+    clock[0]["now"] = 1000.0
+    made = beside.Made(Program([lever("made", expensive=True)], {}, units=200).search, SimpleNamespace(), None)
+    made.search._making = Making(lever("made"), Variant((lever("made"),)))
+    made.search.begun(0.0)
+    made.task = SimpleNamespace(seconds=5.0, problem=None, undecided=False, poll=lambda: True, close=lambda: None)
+    work = beside.Background(session_of(), torch)
+    work._made.append(made)
+    return made.search, work, clock[0]
+
+
+@pytest.mark.parametrize(
+    ("called", "seconds", "reason"),
+    [
+        (False, 50, None),
+        (False, 70, "no such call came for 60 s after it was made ready in the background"),
+        (True, 70, None),
+        (True, 610, "a trial was not affordable for 600 s after it was made ready in the background"),
+    ],
+)
+def test_what_is_ready_is_not_kept_for_ever(torch, session_of, clock, called, seconds, reason):
+    search, work, times = kept(torch, session_of, clock)
+    times["now"] += 500  # while it is made
+    work.follow(None)
+    assert search.keeps
+    for _ in range(seconds // 10):
+        times["now"] += 10
+        work.follow(search if called else None)
+    assert search.keeps == (reason is None)
+    assert bool(work._made) == (reason is None)
+    assert [entry["reason"] for entry in search._record.of("not_tried")] == ([] if reason is None else [reason])
 
 
 def test_where_cores_are_taken_away_later_nothing_is_waited_for(torch, session_of, clock, monkeypatch):
