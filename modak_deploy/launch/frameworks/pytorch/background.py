@@ -158,7 +158,8 @@ class Background:
 
 def _memory(subject: Subject) -> int:
     """Return the bytes that it takes to make a module ready."""
-    return LIBRARIES + SIZES * sum(weight.numel() * weight.element_size() for weight in subject.parameters)
+    weights: int = sum(weight.numel() * weight.element_size() for weight in subject.parameters)
+    return LIBRARIES + SIZES * weights
 
 
 def _making(variant: Variant) -> Tuple[Any, bool]:
