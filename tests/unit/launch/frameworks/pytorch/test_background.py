@@ -141,8 +141,9 @@ def refuse(session, *_):
 )
 def test_what_goes_wrong_there_is_a_line_in_the_record(torch, net, images, follow, fault, event, reason, monkeypatch):
     monkeypatch.setattr(InSession, "written", fault)
-    monkeypatch.setattr(beside, "LEAST", 3.0)
-    monkeypatch.setattr(beside, "LATEST", 0.0)
+    if fault is hang:  # the others may take longer on a busy machine
+        monkeypatch.setattr(beside, "LEAST", 3.0)
+        monkeypatch.setattr(beside, "LATEST", 0.0)
     session, _ = follow(net)
     called(torch, net, images, session, "settled")
     assert [entry["reason"] for entry in session.record.of(event)] == [reason]
