@@ -35,6 +35,11 @@ MANY = [
     "tests/unit/tosca/test_validate.py",
 ]
 """Tests with so many examples that ``make test`` takes a part of them."""
+FORKED = [
+    "tests/unit/launch/test_background.py",
+    "tests/unit/launch/frameworks/pytorch/test_background.py",
+]
+"""Tests of work that forked processes do, in processes that no other test has used."""
 UNIT = [*PYTEST, "-n", str((os.cpu_count() or 1) + 1)]
 
 
@@ -77,7 +82,15 @@ def steps() -> list[Step]:
             real=True,
         ),
         # In processes of its own: ansible-core replaces sys.intern, and torch.compile looks for the original.
-        Step("unit-launch", [*UNIT, "tests/unit/launch"], tests=True, quick=True, real=True),
+        Step(
+            "unit-launch",
+            [*UNIT, *(f"--ignore={path}" for path in FORKED), "tests/unit/launch"],
+            tests=True,
+            quick=True,
+            real=True,
+        ),
+        # They fork, which no process does that has imported TensorFlow or JAX: their threads make it end.
+        Step("unit-fork", [*UNIT, *FORKED], tests=True, quick=True, real=True),
         Step("evidence", ["python", "scripts/evidence.py", "--check", "--quick"]),
         Step("evaluation", ["python", "scripts/evidence.py", "--check"], apart=True),
         Step("changelog", ["antsibull-changelog", "lint"]),

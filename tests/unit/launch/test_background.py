@@ -201,12 +201,13 @@ def test_a_handler_that_raises_meanwhile_leaves_no_child(monkeypatch):
     def handle(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(os, "waitpid", waitpid)
     signal.signal(signal.SIGUSR1, handle)
     try:
+        monkeypatch.setattr(os, "waitpid", waitpid)
         with pytest.raises(KeyboardInterrupt):
             background.Task(hang, 60)
     finally:
+        monkeypatch.setattr(os, "waitpid", wait)
         signal.signal(signal.SIGUSR1, signal.SIG_DFL)
     with pytest.raises(ChildProcessError):
         wait(-1, os.WNOHANG)
@@ -301,16 +302,16 @@ def test_a_program_that_handles_the_end_of_children_is_left_alone(free, handler)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
 
 
-def test_a_thread_may_wait_for_a_child_of_the_programs(free):
+def test_a_thread_may_wait_for_a_child_of_the_programs(free, monkeypatch):
+    """pytest-xdist, or a test before, may have threads of its own."""
     with subprocess.Popen(["sleep", "60"]) as child:
-        assert background.refusal(1, 0) is None  # nobody waits now
-        stop = threading.Event()
-        thread = threading.Thread(target=stop.wait)
-        thread.start()
-        assert background.refusal(1, 0) == "the program waits for children of its own"
-        stop.set()
-        thread.join()
-        child.kill()
+        try:
+            monkeypatch.setattr(threading, "active_count", lambda: 1)
+            assert background.refusal(1, 0) is None  # nobody waits now
+            monkeypatch.setattr(threading, "active_count", lambda: 2)
+            assert background.refusal(1, 0) == "the program waits for children of its own"
+        finally:
+            child.kill()
 
 
 PROGRAM = """
