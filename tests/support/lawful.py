@@ -3,8 +3,10 @@
 import math
 import random
 
+from modak_deploy.catalogue import load_catalogue
 from modak_deploy.model.application import Workload
 from modak_deploy.model.measurement import Configuration, Hardware, Measurement, Provenance, Run
+from modak_deploy.performance.features import Case, features
 from modak_deploy.performance.records import Table
 
 SETS = (
@@ -48,3 +50,12 @@ def measured(count=8, spread=0.05, seed=3):
                 )
             )  # fmt: skip
     return Table(records)
+
+
+def case_of(flops, levers, samples=1024, hardware=HERE):
+    """Return the features of a workload of the law that no record has."""
+    workload = Workload(
+        model="new", units=4, samples=samples, batch=64, parameters=10**6, layers=10,
+        flops_per_sample=flops, bytes_per_sample=flops / 10,
+    )  # fmt: skip
+    return features(Case("ai_training", "keras", workload, hardware, Configuration(levers=levers)), load_catalogue())
