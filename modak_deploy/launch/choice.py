@@ -251,7 +251,7 @@ class Choice:
             self._phase = "probe" if self._prospects.probes(variant) else "check"
         # A check of the whole is the variant's warming up.
         self._estimates[variant.name] = Estimate(0 if self._phase == "check" else 1, self._fewest)
-        if self._checks or (self._turns and not variant.expensive):
+        if self._checks or self._prospects.turns(variant):
             self._rival = Estimate()
         self._against = (self.best.name, self._rival)
         self._turn, self._switched, self._alternating = False, True, None

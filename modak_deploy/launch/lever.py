@@ -75,6 +75,9 @@ class Lever:
         """Switch it on after the framework's import, for the whole run; ``module`` is the framework's."""
         raise NotImplementedError("{} cannot be on from the start".format(self.name))
 
+    def switch(self, framework: Any, on: bool) -> None:
+        """Switch a setting of the process between units; ``framework`` is the framework's module."""
+
     def environment(self) -> Dict[str, str]:
         """Return variables that must be set before the framework is imported."""
         return {}

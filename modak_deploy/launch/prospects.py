@@ -78,15 +78,18 @@ class Prospects:
             return lever.risk
         return min(lever.risk, max(1.0, BEATEN / expected.gain))
 
-    @property
-    def copying(self) -> float:
-        """Return what is copied before each step that is tried, in seconds."""
-        return 0.0 if self._checks else self.ready
+    def turns(self, variant: Variant) -> bool:
+        """Tell whether steps with a variant take turns with others, where switching to it is quick."""
+        return (self._turns or variant.same_results) and not variant.expensive
+
+    def copying(self, variant: Variant) -> float:
+        """Return the seconds that are copied before each step that is tried."""
+        return 0.0 if self._checks or variant.same_results else self.ready
 
     def limit(self, lever: Lever, variant: Variant, default: float) -> float:
         """Return what is lost at most by the next thing to do with a variant."""
         if not self._checks:
-            return default * (self.risk(lever) - 1) + self.copying
+            return default * (self.risk(lever) - 1) + self.copying(variant)
         if variant.same_results:
             return default * (self.risk(lever) - 1)
         if variant.name in self.partly:
@@ -117,7 +120,7 @@ class Prospects:
         and ``improved`` is whether something faster is in use.
         """
         ledger = self._ledger
-        few = self.few(default, improved)
+        few = self.few(default, improved, self.turns(variant))
         making = [other for other in variant.levers if other.expensive]  # all of it is made anew for the variant
         if not making:
             limit = self.limit(lever, variant, default)
@@ -130,7 +133,7 @@ class Prospects:
             return SLOW.format(expected.seconds, saving)
         if given is not None and self._trials.units is not None and saving >= 2 * expected.seconds:
             return few
-        limit = expected.seconds + default + self.copying
+        limit = expected.seconds + default + self.copying(variant)
         return few or (None if ledger.affordable(limit) else self._dear(limit))
 
     def background_refusal(
@@ -164,14 +167,14 @@ class Prospects:
         text = NOTHING_YET if self._trials.units is None else NOTHING
         return text.format(default, max(0.0, self._ledger.left))
 
-    def few(self, default: float, improved: bool) -> Optional[str]:
-        """Return a sentence where too few units are left for a trial."""
-        needed = self._needed(default, improved)
+    def few(self, default: float, improved: bool, turns: bool = False) -> Optional[str]:
+        """Return a sentence where too few units are left for a trial; ``turns`` is whether steps take turns in it."""
+        needed = self._needed(default, improved, turns)
         return FEW.format(self._ledger.remaining, needed) if self._ledger.remaining < needed else None
 
-    def _needed(self, default: float, improved: bool) -> int:
+    def _needed(self, default: float, improved: bool, turns: bool = False) -> int:
         """Return the units that must be left for a trial: its own, and twice as many where there is less to gain."""
         if not self._checks:
-            return (TURN if self._turns else 1) * (enough(default) + 1)
+            return (TURN if self._turns or turns else 1) * (enough(default) + 1)
         own = 2 * enough(default) + 2  # a comparison, a warming up, and turns with the best so far
         return 2 * own if improved else own

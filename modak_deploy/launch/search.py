@@ -248,7 +248,7 @@ class Search(MakingChoice):
         if not estimate.count or not self._rival.count:
             return
         grown = self._grown()
-        longer = max(0.0, estimate.median - self._alone + self._prospects.copying)
+        longer = max(0.0, estimate.median - self._alone + self._prospects.copying(self._current))
         if grown is not None:
             self.failed("the process has grown by {} MiB with it".format(grown >> 20))
         elif estimate.complete(self._rival, early=not variant.expensive):
@@ -267,9 +267,7 @@ class Search(MakingChoice):
         if self._checks:
             return True
         if self._alternating is None:
-            self._alternating = (
-                self._turns and not variant.expensive and self._switch <= CHEAP * (self.ledger.default or 0.0)
-            )
+            self._alternating = self._prospects.turns(variant) and self._switch <= CHEAP * (self.ledger.default or 0.0)
         return self._alternating
 
     def _takes_turns(self, variant: Variant) -> bool:

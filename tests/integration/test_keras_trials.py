@@ -20,9 +20,15 @@ def alone(tmp_path_factory):
 def as_they_are(tmp_path_factory):
     """Return the function that tells how a program ran that cannot be tried."""
     texts = {case: f"{text}{FINITE}" for case, (text, _) in HANDS_OFF.items()}
-    return together(runner(tmp_path_factory.mktemp("as-they-are")), texts).__getitem__
+    levers = ["keras-jit-compile", "keras-mixed-bfloat16", "keras-tensorflow-bf16"]
+    return together(runner(tmp_path_factory.mktemp("as-they-are")), texts, candidates=levers).__getitem__
 
 
+COMPILED = {
+    "candidates": ["keras-jit-compile"],
+    "expected": {"keras-jit-compile": {"gain": 9, "seconds": 0.0}},
+    "units": 1000,
+}
 FIT = """
 model = dense()
 seen = []
@@ -37,7 +43,7 @@ print(json.dumps({"weights": weights(model), "batches": len(seen), "last": seen[
 
 def test_exact_trials_leave_the_weights_as_they_are_without(keras_program, alone):
     own = alone(FIT)
-    tried = keras_program(FIT, expected={"keras-jit-compile": {"gain": 9, "seconds": 0.0}}, units=1000)
+    tried = keras_program(FIT, **COMPILED)
     assert [entry["lever"] for entry in of(tried, "trying")] == ["keras-jit-compile"]
     assert of(tried, "trial")[0]["one_time"] > 0, "XLA compiled"
     assert tried.value["weights"] == pytest.approx(own["weights"], rel=1e-4)
@@ -148,7 +154,7 @@ print(json.dumps(weights(model)))
 
 def test_a_train_step_of_the_programs_own_fitted_twice_from_a_thread(keras_program, alone):
     own = alone(OWN_STEP)
-    tried = keras_program(OWN_STEP, expected={"keras-jit-compile": {"gain": 9, "seconds": 0.0}}, units=1000)
+    tried = keras_program(OWN_STEP, **COMPILED)
     assert [entry["lever"] for entry in of(tried, "trying")] == ["keras-jit-compile"]
     assert tried.value == pytest.approx(own, rel=1e-5)
 
@@ -166,7 +172,7 @@ print(json.dumps(weights(model)))
 
 def test_a_step_that_xla_cannot_compile_is_done_again_without_it(keras_program, alone):
     own = alone(UNCOMPILABLE)
-    tried = keras_program(UNCOMPILABLE, expected={"keras-jit-compile": {"gain": 9, "seconds": 0.0}}, units=1000)
+    tried = keras_program(UNCOMPILABLE, **COMPILED)
     assert tried.value == pytest.approx(own, rel=1e-6)
     assert "the step was done again without it" in of(tried, "fallback")[0]["reason"]
     assert "modak: keras-jit-compile is not used" in tried.stderr
@@ -177,7 +183,7 @@ NOISY_STEP = OWN_STEP.replace("self(images)", "self(images + keras.random.normal
 
 def test_random_numbers_that_a_step_draws_itself_stay_the_programs(keras_program):
     alone = keras_program(NOISY_STEP, mode="none")
-    tried = keras_program(NOISY_STEP, expected={"keras-jit-compile": {"gain": 9, "seconds": 0.0}}, units=1000)
+    tried = keras_program(NOISY_STEP, **COMPILED)
     reasons = [entry["reason"] for entry in of(tried, "not_offered")]
     assert "the step draws random numbers, and XLA draws others" in reasons
     assert tried.value == pytest.approx(alone.value, rel=1e-6)
@@ -198,7 +204,7 @@ print(json.dumps([len(calls), *weights(model)]))
 
 def test_a_function_that_the_program_has_put_into_a_model_is_called_for_each_batch(keras_program, alone):
     own = alone(OWN_FUNCTION)
-    tried = keras_program(OWN_FUNCTION, expected={"keras-jit-compile": {"gain": 9, "seconds": 0.0}}, units=1000)
+    tried = keras_program(OWN_FUNCTION, **COMPILED)
     assert tried.value[0] == own[0] == 100
     assert tried.value == pytest.approx(own, rel=1e-4)
     assert len(of(tried, "trying")) <= 1, "one function is tried, not one within another"
@@ -222,7 +228,7 @@ print(json.dumps(int(model.calls)))
 
 def test_predictions_that_change_what_keras_does_not_know_are_done_once(keras_program, alone):
     own = alone(COUNTED_CALLS)
-    tried = keras_program(COUNTED_CALLS, expected={"keras-jit-compile": {"gain": 9, "seconds": 0.0}}, units=1000)
+    tried = keras_program(COUNTED_CALLS, **COMPILED)
     assert tried.value == own
     assert any("must not be repeated: Assign" in entry["reason"] for entry in of(tried, "no_trials"))
 
@@ -237,7 +243,7 @@ print(json.dumps(weights(model)))
 
 def test_batches_of_many_sizes_leave_the_weights_as_they_are_without(keras_program, alone):
     own = alone(SIZES)
-    tried = keras_program(SIZES, expected={"keras-jit-compile": {"gain": 9, "seconds": 0.0}}, units=1000)
+    tried = keras_program(SIZES, **COMPILED)
     assert tried.value == pytest.approx(own, rel=1e-3)
 
 
@@ -262,3 +268,32 @@ def test_pipelines_of_arrays_that_do_not_tune_themselves_give_the_same_batches(k
     assert plain.value[:2] == alone.value[:2]
     assert (alone.value[2], plain.value[2]) == ([None, None], [False, False])
     assert [entry["lever"] for entry in of(plain, "lever")] == ["keras-plain-input"]
+
+
+def test_memory_is_kept_in_turns_with_the_default_and_changes_nothing(keras_program, alone):
+    tried = keras_program(FIT, candidates=["keras-keep-memory"], units=1000)
+    (trial,) = of(tried, "trial")
+    assert (trial["variant"], trial["rival"], trial["failed"]) == ("keras-keep-memory", "default", False)
+    assert trial["times"] and trial["rival_times"]
+    assert tried.value == alone(FIT)
+
+
+EPOCHS = """
+model = dense()
+class Slow(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        time.sleep(0.005)
+history = model.fit(x, y, batch_size=32, epochs=12, verbose=0, callbacks=[Slow()])
+total = sum(float(np.abs(model.predict(x, batch_size=32, verbose=0)).sum()) for number in range(3))
+print(json.dumps([history.history["loss"], total]))
+"""
+
+
+def test_pipelines_are_compared_between_epochs_and_shuffle_as_before(keras_program):
+    alone = keras_program(EPOCHS, mode="none")
+    tried = keras_program(EPOCHS, candidates=["keras-plain-input"], units=123)
+    assert tried.value == alone.value
+    assert of(tried, "fallback") == []
+    for trial in of(tried, "trial"):  # epochs of 50 ms wait for the 70th, but not each of them
+        assert (trial["of"], trial["variant"]) == ("keras: train of Sequential", "keras-plain-input")
+        assert len(trial["times"]) >= 2 and len(trial["rival_times"]) >= 2

@@ -72,8 +72,7 @@ def test_each_step_is_done_once_and_results_are_as_without_trials(run):
     expected = {"tensorflow-jit-compile": {"gain": 9, "seconds": 0.0}}
     exact = run(expected=expected, units=1000)
     assert {(entry["of"], entry["lever"]) for entry in of(exact, "trying")} == {
-        ("train", "tensorflow-jit-compile"),
-        ("predict", "tensorflow-jit-compile"),
+        (of, f"tensorflow-{lever}") for of in ("train", "predict") for lever in ("keep-memory", "jit-compile")
     }
     assert alone.value["count"] == exact.value["count"] == 300
     for key in ("weight", "losses", "sums", "gradient"):

@@ -49,9 +49,18 @@ class Step:
 class Steps:
     """The trials of one training."""
 
-    def __init__(self, session: Session, name: str, search: Search, base: Variant = DEFAULT) -> None:
-        """``base`` is what losses are judged by: the default, or what was chosen before the run."""
+    def __init__(
+        self,
+        session: Session,
+        name: str,
+        search: Search,
+        base: Variant = DEFAULT,
+        follow: Callable[[Variant], None] = lambda variant: None,
+    ) -> None:
+        """``base`` is what losses are judged by: the default, or what was chosen before the run; ``follow`` sets the
+        process's settings for a variant."""
         self._base = base
+        self._follow = follow
         self._session = session
         self._name = name
         self._search: Optional[Search] = search
@@ -83,6 +92,7 @@ class Steps:
         if self._search is not None:
             self._search.stop(reason)
             self._search = None
+            self._follow(DEFAULT)
 
     def step(self, step: Step) -> Any:
         """Do a step for the program."""
@@ -102,6 +112,7 @@ class Steps:
         variant = waiting if waits else search.next().variant
         start = time.perf_counter()
         if variant == DEFAULT:
+            self._follow(DEFAULT)
             result = step.default()
             try:
                 self._look(search, step, variant, result)
@@ -112,6 +123,7 @@ class Steps:
             fetched = time.perf_counter() - start  # part of the step, as it is of the default's
             built = step.built(variant)
             if not built and not self._builds(search, variant):
+                self._follow(DEFAULT)
                 result = step.again()
                 search.ledger.unit(time.perf_counter() - start, True)
                 return result
@@ -130,9 +142,15 @@ class Steps:
     def _varied(self, search: Search, step: Step, variant: Variant, start: float) -> Any:
         """Return the result of a step with a variant, the variant that did it, and when that began."""
         undo: Optional[Callable[[], None]] = None
+        own = False
+        """Whether what fails would fail in the program's own way too, and cannot be set back."""
         try:
-            if not (search.settled and step.built(variant)):
+            self._follow(variant)
+            usual = search.settled and step.built(variant)
+            own = usual or variant.same_results
+            if not own:
                 undo = step.keep()
+            if not usual:
                 now = time.perf_counter()
                 search.prepared(now - start)
                 start = now
@@ -141,8 +159,8 @@ class Steps:
             if problem is None:
                 return result, variant, start
         except Exception as error:  # whatever a lever makes of the program's step
-            if undo is None and search.settled and step.built(variant):
-                raise  # it has done such steps before, and what it changed cannot be set back: the program's own
+            if own and undo is None:
+                raise  # it has done such steps before, or does what the program does
             problem, result = sentence(error), None
         if undo is None and result is not None:
             self._fail(search, variant, "noticed after the step: " + problem)
@@ -150,6 +168,7 @@ class Steps:
         search.prepared(time.perf_counter() - start)
         if undo is not None:
             undo()
+        self._follow(DEFAULT)
         self._fail(search, variant, "the step was done again without it: " + problem)
         start = time.perf_counter()
         return step.again(), DEFAULT, start
@@ -196,5 +215,5 @@ class Steps:
         if not math.isfinite(loss):
             return "the loss is not finite"
         self._losses.add(variant.name, loss)
-        judged = variant not in (DEFAULT, self._base)
+        judged = variant not in (DEFAULT, self._base) and not variant.same_results
         return "the loss rises" if judged and self._losses.rise(variant.name, self._base.name) else None

@@ -118,11 +118,15 @@ KERAS = {
 
 
 def test_keras_on_tensorflow_and_tensorflow_itself_have_levers_too(launch):
-    assert launch({**KERAS, "deployment.request.numerics": "exact"}).candidates == ["keras-jit-compile"]
-    both = ["keras-mixed-bfloat16", "keras-tensorflow-bf16", "keras-jit-compile"]
+    exact = ["keras-plain-input", "keras-keep-memory"]
+    assert launch({**KERAS, "deployment.request.numerics": "exact"}).candidates == [*exact, "keras-jit-compile"]
+    both = ["keras-mixed-bfloat16", *exact, "keras-tensorflow-bf16", "keras-jit-compile"]
     assert launch(KERAS).candidates == both
     own = {**KERAS, "deployment.application.framework": {"name": "tensorflow"}}
-    assert launch({**own, "deployment.request.numerics": "exact"}).candidates == ["tensorflow-jit-compile"]
+    assert launch({**own, "deployment.request.numerics": "exact"}).candidates == [
+        "tensorflow-keep-memory",
+        "tensorflow-jit-compile",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -223,7 +227,7 @@ def test_the_catalogue_and_the_launcher_agree():
     levers = [lever for lever in load_catalogue().levers.values() if lever.launch is not None]
     live = {name for name, lever in table.items() if lever.live or lever.framework == "pytorch"}
     live.discard(SESSION_OPTIONS)  # of any lever with the effect "session"
-    assert {lever.name for lever in levers} == {*live, "keras-plain-input", "sklearn-sklearnex"}
+    assert {lever.name for lever in levers} == {*live, "sklearn-sklearnex"}
     for lever in levers:
         other = table[lever.name]
         how = "either" if lever.name == "keras-mixed-bfloat16" else "live" if other.live else "start"

@@ -10,10 +10,13 @@ from ...session import Session
 from ...versions import satisfies
 from .functions import BatchFunction
 from .kinds import PREDICT, TRAIN, Subject
+from .pipelines import Pipelines, follow
 from .work import features
 
 KINDS = ("train", "test", "predict")
 TRIALS = ">=3.4"
+PLAIN_INPUT = "keras-plain-input"
+"""The lever that is tried between epochs and calls."""
 HARMLESS = ("History", "ProgbarLogger")
 """Callbacks of Keras that leave the model as it is."""
 FUNCTIONS = 16
@@ -26,6 +29,8 @@ def install(session: Session, keras: Any, version: str) -> None:
     counters: Dict[str, Progress] = {}
     for kind in KINDS:
         _follow(session, callbacks, kind, counters)
+    if session.tries and not session.config.trials.surveys:
+        session.guarded("the pipelines of keras", _try_pipelines)(session, keras, version)
     if session.tries or session.chosen("keras", version, lambda lever: lever.at_calls):
         session.guarded("the adapter of keras", _try)(session, keras, version)
 
@@ -39,6 +44,46 @@ def _try(session: Session, keras: Any, version: str) -> None:
         return
     for kind in (TRAIN, PREDICT):
         _replace(session, keras, kind)
+
+
+def _try_pipelines(session: Session, keras: Any, version: str) -> None:
+    """Try, between epochs and calls, how the pipelines of arrays end."""
+    if keras.config.backend() != "tensorflow" or PLAIN_INPUT in session.config.levers:
+        return
+    for lever in session.candidates("keras", version, lambda item: item.name == PLAIN_INPUT):
+        trial = follow(session, keras, lever)
+        callbacks = keras.callbacks.CallbackList
+        for kind in KINDS:
+            _tell(trial, callbacks, kind)
+
+
+def _tell(trial: Pipelines, callbacks: Any, kind: str) -> None:
+    """Tell the trial of pipelines when batches begin and end."""
+    begin = getattr(callbacks, "on_{}_batch_begin".format(kind))
+    end = getattr(callbacks, "on_{}_batch_end".format(kind))
+    over = getattr(callbacks, "on_{}_end".format(kind))
+    first = [0]
+
+    @functools.wraps(begin)
+    def begun(self: Any, batch: Any, logs: Any = None) -> Any:
+        trial.begun(kind, getattr(self, "_model", None))
+        first[0] = int(batch)
+        return begin(self, batch, logs)
+
+    @functools.wraps(end)
+    def ended(self: Any, batch: Any, logs: Any = None) -> Any:
+        trial.ended(kind, _batches(self, first[0], int(batch)))
+        return end(self, batch, logs)
+
+    @functools.wraps(over)
+    def finished(self: Any, logs: Any = None) -> Any:
+        result = over(self, logs)
+        trial.finished(kind)
+        return result
+
+    setattr(callbacks, "on_{}_batch_begin".format(kind), begun)
+    setattr(callbacks, "on_{}_batch_end".format(kind), ended)
+    setattr(callbacks, "on_{}_end".format(kind), finished)
 
 
 def _replace(session: Session, keras: Any, kind: str) -> None:

@@ -13,8 +13,9 @@ from ...search import Search
 from ...session import Session
 from ...survey import search_for
 from ...trials import TriedCalls, shielded
-from ...variants import Variant
+from ...variants import DEFAULT, Variant
 from .. import arrays
+from ..settings import Settings
 from ..steps import Step, Steps
 from ..tensorflow.calls import COPY, as_arrays, bytes_of, keep, tidy
 from ..tensorflow.kinds import HARMLESS
@@ -50,6 +51,7 @@ class BatchFunction(TriedCalls):
         self._over: Optional[str] = None
         self.seen: Set[Any] = set()
         self.losses = _Losses(subject.model)
+        self._settings = Settings(subject.keras)
 
     def permit(self, unchanged: bool) -> None:
         """Take note of whether the next batch has the weights of the last one for sure."""
@@ -65,6 +67,10 @@ class BatchFunction(TriedCalls):
             if self._steps is not None:
                 self._steps.end(reason)
             self._made.clear()
+            self.follow(DEFAULT)
+
+    def follow(self, variant: Variant) -> None:
+        self._settings.follow(variant)
 
     def __call__(self, data: Any) -> Any:
         if self._over is not None or not self._session.active or (self._steps is not None and self._steps.over):
@@ -95,7 +101,7 @@ class BatchFunction(TriedCalls):
             if search is None:
                 self.stop("nothing can be tried on it")
                 return self.default(data)
-            self._steps = Steps(self._session, self._name, search)
+            self._steps = Steps(self._session, self._name, search, follow=self.follow)
         result = self._steps.step(_Batch(self, data))
         tidy(self._made, self._steps.wanted)
         return result

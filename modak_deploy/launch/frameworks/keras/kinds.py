@@ -1,12 +1,20 @@
 """What levers of Keras do when a model's function for a batch is made, traced and called."""
 
 import contextlib
+import importlib
 from typing import Any, Callable, ContextManager, List, Mapping, Optional
 
 from ...lever import Lever
 from ..tensorflow.kinds import Graph
 
 TRAIN, PREDICT = "train", "predict"
+
+
+def plain_options() -> Any:
+    """Return the options of a pipeline of TensorFlow's that does not tune itself."""
+    options = importlib.import_module("tensorflow").data.Options()
+    options.autotune.enabled = False
+    return options
 
 
 class Subject:

@@ -11,10 +11,11 @@ from ...session import Session
 from ...survey import search_for
 from ...trials import TriedCalls, sentence
 from ...variants import DEFAULT, PROBE, Variant
+from ..settings import Settings
 from . import outputs, replica, watch
 from .background import Background
 from .kinds import TRAINING, Subject, TorchLever, autocasts
-from .runner import Runner, Settings, torch_levers
+from .runner import Runner, torch_levers
 
 SEARCHES = 3
 """Signatures of arguments that get trials of their own."""

@@ -90,9 +90,6 @@ class TorchLever(Lever):
         """Return about how many seconds of it the program loses where it is made ready in the background."""
         return self.making(subject)
 
-    def switch(self, torch: Any, on: bool) -> None:
-        """Switch a setting of the process."""
-
     def switch_training(self, subject: Subject, on: bool) -> None:
         """Change the module or the optimizer in place, or change it back."""
 

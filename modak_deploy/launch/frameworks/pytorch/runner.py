@@ -1,7 +1,7 @@
 """A variant made ready: a function that does what the module does, with the variant's levers on."""
 
 import contextlib
-from typing import Any, Callable, ContextManager, Dict, List, Optional, cast
+from typing import Any, Callable, ContextManager, List, Optional, cast
 
 from ... import structures
 from ...variants import Variant
@@ -13,24 +13,6 @@ from .kinds import TorchLever
 def torch_levers(variant: Variant) -> List[TorchLever]:
     """Return the variant's levers as what they are."""
     return [cast(TorchLever, lever) for lever in variant.levers]
-
-
-class Settings:
-    """Settings of the process: what is on follows the variant of the unit."""
-
-    def __init__(self, torch: Any) -> None:
-        self._torch = torch
-        self._on: Dict[str, TorchLever] = {}
-
-    def follow(self, variant: Variant) -> None:
-        """Switch on what the variant has, and off what it lacks."""
-        wanted = {lever.name: lever for lever in torch_levers(variant)}
-        for name in [name for name in self._on if name not in wanted]:
-            self._on.pop(name).switch(self._torch, False)
-        for name, lever in wanted.items():
-            if name not in self._on:
-                self._on[name] = lever
-                lever.switch(self._torch, True)
 
 
 class Runner:

@@ -15,11 +15,12 @@ from ...session import Session
 from ...survey import search_for
 from ...variants import DEFAULT, Variant
 from ..losses import AGAIN, Losses
+from ..settings import Settings
 from . import outputs
 from .calls import Calls, features
 from .kinds import INFERENCE, Subject, TorchLever, autocasts
 from .ranks import ranks_of
-from .runner import Settings, torch_levers
+from .runner import torch_levers
 from .together import Together
 
 

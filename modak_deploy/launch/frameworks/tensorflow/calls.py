@@ -16,8 +16,9 @@ from ...search import Search
 from ...session import Session
 from ...survey import search_for
 from ...trials import TriedCalls, shielded
-from ...variants import Variant
+from ...variants import DEFAULT, Variant
 from .. import arrays
+from ..settings import Settings
 from ..steps import Step, Steps
 from .kinds import Graph, TensorFlowLever
 
@@ -44,6 +45,7 @@ class Function(TriedCalls):
         self._search: Optional[Search] = None
         self._signature: Any = None
         self._seen: Set[str] = set()
+        self._settings = Settings(tensorflow)
         self._busy = threading.Lock()
         self._over: Optional[str] = None
 
@@ -65,6 +67,10 @@ class Function(TriedCalls):
             if self._search is not None:
                 self._search.stop(reason)
             self._made.clear()
+            self.follow(DEFAULT)
+
+    def follow(self, variant: Variant) -> None:
+        self._settings.follow(variant)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._over is not None or (self._steps is not None and self._steps.over):
@@ -125,7 +131,7 @@ class Function(TriedCalls):
             self._search = search
         else:
             search.takes(COPY * bytes_of(graph.variables))
-            self._steps = Steps(self._session, self.name, search, search.base)
+            self._steps = Steps(self._session, self.name, search, search.base, self.follow)
 
     def _candidates(self, graph: Graph) -> Tuple[List[Any], Variant]:
         levers, chosen = self._session.chosen_or_offered(

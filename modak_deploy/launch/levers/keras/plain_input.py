@@ -4,6 +4,7 @@ import functools
 import importlib
 from typing import Any, Mapping
 
+from ...frameworks.keras.kinds import plain_options
 from ...lever import Lever
 
 ADAPTERS = "keras.src.trainers.data_adapters.array_data_adapter"
@@ -23,19 +24,18 @@ class PlainInput(Lever):
     summary = "TensorFlow does not tune the pipeline that Keras makes of arrays, and does not wait for that at its end"
     changes = "input"
     same_results = True
+    live = True  # between epochs and calls: ``frameworks/keras/pipelines.py`` tries it
+    order = 4
 
     def start(self, module: Any, settings: Mapping[str, Any]) -> None:
         if module.config.backend() != "tensorflow":
             raise ValueError("the backend is {}".format(module.config.backend()))
-        tensorflow = importlib.import_module("tensorflow")
         adapter = importlib.import_module(ADAPTERS).ArrayDataAdapter
         original = adapter.get_tf_dataset
 
         @functools.wraps(original)
         def get_tf_dataset(self: Any) -> Any:
-            options = tensorflow.data.Options()
-            options.autotune.enabled = False
-            return original(self).with_options(options)
+            return original(self).with_options(plain_options())
 
         adapter.get_tf_dataset = get_tf_dataset
 

@@ -1,0 +1,45 @@
+"""Settings of the process, which follow the variant of the unit, and the one that several frameworks share."""
+
+from typing import Any, Dict, Mapping
+
+from .. import memory
+from ..lever import Lever
+from ..variants import Variant
+
+
+class Settings:
+    """What is on in the process: it follows the variant of the unit."""
+
+    def __init__(self, framework: Any) -> None:
+        self._framework = framework
+        self._on: Dict[str, Lever] = {}
+
+    def follow(self, variant: Variant) -> None:
+        """Switch on what the variant has, and off what it lacks."""
+        wanted = {lever.name: lever for lever in variant.levers}
+        for name in [name for name in self._on if name not in wanted]:
+            self._on.pop(name).switch(self._framework, False)
+        for name, lever in wanted.items():
+            if name not in self._on:
+                self._on[name] = lever
+                lever.switch(self._framework, True)
+
+
+class KeepsMemory(Lever):
+    """Freed memory of the processor kept for the next tensors, whatever framework makes them."""
+
+    summary = "glibc's malloc keeps what is freed for the next tensors, in place of giving it back to the system"
+    changes = "memory"
+    same_results = True
+    lasting = True  # the heap has grown, and what holds its end is not moved
+    live = True
+    at_calls = False
+    risk = 1.3
+    order = 5
+    group = "allocator"
+
+    def switch(self, framework: Any, on: bool) -> None:
+        memory.keep(on)
+
+    def start(self, module: Any, settings: Mapping[str, Any]) -> None:
+        memory.keep(True)
