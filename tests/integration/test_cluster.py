@@ -74,7 +74,7 @@ def test_a_script_runs_on_a_compute_node_and_its_results_come_back(
     assert ended.code == 0, ended.text
     metrics = json.loads(output(cluster_site, "metrics.json"))
     assert (metrics["text"], metrics["host"]) == (text, "c1")
-    assert cluster.jobs()[metrics["job"]] == (document["application"]["name"], "COMPLETED")
+    assert cluster.ended(metrics["job"]) == (document["application"]["name"], "COMPLETED")
     again = cluster_site.play("deploy")
     assert_unchanged(again)
     assert "changed=0" in again.text
@@ -90,7 +90,7 @@ def test_undeploy_while_the_job_runs(cluster: Cluster, cluster_site: ClusterSite
     assert cluster.ssh(f"ls -d .modak/runs/{name}-*")
     undeployed = cluster_site.play("undeploy")
     assert undeployed.code == 0, undeployed.text
-    assert cluster.jobs()[running[0]][1] == "CANCELLED"
+    assert cluster.ended(running[0])[1] == "CANCELLED"
     assert cluster.ssh(f"ls .modak/runs | grep {name} || true") == ""
     assert_unchanged(cluster_site.play("undeploy"))
 
@@ -113,8 +113,7 @@ def test_a_chain_of_dependent_jobs(cluster: Cluster, cluster_site: ClusterSite, 
         ended = deploy(cluster_site, document, "-e", f"wait={wait}")
         assert ended.code == 0, ended.text
         before += jobs_of(cluster, document)
-    states = cluster.jobs()
-    assert [states[job][1] for job in before] == ["COMPLETED"] * 3
+    assert [cluster.ended(job)[1] for job in before] == ["COMPLETED"] * 3
     assert output(cluster_site) == "link 2\n"
 
 
@@ -165,9 +164,9 @@ def test_gpus_are_reserved(cluster_site: ClusterSite, on_cluster: Document) -> N
 def test_more_gpus_than_a_node_has_are_refused(
     cluster: Cluster, cluster_site: ClusterSite, on_cluster: Document
 ) -> None:
-    before = cluster.jobs().keys()
-    one_sentence(deploy(cluster_site, on_cluster("true", gpus=3)), "3", "gpus")
-    assert cluster.jobs().keys() <= before
+    document = on_cluster("true", gpus=3)
+    one_sentence(deploy(cluster_site, document), "3", "gpus")
+    assert not jobs_of(cluster, document)
 
 
 def test_cancelled_from_outside(cluster: Cluster, cluster_site: ClusterSite, on_cluster: Document) -> None:

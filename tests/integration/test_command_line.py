@@ -109,7 +109,7 @@ def test_ctrl_c_leaves_the_job_and_cancel_ends_it(slurm_site: Site, real_slurm: 
     assert late.code == 5, late.text
     cancelled = modak(slurm_site, real_slurm, "cancel", name, "--json")
     assert value(cancelled)["cancelled"] == [job], cancelled.text
-    assert real_slurm.jobs()[job][1] == "CANCELLED"
+    assert real_slurm.ended(job)[1] == "CANCELLED"
     assert modak(slurm_site, real_slurm, "results", name).code == 5
     assert modak(slurm_site, real_slurm, "undeploy", name).code == 0
 

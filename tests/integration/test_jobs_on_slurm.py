@@ -153,7 +153,7 @@ def test_chain_and_a_dependency_that_is_never_satisfied(jobs: Jobs, shell: Calla
 
 def numbers(rig: Rig, name: str) -> list[tuple[int, str]]:
     """Return the ids and states of the real jobs with that name, oldest first."""
-    return sorted((int(number), state) for number, (its_name, state) in rig.jobs().items() if its_name == name)
+    return sorted((int(number), state) for number, (its_name, state) in rig.all_jobs().items() if its_name == name)
 
 
 def test_controllers_that_deploy_a_failed_job_again_make_one_new_attempt(
@@ -241,7 +241,7 @@ def test_submission_while_the_scheduler_is_down(
     with without_scheduler(real_slurm), pytest.raises(TargetError, match="Slurm does not answer"):
         Jobs(transport, timeouts=replace(HASTY, submission=0.5)).present(deployed)
     assert carry_out(Jobs(transport, timeouts=HASTY), deployed)[1].state == "completed"
-    names = [name for name, _ in real_slurm.jobs().values()]
+    names = [name for name, _ in real_slurm.all_jobs().values()]
     assert names.count(deployed.name) == 1
 
 

@@ -180,7 +180,7 @@ def test_one_job_on_slurm_by_every_way_in(tmp_path: Path, environment: dict[str,
     ways = WaysIn(opera, {**TINY_DOCUMENT, "application": application, "target": target})
     first, second, third = (ways.deploy(way) for way in ("command", "opera", "play"))
     assert first == second == third
-    assert [state for its_name, state in real_slurm.jobs().values() if its_name == name] in (["COMPLETED"], [])
+    assert [state for its_name, state in real_slurm.all_jobs().values() if its_name == name] == ["COMPLETED"]
 
 
 class WaysIn:

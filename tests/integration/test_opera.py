@@ -46,7 +46,7 @@ def assert_refused(ended: Any, *words: str) -> None:
 
 
 def states(rig: Rig, name: str) -> list[str]:
-    return [state for its_name, state in rig.jobs().values() if its_name == name]
+    return [state for its_name, state in rig.all_jobs().values() if its_name == name]
 
 
 def is_alive(pid: int) -> bool:

@@ -95,7 +95,7 @@ def test_slurm_over_ssh_stands_in_for_a_machine_that_is_too_small(
     slurm_site.write(document)
     deployed = slurm_site.play("deploy")
     assert deployed.code == 0, deployed.text
-    assert [real_slurm.jobs()[job][1] for job in jobs_of(real_slurm, document)] == ["COMPLETED"]
+    assert [real_slurm.ended(job)[1] for job in jobs_of(real_slurm, document)] == ["COMPLETED"]
     assert_unchanged(slurm_site.play("deploy"))
     undeployed = slurm_site.play("undeploy")
     assert undeployed.code == 0, undeployed.text

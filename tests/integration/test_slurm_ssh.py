@@ -26,7 +26,7 @@ def test_a_job_runs_and_its_results_come_back(slurm_site: Site, real_slurm: Rig,
         (job,) = running.wait_for(lambda: jobs_of(real_slurm, document, "RUNNING"))
         ended = running.end(120)
     assert ended.code == 0, ended.text
-    assert real_slurm.jobs()[job][1] == "COMPLETED"
+    assert real_slurm.ended(job)[1] == "COMPLETED"
     (metrics,) = metrics_in(slurm_site.results)
     assert metrics["sum"] == sum(n * n for n in range(100))
     assert metrics["text"] == document["application"]["arguments"][3]
@@ -87,7 +87,7 @@ def test_undeploy_cancels_a_running_job(slurm_site: Site, real_slurm: Rig, tiny_
     assert list(real_slurm.home.glob(f".modak/runs/{name}-*"))
     undeployed = slurm_site.play("undeploy")
     assert undeployed.code == 0, undeployed.text
-    assert real_slurm.jobs()[job][1] == "CANCELLED"
+    assert real_slurm.ended(job)[1] == "CANCELLED"
     assert not list(real_slurm.home.glob(f".modak/runs/{name}-*"))
     again = slurm_site.play("undeploy")
     assert_unchanged(again)

@@ -23,6 +23,6 @@ def assert_unchanged(ended: Ended) -> None:
 def jobs_of(rig: Rig, document: dict[str, Any], *states: str) -> list[str]:
     """Return the ids of this document's jobs, oldest first, in any state or in one of these."""
     name = document["application"]["name"]
-    jobs = rig.jobs().items()
+    jobs = rig.all_jobs().items()
     found = [job for job, (its_name, state) in jobs if its_name == name and (not states or state in states)]
     return sorted(found, key=int)

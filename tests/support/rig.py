@@ -47,12 +47,20 @@ class Rig:
 
     def ended(self, job: str) -> tuple[str, str]:
         """Return name and state of a job that has ended, which the queue may have forgotten since."""
-        log = (self.folder / "log" / "ended-jobs").read_text(encoding="utf-8")
-        for line in reversed(log.splitlines()):
+        return self._ended()[job]
+
+    def all_jobs(self) -> dict[str, tuple[str, str]]:
+        """Return name and state of all jobs that there have been, by id."""
+        return {**self._ended(), **self.jobs()}  # the log is read first: what ends meanwhile is still in the queue
+
+    def _ended(self) -> dict[str, tuple[str, str]]:
+        found = {}
+        for line in (self.folder / "log" / "ended-jobs").read_text(encoding="utf-8").splitlines():
             fields = dict(part.split("=", 1) for part in line.split(" ") if "=" in part)
-            if fields["JobId"] == job:
-                return fields["Name"], fields["JobState"]
-        raise LookupError(f"job {job} has not ended")
+            of_array = "ArrayTaskId" in fields  # whose tasks have ids of their own in the queue
+            number = f"{fields['ArrayJobId']}_{fields['ArrayTaskId']}" if of_array else fields["JobId"]
+            found[number] = fields["Name"], fields["JobState"]
+        return found
 
 
 def ask(*words: str, script: Path = SCRIPT, environment: Mapping[str, str] | None = None) -> str:
