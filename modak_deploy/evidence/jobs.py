@@ -127,6 +127,9 @@ def job_values(job: DeployedJob) -> Iterator[Value]:
     for trial in tuning.trials:
         yield Value(name, values.levers(trial.levers), "tried: time of a unit", trial.seconds, unit="s", basis="trial")
         yield Value(name, values.levers(trial.levers), "tried: gain", trial.gain, unit="x", basis="trial")
+        if trial.background is not None:
+            quantity, made = "tried: time in the background", trial.background
+            yield Value(name, values.levers(trial.levers), quantity, made, unit="s", basis="trial")
 
 
 def _ranked(plan: Plan) -> list[tuple[str, Prediction]]:
@@ -185,12 +188,20 @@ def _timeline(job: DeployedJob) -> Timeline | None:
     phases = [phase for phase in phases if phase.share > 0]
     whole = values.seconds(sum(phase.share for phase in phases))
     remark = "" if main is not None else " The launcher counted no units, so its inside is not divided."
+    background = _background(result)
+    if background > 0:
+        remark += f" Beside it, {values.seconds(background)} went into making levers ready in the background."
     return Timeline(
         "Where the time went",
         f"{whole} from submission to end; the application itself {values.seconds(result.seconds)}.{remark}",
         divided([(phase.kind, phase.share) for phase in phases]),
         phases,
     )
+
+
+def _background(result: JobResult) -> float:
+    """Return the seconds in which levers were made ready while the program went on."""
+    return sum(trial.background or 0.0 for trial in result.tuning.trials) if result.tuning is not None else 0.0
 
 
 def _inner(main: Counted | None, seconds: float) -> list[Phase]:
@@ -278,11 +289,12 @@ def _trial_row(trial: Trial) -> Row:
     emphasis = "bad" if trial.failed else "chosen" if trial.kept else ""
     gain = trial.gain if trial.gain else None
     state = "wrong or unusable: " if trial.failed else "kept: " if trial.kept else ""
+    beside = "" if trial.background is None else f"; {values.seconds(trial.background)} in the background to make ready"
     return Row(
         values.levers(trial.levers) if trial.levers else "the default",
         "refused" if trial.failed else "-" if gain is None else values.times(gain),
         "" if trial.seconds is None else values.seconds(trial.seconds),
-        f"{state}{trial.result}",
+        f"{state}{trial.result}{beside}",
         Mark(None if trial.failed else gain, kind=emphasis),
         "bad" if trial.failed else "chosen" if trial.kept else "",
     )

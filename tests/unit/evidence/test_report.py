@@ -86,6 +86,31 @@ def test_a_trial_with_wrong_results_is_refused_whatever_its_speed(results):
     assert (row.text, row.emphasis, row.mark.value) == ("refused", "bad", None)
 
 
+def test_what_was_made_ready_in_the_background_is_told(tmp_path, plan):
+    kept, broken = ["pytorch-openvino"], ["pytorch-onnxruntime"]
+    trials = [
+        {"of": "M", "levers": kept, "result": "it is faster", "seconds": 0.01, "gain": 2.0, "kept": True,
+         "one_time": 3.8, "background": 3.8},
+        {"of": "M", "levers": broken, "result": "it breaks", "failed": True, "one_time": 30.2, "background": 30.2},
+        {"of": "M", "levers": ["pytorch-channels-last"], "result": "not faster", "seconds": 0.03, "gain": 0.9},
+    ]  # fmt: skip
+    job = job_values(plan, tuning={**TUNING, "trials": trials})
+    report = report_of_jobs([read_job(write_results(tmp_path / "x", plan, job))])
+    time, table = (
+        next(part for part in report.sections[0].parts if part.title == title)
+        for title in ("Where the time went", "What was tried while it ran")
+    )
+    assert time.summary.endswith("Beside it, 34 s went into making levers ready in the background.")
+    assert [row.note for row in table.rows] == [
+        "kept: it is faster; 3.8 s in the background to make ready",
+        "wrong or unusable: it breaks; 30.2 s in the background to make ready",
+        "not faster",
+    ]
+    assert "; 3.8 s in the background to make ready" in Page(render(report)).text
+    made = {value.subject: value.value for value in report.values if value.quantity == "tried: time in the background"}
+    assert made == {kept[0]: 3.8, broken[0]: 30.2}
+
+
 def test_a_failed_job_says_how_it_ended(tmp_path, plan):
     job = job_values(plan, state="out_of_memory", reason="more than 4 GiB", seconds=None, tuning=None)
     text = page_of(write_results(tmp_path / "x", plan, job)).text
