@@ -301,8 +301,11 @@ class Choice:
             return None
         return now - self._memory if now - self._memory > max(MOST_MEMORY, self._memory) else None
 
-    def _finish(self, result: str, failed: bool = False) -> None:
-        """Note how a trial ended; ``failed`` is whether its results, or what it did, make it unusable."""
+    def _finish(self, result: str, failed: bool = False, **others: float) -> None:
+        """Note how a trial ended; ``failed`` is whether its results, or what it did, make it unusable.
+
+        ``others`` are what else the record says of it.
+        """
         estimate = self._estimates[self._current.name]
         values: Dict[str, Any] = {"of": self._name, "variant": self._current.name, "result": result}
         values.update(kept=self._current == self.best, failed=failed)
@@ -313,8 +316,7 @@ class Choice:
             name, rival = self._against
             default = rival.median if name == DEFAULT.name and rival.count else self._default
             values["gain"] = default / estimate.median
-        values.update(default=self._default, one_time=self._one_time, difference=self._difference)
-        values.update(self._of_background())
+        values.update(default=self._default, one_time=self._one_time, difference=self._difference, **others)
         self._once[self._current.name] = self._one_time
         self._record.add("trial", lost=self.ledger.lost, **values)
         self._last_trial = self.ledger.done
@@ -349,10 +351,6 @@ class Choice:
         values.update({key: value for key, value in others.items() if value is not None})
         values.update(lost=self.ledger.lost, after_units=self.ledger.done, difference=self._difference)
         self._record.add("settled", **values)
-
-    def _of_background(self) -> Dict[str, float]:
-        """Return what the record says of what was made in the background."""
-        raise NotImplementedError
 
     def _begin_final(self) -> None:
         """End the trials, for now."""

@@ -1,6 +1,6 @@
 """Live trials of levers that are made ready in the background: the program goes on with the best variant meanwhile."""
 
-from typing import Dict, Mapping, Optional
+from typing import Mapping, Optional
 
 from .choice import CHOSEN, FASTEST, TRYING, Choice
 from .lever import Lever
@@ -199,10 +199,12 @@ class MakingChoice(Choice):
             self._record.add("deferred", of=self._name, lever=lever.name, variant=best.name)
         self._back()
 
-    def _of_background(self) -> Dict[str, float]:
-        """Return what the record says of how the variant that was tried was made."""
+    def _finish(self, result: str, failed: bool = False, **others: float) -> None:
+        """Note how a trial ended, and how what was tried was made."""
         making = self._made_beside
-        return {} if making is None or making.seconds is None else {"background": making.seconds}
+        if making is not None and making.seconds is not None:
+            others["background"] = making.seconds
+        super()._finish(result, failed, **others)
 
     def _back(self) -> None:
         self._made_beside = None

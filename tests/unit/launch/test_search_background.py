@@ -128,29 +128,23 @@ def test_after_a_stop_nothing_is_waited_for():
     assert job.record.of("settled")[-1]["reason"] == "the program trains"
 
 
-def test_units_that_take_longer_meanwhile_are_lost():
-    def times(name, unit):
-        return TIMES[name] + (0.02 if 10 <= unit < 20 else 0.0)
+@pytest.mark.parametrize(
+    "slow, longer, lost, best", [(range(10, 20), 0.02, 0.2, "made"), (range(5, 60), 0.3, 6.0, "default")]
+)
+def test_units_that_take_longer_meanwhile_are_lost(slow, longer, lost, best):
+    """A job that loses too much does not try what is ready."""
 
-    levers = [lever("made", expensive=True)]
-    job = Program(levers, times, units=200, share=0.03, costs={"made": 30.0})
+    def times(name, unit):
+        return TIMES[name] + (longer if unit in slow else 0.0)
+
+    job = Program([lever("made", expensive=True)], times, units=200, share=0.03, costs={"made": 30.0})
     job.background({"made": 30.0}, loss=0.5).run(25)
     assert job.search.waits
-    assert job.search.ledger.lost == pytest.approx(0.2)
+    assert job.search.ledger.lost == pytest.approx(lost)
     job.run(175)
-    assert job.search.best.name == "made"
-
-
-def test_a_job_that_loses_too_much_meanwhile_does_not_try_it():
-    def times(name, unit):
-        return TIMES[name] + (0.3 if 5 <= unit < 60 else 0.0)
-
-    levers = [lever("made", expensive=True)]
-    job = Program(levers, times, units=200, share=0.03, costs={"made": 30.0})
-    job.background({"made": 30.0}, loss=0.5).run(200)
-    assert set(job.used) == {"default"}
     job.search.end()
-    assert job.record.of("not_tried")[0]["lever"] == "made"
+    assert set(job.used) == {"default", best}
+    assert [entry["lever"] for entry in job.record.of("not_tried")] == ([] if best == "made" else ["made"])
 
 
 @pytest.mark.parametrize("units", [45, 60, 100])
