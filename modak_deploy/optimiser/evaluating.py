@@ -31,7 +31,7 @@ from modak_deploy.optimiser.knowledge import Knowledge
 from modak_deploy.optimiser.modelled import Modelled
 from modak_deploy.optimiser.options import Location, Option
 from modak_deploy.performance.estimators import Row
-from modak_deploy.performance.fitting import Fit, fit, fit_all, missing_library, rows_of
+from modak_deploy.performance.fitting import Fit, fit, missing_library, rows_of
 from modak_deploy.performance.intervals import lengths
 from modak_deploy.performance.matching import Work
 from modak_deploy.performance.records import Measurements, Table, available_measurements
@@ -85,7 +85,7 @@ def fit_now(*, judged: bool = True, tell: Callable[[str], None] = _untold) -> Fi
         raise InputError(f"fitting needs {missing}: run pip install 'modak-deploy[models]'")
     measurements, catalogue = available_measurements(), load_catalogue()
     tell(f"fitting to {measurements.count} measurements")
-    fitted = fit_all(measurements, catalogue)
+    fitted = fit(measurements, catalogue)
     held = evaluate(measurements, catalogue, tell) if judged else []
     worth = {"held": held, "held_with": fitted.description.measurements if judged else None}
     return replace(fitted, description=fitted.description.model_copy(update=worth))
@@ -131,7 +131,7 @@ def judge(workload: str, rows: Sequence[Row], store: Sequence[Measurement | Rati
     """Return how the rows of one workload are predicted and decided by what is in ``store``, at each length."""
     others = Table(store)
     with TemporaryDirectory(prefix="modak-") as folder:
-        model = _fitted(others.all_records(), others.version, catalogue, Path(folder))
+        model = _fitted(others, catalogue, Path(folder))
         cases = [_case(group, units, others, model, catalogue) for group, units in _groups(rows)]
     return [
         _judged(workload, units, [case for case in cases if case.units == units], model)
@@ -139,12 +139,10 @@ def judge(workload: str, rows: Sequence[Row], store: Sequence[Measurement | Rati
     ]
 
 
-def _fitted(
-    records: Sequence[Measurement | Ratio], version: str, catalogue: Catalogue, folder: Path
-) -> TimeModel | None:
-    """Return the model of ``records``, None where they are too few for one that tells whole times."""
+def _fitted(measurements: Table, catalogue: Catalogue, folder: Path) -> TimeModel | None:
+    """Return the model of ``measurements``, None where they are too few for one that tells whole times."""
     try:
-        model = fit(records, version, catalogue)
+        model = fit(measurements, catalogue)
     except InputError:
         return None
     write_model(folder, model.description, model.contents)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from modak_deploy.catalogue.catalogue import Catalogue, load_catalogue
 from modak_deploy.errors import InputError
-from modak_deploy.performance.fitting import TooFewError, fit_all, missing_library
+from modak_deploy.performance.fitting import TooFewError, fit, missing_library
 from modak_deploy.performance.paths import FITTING_VARIABLE, MODEL_FILE, model_folder
 from modak_deploy.performance.records import Measurements, available_measurements
 from modak_deploy.performance.timemodel import Description, TimeModel, read_description, write_model
@@ -55,7 +55,7 @@ def _fitted_anew(folder: Path, catalogue: Catalogue, notice: Callable[[str], Non
             return False
         notice(f"fitting the time model to {measurements.count} measurements")
         try:
-            fitted = fit_all(measurements, catalogue)
+            fitted = fit(measurements, catalogue)
         except TooFewError:
             return False
         except Exception:

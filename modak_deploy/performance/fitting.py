@@ -172,17 +172,11 @@ def _turns(record: Measurement) -> dict[tuple[int, int], float]:
     return {turn: seconds for turn, seconds in steady.items() if seconds > 0}
 
 
-def fit_all(measurements: Measurements, catalogue: Catalogue) -> Fit:
+def fit(measurements: Measurements, catalogue: Catalogue) -> Fit:
     """Return the model that all ``measurements`` give; TooFewError when they are too few."""
     # What comes while the records are read is then learned and counts as new, and not the other way round.
     origin, count, version = measurements.origin, measurements.count, measurements.version
-    fitted = fit(measurements.all_records(), version, catalogue)
-    return replace(fitted, description=fitted.description.model_copy(update={"measurements": count, "origin": origin}))
-
-
-def fit(records: Sequence[Measurement | Ratio], version: str, catalogue: Catalogue) -> Fit:
-    """Return the model that ``records``, of this ``version``, give; TooFewError when they are too few."""
-    rows = rows_of(records, catalogue)
+    rows = rows_of(measurements.all_records(), catalogue)
     workloads = sorted({row.workload for row in rows})
     if len(workloads) < _FEWEST:
         raise TooFewError(
@@ -197,8 +191,8 @@ def fit(records: Sequence[Measurement | Ratio], version: str, catalogue: Catalog
         gpu=gpu if gpu.phases else None,
         features_version=VERSION,
         data=version,
-        measurements=len(records),
-        origin=version,
+        measurements=count,
+        origin=origin,
         catalogue=catalogue.version,
         level=LEVEL,
     )

@@ -154,38 +154,35 @@ class TimeModel:
         """SHA-256 of the description, which names the files' own."""
         self._devices = [_Device(folder, fitted) for fitted in self.description.devices]
 
-    def _of(self, inputs: Features) -> "_Device | None":
-        """Return what was fitted to the device of a case; None where nothing was."""
+    def _of(self, inputs: Features) -> "_Device":
+        """Return what was fitted to the device of a case; ValueError where nothing was."""
         number = 1 if inputs["gpu"] else 0
-        return self._devices[number] if number < len(self._devices) else None
-
-    def _device(self, inputs: Features) -> "_Device":
-        device = self._of(inputs)
-        if device is None:
+        if number >= len(self._devices):
             raise ValueError(NO_GPU)
-        return device
+        return self._devices[number]
 
     def refusal(self, inputs: Features) -> str | None:
         """Return why nothing can be told of a case; None when it can."""
-        device = self._of(inputs)
-        return NO_GPU if device is None else device.refusal(inputs)
+        if inputs["gpu"] and self.description.gpu is None:
+            return NO_GPU
+        return self._of(inputs).refusal(inputs)
 
     def records(self, inputs: Features) -> int:
         """Return how many records the steady times of such a case were learned from."""
-        return self._device(inputs).fitted.phases["steady"].records
+        return self._of(inputs).fitted.phases["steady"].records
 
     def phases(self, inputs: Features) -> dict[Phase, float]:
         """Return the predicted seconds of start, compilation and one unit."""
-        return self._device(inputs).phases(inputs)
+        return self._of(inputs).phases(inputs)
 
     def total(self, inputs: Features, units: int) -> Interval:
         """Return the whole seconds of ``units`` units with their interval."""
-        return around(whole(self.phases(inputs), units), self._device(inputs).fitted.half_width)
+        return around(whole(self.phases(inputs), units), self._of(inputs).fitted.half_width)
 
     def ratio(self, default: Features, other: Features, units: int) -> Interval:
         """Return the time of ``default``, over that of ``other``: what both have in common falls out."""
         value = self.total(default, units).value / self.total(other, units).value
-        widths = self._device(other).fitted.half_width_ratio
+        widths = self._of(other).fitted.half_width_ratio
         names = (difference(default, other), change(default, other), ANY)
         return around(value, next(widths[name] for name in names if name in widths))
 

@@ -49,7 +49,7 @@ def test_the_workload_itself_is_in_nothing_that_it_is_decided_by(monkeypatch):
     """Neither the model nor the measurements that the optimiser is given know it."""
     seen = []
     fit = evaluating.fit
-    monkeypatch.setattr(evaluating, "fit", lambda records, *rest: seen.append(records) or fit(records, *rest))
+    monkeypatch.setattr(evaluating, "fit", lambda table, *rest: seen.append(table.records) or fit(table, *rest))
     evaluate(measured(4), load_catalogue())
     known = [{record.workload.model for record in records} for records in seen]
     assert known == [{f"net-{n}" for n in range(4)} - {f"net-{out}"} for out in range(4)]

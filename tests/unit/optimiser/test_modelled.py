@@ -10,7 +10,7 @@ from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.target import Facts
 from modak_deploy.optimiser import make_plan
 from modak_deploy.optimiser.table import render
-from modak_deploy.performance.fitting import fit, fit_all
+from modak_deploy.performance.fitting import fit
 from modak_deploy.performance.records import Table
 from modak_deploy.performance.store import Filter, Store
 from modak_deploy.performance.timemodel import TimeModel, write_model
@@ -28,7 +28,7 @@ FACTS = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    model = fit(TABLE.all_records(), TABLE.version, load_catalogue())
+    model = fit(TABLE, load_catalogue())
     where = tmp_path_factory.mktemp("model")
     write_model(where, model.description, model.contents)
     return where
@@ -78,7 +78,7 @@ def test_pairs_are_looked_at_where_the_model_can_tell_of_them(folder):
 def test_a_model_is_used_though_more_was_measured_since_and_not_once_something_was_removed(tmp_path):
     store = Store(f"sqlite:///{tmp_path}/measurements.sqlite")
     store.add(TABLE.records)
-    model = fit_all(store, load_catalogue())
+    model = fit(store, load_catalogue())
     write_model(tmp_path / "model", model.description, model.contents)
     record = TABLE.records[0]
     other = record.model_copy(update={"workload": record.workload.model_copy(update={"model": "another"})})

@@ -33,7 +33,7 @@ def store(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def fitted():
-    return fit(RECORDS, Table(RECORDS).version, load_catalogue())
+    return fit(Table(RECORDS), load_catalogue())
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def quick(monkeypatch, fitted, request):
         return replace(fitted, description=fitted.description.model_copy(update=said))
 
     if "real_fit" not in request.fixturenames:
-        monkeypatch.setattr(refitting, "fit_all", fit_quickly)
+        monkeypatch.setattr(refitting, "fit", fit_quickly)
 
 
 @pytest.fixture
@@ -115,14 +115,14 @@ def test_what_the_model_was_worth_stays_with_the_next_one(store):
 
 
 def test_measurements_that_are_removed_while_it_is_fitted_are_not_learned(store, monkeypatch):
-    quickly = refitting.fit_all
+    quickly = refitting.fit
 
     def slow(measurements, catalogue):
         fitted = quickly(measurements, catalogue)
         store.forget(Filter(workload=str(RECORDS[0].workload.model)))
         return fitted
 
-    monkeypatch.setattr(refitting, "fit_all", slow)
+    monkeypatch.setattr(refitting, "fit", slow)
     store.add(RECORDS)
     assert not kept()
     assert not (model_folder() / "model.json").exists()
@@ -203,8 +203,8 @@ def test_two_processes_do_not_fit_at_once(store):
     [
         ("write_model", InputError("no room"), "no room"),
         ("write_model", OSError("no room"), "no room"),
-        ("fit_all", ValueError("singular matrix"), "singular matrix"),
-        ("fit_all", KeyboardInterrupt(), "it was stopped"),
+        ("fit", ValueError("singular matrix"), "singular matrix"),
+        ("fit", KeyboardInterrupt(), "it was stopped"),
     ],
 )
 def test_what_goes_wrong_is_told_and_fails_nothing(store, monkeypatch, step, error, text):
@@ -219,12 +219,12 @@ def test_what_goes_wrong_is_told_and_fails_nothing(store, monkeypatch, step, err
 
 
 def test_what_has_failed_is_tried_again_when_more_was_measured(store, monkeypatch):
-    quickly, notices = refitting.fit_all, []
+    quickly, notices = refitting.fit, []
 
     def failing(*arguments):
         raise ValueError("singular matrix")
 
-    monkeypatch.setattr(refitting, "fit_all", failing)
+    monkeypatch.setattr(refitting, "fit", failing)
     store.add(RECORDS[:2])
     assert not kept(notices)
     assert not kept(notices)
@@ -232,7 +232,7 @@ def test_what_has_failed_is_tried_again_when_more_was_measured(store, monkeypatc
     store.add(RECORDS[2:34])
     assert not kept(notices)
     assert len(notices) == 4
-    monkeypatch.setattr(refitting, "fit_all", quickly)
+    monkeypatch.setattr(refitting, "fit", quickly)
     store.add(RECORDS[34:])
     assert kept(notices)
     assert not (model_folder() / refitting.FAILED).exists()
@@ -242,6 +242,6 @@ def test_too_few_workloads_are_no_fault(monkeypatch):
     def too_few(*arguments):
         raise TooFewError("a time model needs measurements of at least three workloads of known size")
 
-    monkeypatch.setattr(refitting, "fit_all", too_few)
+    monkeypatch.setattr(refitting, "fit", too_few)
     assert not kept()
     assert not (model_folder() / "model.json").exists()

@@ -35,7 +35,7 @@ def test_the_start_is_told_of_a_live_lever_that_no_whole_run_had(tmp_path):
             source = record.provenance.model_copy(update={"source": "in turns"})
             records += [record.model_copy(update={**runs, "provenance": source}) for runs in (alone, default)]
     table = Table(records)
-    model = fit(table.all_records(), table.version, load_catalogue())
+    model = fit(table, load_catalogue())
     write_model(tmp_path, model.description, model.contents)
     told = TimeModel(tmp_path)
     inputs = case_of(1e8, levers)
@@ -56,12 +56,12 @@ def on_gpu(record, factor):
 def test_gpus_are_told_apart_from_processors(tmp_path):
     """Of processors nothing changes by what was measured on a GPU, where a lever brings something else."""
     table = measured(spread=0.0)
-    alone = fit(table.all_records(), table.version, load_catalogue())
+    alone = fit(table, load_catalogue())
     assert alone.description.gpu is None
     slower = {"malloc-hugepages"}
     of_gpu = [on_gpu(one, 5.0 if slower & set(one.configuration.levers) else 10.0) for one in table.all_records()]
     both = Table([*table.all_records(), *of_gpu])
-    model = fit(both.all_records(), both.version, load_catalogue())
+    model = fit(both, load_catalogue())
     files = {phase: part.sha256 for phase, part in model.description.phases.items()}
     assert files == {phase: part.sha256 for phase, part in alone.description.phases.items()}
     write_model(tmp_path, model.description, model.contents)
@@ -76,7 +76,7 @@ def test_gpus_are_told_apart_from_processors(tmp_path):
 
 def test_without_measurements_of_gpus_nothing_is_told_of_one(tmp_path):
     table = measured()
-    model = fit(table.all_records(), table.version, load_catalogue())
+    model = fit(table, load_catalogue())
     write_model(tmp_path, model.description, model.contents)
     inputs = case_of(1e8, SETS[0], hardware=GPU)
     assert TimeModel(tmp_path).refusal(inputs) == "the model was fitted to too little work on GPUs"

@@ -34,7 +34,7 @@ from modak_deploy.performance.timemodel import (
 @pytest.fixture(scope="module")
 def fitted():
     table = measured()
-    return table, fit(table.all_records(), table.version, load_catalogue())
+    return table, fit(table, load_catalogue())
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_lever_that_one_workload_alone_was_measured_with_is_not_told(tmp_path)
     (record, *_) = table.records
     once = record.model_copy(update={"configuration": Configuration(levers=["keras-tensorflow", "tf-onednn-off"])})
     both = Table([*table.records, once])
-    model = fit(both.all_records(), both.version, load_catalogue())
+    model = fit(both, load_catalogue())
     write_model(tmp_path, model.description, model.contents)
     assert "without 'lever:tf-onednn-off'" in TimeModel(tmp_path).refusal(case_of(1e8, once.configuration.levers))
 
@@ -119,7 +119,7 @@ def test_several_rows_of_one_configuration_can_be_fitted(tmp_path):
         for record in table.records
     ]
     both = Table([*table.records, *again])
-    model = fit(both.all_records(), both.version, load_catalogue())
+    model = fit(both, load_catalogue())
     assert "" not in model.description.half_width_ratio
 
 
@@ -195,14 +195,14 @@ def test_units_alone_teach_the_steady_phase_beside_whole_runs():
 
 def test_the_same_measurements_give_the_same_model(fitted):
     table, model = fitted
-    again = fit(table.all_records(), table.version, load_catalogue())
+    again = fit(table, load_catalogue())
     assert again.description == model.description
 
 
 def test_two_workloads_are_too_few():
     table = measured(2)
     with pytest.raises(InputError, match="at least three workloads of known size, and there are 2"):
-        fit(table.all_records(), table.version, load_catalogue())
+        fit(table, load_catalogue())
 
 
 def test_the_published_ratios_have_no_times_to_learn_from():
