@@ -31,6 +31,8 @@ FIRST = (
     "test_opera",
     "test_tosca_tools",
     "test_keras_trials",
+    "test_one_blueprint",
+    "test_keras_openvino",
     "test_kept_plans",
     "test_batch_job",
 )

@@ -41,7 +41,10 @@ def reached(point: str, deployment: KilledDeployment, running: Running) -> Calla
     return points[point]
 
 
-@pytest.mark.parametrize("point", POINTS, ids=[point["name"] for point in POINTS])
+@pytest.mark.parametrize(
+    "point",
+    [pytest.param(point, id=point["name"], marks=[pytest.mark.long] if "long" in point else []) for point in POINTS],
+)
 def test_killed_and_deployed_again(cluster: Cluster, cluster_site: ClusterSite, point: dict[str, Any]) -> None:
     deployment = KilledDeployment(cluster, cluster_site)
     before, after = point.get("sbatch", (0, 0))

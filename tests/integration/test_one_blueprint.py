@@ -106,9 +106,13 @@ def compare(anywhere: Anywhere) -> None:
             assert prediction["low"] <= prediction["seconds"] <= prediction["high"]
 
 
-def test_one_blueprint_by_xopera(anywhere: Anywhere) -> None:
+@pytest.mark.parametrize(
+    "places",
+    [pytest.param(("instance",), id="instance"), pytest.param(PLACES, id="each", marks=pytest.mark.long)],
+)
+def test_one_blueprint_by_xopera(anywhere: Anywhere, places: tuple[str, ...]) -> None:
     opera = anywhere.opera()
-    for place in PLACES:
+    for place in places:
         outputs, metrics = anywhere.orchestrated(opera, place)
         assert outputs["state"] == "completed"
         assert outputs["plan"]["target"]["type"] == {"workstation": "machine", "instance": "cloud"}.get(place, "slurm")

@@ -159,7 +159,11 @@ TINY_DOCUMENT: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("order", [("play", "opera", "command"), ("command", "play", "opera")], ids="-".join)
+@pytest.mark.parametrize(
+    "order",
+    [("play", "opera", "command"), pytest.param(("command", "play", "opera"), marks=pytest.mark.long)],
+    ids="-".join,
+)
 def test_one_job_by_every_way_in(order: tuple[str, ...], tmp_path: Path, environment: dict[str, str]) -> None:
     """Whoever comes first submits the job; the others find it, by the same Plan, and fetch the same results."""
     workspace = {"workspace": str(tmp_path / "workspace")}

@@ -70,7 +70,7 @@ def deployed(
     [
         ("slurm-configured", "second"),
         pytest.param("slurm-node", "placed", marks=pytest.mark.long),
-        ("neutral", "neutral"),
+        pytest.param("neutral", "neutral", marks=pytest.mark.long),
     ],
 )
 def test_kinds_on_slurm(kind: str, name: str, tmp_path: Path, environment: dict[str, str], real_slurm: Rig) -> None:

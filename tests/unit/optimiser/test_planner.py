@@ -87,10 +87,16 @@ def test_a_choice_that_the_target_lost_is_not_kept(digits, measured):
 
 EDITS = {
     "pre_execution": lambda p: {"job": p.job.model_copy(update={"pre_execution": "id"})},
+    "post_execution": lambda p: {"job": p.job.model_copy(update={"post_execution": "id"})},
     "environment": lambda p: {"application": p.application.model_copy(update={"environment": {"A": "b"}})},
+    "executable": lambda p: {"application": p.application.model_copy(update={"executable": "id"})},
     "argv": lambda p: {"chosen": p.chosen.model_copy(update={"argv": ["id"]})},
+    "candidate-environment": lambda p: {"chosen": p.chosen.model_copy(update={"environment": {"LD_PRELOAD": "evil"}})},
     "preload": lambda p: {"chosen": p.chosen.model_copy(update={"preload": ["evil.so"]})},
     "launcher": lambda p: {"chosen": p.chosen.model_copy(update={"launcher_text": "id"})},
+    "image": lambda p: {
+        "chosen": p.chosen.model_copy(update={"runtime": "apptainer", "image": Image(reference="docker://evil/evil:1")})
+    },
     "workspace": lambda p: {"target": p.target.model_copy(update={"workspace": "/evil"})},
     "scheduler": lambda p: {"scheduler": "slurm"},
     "name": lambda p: {"name": "other"},
