@@ -24,7 +24,8 @@ from typing import Any
 from modak_deploy.launch import lever as levers_table
 from modak_deploy.launch.frameworks.pytorch import outputs
 from modak_deploy.launch.frameworks.pytorch.kinds import TRAINING, Subject
-from modak_deploy.launch.frameworks.pytorch.runner import Runner, Settings
+from modak_deploy.launch.frameworks.pytorch.runner import Runner
+from modak_deploy.launch.frameworks.settings import Settings
 from modak_deploy.launch.variants import DEFAULT, Variant
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
