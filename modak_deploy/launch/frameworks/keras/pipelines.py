@@ -143,9 +143,10 @@ class Pipelines:
         before, after = statistics.mean(rival_times), statistics.mean(times)
         self.on, self.over, self._kind = kept, kept, None
         self._refused.add(kind)
-        result = "{}: the end of a pipeline takes {:.3g} s, and {:.3g} s by default".format(
-            "faster than the best so far" if kept else "not faster than default", _mean_end(plain), _mean_end(default)
+        took = "the end of a pipeline takes {:.3g} s, and {:.3g} s by default".format(
+            _mean_end(plain), _mean_end(default)
         )
+        result = "{}: {}".format("faster than the best so far" if kept else "not faster than default", took)
         values: Dict[str, Any] = {"times": times, "rival_times": rival_times, "seconds": after, "default": before}
         values.update(units=sum(ended.batches for ended in plain), gain=before / after, one_time=0.0)
         self._session.record.add(
@@ -158,6 +159,8 @@ class Pipelines:
             failed=False,
             **values,
         )
+        went_on = {"variant": self._lever.name, "gain": before / after} if kept else {"variant": "default"}
+        self._session.record.add("settled", of="the pipelines of Keras", reason=took, **went_on)
 
 
 def _mean_end(listed: List[Ended]) -> float:

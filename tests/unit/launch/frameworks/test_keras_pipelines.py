@@ -84,6 +84,8 @@ def test_epochs_that_wait_at_their_end_get_the_lever(program):
     assert trial["times"] == pytest.approx([BATCH] * 2)
     assert trial["gain"] == pytest.approx(1.4)
     assert one.trial.on and one.trial.over
+    (settled,) = of(record, "settled")
+    assert (settled["of"], settled["variant"]) == ("the pipelines of Keras", "keras-plain-input")
     assert [entry["lever"] for entry in of(record, "trying")] == ["keras-plain-input"]
 
 
