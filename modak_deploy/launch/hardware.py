@@ -97,6 +97,17 @@ def cpu_features() -> FrozenSet[str]:
     return frozenset()
 
 
+def cpu_model() -> str:
+    """Return the processor's name and numbers as Linux has them; empty where unknown."""
+    wanted = ("vendor_id", "cpu family", "model", "model name", "stepping", "CPU implementer", "CPU part")
+    values: Dict[str, str] = {}
+    for line in _read(_PROC + "/cpuinfo", 65536).splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() in wanted:
+            values.setdefault(key.strip(), value.strip())
+    return "; ".join("{}: {}".format(*item) for item in sorted(values.items()))
+
+
 def peak_memory() -> Optional[int]:
     """Return the largest resident size of this process so far, in bytes."""
     try:

@@ -34,7 +34,11 @@ class MakingChoice(Choice):
 
     def takes_background(self, seconds: Mapping[str, float]) -> None:
         """Take the levers that can be made ready in the background, with the seconds that the program loses then."""
-        self._prospects.background = dict(seconds)
+        self._prospects.background.update(seconds)
+
+    def costs(self, seconds: Mapping[str, float]) -> None:
+        """Take what expensive levers cost now, as what was made of them before is of no use any more."""
+        self._prospects.costs.update(seconds)
 
     @property
     def to_make(self) -> Optional[Variant]:

@@ -46,7 +46,8 @@ class Prospects:
         self._trials = trials
         self._ledger = ledger
         self._seconds = seconds
-        self._costs = costs
+        self.costs = dict(costs)
+        """Seconds that it takes to make expensive levers ready, by their names."""
         self._checks = checks
         self._turns = turns
         self.part = part
@@ -69,7 +70,7 @@ class Prospects:
     def quick(self, variant: Variant) -> bool:
         """Tell whether a variant is made ready in a moment."""
         making = [lever for lever in variant.levers if lever.expensive]
-        return sum(self._costs.get(lever.name, self._seconds) for lever in making) <= QUICK
+        return sum(self.costs.get(lever.name, self._seconds) for lever in making) <= QUICK
 
     def risk(self, lever: Lever) -> float:
         """Return the times the default's time that the longest plausible unit with a lever takes."""
@@ -126,7 +127,7 @@ class Prospects:
             limit = self.limit(lever, variant, default)
             return few or (None if ledger.affordable(limit) else self._dear(limit))
         given = self._trials.expected.get(lever.name) if making == [lever] else None
-        cost = sum(self._costs.get(other.name, self._seconds) for other in making)
+        cost = sum(self.costs.get(other.name, self._seconds) for other in making)
         expected = given or Expected(BEATEN, cost * hardware.load())
         saving = ledger.remaining * best * (1 - 1 / max(1.0, expected.gain))
         if saving <= expected.seconds:
@@ -144,7 +145,7 @@ class Prospects:
         The units that are done meanwhile gain nothing, and no others than those that are left then can pay for it.
         """
         given = self._trials.expected.get(lever.name)
-        expected = given or Expected(BEATEN, self._costs.get(lever.name, self._seconds))
+        expected = given or Expected(BEATEN, self.costs.get(lever.name, self._seconds))
         seconds = 0.0 if ready else expected.seconds * hardware.load()
         left = max(0.0, self._ledger.remaining * best - seconds)
         saving, loss = left * (1 - 1 / max(1.0, expected.gain)), self.background[lever.name]

@@ -183,6 +183,14 @@ class Search(MakingChoice):
             self._phase = "measure"
             self._first_unit(seconds, default_seconds)
 
+    def anew(self, default_seconds: float, seconds: float) -> None:
+        """Have a variant made once more that an earlier run had kept, and that failed its comparison."""
+        self.ledger.unit(default_seconds, True)
+        self._beside = default_seconds
+        self.ledger.charge(seconds, default_seconds)
+        if self._phase == "check" and not self._fixed and self._lever is not None:
+            self._defer(self._lever)  # what was chosen is compared again with the next unit
+
     def _demote(self, reason: str) -> None:
         """Go back, and on: a variant won that was right on a part of a call and is not on the whole."""
         self._record.fallback(self.best.name, reason)

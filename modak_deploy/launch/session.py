@@ -6,8 +6,8 @@ import os
 import time
 from typing import Any, Callable, List, Optional, Tuple
 
+from . import compiled, processes, record, store
 from . import lever as levers_table
-from . import processes, record
 from .config import Config
 from .lever import EXACT, Lever
 from .progress import Counters
@@ -19,6 +19,11 @@ class Session:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.record = record.Record(config.record)
+        self.store: Optional[store.Store] = None
+        """What earlier runs have kept, where there is a folder for it."""
+        if config.cache:
+            trouble = functools.partial(self._without, "conversions")
+            self.store = store.Store(config.cache, "conversions", trouble)
         self.counters = Counters(self.record, config.interval, config.trials.units)
         self.rank, self.ranks = processes.rank()
         self.active = True
@@ -40,6 +45,19 @@ class Session:
             self._crashed = [name for folder in folders for name in record.unfinished(folder)]
         self._claimed: Optional[bool] = None
         self._pid = os.getpid()
+
+    def compiled(self, framework: str, version: str) -> Optional[str]:
+        """Return the folder that keeps what a framework compiles; None where there is none."""
+        if not self.config.cache:
+            return None
+        try:
+            return compiled.folder(self.config.cache, framework, version)
+        except (OSError, ValueError) as error:
+            self._without(framework, "{}: {}".format(type(error).__name__, error))
+            return None
+
+    def _without(self, what: str, reason: str) -> None:
+        self.record.add("no_cache", of=what, reason=reason)
 
     def follow(self, search: Any) -> None:
         """Take part in the trials of an object: they share what may be lost with those of all others."""

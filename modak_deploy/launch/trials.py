@@ -55,6 +55,10 @@ class TriedCalls:
         """Return what a unit took, by what was measured of it."""
         return seconds
 
+    def judged(self, search: Search, variant: Variant, sound: bool) -> bool:
+        """Take whether a variant's results agree; return whether it is to be made anew, as what was kept is wrong."""
+        return False
+
     def recover(self) -> None:
         """Clean up after a variant that failed."""
 
@@ -78,6 +82,7 @@ class TriedCalls:
             except Exception as error:  # whatever a lever makes of the program's objects
                 search.failed(sentence(error), action.variant)
                 self.follow(DEFAULT)
+                self.judged(search, action.variant, False)
                 self.recover()
                 result = default(call)
         search.report(action.variant, self.taken(search, self.now(search) - start))
@@ -163,7 +168,10 @@ class TriedCalls:
             reason = sentence(error)
             seconds = self.now(search) - start
             self.recover()
-        search.checked(default_seconds, seconds, difference, reason)
+        if self.judged(search, variant, reason is None):
+            search.anew(default_seconds, seconds)
+        else:
+            search.checked(default_seconds, seconds, difference, reason)
         return result
 
 

@@ -227,7 +227,8 @@ def test_jaxs_matrix_precision_is_set(script, tmp_path):
     text = "import jax; print(jax.config.jax_default_matmul_precision, jax.config.jax_compilation_cache_dir)"
     config = {"levers": ["jax-matmul-precision"], "cache": str(tmp_path / "cache")}
     done = launch(script(text), tmp_path, config)
-    assert done.stdout == f"bfloat16 {tmp_path}/cache/jax\n", done.stderr
+    (folder,) = (tmp_path / "cache" / "compiled").glob("jax-*")
+    assert done.stdout == f"bfloat16 {folder}\n", done.stderr
 
 
 def test_a_missing_extension_of_scikit_learn_is_one_line(script, tmp_path):

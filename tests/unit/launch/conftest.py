@@ -43,9 +43,10 @@ def between_calls(monkeypatch: pytest.MonkeyPatch) -> None:
 def session_of():
     """Return a session with a record in memory."""
 
-    def make(levers=(), settings=None, **trials: Any) -> Session:
-        trials = {"mode": "live", "share": 1.0, **trials}
-        session = Session(Config(levers=list(levers), settings=settings or {}, trials=Trials(**trials)))
+    def make(levers=(), settings=None, cache=None, **trials: Any) -> Session:
+        config = Config(levers=list(levers), settings=settings or {}, cache=cache and str(cache))
+        config.trials = Trials(**{"mode": "live", "share": 1.0, **trials})
+        session = Session(config)
         session.record = Memory()  # type: ignore[assignment]
         session.counters = Counters(session.record)
         return session

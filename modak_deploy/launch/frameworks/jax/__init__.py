@@ -14,8 +14,9 @@ from .work import features
 
 def install(session: Session, jax: Any, version: str) -> None:
     """Keep compiled code where the configuration names a folder for it, and count what ``jax.jit`` returns."""
-    if session.config.cache and not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
-        jax.config.update("jax_compilation_cache_dir", os.path.join(session.config.cache, "jax"))
+    folder = None if os.environ.get("JAX_COMPILATION_CACHE_DIR") else session.compiled("jax", version)
+    if folder is not None:
+        jax.config.update("jax_compilation_cache_dir", folder)
     pace = Pace(jax.tree_util.tree_leaves, jax.local_device_count)
     counter = CallCounter(session, "jax", wait=pace)
     clean = _clean(jax)

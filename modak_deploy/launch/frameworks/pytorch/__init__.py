@@ -21,8 +21,10 @@ MODULES = 16
 
 def install(session: Session, torch: Any, version: str) -> None:
     """Follow the modules and optimizers that the program makes."""
-    if session.config.cache:
-        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(session.config.cache, "inductor"))
+    if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:
+        folder = session.compiled("pytorch", version)
+        if folder is not None:
+            os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
     if not satisfies(version, TRIALS):
         session.record.add("no_trials", of="pytorch", reason="PyTorch {} is older than 2.2".format(version))
         return

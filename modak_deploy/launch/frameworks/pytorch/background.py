@@ -9,6 +9,7 @@ from ...search import Search
 from ...session import Session
 from ...variants import Variant
 from . import replica
+from .conversions import Conversions
 from .exported import Content, Exported, form_of_call
 from .kinds import Subject, TorchLever
 
@@ -57,9 +58,11 @@ class Made:
 class Background:
     """What is made ready for one module, one lever at a time for each of its searches."""
 
-    def __init__(self, session: Session, torch: Any) -> None:
+    def __init__(self, session: Session, torch: Any, conversions: Optional[Conversions] = None) -> None:
+        """``conversions`` are where what is made is kept for later runs."""
         self._session = session
         self._torch = torch
+        self._conversions = conversions
         self._threads = torch.get_num_threads()
         """Those of the program, before a lever changes their number."""
         self._made: List[Made] = []
@@ -94,12 +97,26 @@ class Background:
         watch()
         seconds = max(LEAST, LATEST * lever.making(subject))
         try:
-            task = background.Task(_work(self._torch, root, lever, call), seconds, _memory(subject))
+            task = background.Task(self._work(root, lever, call), seconds, _memory(subject))
         except OSError:
             search.not_begun(time.perf_counter() - start)
             return
         self._made.append(Made(search, task, form_of_call(self._torch, *call)))
         search.begun(time.perf_counter() - start)
+
+    def _work(self, root: Any, lever: TorchLever, call: Any) -> Callable[[BinaryIO], None]:
+        torch = self._torch
+        shelf = None if self._conversions is None else self._conversions.shelf(lever, root)  # of the program's threads
+
+        def work(file: BinaryIO) -> None:
+            torch.set_num_threads(1)  # the threads of the program's are not in this process
+            module = replica.make(torch, root, lambda weight: lever.weight(torch, weight))
+            data = cast(Exported, lever.compiled(torch, module)).content(*call)
+            file.write(data)
+            if shelf is not None:
+                shelf.keep(form_of_call(torch, *call), data)
+
+        return work
 
     def _leaves_core(self) -> Optional[bool]:
         """Tell whether a core is free; None where a later call tells, as cores are being watched or in use until then.
@@ -167,12 +184,3 @@ def _making(variant: Variant) -> Tuple[Any, bool]:
     levers: List[TorchLever] = [cast(TorchLever, lever) for lever in variant.levers]
     making = [lever for lever in levers if lever.background]
     return making[0] if making else None, [lever for lever in levers if lever.copies] == making[:1]
-
-
-def _work(torch: Any, root: Any, lever: TorchLever, call: Any) -> Callable[[BinaryIO], None]:
-    def work(file: BinaryIO) -> None:
-        torch.set_num_threads(1)  # the threads of the program's are not in this process
-        module = replica.make(torch, root, lambda weight: lever.weight(torch, weight))
-        file.write(cast(Exported, lever.compiled(torch, module)).content(*call))
-
-    return work

@@ -1,9 +1,11 @@
 """Modules in evaluation mode exported as graphs, for other software to do them; by ``torch.export`` (since 2.5)."""
 
+import functools
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from ... import structures
 from . import outputs
+from .conversions import Shelf
 
 INEFFECTIVE = (
     "pytorch-bf16-weights",
@@ -13,6 +15,9 @@ INEFFECTIVE = (
     "pytorch-one-thread",
 )
 """Levers that change how PyTorch computes: not where other software does."""
+
+
+Keep = Optional[Callable[[bytes], None]]
 
 
 class Program(NamedTuple):
@@ -44,21 +49,30 @@ class Exported:
 
     def __init__(self, torch: Any, module: Any) -> None:
         self._torch = torch
-        self._module = module
+        self.module = module
         self._programs: Dict[Any, Program] = {}
         self._contents: Dict[Any, bytes] = {}
+        self.shelf: Optional[Shelf] = None
+        """Where what is made is kept for later runs, and looked for first."""
 
-    def made(self, exported: Any, tensors: List[Any]) -> Callable[[List[Any]], List[Any]]:
-        """Return what does an exported program, from tensors like the given ones to the result's."""
+    def made(self, exported: Any, tensors: List[Any], keep: Keep = None) -> Callable[[List[Any]], List[Any]]:
+        """Return what does an exported program, from tensors like the given ones to the result's.
+
+        ``keep``, where there is one, is given what ``written`` returns.
+        """
         raise NotImplementedError
 
     def written(self, exported: Any, tensors: List[Any]) -> bytes:
         """Return an exported program as ``read`` takes it in another process."""
         raise NotImplementedError
 
-    def read(self, data: bytes, tensors: List[Any], results: int) -> Callable[[List[Any]], List[Any]]:
-        """Return what does a program that ``written`` returned, and that has so many results."""
+    def read(self, data: bytes, tensors: List[Any], results: List[Any]) -> Callable[[List[Any]], List[Any]]:
+        """Return what does a program that ``written`` returned, and that has results like the given ones."""
         raise NotImplementedError
+
+    def judged(self, sound: bool) -> bool:
+        """Take whether results agree; return whether they come from what an earlier run kept, which is removed then."""
+        return self.shelf is not None and self.shelf.judged(sound, [*self._programs, *self._contents])
 
     def take(self, content: Content) -> None:
         """Have what another process made do calls of its form."""
@@ -77,25 +91,30 @@ class Exported:
         tensors = [tensor.detach() for tensor in structures.leaves((args, kwargs), is_leaf)]
         program = self._programs.get(form)
         if program is None:
-            program = self._programs[form] = self._program(args, kwargs, self._contents.pop(form, None))
+            program = self._programs[form] = self._program(args, kwargs, form)
         results = program.infer(tensors)
         return structures.replace(program.result, lambda slot: results[slot], _is_slot)
 
-    def _program(self, args: Any, kwargs: Any, data: Optional[bytes]) -> Program:
-        torch = self._torch
+    def _program(self, args: Any, kwargs: Any, form: Any) -> Program:
+        torch, shelf = self._torch, self.shelf
         with torch.inference_mode(False), torch.no_grad():
             tensors, flat = self._observed(args, kwargs)
-            if data is None:
-                infer = self.made(torch.export.export(flat, tuple(tensors), strict=False), tensors)
-            else:
-                infer = self.read(data, tensors, len(structures.leaves(flat.result, _is_slot)))
+            data = self._contents.get(form)
+            if data is None and shelf is not None:
+                data = shelf.find(form)
+            if data is not None:
+                infer = self.read(data, tensors, flat.likes)
+                self._contents.pop(form, None)
+                return Program(infer, flat.result)
+            keep = None if shelf is None else functools.partial(shelf.keep, form)
+            infer = self.made(torch.export.export(flat, tuple(tensors), strict=False), tensors, keep)
         return Program(infer, flat.result)
 
     def _observed(self, args: Any, kwargs: Any) -> Tuple[List[Any], Any]:
         """Return the arguments' tensors, copied, and the module from them to the result's, called with them once."""
         is_leaf = outputs.is_tensor(self._torch)
         tensors = [tensor.detach().clone() for tensor in structures.leaves((args, kwargs), is_leaf)]
-        flat = _flat(self._torch, self._module, args, kwargs)
+        flat = _flat(self._torch, self.module, args, kwargs)
         versions = [tensor._version for tensor in tensors]
         flat(*tensors)
         if versions != [tensor._version for tensor in tensors]:
@@ -129,6 +148,8 @@ def _flat(torch: Any, module: Any, args: Any, kwargs: Any) -> Any:
 
     class Flat(torch.nn.Module):  # type: ignore[misc]
         result: Any = None
+        likes: Any = ()
+        """The tensors of the result."""
 
         def forward(self, *tensors: Any) -> Any:
             left = iter(tensors)
@@ -140,7 +161,7 @@ def _flat(torch: Any, module: Any, args: Any, kwargs: Any) -> Any:
                 returned.append(tensor)
                 return Slot(len(returned) - 1)
 
-            Flat.result = structures.replace(result, slot, is_leaf)
+            Flat.result, Flat.likes = structures.replace(result, slot, is_leaf), returned
             return tuple(returned)
 
     flat = Flat()

@@ -14,6 +14,8 @@ from ...variants import DEFAULT, PROBE, Variant
 from ..settings import Settings
 from . import outputs, replica, watch
 from .background import Background
+from .conversions import Conversions
+from .exported import form_of_call
 from .kinds import TRAINING, Subject, TorchLever, autocasts
 from .runner import Runner, torch_levers
 
@@ -47,7 +49,8 @@ class Inference(TriedCalls):
         self._forms: Dict[Any, outputs.Form] = {}
         self._wholes: Dict[str, outputs.Whole] = {}
         self._weights: Optional[watch.Weights] = None
-        self._background = Background(session, torch)
+        self._conversions = Conversions(session, torch, self._label)
+        self._background = Background(session, torch, self._conversions)
         self._changes = 0
         self._observed = 0
         self._device = next((tensor.device for tensor in root.parameters() if tensor.device.type == "cuda"), None)
@@ -120,7 +123,7 @@ class Inference(TriedCalls):
         self._observed += 1
         if before != watch.State(torch, root):
             self.stop("a call changes the module's state or draws random numbers")
-        elif not all(_equal(torch, tensor, copy) for tensor, copy in zip(tensors, copies)):
+        elif not all(outputs.equal(torch, tensor, copy) for tensor, copy in zip(tensors, copies)):
             self.stop("a call changes its arguments")
         else:
             try:
@@ -143,12 +146,18 @@ class Inference(TriedCalls):
         levers, chosen = candidates(self._session, subject)
         name = self._label if not self._searches else "{} {}".format(self._label, len(self._searches) + 1)
         both = (*levers, *torch_levers(chosen))
-        costs = {lever.name: lever.making(subject) for lever in both if lever.expensive}
+        held = self._conversions.held(root, both, form_of_call(self._torch, args, kwargs), self._watch)
+        costs = {
+            lever.name: lever.finishing(subject) if lever.name in held else lever.making(subject)
+            for lever in both
+            if lever.expensive
+        }
         trials, record = self._session.config.trials, self._session.record
         search = search_for(name, levers, trials, record, part=self._part(args, kwargs), costs=costs)
         size = sum(weight.numel() * weight.element_size() for weight in subject.parameters)
         search.takes(LOAD + COPY_ON_GPU * size if self._cuda else COPY * size)
-        self._background.offer(search, subject, levers)
+        self._background.offer(search, subject, [lever for lever in levers if lever.name not in held])
+        self._conversions.promise(search, [lever for lever in both if lever.name in held])
         self._session.follow(search)
         if chosen.levers:
             search.fix(chosen)
@@ -212,6 +221,21 @@ class Inference(TriedCalls):
         difference, reason = outputs.difference(self._torch, default, outputs.restore(self._torch, result, wanted))
         self._runners[variant.name].form = wanted
         return difference, outputs.problem(difference, reason, self._limit(variant))
+
+    def judged(self, search: Search, variant: Variant, sound: bool) -> bool:
+        runner = self._runners.get(variant.name)
+        if runner is None or not runner.judged(sound):
+            return False
+        del self._runners[variant.name]
+        self._count_on_nothing()
+        return True
+
+    def _count_on_nothing(self) -> None:
+        """Have trials count with what conversions cost, as those that were kept are of no use any more."""
+        subject = Subject(self._torch, self._root())
+        for search, levers in self._conversions.broken():
+            search.costs({lever.name: lever.making(subject) for lever in levers})
+            self._background.offer(search, subject, levers)
 
     def cut(self, call: Any, part: parts.Part) -> Any:
         def change(tensor: Any) -> Any:
@@ -294,6 +318,7 @@ class Inference(TriedCalls):
             self._watch()
             runner = Runner(self._torch, root, variant)
             runner.form = self._forms.get(variant.name)
+            runner.shelve(self._conversions)
             self._runners[variant.name] = runner
         if content is not None:
             runner.take(content)
@@ -317,6 +342,7 @@ class Inference(TriedCalls):
             unseen = self._weights.unseen
             self._session.record.add("weights_changed", of=self._label, times=self._changes)
             self._forget()
+            self._count_on_nothing()
             for search in self._searches.values():
                 search.verify()
             reason = watch.hooked(self._root())
@@ -335,6 +361,7 @@ class Inference(TriedCalls):
         self._forms.update({name: runner.form for name, runner in self._runners.items() if runner.form is not None})
         self._runners.clear()
         self._background.drop()
+        self._conversions.forget()
         self._weights = None
 
     def _tidy(self) -> None:
@@ -370,9 +397,3 @@ def _kind(signature: Any) -> Any:
             return (len(signature[0]), *signature[1:])
         return tuple(_kind(part) for part in signature)
     return signature
-
-
-def _equal(torch: Any, tensor: Any, other: Any) -> bool:
-    if tensor.shape != other.shape:
-        return False
-    return bool(torch.equal(tensor, other)) or bool(((tensor == other) | ((tensor != tensor) & (other != other))).all())

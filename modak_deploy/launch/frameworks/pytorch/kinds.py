@@ -86,8 +86,16 @@ class TorchLever(Lever):
             return 6.0 + 0.04 * len(subject.modules)
         return 5.0 + 0.15 * len(subject.modules)
 
+    def content_kind(self, torch: Any) -> Optional[Tuple[str, ...]]:
+        """Return what is made ready depends on beside the module and the call; None where later runs cannot read it.
+
+        A lever that has such content makes an ``Exported`` of a module's copy.
+        """
+        return None
+
     def finishing(self, subject: Subject) -> float:
-        """Return about how many seconds of it the program loses where it is made ready in the background."""
+        """Return about how many seconds of it the program loses where it is made ready in the background, or was by
+        an earlier run."""
         return self.making(subject)
 
     def switch_training(self, subject: Subject, on: bool) -> None:

@@ -4,11 +4,12 @@ import contextlib
 import importlib
 import sys
 import threading
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from ... import hardware, structures
 from .. import openvino_cpu
-from .exported import Exported, results_of
+from .conversions import version
+from .exported import Exported, Keep, results_of
 
 CUDA = "CUDAExecutionProvider"
 CPU = "CPUExecutionProvider"
@@ -55,6 +56,11 @@ def missing(device: str) -> Optional[str]:
     return None if CUDA in providers else "this build of ONNX Runtime is not for NVIDIA's GPUs"
 
 
+def content_kind() -> Tuple[str, ...]:
+    """Return what an exported model depends on beside the module: nothing of the processor."""
+    return ("onnx", version("onnx"), version("onnxscript"), version("onnxruntime", "onnxruntime-gpu"))
+
+
 class InSession(Exported):
     """Does what a module does by a session of ONNX Runtime, on the module's own device."""
 
@@ -63,8 +69,12 @@ class InSession(Exported):
         super().__init__(torch, module)
         self._tf32 = tf32
 
-    def made(self, exported: Any, tensors: List[Any]) -> Callable[[List[Any]], List[Any]]:
-        return self._reading(self.written(exported, tensors), tensors, results_of(exported))
+    def made(self, exported: Any, tensors: List[Any], keep: Keep = None) -> Callable[[List[Any]], List[Any]]:
+        data = self.written(exported, tensors)
+        infer = self._reading(data, tensors, results_of(exported))
+        if keep is not None:
+            keep(data)
+        return infer
 
     def written(self, exported: Any, tensors: List[Any]) -> bytes:
         self._device(tensors)
@@ -76,8 +86,8 @@ class InSession(Exported):
             program = self._torch.onnx.export(exported, tuple(tensors), dynamo=True, verbose=False)
             return program.model_proto.SerializeToString()  # type: ignore[no-any-return]
 
-    def read(self, data: bytes, tensors: List[Any], results: int) -> Callable[[List[Any]], List[Any]]:
-        return self._reading(data, tensors, [None] * results)
+    def read(self, data: bytes, tensors: List[Any], results: List[Any]) -> Callable[[List[Any]], List[Any]]:
+        return self._reading(data, tensors, results)
 
     def _reading(self, data: bytes, tensors: List[Any], results: List[Any]) -> Callable[[List[Any]], List[Any]]:
         """Return what does a model; on a GPU ``results`` are like those that it will have."""
@@ -90,14 +100,14 @@ class InSession(Exported):
         return _on_gpu(self._torch, session, device, results)
 
     def _device(self, tensors: List[Any]) -> Any:
-        devices = {tensor.device for tensor in [*tensors, *self._module.parameters()]}
+        devices = {tensor.device for tensor in [*tensors, *self.module.parameters()]}
         if len(devices) != 1:
             raise structures.Unsupported("the arguments and weights are on several devices")
         return devices.pop()
 
     def _check_room(self) -> None:
         """Raise MemoryError where the weights are too large to be written and read in memory."""
-        size = sum(weight.numel() * weight.element_size() for weight in self._module.parameters())
+        size = sum(weight.numel() * weight.element_size() for weight in self.module.parameters())
         if size > LARGEST:
             raise MemoryError("the weights take {} MiB, more than an ONNX model in one piece may".format(size >> 20))
         free = hardware.free_memory()

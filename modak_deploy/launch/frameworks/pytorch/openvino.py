@@ -1,10 +1,18 @@
 """Modules in evaluation mode done by OpenVINO: exported as graphs, converted, compiled for the processor."""
 
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, List, Tuple
 
-from ... import structures
+from ... import hardware, structures
 from .. import openvino_cpu
-from .exported import Exported, results_of
+from .conversions import version
+from .exported import Exported, Keep, results_of
+
+
+def content_kind(torch: Any, precision: str) -> Tuple[str, ...]:
+    """Return what a compiled model depends on beside the module: it holds weights in the order of this processor."""
+    features = " ".join(sorted(hardware.cpu_features()))
+    threads = str(torch.get_num_threads())
+    return ("openvino", version("openvino"), precision, threads, hardware.cpu_model(), features)
 
 
 class Converted(Exported):
@@ -19,19 +27,22 @@ class Converted(Exported):
         with openvino_cpu.silent():
             return super().content(args, kwargs)
 
-    def _program(self, args: Any, kwargs: Any, data: Optional[bytes]) -> Any:
+    def _program(self, args: Any, kwargs: Any, form: Any) -> Any:
         with openvino_cpu.silent():
-            return super()._program(args, kwargs, data)
+            return super()._program(args, kwargs, form)
 
-    def made(self, exported: Any, tensors: List[Any]) -> Callable[[List[Any]], List[Any]]:
-        return _inferring(self._torch, self._compiled(exported, tensors).create_infer_request())
+    def made(self, exported: Any, tensors: List[Any], keep: Keep = None) -> Callable[[List[Any]], List[Any]]:
+        model = self._compiled(exported, tensors)
+        if keep is not None:
+            keep(openvino_cpu.written(model))
+        return _inferring(self._torch, model.create_infer_request())
 
     def written(self, exported: Any, tensors: List[Any]) -> bytes:
         return openvino_cpu.written(self._compiled(exported, tensors))
 
-    def read(self, data: bytes, tensors: List[Any], results: int) -> Callable[[List[Any]], List[Any]]:
+    def read(self, data: bytes, tensors: List[Any], results: List[Any]) -> Callable[[List[Any]], List[Any]]:
         model = openvino_cpu.read(data, self._precision, self._torch.get_num_threads())
-        _check(model, len(tensors), results)
+        _check(model, len(tensors), len(results))
         return _inferring(self._torch, model.create_infer_request())
 
     def _compiled(self, exported: Any, tensors: List[Any]) -> Any:

@@ -6,6 +6,7 @@ from typing import Any, Callable, ContextManager, List, Optional, cast
 from ... import structures
 from ...variants import Variant
 from . import outputs, replica
+from .conversions import Conversions
 from .exported import Content, Exported
 from .kinds import TorchLever
 
@@ -27,6 +28,16 @@ class Runner:
         self._converts = any(type(lever).argument is not TorchLever.argument for lever in self._levers)
         self._contexts = [lever for lever in self._levers if type(lever).context is not TorchLever.context]
         self.form: Optional[outputs.Form] = None
+
+    def shelve(self, conversions: Conversions) -> None:
+        """Look for what is made in what earlier runs have kept, and keep it for later ones."""
+        if isinstance(self._function, Exported):
+            (lever,) = (lever for lever in self._levers if lever.expensive)
+            self._function.shelf = conversions.shelf(lever, self._function.module)
+
+    def judged(self, sound: bool) -> bool:
+        """Take whether results agree; return whether they come from what an earlier run kept, which is removed then."""
+        return isinstance(self._function, Exported) and self._function.judged(sound)
 
     def _make(self, root: Any, copy: bool) -> Callable[..., Any]:
         compiling = [lever for lever in self._levers if lever.expensive]

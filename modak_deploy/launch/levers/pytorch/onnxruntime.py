@@ -1,6 +1,6 @@
 """The outermost module of inference done by ONNX Runtime, in the module's own precision."""
 
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Tuple
 
 from ...frameworks.pytorch import onnxruntime
 from ...frameworks.pytorch.exported import INEFFECTIVE
@@ -33,6 +33,9 @@ class OnnxRuntime(TorchLever):
         # The import and the session: 0.4 s with weights of 58 MB (ONNX Runtime 1.32).
         weights = float(sum(weight.numel() * weight.element_size() for weight in subject.parameters))
         return 0.1 + 6e-9 * weights
+
+    def content_kind(self, torch: Any) -> Optional[Tuple[str, ...]]:
+        return onnxruntime.content_kind()
 
     def applies(self, subject: Subject) -> Optional[str]:
         if not subject.float32:

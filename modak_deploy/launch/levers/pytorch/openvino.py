@@ -1,11 +1,11 @@
 """The outermost module of inference done by OpenVINO, in single precision."""
 
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Tuple
 
 from ...frameworks import openvino_cpu
+from ...frameworks.pytorch import openvino
 from ...frameworks.pytorch.exported import INEFFECTIVE
 from ...frameworks.pytorch.kinds import INFERENCE, Subject, TorchLever
-from ...frameworks.pytorch.openvino import Converted
 
 
 class OpenVino(TorchLever):
@@ -36,6 +36,9 @@ class OpenVino(TorchLever):
         weights = float(sum(weight.numel() * weight.element_size() for weight in subject.parameters))
         return 0.25 + 0.003 * len(subject.modules) + 6e-9 * weights
 
+    def content_kind(self, torch: Any) -> Optional[Tuple[str, ...]]:
+        return openvino.content_kind(torch, self.precision)
+
     def applies(self, subject: Subject) -> Optional[str]:
         if subject.device != "cpu":
             return "the module is not on the processor"
@@ -44,7 +47,7 @@ class OpenVino(TorchLever):
         return openvino_cpu.too_old()
 
     def compiled(self, torch: Any, module: Any) -> Callable[..., Any]:
-        return Converted(torch, module, self.precision)
+        return openvino.Converted(torch, module, self.precision)
 
 
 LEVER = OpenVino()
