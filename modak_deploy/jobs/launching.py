@@ -20,6 +20,12 @@ BUNDLE = f"{FOLDER}/modak_launch.zip"
 CONFIG = f"{FOLDER}/config.json"
 RECORD = f"{FOLDER}/record"
 """Folder in which each process of the job writes its record."""
+CACHE = "../../../cache"
+"""Folder that outlasts the job, from the launcher's in the job's: ``cache`` in the workspace, for all jobs there."""
+_SHARES = ("native", "apptainer", "singularity")
+"""Runtimes in which a job may see the workspace; in others its folder alone, and what is written beside it is lost."""
+_KEEPS = "pytorch-"
+"""What the names of levers begin with that are made at a cost and kept."""
 _START = f'''PYTHONPATH=$1${{PYTHONPATH:+:$PYTHONPATH}} {VARIABLE}=${{MODAK_LAUNCH_CONFIG:-$2}}
 export PYTHONPATH {VARIABLE}
 shift 2
@@ -78,8 +84,18 @@ def config(launch: Launch, request: JobRequest, *, folder: str = ".") -> str:
         "levers": [*launch.levers, *([SESSION_OPTIONS] if launch.session else [])],
         "settings": {SESSION_OPTIONS: launch.session} if launch.session else {},
         "trials": {key: value for key, value in trials.items() if value is not None},
+        **cache(launch, request),
     }
     return json.dumps(values, indent=2, sort_keys=True) + "\n"
+
+
+def cache(launch: Launch, request: JobRequest) -> dict[str, str]:
+    """Return where what levers make at a cost is kept, for a file in a folder of the job's folder; nothing if nowhere.
+
+    The target's workspace is its user's and is shared by its nodes. It stays when a job is removed.
+    """
+    keeps = any(name.startswith(_KEEPS) for name in (*launch.levers, *launch.candidates))
+    return {"cache": CACHE} if keeps and request.runtime in _SHARES else {}
 
 
 def _below(folder: str, name: str) -> str:

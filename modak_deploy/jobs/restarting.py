@@ -73,7 +73,7 @@ def files(request: JobRequest) -> dict[str, bytes]:
             gain = 1.0 if number else request.launch.gain  # of the levers at hand alone something is known
             launch = request.launch.model_copy(update={"levers": levers, "gain": gain})
             texts[f"{number}.json"] = launching.config(launch, request, folder=f"../{launching.FOLDER}")
-            texts[f"{number}.trial.json"] = _trial_config(launch)
+            texts[f"{number}.trial.json"] = _trial_config(launch, request)
     return {f"{FOLDER}/{name}": text.encode() for name, text in texts.items()}
 
 
@@ -123,9 +123,10 @@ def _arguments(candidate: RestartCandidate) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _trial_config(launch: Launch) -> str:
+def _trial_config(launch: Launch, request: JobRequest) -> str:
     """Return the launcher's configuration for a trial: it counts, often, and tries nothing itself."""
     config = {"version": VERSION, "record": "progress", "levers": launch.levers, "interval": 0.1}
+    config.update(launching.cache(launch.model_copy(update={"candidates": []}), request))
     return json.dumps(config, indent=2, sort_keys=True) + "\n"
 
 

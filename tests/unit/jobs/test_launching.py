@@ -1,9 +1,11 @@
 """Jobs with the launcher: real processes of unchanged programs on this machine."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,34 @@ def test_an_unchanged_program_runs_with_the_launcher(run: Run) -> None:
         "mode": "live", "numerics": "exact", "candidates": ["pytorch-compile"], "gain": 1.0, "share": 0.03,
     }  # fmt: skip
     assert set(launching.files(made)) <= set(paths_of(made))
+
+
+@pytest.mark.parametrize(
+    ("launch", "runtime", "kept"),
+    [
+        (Launch(trials="live", candidates=["pytorch-openvino"]), "native", True),
+        (Launch(levers=["pytorch-compile"]), "native", True),
+        (Launch(levers=["pytorch-compile"]), "apptainer", True),
+        (Launch(levers=["pytorch-compile"]), "podman", False),
+        (Launch(trials="live", candidates=["jax-matmul-precision"]), "native", False),
+        (Launch(), "native", False),
+    ],
+)
+def test_jobs_of_a_workspace_share_a_cache(launch: Launch, runtime: str, kept: bool, tmp_path: Path) -> None:
+    made = replace(requested(["python3"], tmp_path), runtime=runtime)
+    config = json.loads(launching.config(launch, made))
+    assert ("cache" in config) == kept
+    if kept:
+        file = tmp_path / "space" / "runs" / "name-0123" / "launch" / "config.json"
+        assert Path(os.path.normpath(file.parent / config["cache"])) == tmp_path / "space" / "cache"
+
+
+def test_cache_is_beside_the_jobs(run: Run, tmp_path: Path) -> None:
+    text = "from modak_launch import session; print(session.current().config.cache)"
+    _, result, output = run(text, launch=Launch(trials="live", candidates=["pytorch-compile"]))
+    assert result.state == "completed"
+    assert os.path.normpath(output.strip()) == str(tmp_path / "space" / "cache")
+    assert not (tmp_path / "space" / "cache").exists()  # before there is something to be kept
 
 
 def test_an_exit_code_is_the_programs_own(run: Run) -> None:
