@@ -52,6 +52,8 @@ class Record:
 
     def add(self, event: str, **values: Any) -> None:
         """Append an entry; it reaches the disk at once."""
+        if os.getpid() != self._owner:  # a fork, in which nobody may be left to give the lock back
+            return
         with self._lock:
             if len(self._events) >= EVENTS:
                 self._left_out += 1

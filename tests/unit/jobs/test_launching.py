@@ -12,12 +12,13 @@ import pytest
 
 from jobplans import Local, requested, source, with_launch
 from modak_deploy.errors import InputError
-from modak_deploy.jobs import launching
+from modak_deploy.jobs import launching, restarting
 from modak_deploy.jobs.control import Jobs
 from modak_deploy.jobs.files import paths_of
 from modak_deploy.model.job import JobResult
 from modak_deploy.model.jobrequest import JobRequest
 from modak_deploy.model.plan import Launch
+from modak_deploy.model.trials import RestartCandidate, RestartPlan
 
 SEEN = """import json, os, sys
 session = getattr(sys.modules.get("modak_launch.session"), "current", lambda: None)()
@@ -75,6 +76,21 @@ def test_jobs_of_a_workspace_share_a_cache(launch: Launch, runtime: str, kept: b
     if kept:
         file = tmp_path / "space" / "runs" / "name-0123" / "launch" / "config.json"
         assert Path(os.path.normpath(file.parent / config["cache"])) == tmp_path / "space" / "cache"
+
+
+@pytest.mark.parametrize(("levers", "kept"), [(["pytorch-compile"], True), ([], False)])
+def test_restart_trials_use_the_cache_of_the_job(levers: list[str], kept: bool, tmp_path: Path) -> None:
+    launch = Launch(trials="live", levers=levers, candidates=["pytorch-openvino"])
+    candidates = [RestartCandidate(name=name) for name in ("default", "other")]
+    plan = RestartPlan(candidates=candidates, signal="launcher", budget=10, rule="the fastest")
+    made = replace(with_launch(requested(["python3"], tmp_path), launch), restart=plan)
+    folder = tmp_path / "space" / "runs" / "name-0123" / "restart"
+    texts = {path: json.loads(text) for path, text in restarting.files(made).items() if path.endswith(".json")}
+    assert sorted(texts) == [f"restart/{name}.json" for name in ("0", "0.trial", "1", "1.trial")]
+    assert ("cache" in texts["restart/0.trial.json"]) == kept
+    for text in texts.values():
+        if "cache" in text:
+            assert Path(os.path.normpath(folder / text["cache"])) == tmp_path / "space" / "cache"
 
 
 def test_cache_is_beside_the_jobs(run: Run, tmp_path: Path) -> None:

@@ -233,6 +233,12 @@ def test_folder_that_cannot_be_made_is_one_reason(tmp_path, reasons):
     assert len(reasons) == 1 and reasons[0].startswith("NotADirectoryError")
 
 
+def test_file_in_place_of_the_cache_switches_it_off(kept, folder, reasons):
+    folder.parent.touch()
+    kept.put(NAMES[0], DATA)
+    assert (kept.names(), kept.get(NAMES[0]), len(reasons)) == ([], None, 1)
+
+
 def test_what_does_not_fit_into_memory_is_not_read(kept, monkeypatch, reasons):
     kept.put(NAMES[0], DATA)
     monkeypatch.setattr(hardware, "free_memory", lambda: len(DATA))

@@ -5,6 +5,7 @@ That one is this module's, its name tells; that it is right, the comparison of r
 
 import functools
 import importlib.metadata
+import time
 from typing import Any, Callable, Iterator, List, Optional, Sequence, Set, Tuple, TypeVar
 
 from ...session import Session
@@ -42,6 +43,7 @@ class Conversions:
         """Whether what is there may be used: not once it was wrong."""
         self._identity: Optional[Identity] = None
         """That of the program's module, since its weights are watched."""
+        self._taken = 0.0
         self._promised: List[Tuple[Any, Any]] = []
         """Searches that count on what is there, and the levers that are made of it."""
 
@@ -64,7 +66,10 @@ class Conversions:
         The weights are read only where something was kept that differs in nothing but, perhaps, their values; ``watch``
         has them watched from then on.
         """
-        return self._guarded(functools.partial(self._held, root, levers, form, watch)) or set()
+        start = time.perf_counter()
+        held = self._guarded(functools.partial(self._held, root, levers, form, watch)) or set()
+        self._taken = time.perf_counter() - start
+        return held
 
     def _held(self, root: Any, levers: Sequence[Any], form: Any, watch: Callable[[], None]) -> Set[str]:
         kinds = {lever.name: lever.content_kind(self._torch) for lever in levers}
@@ -88,7 +93,8 @@ class Conversions:
         return Identity(self._torch, module, program_digest())
 
     def promise(self, search: Any, levers: Sequence[Any]) -> None:
-        """Note that a search counts on what is there for these levers."""
+        """Note that a search counts on what is there for these levers, and pays for what it took to look."""
+        search.ledger.charge(self._taken)
         if levers:
             self._promised.append((search, levers))
 
