@@ -36,7 +36,7 @@ def main(arguments: List[str]) -> int:
     parser.add_argument("--share", type=float, default=0.03, help="largest part of the time that trials may lose")
     parser.add_argument("--tolerance", type=float, help="largest relative difference of outputs")
     parser.add_argument("--record", metavar="FOLDER", help="folder for the record")
-    parser.add_argument("--cache", metavar="FOLDER", help="folder that keeps compiled code")
+    parser.add_argument("--cache", metavar="FOLDER", help="folder that keeps conversions and compiled code")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="the command, after --")
     options = parser.parse_args(arguments)
     if options.list:

@@ -18,6 +18,8 @@ except ImportError:  # Windows, where no folder is kept
 
 LIMIT = 1 << 30
 """Bytes of all such folders together, from which on the oldest files are removed."""
+LEAST = 256 << 20
+"""Bytes that must be free."""
 FILES = 20_000
 DAY = 86_400.0
 """Seconds between two looks at what there is; no file that is younger is removed, as a process may be using it."""
@@ -46,8 +48,18 @@ def folder(cache: str, framework: str, version: str) -> str:
         if not stat.S_ISDIR(status.st_mode):
             raise NotADirectoryError("{} is no folder".format(path))
         check_owner(status, path)
+    _check_disk(path)
     _look(os.path.dirname(path))
     return path
+
+
+def _check_disk(path: str) -> None:
+    """Raise OSError for a disk on which a compiler fails, or what it makes: that would pass for the lever's."""
+    disk = os.statvfs(path)
+    if disk.f_bavail * disk.f_frsize < LEAST:
+        raise OSError("there are less than {} MiB free".format(LEAST >> 20))
+    if disk.f_flag & getattr(os, "ST_NOEXEC", 0):
+        raise OSError("nothing may be run from that disk")
 
 
 def _look(top: str) -> None:

@@ -80,7 +80,7 @@ class Config:
     interval: float = 5.0
     """Seconds after which the state of the counters is written again."""
     cache: Optional[str] = None
-    """Folder that keeps compiled code from one run to the next."""
+    """Folder that keeps conversions and compiled code from one run to the next."""
     earlier: List[str] = field(default_factory=list)
     """Folders, as patterns, in which earlier attempts of this job left their records."""
 

@@ -1,13 +1,15 @@
 """Folders for compiled code: of one processor and version, the user's own, and not growing for ever."""
 
-import fcntl
 import os
 import stat
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from modak_deploy.launch import compiled, hardware
+
+fcntl = pytest.importorskip("fcntl", reason="Windows keeps no folder")
 
 
 @pytest.fixture
@@ -49,6 +51,16 @@ def test_disk_without_locks_is_not_used(cache, monkeypatch):
 
     monkeypatch.setattr(fcntl, "flock", lacks)
     with pytest.raises(OSError, match="not implemented"):
+        compiled.folder(str(cache), "pytorch", "2.13")
+
+
+@pytest.mark.parametrize(
+    ("free", "flags", "reason"), [(1, 0, "less than 256"), (1 << 20, getattr(os, "ST_NOEXEC", 8), "may be run")]
+)
+def test_disk_on_which_a_compiler_fails_is_not_used(cache, free, flags, reason, monkeypatch):
+    disk = SimpleNamespace(f_bavail=free, f_frsize=4096, f_flag=flags)
+    monkeypatch.setattr(os, "statvfs", lambda path: disk)
+    with pytest.raises(OSError, match=reason):
         compiled.folder(str(cache), "pytorch", "2.13")
 
 
