@@ -66,6 +66,8 @@ class Conversions:
         The weights are read only where something was kept that differs in nothing but, perhaps, their values; ``watch``
         has them watched from then on.
         """
+        if self._store is None:
+            return set()
         start = time.perf_counter()
         held = self._guarded(functools.partial(self._held, root, levers, form, watch)) or set()
         self._taken = time.perf_counter() - start
@@ -94,7 +96,8 @@ class Conversions:
 
     def promise(self, search: Any, levers: Sequence[Any]) -> None:
         """Note that a search counts on what is there for these levers, and pays for what it took to look."""
-        search.ledger.charge(self._taken)
+        if self._taken:
+            search.ledger.charge(self._taken)
         if levers:
             self._promised.append((search, levers))
 
