@@ -34,6 +34,7 @@ PAGES = {
     "both": TOP / "docs" / "gains.md",
     "inference": TOP / "docs" / "gains.md",
     "inference-amx": TOP / "docs" / "gains.md",
+    "keras": TOP / "docs" / "gains.md",
     "pairs": TOP / "docs" / "gains.md",
     "pairs-amx": TOP / "docs" / "gains.md",
     "survey": TOP / "docs" / "gains.md",
@@ -56,6 +57,8 @@ INFERENCE = MEASURED / "inference-amd-epyc-2-cores.jsonl"
 """The machine of the table with ONNX Runtime among the levers."""
 INFERENCE_AMX = MEASURED / "inference-intel-xeon-2-cores.jsonl"
 """That of the same table with AMX."""
+KERAS = MEASURED / "keras-amd-epyc-avx2-2-cores.jsonl"
+"""Keras's programs, with levers that were not tried live in the other tables."""
 PAIRS = MEASURED / "pairs-amd-epyc-2-cores.jsonl"
 """What make evidence measured of the programs on a machine."""
 PAIRS_AMX = MEASURED / "pairs-intel-xeon-2-cores.jsonl"
@@ -105,6 +108,10 @@ def inference() -> str:
 
 def inference_amx() -> str:
     return program_table.short(lines(INFERENCE_AMX), minutes=5)
+
+
+def keras() -> str:
+    return program_table.short(lines(KERAS), minutes=5)
 
 
 def pairs() -> str:
@@ -163,6 +170,7 @@ def main() -> int:
         "both": both,
         "inference": inference,
         "inference-amx": inference_amx,
+        "keras": keras,
         "pairs": pairs,
         "pairs-amx": pairs_amx,
         "survey": survey,

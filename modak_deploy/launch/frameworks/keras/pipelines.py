@@ -18,8 +18,8 @@ from ...session import Session
 from .kinds import plain_options
 
 CALLS = {"fit": "train", "evaluate": "test", "predict": "predict"}
-FEWEST, MOST = 2, 6
-"""Pipelines of a kind that are compared, of each way."""
+FEWEST, MOST = 3, 6
+"""Pipelines of a kind that are compared, of each way: fewer pairs tell the next Plan nothing."""
 LEAST = 0.01
 """Seconds of a pipeline's end that are a loss: TensorFlow's thread first sleeps as long."""
 SHARE = 0.02
@@ -99,7 +99,7 @@ class Pipelines:
         (asked, source, plain), self._asked = self._asked, None
         before = self._open.get(kind)
         if before is not None and before.source() is not None and before.source() is source():
-            self._close(kind, before, time.perf_counter() - asked)
+            self._close(kind, before, time.perf_counter() - asked, coming=not plain)
         name = "keras: {} of {}".format(kind, type(model).__name__)
         self._open[kind] = _Open(source, name, plain)
 
@@ -122,14 +122,15 @@ class Pipelines:
         if pipeline is not None and pipeline.finished is not None and self._mine():
             self._close(kind, pipeline, time.perf_counter() - pipeline.finished)
 
-    def _close(self, kind: str, pipeline: _Open, end: float) -> None:
+    def _close(self, kind: str, pipeline: _Open, end: float, coming: bool = False) -> None:
+        """Take a pipeline's end; ``coming`` is whether one more by default has been made already."""
         if kind in self._first or not pipeline.batches:
             self._first.discard(kind)
             return
         listed = self._ended.setdefault((kind, pipeline.plain), [])
         listed.append(Ended(pipeline.batches, pipeline.last - pipeline.began, end))
         del listed[:-MOST]
-        if self._kind is None and kind not in self._refused and not pipeline.plain and _lose(listed):
+        if self._kind is None and kind not in self._refused and not pipeline.plain and _lose(listed, FEWEST - coming):
             self._kind, self.on = kind, True
             self._session.record.add("trying", of=pipeline.name, lever=self._lever.name, variant=self._lever.name)
         elif kind == self._kind and pipeline.plain and len(listed) >= FEWEST:
@@ -167,10 +168,10 @@ def _mean_end(listed: List[Ended]) -> float:
     return statistics.mean(ended.end for ended in listed)
 
 
-def _lose(listed: List[Ended]) -> bool:
-    """Tell whether the ends of pipelines are a loss that is worth a trial."""
+def _lose(listed: List[Ended], fewest: int) -> bool:
+    """Tell whether the ends of pipelines, of so many at least, are a loss that is worth a trial."""
     ends = sum(ended.end for ended in listed)
-    enough = len(listed) >= FEWEST and ends >= LEAST * len(listed)
+    enough = len(listed) >= fewest and ends >= LEAST * len(listed)
     return enough and ends >= SHARE * (ends + sum(ended.seconds for ended in listed))
 
 
