@@ -70,12 +70,12 @@ class Orchestrator:
         """Write the file of inputs."""
         (self.folder / "inputs.yaml").write_text(yaml.safe_dump({"results": str(self.results), **values}))
 
-    def run(self, *words: str, timeout: float = 120) -> Ended:
+    def run(self, *words: str, timeout: float = 300) -> Ended:
         """Run one command of xOpera to its end."""
         with self.start(*words) as running:
             return running.end(timeout)
 
-    def deploy(self, *words: str, timeout: float = 120) -> Ended:
+    def deploy(self, *words: str, timeout: float = 300) -> Ended:
         """Run ``opera deploy`` on the blueprint with the inputs."""
         return self.run("deploy", *words, "-i", "inputs.yaml", str(self.blueprint), timeout=timeout)
 

@@ -75,7 +75,7 @@ class Site:
         with self.started(self.words("ansible", host, "-m", module, *arguments)) as running:
             return running.end(120)
 
-    def play(self, playbook: str, *arguments: str, timeout: float = 120) -> Ended:
+    def play(self, playbook: str, *arguments: str, timeout: float = 300) -> Ended:
         """Run a playbook of the collection with the document, to its end."""
         with self.start(playbook, *arguments) as running:
             return running.end(timeout)
