@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -162,3 +163,21 @@ def launch(program: Path | list[str], folder: Path, config: dict[str, Any], **op
     done.records = [[json.loads(line) for line in one.read_text().splitlines()] for one in files]
     done.entries = [entry for record in done.records for entry in record]
     return done
+
+
+def scoring_net(torch: Any, seed: int = 0, pause: float = 0.0) -> Any:
+    """Return a small network whose result is nested, and whose calls by Python take ``pause`` seconds longer."""
+
+    class Net(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = torch.nn.Conv2d(3, 8, 3)
+            self.head = torch.nn.Linear(8, 4)
+
+        def forward(self, images: Any, scale: float = 1.0) -> Any:
+            time.sleep(pause)
+            hidden = torch.relu(self.conv(images)).mean((2, 3))
+            return {"scores": self.head(hidden) * scale, "hidden": [hidden, None]}
+
+    torch.manual_seed(seed)
+    return Net().eval()

@@ -66,19 +66,19 @@ def _tell(trial: Pipelines, callbacks: Any, kind: str) -> None:
 
     @functools.wraps(begin)
     def begun(self: Any, batch: Any, logs: Any = None) -> Any:
-        trial.begun(kind, getattr(self, "_model", None))
+        trial.hear(trial.begun, kind, getattr(self, "_model", None))
         first[0] = int(batch)
         return begin(self, batch, logs)
 
     @functools.wraps(end)
     def ended(self: Any, batch: Any, logs: Any = None) -> Any:
-        trial.ended(kind, _batches(self, first[0], int(batch)))
+        trial.hear(trial.ended, kind, _batches(self, first[0], int(batch)))
         return end(self, batch, logs)
 
     @functools.wraps(over)
     def finished(self: Any, logs: Any = None) -> Any:
         result = over(self, logs)
-        trial.finished(kind)
+        trial.hear(trial.finished, kind)
         return result
 
     setattr(callbacks, "on_{}_batch_begin".format(kind), begun)

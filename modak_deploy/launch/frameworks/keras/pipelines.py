@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from ...lever import Lever
 from ...session import Session
+from ...trials import sentence
 from .kinds import plain_options
 
 CALLS = {"fit": "train", "evaluate": "test", "predict": "predict"}
@@ -86,6 +87,14 @@ class Pipelines:
             self._open.clear()
             if self._kind is not None:
                 self._session.record.add("not_tried", lever=self._lever.name, reason=reason)
+
+    def hear(self, tell: Callable[..., None], *what: Any) -> None:
+        """Take note of something; what goes wrong with that ends the trial, and not the program."""
+        try:
+            tell(*what)
+        except Exception as error:  # whatever a version of Keras makes of it
+            self.on, self.over = False, True
+            self._session.record.fallback("the pipelines of keras", sentence(error))
 
     def asked(self, source: Any) -> None:
         """Take note that a pipeline is made now, for epochs of ``source``."""
@@ -189,7 +198,7 @@ def follow(session: Session, keras: Any, lever: Lever) -> Pipelines:
         dataset = dataset_of(self)
         if not isinstance(self.data_adapter, adapters.ArrayDataAdapter) or not isinstance(dataset, dataset_kind):
             return dataset
-        pipelines.asked(self)
+        pipelines.hear(pipelines.asked, self)
         if not pipelines.on:
             return dataset
         plain = self.__dict__.get("_modak_plain")
@@ -207,7 +216,7 @@ def _returning(pipelines: Pipelines, kind: str, method: Callable[..., Any]) -> C
     @functools.wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:
         result = method(*args, **kwargs)
-        pipelines.returned(kind)
+        pipelines.hear(pipelines.returned, kind)
         return result
 
     return call

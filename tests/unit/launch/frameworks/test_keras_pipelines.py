@@ -129,3 +129,11 @@ def test_models_of_several_threads_are_left_alone(program, monkeypatch):
     one.fit(4)
     assert one.trial.over and of(record, "trial") == []
     assert [entry["lever"] for entry in of(record, "not_tried")] == ["keras-plain-input"]
+
+
+def test_a_failure_ends_the_trial_and_not_the_program(program):
+    one, record = program(default=0.2, plain=0.0)
+    one.trial.on = True
+    one.trial.hear(one.trial.asked, object())  # to which nothing can refer weakly
+    assert one.trial.over and not one.trial.on
+    assert [entry["what"] for entry in of(record, "fallback")] == ["the pipelines of keras"]

@@ -4,11 +4,10 @@ import importlib.util
 import os
 import time
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from launch_parts import Program, launch, lever
+from launch_parts import Program, launch, lever, scoring_net
 from modak_deploy.launch import background, bundle, hardware
 from modak_deploy.launch.estimate import Ledger
 from modak_deploy.launch.frameworks.pytorch import background as beside
@@ -37,21 +36,7 @@ def cores(monkeypatch, between_calls):
 
 @pytest.fixture
 def net(torch):
-    class Net(torch.nn.Module):  # type: ignore[misc]
-        """A module whose calls take 20 ms, but for those that are not Python's."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.conv = torch.nn.Conv2d(3, 8, 3)
-            self.head = torch.nn.Linear(8, 4)
-
-        def forward(self, images: Any, scale: float = 1.0) -> Any:
-            time.sleep(0.02)
-            hidden = torch.relu(self.conv(images)).mean((2, 3))
-            return {"scores": self.head(hidden) * scale, "hidden": [hidden, None]}
-
-    torch.manual_seed(0)
-    return Net().eval()
+    return scoring_net(torch, pause=0.02)
 
 
 @pytest.fixture

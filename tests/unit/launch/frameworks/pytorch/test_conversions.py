@@ -1,11 +1,13 @@
 """Conversions that real exporters make, kept for later runs of the program."""
 
+import functools
 import importlib.util
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from launch_parts import scoring_net
 from modak_deploy.launch import background, hardware, store
 from modak_deploy.launch.frameworks.pytorch import background as beside
 from modak_deploy.launch.frameworks.pytorch import calls as calls_module
@@ -27,21 +29,7 @@ OFFER = beside.Background.offer
 
 @pytest.fixture
 def net(torch):
-    class Net(torch.nn.Module):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.conv = torch.nn.Conv2d(3, 8, 3)
-            self.head = torch.nn.Linear(8, 4)
-
-        def forward(self, images: Any, scale: float = 1.0) -> Any:
-            hidden = torch.relu(self.conv(images)).mean((2, 3))
-            return {"scores": self.head(hidden) * scale, "hidden": [hidden, None]}
-
-    def new(seed: int = 0) -> Any:
-        torch.manual_seed(seed)
-        return Net().eval()
-
-    return new
+    return functools.partial(scoring_net, torch)
 
 
 @pytest.fixture
