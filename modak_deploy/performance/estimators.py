@@ -9,8 +9,8 @@ and cross section data", Econometrica 46, 1978).
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
@@ -79,16 +79,19 @@ class Estimator(Protocol):
 
 
 class _Fitted:
-    """A scikit-learn regressor over named features."""
+    """A scikit-learn regressor over named features.
 
-    def __init__(self, regressor: Any, learned: "Learning") -> None:
-        self._regressor = regressor
+    ``told`` is what it tells of a matrix: a product alone, where its own ``predict`` takes longer to check its input.
+    """
+
+    def __init__(self, regressor: Any, told: Callable[[Array], Array], learned: "Learning") -> None:
+        self._regressor, self._told = regressor, told
         self._names, self._ranges, self._limits = learned.names, learned.ranges, learned.limits
 
     def predict(self, rows: Sequence[Features]) -> list[float]:
         """See ``Estimator``."""
         inputs = _matrix(rows, self._names, self._ranges)
-        return [within(float(value), self._limits) for value in self._regressor.predict(inputs)]
+        return [within(float(value), self._limits) for value in self._told(inputs)]
 
     def onnx(self) -> bytes:
         """See ``Estimator``."""
@@ -101,11 +104,6 @@ class _Fitted:
             graph = to_onnx(self._regressor, sample, target_opset=17)
         content: bytes = graph.SerializeToString()
         return content
-
-
-def names_of(rows: Sequence[Row]) -> list[str]:
-    """Return the features that any row has."""
-    return sorted({name for row in rows for name in row.inputs})
 
 
 def target(row: Row, phase: Phase) -> float:
@@ -123,6 +121,8 @@ class _Step:
     used: Array
     spread: Array
     scaled: Array
+    products: Array
+    """Of its scaled features with each other: the same for all penalties."""
 
     def coefficients(self, left: Array, penalties: Array) -> Array:
         """Return the coefficients for what the steps before leave of each row; zero for features that it is not for."""
@@ -131,35 +131,103 @@ class _Step:
         weights = numpy.zeros(len(self.used))
         if self.used.any():
             y = left[self.units] - (left[self.units].mean() if self.bases is None else left[self.bases])
-            z = self.scaled
-            solution = numpy.linalg.solve(z.T @ z + numpy.diag(penalties[self.used]), z.T @ y)
+            solution = numpy.linalg.solve(self.products + numpy.diag(penalties[self.used]), self.scaled.T @ y)
             weights[self.used] = solution / self.spread[self.used]
         return weights
 
 
 @dataclass(frozen=True)
-class Learning:
-    """Rows that all have a phase, prepared once for the fits that are tried on them."""
+class Sheet:
+    """Rows that all have a phase, and their features as one matrix, from which those of some of them are taken."""
 
     rows: Sequence[Row]
     phase: Phase
 
+    @classmethod
+    def of(cls, rows: Sequence[Row], phase: Phase) -> "Sheet":
+        """Return the sheet of those with the phase, by what it may depend on."""
+        return cls([replace(row, inputs=of_phase(row.inputs, phase)) for row in rows if phase in row.seconds], phase)
+
     @cached_property
     def names(self) -> list[str]:
         """The features that any row has."""
-        return names_of(self.rows)
+        return sorted({name for row in self.rows for name in row.inputs})
+
+    @cached_property
+    def values(self) -> Array:
+        """A row for each row and a column for each name."""
+        import numpy
+
+        return numpy.array([vector(row.inputs, self.names) for row in self.rows], dtype=numpy.float64)
+
+    @cached_property
+    def present(self) -> Array:
+        """Which row has which feature, be it 0."""
+        import numpy
+
+        return numpy.array([[name in row.inputs for name in self.names] for row in self.rows], dtype=bool)
+
+    @cached_property
+    def targets(self) -> Array:
+        """The logarithms that are learned."""
+        import numpy
+
+        return numpy.array([target(row, self.phase) for row in self.rows])
+
+    def whole(self) -> "Learning":
+        """Return all rows, whatever is on."""
+        return Learning(self, range(len(self.rows)))
+
+
+@dataclass(frozen=True)
+class Learning:
+    """Some rows of a sheet, prepared once for the fits that are tried on them."""
+
+    sheet: Sheet
+    numbers: Sequence[int]
+
+    def without(self, workloads: Collection[str]) -> "Learning":
+        """Return the rows of other workloads in which nothing is on that only one of these was measured with.
+
+        What such a thing brings is tested by nothing.
+        """
+        numbers = [number for number in self.numbers if self.sheet.rows[number].workload not in workloads]
+        having: dict[str, set[str]] = {}
+        for row in map(self.sheet.rows.__getitem__, numbers):
+            for name in row.on:
+                having.setdefault(name, set()).add(row.workload)
+        alone = {name for name, measured in having.items() if len(measured) == 1}
+        return Learning(self.sheet, [number for number in numbers if alone.isdisjoint(self.sheet.rows[number].on)])
+
+    @cached_property
+    def rows(self) -> Sequence[Row]:
+        """The rows themselves."""
+        return [self.sheet.rows[number] for number in self.numbers]
+
+    @cached_property
+    def _columns(self) -> list[int]:
+        present = self.sheet.present[list(self.numbers)].any(axis=0)
+        return [int(column) for column in present.nonzero()[0]]
+
+    @cached_property
+    def _values(self) -> Array:
+        return self.sheet.values[list(self.numbers)][:, self._columns]
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The features that any row has."""
+        return [self.sheet.names[column] for column in self._columns]
 
     @cached_property
     def ranges(self) -> dict[str, tuple[float, float]]:
         """Between what values each feature lies."""
-        columns = {name: [row.inputs.get(name, 0.0) for row in self.rows] for name in self.names}
-        return {name: (min(values), max(values)) for name, values in columns.items()}
+        lowest, highest = self._values.min(axis=0), self._values.max(axis=0)
+        return {name: (float(low), float(high)) for name, low, high in zip(self.names, lowest, highest, strict=True)}
 
     @cached_property
     def limits(self) -> tuple[float, float]:
         """Between what logarithms a prediction lies: as far outside of what was learned as the features may be."""
-        targets = [target(row, self.phase) for row in self.rows]
-        return min(targets) - FAR, max(targets) + FAR
+        return float(self._y.min()) - FAR, float(self._y.max()) + FAR
 
     @cached_property
     def together(self) -> list[tuple[str, ...]]:
@@ -168,28 +236,29 @@ class Learning:
 
     def refuses(self, row: Row) -> bool:
         """Tell whether nothing that is fitted to these rows can tell of another one."""
-        return unknown(of_phase(row.inputs, self.phase), self.names, self.ranges, self.together) is not None
+        return unknown(of_phase(row.inputs, self.sheet.phase), self.ranges, self.together) is not None
 
     def fitted(self, kind: Kind, strength: Strength) -> Estimator:
         """Return an estimator of ``kind``."""
         if kind == "ridge":
-            return _Fitted(self._linear(strength), self)
+            linear = self._linear(strength)
+            return _Fitted(linear, lambda inputs: inputs @ linear.coef_ + linear.intercept_, self)
         from sklearn import config_context
         from sklearn.ensemble import GradientBoostingRegressor
 
         boosting = GradientBoostingRegressor(n_estimators=100, max_depth=2, learning_rate=0.1, random_state=0)
         with config_context(assume_finite=True, skip_parameter_validation=True):  # for each tree: a third of its time
-            return _Fitted(boosting.fit(self._x, self._y), self)
+            return _Fitted(boosting.fit(self._x, self._y), boosting.predict, self)
 
     @cached_property
     def _x(self) -> Array:
-        return _matrix([row.inputs for row in self.rows], self.names)
+        import numpy
+
+        return self._values.astype(numpy.float32)
 
     @cached_property
     def _y(self) -> Array:
-        import numpy
-
-        return numpy.array([target(row, self.phase) for row in self.rows])
+        return self.sheet.targets[list(self.numbers)]
 
     @cached_property
     def _steps(self) -> list[_Step]:
@@ -235,12 +304,11 @@ def _step(units: list[int], bases: list[int] | None, apart: Array, columns: Arra
 
     spread = numpy.sqrt((apart**2).mean(axis=0))
     used = columns & (spread > 1e-9)
-    return _Step(units, bases, used, spread, apart[:, used] / spread[used])
+    scaled = apart[:, used] / spread[used]
+    return _Step(units, bases, used, spread, scaled, scaled.T @ scaled)
 
 
-def _matrix(
-    rows: Sequence[Features], names: Sequence[str], ranges: Mapping[str, tuple[float, float]] | None = None
-) -> Array:
+def _matrix(rows: Sequence[Features], names: Sequence[str], ranges: Mapping[str, tuple[float, float]]) -> Array:
     import numpy
 
     return numpy.array([vector(inputs, names, ranges) for inputs in rows], dtype=numpy.float32)

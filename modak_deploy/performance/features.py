@@ -221,16 +221,15 @@ def vector(
 
 def unknown(
     inputs: Features,
-    names: Sequence[str],
     ranges: Mapping[str, tuple[float, float]],
     together: Iterable[Collection[str]],
 ) -> str | None:
     """Return why the model cannot tell of a case: a name that it never met, or not with the others, or a far size.
 
-    ``together`` are the sets of names that were on in what it was fitted with.
+    ``ranges`` has all names that it met, and ``together`` are the sets of those that were on at once.
     """
     for name, value in inputs.items():
-        if value and name not in names:
+        if value and name not in ranges:
             shown = name.replace(LIVE, "lever:", 1) if name.startswith(LIVE) else name
             return f"the model was fitted without '{shown}'"
         low, high = ranges.get(name, (-math.inf, math.inf))

@@ -4,6 +4,7 @@ import hashlib
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
@@ -12,8 +13,8 @@ from modak_deploy.engines.registry import of_framework
 from modak_deploy.errors import InputError
 from modak_deploy.model.application import Workload
 from modak_deploy.model.measurement import Measurement, Mix, Ratio
-from modak_deploy.performance.estimators import PARTS, Estimator, Kind, Learning, Part, Row, Strength, target
-from modak_deploy.performance.features import LEVERS, VERSION, Case, Features, change, features, of_phase
+from modak_deploy.performance.estimators import PARTS, Estimator, Kind, Learning, Part, Row, Sheet, Strength, target
+from modak_deploy.performance.features import LEVERS, VERSION, Case, Features, change, features
 from modak_deploy.performance.intervals import LEVEL, HeldOut, errors_of, lengths, quantile, widths_of
 from modak_deploy.performance.matching import own_phases
 from modak_deploy.performance.records import Measurements
@@ -30,7 +31,7 @@ from modak_deploy.performance.timemodel import (
     whole,
 )
 
-_LIBRARIES = ("sklearn", "skl2onnx", "onnxruntime")
+_LIBRARIES = ("sklearn", "skl2onnx", "onnxruntime", "threadpoolctl")
 _PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 _MARGIN = 0.95
 """A richer model is taken when its error is below this share of the linear one's."""
@@ -182,8 +183,9 @@ def fit(measurements: Measurements, catalogue: Catalogue) -> Fit:
         raise TooFewError(
             f"a time model needs measurements of at least three workloads of known size, and there are {len(workloads)}"
         )
-    processors, contents = _fitted([row for row in rows if not row.inputs["gpu"]])
-    gpu, contents_of_gpu = _fitted([row for row in rows if row.inputs["gpu"]])
+    with _one_thread():
+        processors, contents = _fitted([row for row in rows if not row.inputs["gpu"]])
+        gpu, contents_of_gpu = _fitted([row for row in rows if row.inputs["gpu"]])
     description = Description(
         phases=processors.phases,
         half_width=processors.half_width,
@@ -199,6 +201,19 @@ def fit(measurements: Measurements, catalogue: Catalogue) -> Fit:
     return Fit(description, {**contents, **contents_of_gpu})
 
 
+def _one_thread() -> AbstractContextManager[None]:
+    """Have the many products of small matrices done by one thread each.
+
+    Several gain nothing on them, and on a busy machine wait for each other: 14 s in place of 2 on two cores beside two
+    other processes (OpenBLAS 0.3.30).
+    """
+    import numpy  # noqa: F401  what is not loaded yet has no threads that could be limited
+    from threadpoolctl import threadpool_limits
+
+    limits: AbstractContextManager[None] = threadpool_limits(limits=1, user_api="blas")
+    return limits
+
+
 def _fitted(rows: Sequence[Row]) -> tuple[Fitted, dict[str, bytes]]:
     """Return what the rows of one kind of device give, and the files of its phases by their names.
 
@@ -209,7 +224,7 @@ def _fitted(rows: Sequence[Row]) -> tuple[Fitted, dict[str, bytes]]:
     contents: dict[str, bytes] = {}
     choices: dict[Phase, _Choice] = {}
     for phase in PHASES:
-        learning = _learning(rows, phase)
+        learning = Sheet.of(rows, phase).whole().without(())
         if len({row.workload for row in learning.rows}) < _FEWEST:
             continue
         choice = choices[phase] = _choose(learning)
@@ -253,52 +268,38 @@ class _Errors:
                     self._values.setdefault(name, []).append(abs(error - other))
 
 
-def _learning(rows: Sequence[Row], phase: Phase) -> Learning:
-    """Return those rows with the phase in which nothing is on that only one workload was measured with.
-
-    What such a thing brings is tested by nothing.
-    """
-    having = [replace(row, inputs=of_phase(row.inputs, phase)) for row in rows if phase in row.seconds]
-    workloads: dict[str, set[str]] = {}
-    for row in having:
-        for name in row.on:
-            workloads.setdefault(name, set()).add(row.workload)
-    return Learning([row for row in having if all(len(workloads[name]) > 1 for name in row.on)], phase)
-
-
-def _folds(rows: Sequence[Row]) -> list[tuple[list[Row], list[Row]]]:
-    """Return all but some workloads, and these, in turn: one at a time, of many as many as give FOLDS parts."""
+def _folds(rows: Sequence[Row]) -> list[frozenset[str]]:
+    """Return the workloads that are held out in turn: one at a time, of many as many as give FOLDS parts."""
     workloads = sorted({row.workload for row in rows})
     number = min(len(workloads), FOLDS)
-    parts = [frozenset(workloads[first::number]) for first in range(number)]
-    return [([r for r in rows if r.workload not in w], [r for r in rows if r.workload in w]) for w in parts]
+    return [frozenset(workloads[first::number]) for first in range(number)]
 
 
 def _choose(learning: Learning) -> _Choice:
     """Return the estimator that errs least on workloads held out."""
-    phase = learning.phase
-    folds: list[tuple[Sequence[Row], list[Row]]] = []
-    for training, testing in _folds(learning.rows):
-        rest = _learning(training, phase)
-        predictable = [row for row in testing if not rest.refuses(row)]
+    folds: list[tuple[frozenset[str], list[Row]]] = []
+    for part in _folds(learning.rows):
+        rest = learning.without(part)
+        predictable = [row for row in learning.rows if row.workload in part and not rest.refuses(row)]
         if predictable:
-            folds.append((rest.rows, predictable))
+            folds.append((part, predictable))
 
     def errors(kind: Kind, strengths: Sequence[Strength]) -> list[_Errors]:
         """Return the errors of each of the strengths; a fold is prepared once for all, and not kept."""
         sums = [_Errors() for _ in strengths]
-        for training, testing in folds:
-            rest = Learning(training, phase)
+        for part, testing in folds:
+            rest = learning.without(part)
+            inputs, targets = [row.inputs for row in testing], [target(row, learning.sheet.phase) for row in testing]
             for strength, error in zip(strengths, sums, strict=True):
-                predicted = rest.fitted(kind, strength).predict([row.inputs for row in testing])
-                error.add([(row, value - target(row, phase)) for row, value in zip(testing, predicted, strict=True)])
+                predicted = rest.fitted(kind, strength).predict(inputs)
+                error.add([(row, value - its) for row, value, its in zip(testing, predicted, targets, strict=True)])
         return sums
 
     strength: dict[Part, float] = dict.fromkeys(PARTS, 3.0)
-    for part in PARTS:
-        tried = errors("ridge", [{**strength, part: penalty} for penalty in _PENALTIES])
-        means = {penalty: error.mean(part) for penalty, error in zip(_PENALTIES, tried, strict=True)}
-        strength[part] = min(reversed(_PENALTIES), key=means.__getitem__)
+    for level in PARTS:
+        tried = errors("ridge", [{**strength, level: penalty} for penalty in _PENALTIES])
+        means = {penalty: error.mean(level) for penalty, error in zip(_PENALTIES, tried, strict=True)}
+        strength[level] = min(reversed(_PENALTIES), key=means.__getitem__)
     (linear,), (richer,) = errors("ridge", [strength]), errors("boosting", [strength])
     between, other = linear.mean("between"), richer.mean("between")
     if other < _MARGIN * between and richer.mean(ANY) <= linear.mean(ANY):
@@ -308,14 +309,15 @@ def _choose(learning: Learning) -> _Choice:
 
 def _held_out(rows: Sequence[Row], choices: dict[Phase, _Choice]) -> list[HeldOut]:
     """Return each row, at all its lengths, as a model tells it that was fitted without its workload."""
+    learnings = {phase: Sheet.of(rows, phase).whole() for phase in choices}
     held_out: list[HeldOut] = []
-    for training, testing in _folds(rows):
+    for part in _folds(rows):
         models: dict[Phase, tuple[Estimator, Learning]] = {}
         for phase, choice in choices.items():
-            rest = _learning(training, phase)
-            if rest.rows:
+            rest = learnings[phase].without(part)
+            if rest.numbers:
                 models[phase] = (rest.fitted(choice.kind, choice.strength), rest)
-        for row in testing:
+        for row in (row for row in rows if row.workload in part):
             mine = {phase: models[phase] for phase in row.seconds if phase in models}
             refused = any(rest.refuses(row) for _, rest in mine.values())
             parts = {phase: seconds_of(model.predict([row.inputs])[0], phase) for phase, (model, _) in mine.items()}

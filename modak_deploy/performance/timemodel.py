@@ -236,7 +236,7 @@ class _Device:
             kind = "training" if inputs["training"] else "inference"
             return f"the model was fitted to no steady times of {kind}"
         for phase, part in applying.items():
-            if reason := unknown(of_phase(inputs, phase), part.features, part.ranges, part.together):
+            if reason := unknown(of_phase(inputs, phase), part.ranges, part.together):
                 return reason
         return None
 

@@ -76,5 +76,5 @@ def test_what_is_switched_while_a_program_runs_is_no_matter_of_its_start():
 
 def test_a_lever_that_is_not_known_has_its_usual_name_in_a_sentence():
     inputs = inputs_on(Hardware(microarchitecture="zen4", cores=2), "pytorch-openvino")
-    names = [name for name in inputs if not name.startswith("live:")]
-    assert unknown(inputs, names, {}, []) == "the model was fitted without 'lever:pytorch-openvino'"
+    ranges = {name: (value, value) for name, value in inputs.items() if not name.startswith("live:")}
+    assert unknown(inputs, ranges, []) == "the model was fitted without 'lever:pytorch-openvino'"

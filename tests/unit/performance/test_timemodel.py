@@ -13,7 +13,7 @@ from modak_deploy.errors import InputError
 from modak_deploy.model.application import Workload
 from modak_deploy.model.measurement import Configuration, Hardware, Run, Summary
 from modak_deploy.optimiser.cli import model as commands
-from modak_deploy.performance.estimators import PARTS, Learning, Row
+from modak_deploy.performance.estimators import PARTS, Row, Sheet
 from modak_deploy.performance.features import Case, difference
 from modak_deploy.performance.fitting import fit, rows_of
 from modak_deploy.performance.intervals import ENDLESS, lengths
@@ -77,7 +77,7 @@ def test_nothing_is_blamed_for_what_it_stands_beside():
         for n in range(4)
         for levers in ((), ("lever:a",), ("compiler:xla", "lever:xla"), ("compiler:xla", "lever:a", "lever:xla"))
     ]  # fmt: skip
-    strong = Learning(rows, "steady").fitted("ridge", dict.fromkeys(PARTS, 100.0))
+    strong = Sheet.of(rows, "steady").whole().fitted("ridge", dict.fromkeys(PARTS, 100.0))
     base, lever = strong.predict([rows[0].inputs, rows[1].inputs])
     assert lever == pytest.approx(base, abs=1e-6)
 
@@ -140,7 +140,7 @@ def test_no_prediction_is_far_outside_of_what_was_learned(kind):
         Row(f"w{n}", CASE, f"s{n}", True, {"flops": float(n), "training": 1.0}, 1, {"steady": 10.0**n}, 1.0)
         for n in range(4)
     ]
-    learning = Learning(rows, "steady")
+    learning = Sheet.of(rows, "steady").whole()
     strong = learning.fitted(kind, dict.fromkeys(PARTS, 0.3))
     low, high = strong.predict([{"flops": -100.0, "training": 1.0}, {"flops": 100.0, "training": 1.0}])
     assert math.log(1 / 4) - 1e-9 <= low <= high <= math.log(4000) + 1e-9
