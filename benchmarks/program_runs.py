@@ -18,6 +18,8 @@ from program_rows import PROGRAMS, Row
 TOP = Path(__file__).resolve().parent.parent
 PLAY_SECONDS = 120
 """Time for the playbook itself, beside the job's."""
+CACHE = "cache"
+"""The folder of a workspace that outlives its jobs."""
 MODAK = (sys.executable, "-m", "modak_deploy.cli")
 
 
@@ -74,20 +76,26 @@ def deploy(
     limit: float,
     starter: Sequence[str] = (),
     short: bool = False,
+    keeps: bool = False,
 ) -> dict[str, Any]:
     """Run the program by ``modak.deploy.deploy`` and return its times; ``state`` says how it ended.
 
     A ``short`` one is deployed by ``modak deploy``, which does the same and starts a second sooner. ``run`` names a
     workspace and a folder of results of its own, so that no job is taken for another one, and ``limit`` is the job's
-    wall time in seconds.
+    wall time in seconds. Where it ``keeps`` the cache, that of its store's earlier deployments lies in the workspace,
+    as it would in a user's, and what it adds is there for the next one.
     """
     folder = place.folder / "runs" / run
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     document = row.document(units, starter)
     place_of = {} if "configuration" in request else {"runtimes": ["native"]}
+    space, kept = folder / "space", place.folder / "caches" / store
+    if keeps and kept.is_dir():
+        space.mkdir(mode=0o700)
+        kept.rename(space / CACHE)
     document["request"] = {"objective": "time", **place_of, **request}
-    document["target"]["workspace"] = str(folder / "space")
+    document["target"]["workspace"] = str(space)
     document["target"]["polling"] = {"first": 0.3, "maximum": 2.0}
     document["job"]["wall_time"] = max(10, int(limit))
     path = place.program(row) / f"{run.replace('/', '-')}.yml"
@@ -105,7 +113,10 @@ def deploy(
     entry.update(_results(results / document["application"]["name"]))
     if code != 0:
         entry.update(state="failed", reason=_reason(text) or f"the deployment ended with {code}")
-    shutil.rmtree(folder / "space", ignore_errors=True)
+    if keeps and (space / CACHE).is_dir():
+        kept.parent.mkdir(exist_ok=True)
+        (space / CACHE).rename(kept)
+    shutil.rmtree(space, ignore_errors=True)
     return entry
 
 

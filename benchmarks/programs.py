@@ -185,7 +185,7 @@ class Table:
         run = f"{row.name}/{kind}-{number}-{name.replace('+', '_') or 'run'}"[:100]
         store = f"{row.name}-{arm.store}-{number}"
         entry = deploy(self.place, row, units, arm.request, run=run, store=store, record=arm.record, limit=limit,
-                       starter=starter, short=short)  # fmt: skip
+                       starter=starter, short=short, keeps=arm.store != "none")  # fmt: skip
         entry.update(row=row.name, kind=row.kind, arm=kind, round=number, name=name, minutes=self._minutes(kind))
         self.results.add(entry)
         print(program_table.summary(entry), file=sys.stderr, flush=True)
