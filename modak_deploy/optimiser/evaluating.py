@@ -11,14 +11,14 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
-from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from modak_deploy.catalogue.catalogue import Catalogue, Source, load_catalogue
-from modak_deploy.errors import InputError
+from modak_deploy.errors import InputError, ModakError
 from modak_deploy.model.application import Application
 from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.measurement import Measurement, Ratio
@@ -96,6 +96,7 @@ def evaluate(measurements: Measurements, catalogue: Catalogue, tell: Callable[[s
 
     ``tell`` hears every few seconds how many are judged.
     Many workloads are shared among processes, one for each processor: each takes a fit of its own, of some seconds.
+    ModakError when one of these is ended from outside, as by a system that has no memory left.
     """
     records = measurements.all_records()
     workloads = sorted({row.workload for row in rows_of(records, catalogue)})
@@ -103,10 +104,30 @@ def evaluate(measurements: Measurements, catalogue: Catalogue, tell: Callable[[s
     if len(workloads) < _MANY or number == 1:
         alone = (_left_out(workload, records, catalogue.sources) for workload in workloads)
         return list(_followed(alone, len(workloads), tell))
-    # Not forked: numerical libraries have threads, which a fork does not copy.
-    with ProcessPoolExecutor(number, mp_context=get_context("spawn")) as pool:
-        parts = pool.map(_left_out, workloads, repeat(records), repeat(catalogue.sources))
-        return list(_followed(parts, len(workloads), tell))
+    # Not forked: numerical libraries have threads, which a fork does not copy. What all of them need goes to them at
+    # their start: Python 3.11.2 waits for ever for a process that was ended before it read a long task (gh-94777).
+    try:
+        with ProcessPoolExecutor(
+            number, mp_context=get_context("spawn"), initializer=_begin, initargs=(records, catalogue.sources)
+        ) as pool:
+            return list(_followed(pool.map(_left_out_here, workloads), len(workloads), tell))
+    except BrokenProcessPool:
+        raise ModakError(
+            "a process that judged the model was ended from outside",
+            hint="where memory is short: 'modak model fit --no-evaluation' takes one process",
+        ) from None
+
+
+_shared: dict[str, tuple[Sequence[Measurement | Ratio], Sequence[Source]]] = {}
+"""Of a process that judges: all records, and the catalogue's sources."""
+
+
+def _begin(records: Sequence[Measurement | Ratio], sources: Sequence[Source]) -> None:
+    _shared["known"] = records, sources
+
+
+def _left_out_here(workload: str) -> list[Held]:
+    return _left_out(workload, *_shared["known"])
 
 
 def _followed(parts: Iterable[list[Held]], number: int, tell: Callable[[str], None]) -> Iterator[Held]:

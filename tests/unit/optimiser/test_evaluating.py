@@ -1,11 +1,15 @@
 """What a decision is worth on workloads held out: decided by the optimiser's own code, from all but that workload."""
 
+import multiprocessing
 import statistics
+import threading
+import time
 
 import pytest
 
 from lawful import measured
 from modak_deploy.catalogue import load_catalogue
+from modak_deploy.errors import ModakError
 from modak_deploy.optimiser import evaluating
 from modak_deploy.optimiser.evaluating import evaluate
 from modak_deploy.optimiser.modelled import Modelled
@@ -74,3 +78,19 @@ class Unrefusing:
 
     def refusal(self, found):
         """Refuse nothing."""
+
+
+def test_a_process_that_is_ended_from_outside_ends_the_evaluation():
+    """It waited for ever, where the process had not yet read all records."""
+
+    def end_one():
+        until = time.monotonic() + 30
+        while not (children := multiprocessing.active_children()) and time.monotonic() < until:
+            time.sleep(0.01)
+        children[0].kill()
+
+    thread = threading.Thread(target=end_one)
+    thread.start()
+    with pytest.raises(ModakError, match="ended from outside"):
+        evaluate(measured(evaluating._MANY), load_catalogue())
+    thread.join()
