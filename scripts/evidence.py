@@ -1,12 +1,10 @@
-"""Write the tables of evidence: the gains into README.md, programs, engines, measurements and the model into pages.
+"""Write the tables of evidence: the gains into README.md, programs, engines, measurements and the model into pages."""
 
---check tells whether they are current, with --quick all but the evaluation, which fits a model for each workload;
---print shows that one alone.
-"""
-
+import argparse
 import json
 import re
 import sys
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from modak_deploy.catalogue import load_catalogue
@@ -158,44 +156,58 @@ def between(text: str, name: str) -> tuple[str, str, str]:
     return head + begin, old, end + tail
 
 
-def main() -> int:
-    if "--print" in sys.argv[1:]:
-        print(evaluation(), end="")
-        return 0
-    outdated = []
-    tables = {
-        "gains": gains,
-        "measurements": measurements,
-        "programs": programs,
-        "both": both,
-        "inference": inference,
-        "inference-amx": inference_amx,
-        "keras": keras,
-        "pairs": pairs,
-        "pairs-amx": pairs_amx,
-        "survey": survey,
-        "survey-choice": after_survey,
-        "evaluation": evaluation,
-        "engines": engines,
-        "gpu-levers": gpu_levers,
-        "gpu-programs": gpu_programs,
-        "papers-modak": papers_table.compilers,
-        "papers-hit": papers_table.conversions,
-        "papers-study": papers_table.containers,
-        "papers-packings": papers_table.packings,
-    }
-    if "--quick" in sys.argv[1:]:
-        del tables["evaluation"]
-    for name, make in tables.items():
-        table = make()
-        head, old, tail = between(PAGES[name].read_text(), name)
+TABLES: dict[str, Callable[[], str]] = {
+    "gains": gains,
+    "measurements": measurements,
+    "programs": programs,
+    "both": both,
+    "inference": inference,
+    "inference-amx": inference_amx,
+    "keras": keras,
+    "pairs": pairs,
+    "pairs-amx": pairs_amx,
+    "survey": survey,
+    "survey-choice": after_survey,
+    "evaluation": evaluation,
+    "engines": engines,
+    "gpu-levers": gpu_levers,
+    "gpu-programs": gpu_programs,
+    "papers-modak": papers_table.compilers,
+    "papers-hit": papers_table.conversions,
+    "papers-study": papers_table.containers,
+    "papers-packings": papers_table.packings,
+}
+"""What makes each table."""
+
+
+def outdated(names: Iterable[str], check: bool) -> list[str]:
+    """Return the pages of those tables that are not as measured, which are written there unless it is a ``check``."""
+    pages = []
+    for name in names:
+        page, table = PAGES[name], TABLES[name]()
+        head, old, tail = between(page.read_text(), name)
         if alike(old, table):
             continue
-        outdated.append(PAGES[name].name)
-        if "--check" not in sys.argv[1:]:
-            PAGES[name].write_text(f"{head}{table}{tail}")
-    if outdated and "--check" in sys.argv[1:]:
-        print(f"{', '.join(outdated)}: not as measured: run python scripts/evidence.py", file=sys.stderr)
+        pages.append(page.name)
+        if not check:
+            page.write_text(f"{head}{table}{tail}")
+    return pages
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument("--check", action="store_true",
+                        help="write nothing; end with 1 where a table is not as measured")  # fmt: skip
+    parser.add_argument("--quick", action="store_true",
+                        help="leave out the evaluation, which fits a model for each workload: minutes")  # fmt: skip
+    parser.add_argument("--print", action="store_true", help="show the evaluation, and do nothing else")
+    options = parser.parse_args(arguments)
+    if options.print:
+        print(evaluation(), end="")
+        return 0
+    pages = outdated([name for name in TABLES if not (options.quick and name == "evaluation")], options.check)
+    if pages and options.check:
+        print(f"{', '.join(pages)}: not as measured: run python scripts/evidence.py", file=sys.stderr)
         return 1
     return 0
 
