@@ -37,6 +37,8 @@ class Lever:
     """Whether it can be switched while the program runs; if not, it is on from the start or not at all."""
     at_calls = False
     """Whether, if chosen before the run, it is switched on at a call, or step, of an object that it applies to."""
+    between_epochs = False
+    """Whether it is tried between epochs and calls, and not between units: no unit takes longer or shorter with it."""
     own_threads = False
     """Whether it has threads of its own, beside those of the default that still wait for work after a unit."""
     expensive = False

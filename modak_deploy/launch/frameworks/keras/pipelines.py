@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 from ...lever import Lever
 from ...session import Session
 from ...trials import sentence
+from .batches import Listener, model_of
 from .kinds import plain_options
 
 CALLS = {"fit": "train", "evaluate": "test", "predict": "predict"}
@@ -173,6 +174,22 @@ class Pipelines:
         self._session.record.add("settled", of="the pipelines of Keras", reason=took, **went_on)
 
 
+class PipelineListener(Listener):
+    """Tells the trial of batches; what goes wrong with it does not reach the program."""
+
+    def __init__(self, trial: Pipelines) -> None:
+        self._trial = trial
+
+    def begins(self, kind: str, callbacks: Any) -> None:
+        self._trial.hear(self._trial.begun, kind, model_of(callbacks))
+
+    def ended(self, kind: str, callbacks: Any, batches: int, logs: Any) -> None:
+        self._trial.hear(self._trial.ended, kind, batches)
+
+    def finished(self, kind: str) -> None:
+        self._trial.hear(self._trial.finished, kind)
+
+
 def _mean_end(listed: List[Ended]) -> float:
     return statistics.mean(ended.end for ended in listed)
 
@@ -184,8 +201,8 @@ def _lose(listed: List[Ended], fewest: int) -> bool:
     return enough and ends >= SHARE * (ends + sum(ended.seconds for ended in listed))
 
 
-def follow(session: Session, keras: Any, lever: Lever) -> Pipelines:
-    """Have the pipelines of Keras's epochs follow the trial, and return it."""
+def follow(session: Session, keras: Any, lever: Lever) -> Listener:
+    """Have the pipelines of Keras's epochs follow the trial, and return what is to be told of batches."""
     trainer = importlib.import_module("keras.src.backend.tensorflow.trainer")
     adapters = importlib.import_module("keras.src.trainers.data_adapters.array_data_adapter")
     dataset_of = trainer.TFEpochIterator._get_iterator
@@ -209,7 +226,7 @@ def follow(session: Session, keras: Any, lever: Lever) -> Pipelines:
     trainer.TFEpochIterator._get_iterator = get_iterator
     for name, kind in CALLS.items():
         setattr(keras.Model, name, _returning(pipelines, kind, getattr(keras.Model, name)))
-    return pipelines
+    return PipelineListener(pipelines)
 
 
 def _returning(pipelines: Pipelines, kind: str, method: Callable[..., Any]) -> Callable[..., Any]:

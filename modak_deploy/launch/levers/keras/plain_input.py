@@ -24,7 +24,8 @@ class PlainInput(Lever):
     summary = "TensorFlow does not tune the pipeline that Keras makes of arrays, and does not wait for that at its end"
     changes = "input"
     same_results = True
-    live = True  # between epochs and calls: ``frameworks/keras/pipelines.py`` tries it
+    live = True
+    between_epochs = True  # ``frameworks/keras/pipelines.py`` tries it
     order = 4
 
     def start(self, module: Any, settings: Mapping[str, Any]) -> None:

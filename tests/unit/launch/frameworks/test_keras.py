@@ -1,4 +1,4 @@
-"""Batches of Keras are counted right with steps_per_execution, as its EpochIterator reports them."""
+"""Batches of Keras are counted right with steps_per_execution, as its EpochIterator reports them, and others told."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from modak_deploy.launch.frameworks import keras as adapter
+from modak_deploy.launch.frameworks.keras.batches import Listener, hook
 
 
 class CallbackList:
@@ -19,6 +20,11 @@ class CallbackList:
 
     on_train_batch_begin = on_test_batch_begin = on_predict_batch_begin = begin
     on_train_batch_end = on_test_batch_end = on_predict_batch_end = begin
+
+    def end(self, logs: Any = None) -> None:
+        """Nothing."""
+
+    on_train_end = on_test_end = on_predict_end = end
 
 
 @pytest.mark.parametrize(
@@ -36,3 +42,50 @@ def test_the_last_execution_of_an_epoch_counts_its_own_batches(session_of, steps
             one.on_train_batch_end(first + per_execution - 1, {"loss": 1.0})
     session.counters.write()
     assert session.record.states["keras: train"]["units"] == counted
+
+
+class Noting(Listener):
+    """Notes what it is told."""
+
+    def __init__(self, notes: Any) -> None:
+        self.notes = notes
+
+    def begins(self, kind, callbacks):
+        self.notes.append("begins")
+
+    def begun(self, kind, callbacks, batch):
+        self.notes.append(f"begun {batch}")
+
+    def ended(self, kind, callbacks, batches, logs):
+        self.notes.append(f"ended {batches}")
+
+    def finished(self, kind):
+        self.notes.append("finished")
+
+
+def test_listeners_are_told_before_or_after_the_programs_callbacks():
+    notes: list[str] = []
+
+    class Program(CallbackList):
+        def on_train_batch_begin(self, batch, logs=None):
+            notes.append("program begins")
+
+        def on_train_batch_end(self, batch, logs=None):
+            notes.append("program ends")
+
+        def on_train_end(self, logs=None):
+            notes.append("program finishes")
+            return "kept"
+
+    listeners: list[Listener] = []
+    hook(Program, "train", listeners)
+    listeners.append(Noting(notes))  # as the trial of pipelines comes later
+    one = Program(None)
+    one.on_train_batch_begin(4)
+    one.on_train_batch_end(7)
+    assert one.on_train_end() == "kept"
+    assert notes == [
+        *("begins", "program begins", "begun 4"),
+        *("ended 4", "program ends"),
+        *("program finishes", "finished"),
+    ]
