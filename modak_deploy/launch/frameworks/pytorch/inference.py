@@ -12,7 +12,7 @@ from ...survey import search_for
 from ...trials import TriedCalls, sentence
 from ...variants import DEFAULT, PROBE, Variant
 from ..settings import Settings
-from . import outputs, replica, watch
+from . import arguments, outputs, replica, watch
 from .background import Background
 from .conversions import Conversions
 from .exported import form_of_call
@@ -83,7 +83,7 @@ class Inference(TriedCalls):
         if self._session.hands_off or self._session.trained:
             self.stop(self._session.hands_off or "the program trains")
         try:
-            signature = None if self.over or self._own_autocast() else self._signature(args, kwargs)
+            signature = None if self.over or self._own_autocast() else arguments.signature_of(self._torch, args, kwargs)
         except structures.Unsupported as error:
             self.stop("an argument cannot be looked into: {}".format(error))
             signature = None
@@ -102,16 +102,6 @@ class Inference(TriedCalls):
             self.stop("the program uses autocast itself")
             return True
         return False
-
-    # what the program calls it with
-
-    def _signature(self, args: Any, kwargs: Any) -> Any:
-        def describe(tensor: Any) -> Any:
-            return (tuple(tensor.shape), tensor.dtype, tensor.device.type, tensor.requires_grad)
-
-        is_leaf = outputs.is_tensor(self._torch)
-        inference_mode = self._torch.is_inference_mode_enabled()
-        return (structures.shape((args, kwargs), describe, is_leaf), inference_mode)
 
     def _observe(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Do a call and see whether it changes anything but its result."""
@@ -153,7 +143,8 @@ class Inference(TriedCalls):
             if lever.expensive
         }
         trials, record = self._session.config.trials, self._session.record
-        search = search_for(name, levers, trials, record, part=self._part(args, kwargs), costs=costs)
+        part = arguments.part_of(self._torch, args, kwargs, self._cuda)
+        search = search_for(name, levers, trials, record, part=part, costs=costs)
         size = sum(weight.numel() * weight.element_size() for weight in subject.parameters)
         search.takes(LOAD + COPY_ON_GPU * size if self._cuda else COPY * size)
         self._background.offer(search, subject, [lever for lever in levers if lever.name not in held])
@@ -163,27 +154,6 @@ class Inference(TriedCalls):
             search.fix(chosen)
         self._searches[signature] = search
         return search
-
-    def _part(self, args: Any, kwargs: Any) -> Optional[parts.Part]:
-        """Return the part of a call with such arguments; None where it has none."""
-        tensors = structures.leaves((args, kwargs), outputs.is_tensor(self._torch))
-        if any(tensor.layout != self._torch.strided or tensor.is_nested for tensor in tensors):
-            return None
-        part = parts.first(tuple(tensor.shape) for tensor in tensors)
-        return None if part is not None and self._cuda and self._indexes(tensors, part) else part
-
-    def _indexes(self, tensors: List[Any], part: parts.Part) -> bool:
-        """Tell whether rows may be numbers of other rows, as of a point's neighbours.
-
-        Such a number is beyond the last row of a part, and a GPU that finds an index out of range takes no further work
-        of the process. Where all is whole numbers, they are most likely those of words.
-        """
-        torch = self._torch
-        batched = [tensor for tensor in tensors if parts.batched(tensor.shape, part)]
-        whole = [
-            not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool) for tensor in batched
-        ]
-        return any(whole) and not all(whole)
 
     # one call
 
@@ -238,10 +208,7 @@ class Inference(TriedCalls):
             self._background.offer(search, subject, levers)
 
     def cut(self, call: Any, part: parts.Part) -> Any:
-        def change(tensor: Any) -> Any:
-            return tensor[: part.rows].clone() if parts.batched(tensor.shape, part) else tensor
-
-        return structures.replace(call, change, outputs.is_tensor(self._torch))
+        return arguments.cut(self._torch, call, part)
 
     def ready_part(self, search: Search, variant: Variant) -> Callable[[Any], Any]:
         if any(lever.copies for lever in torch_levers(variant)):
@@ -291,7 +258,7 @@ class Inference(TriedCalls):
         search = next(iter(self._searches.values()), None)
         if search is None or not search.settled or search.best == DEFAULT or search.best.expensive:
             return impl(*args, **kwargs)
-        if _kind(signature) != _kind(next(iter(self._searches))) or not self._current_weights():
+        if not arguments.alike(signature, next(iter(self._searches))) or not self._current_weights():
             return impl(*args, **kwargs)
         self._settings.follow(search.best)
         try:
@@ -388,12 +355,3 @@ def candidates(session: Session, subject: Subject) -> Tuple[List[TorchLever], Va
         lambda lever: lever.applies(subject),
     )
     return levers, Variant(tuple(chosen))
-
-
-def _kind(signature: Any) -> Any:
-    """Return a signature without the sizes: as many dimensions, of the same types."""
-    if isinstance(signature, tuple):
-        if len(signature) == 4 and isinstance(signature[0], tuple) and hasattr(signature[1], "is_floating_point"):
-            return (len(signature[0]), *signature[1:])
-        return tuple(_kind(part) for part in signature)
-    return signature

@@ -233,15 +233,3 @@ def test_weights_that_change_between_the_part_and_its_use_are_compared_again(fol
     assert len(record.of("probe")) == 2
     assert best(record) == BF16
     assert all(torch.allclose(result, results[0], rtol=0.05, atol=0.1) for result in results)
-
-
-@pytest.mark.parametrize(("cuda", "words"), [(True, False), (False, True)])
-def test_on_a_gpu_rows_that_may_be_numbers_of_rows_are_not_cut(torch, net, session_of, cuda, words):
-    one = inference.Inference(session_of(), torch, net().eval())
-    one._cuda = cuda
-    points, neighbours = torch.randn(BATCH, 8), torch.full((BATCH, 3), BATCH - 1)
-    assert (one._part((points, neighbours), {}) is not None) == words
-    # Whole numbers alone are words, and a mask has no numbers.
-    assert one._part((neighbours,), {}) is not None
-    assert one._part((points, neighbours > 0), {}) is not None
-    assert one._part((points,), {}) is not None
