@@ -4,9 +4,9 @@
     python benchmarks/lever_table.py --case bert-b1 --seconds 0.2 --out levers.jsonl
 
 Where a deployment measures a job with all that belongs to it, this measures calls alone, so that all levers and some
-sets of them can be compared in the time of a few jobs. In each round all ways to do a call are measured once, in
-random order; a gain is the median over rounds of the default's time by the way's in the same round. A result that
-differs from the default's by more than its number format explains counts for nothing.
+sets of them (``lever_sets.yaml``) can be compared in the time of a few jobs. In each round all ways to do a call are
+measured once, in random order; a gain is the median over rounds of the default's time by the way's in the same round.
+A result that differs from the default's by more than its number format explains counts for nothing.
 """
 
 import argparse
@@ -21,6 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lever_sets import read_sets
+
+from modak_deploy.errors import InputError
 from modak_deploy.launch import lever as levers_table
 from modak_deploy.launch.frameworks.pytorch import outputs
 from modak_deploy.launch.frameworks.pytorch.kinds import TRAINING, Subject
@@ -29,20 +32,6 @@ from modak_deploy.launch.frameworks.settings import Settings
 from modak_deploy.launch.variants import DEFAULT, Variant
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
-SETS = (
-    "pytorch-tf32+pytorch-cuda-graph",
-    "pytorch-tf32+pytorch-compile",
-    "pytorch-tf32+pytorch-compile-cuda-graph",
-    "pytorch-bf16-weights+pytorch-cuda-graph",
-    "pytorch-bf16-weights+pytorch-compile",
-    "pytorch-bf16-weights+pytorch-compile-cuda-graph",
-    "pytorch-bf16-weights+pytorch-channels-last",
-    "pytorch-bf16-weights+pytorch-channels-last+pytorch-cuda-graph",
-    "pytorch-bf16-weights+pytorch-channels-last+pytorch-compile-cuda-graph",
-    "pytorch-channels-last+pytorch-cuda-graph",
-    "pytorch-channels-last+pytorch-compile-frozen",
-)
-"""Sets of levers that are measured beside single ones, where each of them applies."""
 
 
 @dataclass(frozen=True)
@@ -126,8 +115,8 @@ class Bench:
         self.settings = Settings(torch)
         self.failed: dict[str, str] = {}
 
-    def variants(self, only: Sequence[str]) -> list[Variant]:
-        """Return the default, single levers and sets that apply."""
+    def variants(self, only: Sequence[str], sets: Sequence[Sequence[str]]) -> list[Variant]:
+        """Return the default, and what applies of single levers and sets, or of those that alone are asked for."""
         subject = Subject(self._torch, self.root)
         usable = {}
         for lever in levers_table.levers("pytorch"):
@@ -136,9 +125,7 @@ class Bench:
                 usable[lever.name] = lever
             else:
                 self.failed[lever.name] = reason
-        names = (
-            [one.split("+") for one in only] if only else [[name] for name in usable] + [one.split("+") for one in SETS]
-        )
+        names = [one.split("+") for one in only] if only else [*([name] for name in usable), *sets]
         chosen = [[], *(one for one in names if set(one) <= set(usable))]
         return [Variant(tuple(usable[name] for name in one)) for one in chosen]
 
@@ -196,13 +183,15 @@ def _refusal(lever: Any, subject: Subject) -> str | None:
     return reason
 
 
-def run(torch: Any, name: str, device: str, options: argparse.Namespace) -> dict[str, Any]:
+def run(
+    torch: Any, name: str, device: str, options: argparse.Namespace, sets: Sequence[Sequence[str]]
+) -> dict[str, Any]:
     """Return what was measured of a case."""
     bench = Bench(torch, name, device)
     with torch.inference_mode():
         wanted = bench.root(*bench.args[0], **bench.args[1])
         ways = []
-        for variant in bench.variants(options.levers):
+        for variant in bench.variants(options.levers, sets):
             way = bench.way(variant, wanted)
             print(f"{name} {variant.name}: {'failed' if way is None else f'{way.made:.1f} s'}", file=sys.stderr)
             ways += [] if way is None else [way]
@@ -255,11 +244,16 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--out", type=Path, default=Path("levers.jsonl"))
     options = parser.parse_args()
+    try:
+        sets = read_sets()
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
     import torch
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     for name in options.case or CASES:
-        result = run(torch, name, device, options)
+        result = run(torch, name, device, options, sets)
         with options.out.open("a", encoding="utf-8") as file:
             file.write(json.dumps(result) + "\n")
         print(table(result), flush=True)
