@@ -22,7 +22,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from typing import Any
 import program_table
 from program_rows import GPU_ROWS, PAIRS, PEERS, ROWS, Row
 from program_runs import Workplace, candidates, deploy
+from program_search import combinations, far_slower
 
 SHORT_SECONDS = 1.5
 """Seconds of steady work by which a candidate is measured."""
@@ -37,11 +38,6 @@ COMPILED_SECONDS = 30.0
 """Seconds that a short job may take which compiles first."""
 FEWEST_UNITS = 9
 """Units of a short job at least: two are observed, one is done twice to compare, and a third of them is the figure."""
-GAIN = 1.03
-"""Times as fast as the default, from which a candidate is looked at in combinations."""
-FAR = 0.8
-"""Share of the best gain in a first deployment's live trials, below which a trial stands for a candidate's own job."""
-MOST_COMBINATIONS = 3
 FINALS = 2
 """Rounds in which the finalists of the search are measured again."""
 AGAIN = "again"
@@ -218,7 +214,7 @@ class Table:
             tuple(levers): tried[added]
             for levers in singles
             if levers not in map(program_table.ended_with, second)
-            and (added := frozenset(levers).difference(default)) in _far(tried)
+            and (added := frozenset(levers).difference(default)) in far_slower(tried)
         }
         for levers in singles:
             if tuple(levers) not in known_by_trial:
@@ -227,7 +223,7 @@ class Table:
         if base is None:
             return
         steady |= {levers: base / gain for levers, gain in known_by_trial.items()}
-        for levers in _combinations(singles, default, steady):
+        for levers in combinations(singles, default, steady):
             self._candidate(row, units, levers, steady)
 
     def _finals(self, row: Row, number: int) -> None:
@@ -275,43 +271,8 @@ def _short_units(row: Row, calibration: Mapping[str, Any]) -> int:
     return max(row.units(SHORT_SECONDS, calibration["steady"]), FEWEST_UNITS)
 
 
-def _far(gains: Mapping[frozenset[str], float]) -> set[frozenset[str]]:
-    """Return what was far slower than the best with the same numerics, and so cannot be the best itself."""
-    exact = max([1.0, *(gain for levers, gain in gains.items() if program_table.is_exact(levers))])
-    best = max([exact, *gains.values()])
-    return {
-        levers for levers, gain in gains.items() if gain < FAR * (exact if program_table.is_exact(levers) else best)
-    }
-
-
-def _combinations(
-    singles: Sequence[Sequence[str]], default: Sequence[str], steady: dict[tuple[str, ...], float]
-) -> Iterator[list[str]]:
-    """Yield combinations of what is faster alone: to the best so far one more is added, the fastest first.
-
-    Times of what was yielded are in ``steady`` when the next one is asked for. Where a lever cannot be on with the
-    others, the Plan is refused; such a run fails and counts for nothing.
-    """
-    base = steady[tuple(default)]
-    gains = {tuple(levers): base / steady[tuple(levers)] for levers in singles if tuple(levers) in steady}
-    order = sorted((levers for levers, gain in gains.items() if gain > GAIN), key=lambda levers: -gains[levers])
-    tried = 0
-    for first in order[:2]:
-        best = list(first)
-        for other in order:
-            added = [lever for lever in other if lever not in best and lever not in default]
-            if not added or tried >= MOST_COMBINATIONS:
-                continue
-            trial = [*best, *added]
-            if any(set(trial) == set(one) for one in steady):
-                continue
-            tried += 1
-            yield trial
-            if steady.get(tuple(trial), float("inf")) < steady[tuple(best)]:
-                best = trial
-
-
-def main() -> int:
+def parsed_options() -> argparse.Namespace:
+    """Return the options of the command line, with what ``--pairs`` and ``--gpu`` stand for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [row.name for row in (*ROWS, *GPU_ROWS)]
     arms = [*(arm.name for arm in ARMS), "peers", "best"]
@@ -352,6 +313,11 @@ def main() -> int:
         parser.error("--minutes, --live-minutes, --rounds and --budget must be above 0, --restart 5 at least")
     if options.out.suffix in (".md", ".csv", ".work"):
         parser.error("--out is the file of results, such as programs.jsonl; the tables lie beside it")
+    return options
+
+
+def main() -> int:
+    options = parsed_options()
     if options.list:
         print("\n".join(f"{row.name:22} {row.kind}" for row in (*ROWS, *GPU_ROWS)))
         return 0
