@@ -132,8 +132,9 @@ def steps() -> list[Step]:
 
 def environment() -> dict[str, str]:
     """Return the environment of all steps: the checkout's library and collection, and nothing of the user's."""
+    # Some containers set PYTHONDONTWRITEBYTECODE: each process of the tests would compile the library, for 0.4 s.
     return {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
         "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(TOP),
         "ANSIBLE_COLLECTIONS_PATH": str(TOP / ".collections"),

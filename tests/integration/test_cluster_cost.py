@@ -28,7 +28,6 @@ SECONDS = int(os.environ.get("MODAK_MANY_SECONDS", "6"))
 @pytest.fixture(autouse=True)
 def _compiled(cluster_site: ClusterSite) -> None:
     """Give the user modak's bytecode, which pip writes when it installs modak: else each process compiles 200 files."""
-    cluster_site.environment.pop("PYTHONDONTWRITEBYTECODE", None)
     cluster_site.environment["PYTHONPYCACHEPREFIX"] = str(cluster_site.folder / "bytecode")
     compiling = [*cluster_site.cluster.enter, sys.executable, "-m", "compileall", "-q", str(TOP / "modak_deploy")]
     with cluster_site.started(compiling) as running:

@@ -23,8 +23,9 @@ TINY = TOP / "tests" / "data" / "applications" / "tiny.py"
 
 def user_environment(collections: Path, home: Path) -> dict[str, str]:
     """Return the environment of a user who has this checkout's library and collection, and no settings of his own."""
+    others = ("ANSIBLE_", "MODAK_", "PYTHONDONTWRITEBYTECODE")  # else each process compiles the library: 0.4 s
     return {
-        **{name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MODAK_"))},
+        **{name: value for name, value in os.environ.items() if not name.startswith(others)},
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(TOP),
         "ANSIBLE_COLLECTIONS_PATH": str(collections),
