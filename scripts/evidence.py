@@ -15,7 +15,8 @@ from modak_deploy.performance.records import load_measurements
 TOP = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TOP / "benchmarks"))
 
-import engine_table  # noqa: E402 - beside the programs that make their results
+import cached_jobs  # noqa: E402 - beside the programs that make their results
+import engine_table  # noqa: E402
 import gpu_tables  # noqa: E402
 import papers_table  # noqa: E402
 import program_table  # noqa: E402
@@ -33,6 +34,7 @@ PAGES = {
     "inference": TOP / "docs" / "gains.md",
     "inference-amx": TOP / "docs" / "gains.md",
     "keras": TOP / "docs" / "gains.md",
+    "cached": TOP / "docs" / "gains.md",
     "pairs": TOP / "docs" / "gains.md",
     "pairs-amx": TOP / "docs" / "gains.md",
     "survey": TOP / "docs" / "gains.md",
@@ -57,6 +59,8 @@ INFERENCE_AMX = MEASURED / "inference-intel-xeon-2-cores.jsonl"
 """That of the same table with AMX."""
 KERAS = MEASURED / "keras-amd-epyc-avx2-2-cores.jsonl"
 """Keras's programs, with levers that were not tried live in the other tables."""
+CACHED = MEASURED / "cached-amd-epyc-avx2-2-cores.jsonl"
+"""Second deployments with the cache of the first one and without it."""
 PAIRS = MEASURED / "pairs-amd-epyc-2-cores.jsonl"
 """What make evidence measured of the programs on a machine."""
 PAIRS_AMX = MEASURED / "pairs-intel-xeon-2-cores.jsonl"
@@ -112,6 +116,10 @@ def keras() -> str:
     return program_table.short(lines(KERAS), minutes=5)
 
 
+def cached() -> str:
+    return cached_jobs.table([json.loads(line) for line in CACHED.read_text(encoding="utf-8").splitlines()])
+
+
 def pairs() -> str:
     return program_table.choices(lines(PAIRS))
 
@@ -164,6 +172,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "inference": inference,
     "inference-amx": inference_amx,
     "keras": keras,
+    "cached": cached,
     "pairs": pairs,
     "pairs-amx": pairs_amx,
     "survey": survey,

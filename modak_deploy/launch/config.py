@@ -29,8 +29,8 @@ class Expected:
 
     gain: float = 1.0
     """Factor by which it shortens a unit of work."""
-    seconds: float = 0.0
-    """What it costs once."""
+    seconds: Optional[float] = None
+    """What it costs once; None where the launcher's own estimate is to count."""
 
 
 @dataclass
@@ -155,7 +155,8 @@ def _trials(data: Any) -> Trials:
 
 def _expected(name: str, data: Any) -> Expected:
     _keys(data, "trials.expected." + name, ("gain", "seconds"))
-    return Expected(_number(data, "gain", 1.0, 1e6), _number(data, "seconds", 0.0, 1e9))
+    seconds = None if data.get("seconds") is None else _number(data, "seconds", 0.0, 1e9)
+    return Expected(_number(data, "gain", 1.0, 1e6), seconds)
 
 
 def _keys(data: Any, where: str, allowed: Any) -> None:

@@ -10,6 +10,8 @@ MOST = 30
 LEAST_SECONDS = 0.06
 """Time that the units of an estimate take together, where units are short."""
 LEAST_NOISE = 0.01
+DARED = 0.12
+"""Part of the time that may be lost on what is expected to save twice that: what trials of a fourth job may lose."""
 BEATEN = 1.5
 """Times the best variant's time, from which one unit is enough to give a variant up."""
 
@@ -130,6 +132,10 @@ class Ledger:
     def affordable(self, seconds: float) -> bool:
         """Tell whether that much more may be lost."""
         return seconds <= self.left
+
+    def dared(self, seconds: float) -> bool:
+        """Tell whether that much more may be lost on what is expected to pay for it."""
+        return seconds <= max(DARED, self._share) * self.span - self.lost - self._elsewhere
 
     @property
     def left(self) -> float:

@@ -1,6 +1,6 @@
 """What the first unit with a lever may cost, and whether the job can pay for it."""
 
-from typing import Dict, Mapping, Optional, Set
+from typing import Dict, Mapping, Optional, Set, Tuple
 
 from . import hardware
 from .config import Expected, Trials
@@ -128,13 +128,13 @@ class Prospects:
             return few or (None if ledger.affordable(limit) else self._dear(limit))
         given = self._trials.expected.get(lever.name) if making == [lever] else None
         cost = sum(self.costs.get(other.name, self._seconds) for other in making)
-        expected = given or Expected(BEATEN, cost * hardware.load())
-        saving = ledger.remaining * best * (1 - 1 / max(1.0, expected.gain))
-        if saving <= expected.seconds:
-            return SLOW.format(expected.seconds, saving)
-        if given is not None and self._trials.units is not None and saving >= 2 * expected.seconds:
+        gain, seconds = self._expected(given, cost * hardware.load())
+        saving = ledger.remaining * best * (1 - 1 / max(1.0, gain))
+        if saving <= seconds:
+            return SLOW.format(seconds, saving)
+        limit = seconds + default + self.copying(variant)
+        if given is not None and self._trials.units is not None and saving >= 2 * seconds and ledger.dared(limit):
             return few
-        limit = expected.seconds + default + self.copying(variant)
         return few or (None if ledger.affordable(limit) else self._dear(limit))
 
     def background_refusal(
@@ -145,10 +145,10 @@ class Prospects:
         The units that are done meanwhile gain nothing, and no others than those that are left then can pay for it.
         """
         given = self._trials.expected.get(lever.name)
-        expected = given or Expected(BEATEN, self.costs.get(lever.name, self._seconds))
-        seconds = 0.0 if ready else expected.seconds * hardware.load()
+        gain, seconds = self._expected(given, self.costs.get(lever.name, self._seconds))
+        seconds = 0.0 if ready else seconds * hardware.load()
         left = max(0.0, self._ledger.remaining * best - seconds)
-        saving, loss = left * (1 - 1 / max(1.0, expected.gain)), self.background[lever.name]
+        saving, loss = left * (1 - 1 / max(1.0, gain)), self.background[lever.name]
         if saving <= loss:
             return SLOW.format(loss, saving)
         units, needed = int(left / max(best, 1e-9)), self._needed(default, improved)
@@ -158,6 +158,13 @@ class Prospects:
             return None
         limit = loss + CALLS * default
         return None if self._ledger.affordable(limit if ready else SPARE * limit) else self._dear(limit)
+
+    @staticmethod
+    def _expected(given: Optional[Expected], seconds: float) -> Tuple[float, float]:
+        """Return gain and cost as they are known, else a usual gain and the ``seconds`` that are estimated here."""
+        if given is None:
+            return BEATEN, seconds
+        return given.gain, seconds if given.seconds is None else given.seconds
 
     def _dear(self, limit: float) -> str:
         when = "so far" if self._trials.units is None else "in this job"

@@ -14,11 +14,13 @@ from modak_deploy.optimiser.candidates import Choice, Enumerator
 from modak_deploy.optimiser.decision import Decision
 from modak_deploy.optimiser.earlier import Earlier, earlier
 from modak_deploy.optimiser.evidence import Evidence
+from modak_deploy.optimiser.expecting import Usual
 from modak_deploy.optimiser.launching import launch_of
 from modak_deploy.optimiser.locations import Locations
 from modak_deploy.optimiser.options import Location, Option
 from modak_deploy.optimiser.ranks import rank_start
 from modak_deploy.optimiser.restarting import counts
+from modak_deploy.performance.records import Measurements
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Builder:
         sources: Sequence[Source],
         catalogue: Catalogue,
         facts: Facts,
+        measurements: Measurements,
     ) -> None:
         self.deployment = deployment
         self.facts = facts
@@ -56,6 +59,7 @@ class Builder:
         self.catalogue = catalogue
         self.resources = outcome.resources
         self._outcome = outcome
+        self._usual = Usual(measurements, catalogue, outcome.evidence.work)
 
     def candidate(self, option: Option) -> Candidate:
         """Return ``option`` with all that is needed to run it."""
@@ -81,6 +85,7 @@ class Builder:
                 option.levers,
                 self.resources,
                 self._earlier(option, location),
+                self._usual,
                 counts=counts(self.deployment, location),
             ),
             argv=[

@@ -66,9 +66,17 @@ def _may_try(launch: Launch | None, new: Plan, possible: Sequence[Candidate], *,
 def _for_no_longer(old: Plan, new: Plan) -> Plan:
     """Return an old Plan whose trials may lose no more than those of the new one."""
     launch, limits = old.chosen.launch, new.chosen.launch or Launch()
-    if launch is None or (launch.gain <= limits.gain and launch.share <= limits.share):
+    if launch is None:
         return old
-    within = {"gain": min(launch.gain, limits.gain), "share": min(launch.share, limits.share)}
+    within = {
+        "gain": min(launch.gain, limits.gain),
+        "share": min(launch.share, limits.share),
+        "expected": {
+            name: min(gain, limits.expected[name]) for name, gain in launch.expected.items() if name in limits.expected
+        },
+    }
+    if all(getattr(launch, key) == value for key, value in within.items()):
+        return old
     chosen = old.chosen.model_copy(update={"launch": launch.model_copy(update=within)})
     return old.model_copy(update={"chosen": chosen})
 

@@ -1,7 +1,9 @@
 """What travels into the application's interpreter: levers that are on there, and levers to try while it runs."""
 
+from collections.abc import Sequence
 from typing import Literal
 
+from modak_deploy.catalogue.catalogue import Catalogue
 from modak_deploy.catalogue.effects import applied
 from modak_deploy.engines.registry import of_framework, package_of
 from modak_deploy.model.deployment import Deployment
@@ -9,6 +11,7 @@ from modak_deploy.model.plan import Launch, Prediction, Resources
 from modak_deploy.optimiser.candidates import Enumerator
 from modak_deploy.optimiser.conditions import no_launch, satisfies
 from modak_deploy.optimiser.earlier import Earlier
+from modak_deploy.optimiser.expecting import Usual
 from modak_deploy.optimiser.options import LeverSet, Location, Option
 from modak_deploy.util.text import plural
 
@@ -18,6 +21,8 @@ COUNTED = frozenset({"step", "batch", "call"})
 """Units of a workload that are what the launcher counts."""
 
 
+COMPILING = "graph-compiler"
+"""The group of levers that compile or convert what they make faster."""
 SHARE = 0.03
 """Largest part of a first job's time that its trials may lose."""
 MOST_JOBS = 4
@@ -46,6 +51,7 @@ def launch_of(
     levers: LeverSet,
     resources: Resources,
     earlier: Earlier,
+    usual: Usual,
     *,
     counts: bool = False,
 ) -> Launch | None:
@@ -94,8 +100,14 @@ def launch_of(
         relaxed=[name for name in candidates if catalogue.levers[name].numerics == "relaxed"],
         gain=min(max(1.0, earlier.gain), 1e6) if on else 1.0,
         share=SHARE * min(1 + earlier.jobs, MOST_JOBS) if candidates else SHARE,
+        expected=usual.at_least(_compiled(candidates, catalogue)) if mode == "live" and earlier.jobs else {},
         units=workload.units if workload.unit in COUNTED and workload.units > 1 else None,
     )
+
+
+def _compiled(names: Sequence[str], catalogue: Catalogue) -> list[str]:
+    """Return those of the levers that take their time to be made ready."""
+    return [name for name in names if catalogue.levers[name].group == COMPILING]
 
 
 def _candidates(

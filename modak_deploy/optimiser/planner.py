@@ -66,7 +66,7 @@ def make_plan(
     scheduler = scheduler_of(deployment, facts)
     outcome = _decided(deployment, facts, catalogue, measurements, model, unavailable or {})
     decision = outcome.decision
-    builder = Builder(deployment, outcome, sources, catalogue, facts)
+    builder = Builder(deployment, outcome, sources, catalogue, facts, measurements)
     best, others = _rankings(decision, builder)
     chosen = best.candidate
     restart, trials = restart_of(deployment, best, _as_listed(others, outcome.choice), catalogue, chosen.launch)

@@ -3,7 +3,8 @@
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from modak_deploy.model.plan import Candidate, Plan, Prediction
+from modak_deploy.launch.estimate import DARED
+from modak_deploy.model.plan import Candidate, Launch, Plan, Prediction
 from modak_deploy.optimiser.targettable import instance_text, target_lines
 from modak_deploy.util.text import plural
 
@@ -53,7 +54,15 @@ def _head(plan: Plan) -> list[str]:
         launch, tried = plan.chosen.launch, ", ".join(plan.chosen.launch.candidates)
         cost = "whatever it costs" if plan.surveys else f"losing at most {launch.share:.0%} of its time on it"
         lines += _labelled("surveys" if plan.surveys else "tries", f"while the program runs, {cost}: {tried}")
+        if launch.expected:
+            lines += _labelled("expects", _expected(launch))
     return [*lines, *_restart(plan)]
+
+
+def _expected(launch: Launch) -> str:
+    """What other workloads gained by levers that are made ready at a cost."""
+    gains = ", ".join(f"{gain:.2f} by {name}" for name, gain in sorted(launch.expected.items()))
+    return f"what three of four others gained: {gains}; where that pays twice, trying one may lose {DARED:.0%}"
 
 
 def _queue(plan: Plan) -> str:

@@ -81,17 +81,17 @@ class Estimator(Protocol):
 class _Fitted:
     """A scikit-learn regressor over named features.
 
-    ``told`` is what it tells of a matrix: a product alone, where its own ``predict`` takes longer to check its input.
+    ``predicted`` gives the logarithms of a matrix, by a product where its own ``predict`` checks its input for longer.
     """
 
-    def __init__(self, regressor: Any, told: Callable[[Array], Array], learned: "Learning") -> None:
-        self._regressor, self._told = regressor, told
+    def __init__(self, regressor: Any, predicted: Callable[[Array], Array], learned: "Learning") -> None:
+        self._regressor, self._predicted = regressor, predicted
         self._names, self._ranges, self._limits = learned.names, learned.ranges, learned.limits
 
     def predict(self, rows: Sequence[Features]) -> list[float]:
         """See ``Estimator``."""
         inputs = _matrix(rows, self._names, self._ranges)
-        return [within(float(value), self._limits) for value in self._told(inputs)]
+        return [within(float(value), self._limits) for value in self._predicted(inputs)]
 
     def onnx(self) -> bytes:
         """See ``Estimator``."""

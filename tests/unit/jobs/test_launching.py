@@ -15,6 +15,7 @@ from modak_deploy.errors import InputError
 from modak_deploy.jobs import launching, restarting
 from modak_deploy.jobs.control import Jobs
 from modak_deploy.jobs.files import paths_of
+from modak_deploy.launch.config import Expected, parse
 from modak_deploy.model.job import JobResult
 from modak_deploy.model.jobrequest import JobRequest
 from modak_deploy.model.plan import Launch
@@ -56,6 +57,13 @@ def test_an_unchanged_program_runs_with_the_launcher(run: Run) -> None:
         "mode": "live", "numerics": "exact", "candidates": ["pytorch-compile"], "gain": 1.0, "share": 0.03,
     }  # fmt: skip
     assert set(launching.files(made)) <= set(paths_of(made))
+
+
+def test_gains_that_are_expected_travel_without_a_cost(tmp_path: Path) -> None:
+    launch = Launch(trials="live", candidates=["pytorch-openvino"], expected={"pytorch-openvino": 1.3})
+    config = json.loads(launching.config(launch, requested(["python3"], tmp_path)))
+    assert config["trials"]["expected"] == {"pytorch-openvino": {"gain": 1.3}}
+    assert parse(config).trials.expected["pytorch-openvino"] == Expected(gain=1.3)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from modak_deploy.model.plan import Launch
 from modak_deploy.optimiser import keep, make_plan
 from modak_deploy.optimiser.launching import LIVE
 from modak_deploy.optimiser.table import render
-from modak_deploy.performance.records import Table
+from modak_deploy.performance.records import Table, load_measurements
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -80,6 +80,38 @@ def test_modules_are_converted_for_openvino_where_it_is_installed(launch):
     assert "pytorch-openvino-bf16" in launch({"facts.packages": packages}).candidates
     old = {"facts.packages": {**packages, "openvino": "2024.6.0"}}
     assert not any("openvino" in name for name in launch(old).candidates)
+
+
+def test_from_the_second_job_on_it_is_expected_what_others_gained(changed):
+    packages = {
+        "torch": "2.13.0",
+        "python": "3.11.2",
+        "openvino": "2026.4.1",
+        "onnxruntime": "1.27.1",
+        "onnxscript": "1",
+    }
+    change = {**PYTORCH, "facts.packages": packages, "deployment.application.workload.model": "new"}
+    deployment, facts = changed("digits", {**change, "deployment.request.numerics": "exact"})
+    shipped = load_measurements().all_records()
+    node = facts.node
+    job = Measurement.model_validate({
+        "schema": "modak.measurement/1", "type": "ai_inference", "framework": "pytorch", "kind": "trial",
+        "workload": {"model": "new", "unit": "call", "units": 100},
+        "hardware": {"microarchitecture": node.microarchitecture, "cpu_model": node.cpu_model, "cores": node.cores},
+        "provenance": {"source": "here", "date": "2026-01-01", "method": "invented"},
+        "configuration": {"levers": []},
+        "runs": [{"first": 1.0, "later": [1.0] * 5, "time": 1_770_000_000}],
+    })  # fmt: skip
+    first, second = (
+        make_plan(deployment, facts, [], now=NOW, measurements=Table([*shipped, *own])) for own in ([], [job])
+    )
+    assert (first.chosen.launch.expected, first.chosen.launch.share) == ({}, 0.03)
+    launch = second.chosen.launch
+    assert (launch.levers, launch.share) == ([], 0.06)
+    assert {"pytorch-openvino", "pytorch-onnxruntime"} <= launch.expected.keys() <= set(launch.candidates)
+    assert all(gain > 1.1 for gain in launch.expected.values())
+    assert "pytorch-openvino" in (told := " ".join(render(second).split())) and "may lose 12%" in told
+    assert "may lose 12%" not in render(first)
 
 
 @pytest.mark.parametrize("before", ["pytorch-channels-last", "pytorch-openvino"])
@@ -211,6 +243,8 @@ def test_a_kept_plan_stays_whatever_is_left_to_try(changed):
     assert kept(False, candidates=gone) is None
     fewer = kept(False, candidates=["pytorch-channels-last"], relaxed=[], gain=100.0, share=0.12)
     assert (fewer.candidates, fewer.gain, fewer.share) == (["pytorch-channels-last"], 1.0, 0.03)
+    assert kept(False, expected={"pytorch-compile": 100.0}).expected == {}
+    assert kept(True, expected={"pytorch-compile": 1.5}).expected == {"pytorch-compile": 1.5}
     assert kept(False, units=10**6) is None
 
 

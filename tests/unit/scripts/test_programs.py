@@ -28,7 +28,7 @@ class Machine:
         self.runs = []
         self.tried = list(tried)
 
-    def deploy(self, place, row, units, request, *, run, store, record, limit, starter, short):
+    def deploy(self, place, row, units, request, *, run, store, record, limit, starter, short, keeps):
         self.runs.append(run)
         levers = (request.get("configuration") or {}).get("levers", [])
         found = ["pytorch-channels-last"] if store.endswith(("exact-1", "relaxed-1")) and not record else []
