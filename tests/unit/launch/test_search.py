@@ -101,28 +101,6 @@ def test_something_expensive_is_not_given_up_for_a_single_slow_unit():
     assert program.search.best.name == "compile"
 
 
-def test_what_is_expected_of_a_lever_decides_whether_it_pays():
-    from modak_deploy.launch.config import Expected
-
-    levers = [lever("compile", expensive=True)]
-    for gain, seconds, best in [(3.0, 10.0, "compile"), (3.0, 20.0, "default"), (1.1, 8.0, "default")]:
-        expected = {"compile": Expected(gain=gain, seconds=seconds)}
-        program = Program(levers, {"default": 1.0, "compile": 0.3}, units=100, expected=expected).run(100)
-        assert program.search.best.name == best, (gain, seconds)
-
-
-def test_what_it_takes_is_estimated_where_a_gain_alone_is_expected(monkeypatch):
-    from modak_deploy.launch.config import Expected
-
-    monkeypatch.setattr("modak_deploy.launch.hardware.load", lambda: 1.0)
-    levers = [lever("compile", expensive=True)]
-    for gain, best in [(None, "default"), (2.0, "compile")]:
-        expected = {} if gain is None else {"compile": Expected(gain=gain)}
-        times, costs = {"default": 1.0, "compile": 0.3}, {"compile": 8.0}
-        program = Program(levers, times, units=100, expected=expected, costs=costs).run(100)
-        assert program.search.best.name == best
-
-
 def test_noise_decides_nothing():
     noise = random.Random(1)
     program = Program([lever("a")], lambda name, unit: noise.uniform(0.5, 1.5), units=300).run(300)
