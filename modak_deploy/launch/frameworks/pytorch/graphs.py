@@ -1,12 +1,11 @@
 """Calls of a module as a CUDA graph: its kernels are recorded once, and started together from then on."""
 
 import contextlib
-import importlib
 import threading
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set
 
 from ... import structures
-from . import outputs
+from . import modes, outputs
 from .exported import form_of
 
 WARM = 3
@@ -152,11 +151,10 @@ def _watching(torch: Any, read: Dict[int, Any]) -> Any:
 
     What the operations read and did not make is put into ``read``.
     """
-    base: Any = importlib.import_module("torch.utils._python_dispatch").TorchDispatchMode
     is_leaf = outputs.is_tensor(torch)
     made: Set[int] = set()
 
-    class Mode(base):  # type: ignore[misc]
+    class Mode(modes.base()):  # type: ignore[misc]
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             name = function.__name__.partition(".")[0]
             masked = name.startswith("index") and any(
@@ -176,7 +174,7 @@ def _watching(torch: Any, read: Dict[int, Any]) -> Any:
                 raise structures.Unsupported("{}: a tensor is not on the GPU".format(name))
             return result
 
-    return Mode()
+    return modes.without_compiler(Mode)()
 
 
 def _busy_thread() -> Optional[str]:

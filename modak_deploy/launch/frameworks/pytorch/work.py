@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ... import structures
 from ..operations import BACKWARD, shares
-from . import outputs
+from . import modes, outputs
 
 OBSERVED = 2
 """The call that is looked at: the first one often holds what is done once."""
@@ -106,13 +106,12 @@ def kind_of(name: str) -> str:
 
 
 def _mode(torch: Any) -> Any:
-    base: Any = importlib.import_module("torch.utils._python_dispatch").TorchDispatchMode
     registry = importlib.import_module("torch.utils.flop_counter").flop_registry
     composite = torch._C.DispatchKey.CompositeImplicitAutograd
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     parameter = torch.nn.Parameter
 
-    class Mode(base):  # type: ignore[misc]
+    class Mode(modes.base()):  # type: ignore[misc]
         supports_higher_order_operators = True
 
         def __init__(self) -> None:
@@ -149,7 +148,7 @@ def _mode(torch: Any) -> Any:
                 self.incomplete = True
             return result
 
-    return Mode()
+    return modes.without_compiler(Mode)()
 
 
 _FREE = frozenset(
