@@ -20,6 +20,8 @@ LEFT = 80
 MOST_NEEDED = 6
 FASTEST = "fastest of all that was tried"
 CHOSEN = "chosen before the run"
+WAITED_FOR = "it waited for "
+WAITED = WAITED_FOR + "what is cheaper to try"
 FIRST_RECHECK = 64
 """Units after which the winner's results are compared again, and then each time that they have doubled."""
 
@@ -170,7 +172,7 @@ class Choice:
                 self._pending.remove(lever)
                 self._begin(variant, lever)
                 return
-            self._refused[lever.name] = refusal or "it waited for what is cheaper to try"
+            self._refuse(lever, refusal or WAITED)
             if not lever.expensive:
                 waiting.append(lever)
         if waiting and not self._hopeless:
@@ -187,6 +189,16 @@ class Choice:
     def _refusal(self, lever: Lever, variant: Variant) -> Optional[str]:
         """Return why a lever is not tried now; None when it can be."""
         return self._prospects.refusal(lever, variant, self._default, self._rival.median, self.best != DEFAULT)
+
+    def _refuse(self, lever: Lever, reason: str) -> None:
+        """Note why a lever is not tried now.
+
+        Of what takes long to make, the first word stays where the job's length is known: when most units were left it
+        did not pay, and that the last one would not pay for it says nothing.
+        """
+        known = self._refused.get(lever.name, WAITED)
+        if known.startswith(WAITED_FOR) or not lever.expensive or self._trials.units is None:
+            self._refused[lever.name] = reason
 
     def _choose_fewer(self) -> bool:
         """Try the best variant without a lever that others may have made useless; return whether there is one to try.

@@ -2,11 +2,11 @@
 
 from typing import Mapping, Optional
 
-from .choice import CHOSEN, FASTEST, TRYING, Choice
+from .choice import CHOSEN, FASTEST, TRYING, WAITED_FOR, Choice
 from .lever import Lever
 from .variants import DEFAULT, Variant
 
-WAITS = "it waited for what was made ready in the background"
+WAITS = WAITED_FOR + "what was made ready in the background"
 ENDED = "the program ended while it was made ready in the background"
 
 

@@ -41,3 +41,11 @@ def test_what_took_longer_to_make_ready_than_foreseen_is_measured_where_it_is_fa
     program.run(300)
     assert program.search.ledger.lost < 0
     assert program.search.best.name == "compile"
+
+
+def test_what_does_not_pay_is_told_by_the_units_that_were_left_when_it_was_first_asked():
+    program = Program([lever("a"), lever("compile", expensive=True)], {"default": 1.0, "a": 0.5}, units=100,
+                      costs={"compile": 90.0}).run(100)  # fmt: skip
+    program.search.end()
+    (left,) = (entry for entry in program.record.of("not_tried") if entry["lever"] == "compile")
+    assert left["reason"] == "making it ready takes about 90 s, and the units left would save 15 s"
