@@ -1,5 +1,5 @@
 # make deploy   sets everything up and runs the digits job on this machine (ARGS="-e force=true" runs it again)
-# make check    the quick suite
+# make check    lint, types and quick tests, in two minutes
 # make test     everything, on real parts
 .DEFAULT_GOAL := help
 .PHONY: help deploy setup generate check test test-long test-images test-pbs test-gridengine test-onnx soak soak-cluster fuzz up down clean test-browser test-trials test-cloud test-kubernetes test-openstack test-libvirt soak-cloud docs test-docs test-galaxy test-newcomer evidence
@@ -31,7 +31,7 @@ generate: setup ## make anew what is made from the models and the data: TOSCA ty
 	@PYTHONPATH=. $(BIN)/python scripts/pictures.py
 	@PYTHONPATH=. $(BIN)/python scripts/evidence.py
 
-check: setup ## lint, types and unit tests
+check: setup ## lint, types and the quick unit tests (two minutes)
 	@$(BIN)/python scripts/suite.py check
 
 test: setup ## everything: check, sanity, packaging, real Slurm over ssh, TOSCA, molecule, a job in Apptainer

@@ -41,6 +41,10 @@ FORKED = [
 ]
 """Tests of work that forked processes do, in processes that no other test has used."""
 UNIT = [*PYTEST, "-n", str((os.cpu_count() or 1) + 1)]
+QUICK = ["-m", "not slow"]
+"""What tests/slow.txt does not list."""
+ELSEWHERE = ["--ignore=tests/unit/launch"]
+LAUNCH = [*(f"--ignore={path}" for path in FORKED), "tests/unit/launch"]
 
 
 @dataclass
@@ -51,6 +55,7 @@ class Step:
     command: list[str]
     tests: bool = False
     quick: bool = False
+    """A part of ``make check``."""
     apart: bool = False
     """Only when it is named: it takes long, and another tier."""
     real: bool = False
@@ -74,23 +79,13 @@ def steps() -> list[Step]:
         Step("imports", ["lint-imports", "--no-logo", "--no-cache"], quick=True),
         Step("yamllint", ["yamllint", "--strict", "."], quick=True),
         Step("programs", [PROGRAMS]),
-        Step(
-            "unit",
-            [*UNIT, "--ignore=tests/unit/launch", "tests/unit"],
-            tests=True,
-            quick=True,
-            real=True,
-        ),
+        Step("unit-quick", [*UNIT, *QUICK, *ELSEWHERE, "tests/unit"], tests=True, quick=True, apart=True, real=True),
+        Step("unit-launch-quick", [*UNIT, *QUICK, *LAUNCH], tests=True, quick=True, apart=True, real=True),
+        Step("unit", [*UNIT, *ELSEWHERE, "tests/unit"], tests=True, real=True),
         # In processes of its own: ansible-core replaces sys.intern, and torch.compile looks for the original.
-        Step(
-            "unit-launch",
-            [*UNIT, *(f"--ignore={path}" for path in FORKED), "tests/unit/launch"],
-            tests=True,
-            quick=True,
-            real=True,
-        ),
+        Step("unit-launch", [*UNIT, *LAUNCH], tests=True, real=True),
         # They fork, which no process does that has imported TensorFlow or JAX: their threads make it end.
-        Step("unit-fork", [*UNIT, *FORKED], tests=True, quick=True, real=True),
+        Step("unit-fork", [*UNIT, *FORKED], tests=True, real=True),
         Step("evidence", ["python", "scripts/evidence.py", "--check", "--quick"]),
         Step("evaluation", ["python", "scripts/evidence.py", "--check"], apart=True),
         Step("changelog", ["antsibull-changelog", "lint"]),
@@ -199,7 +194,7 @@ def is_up(part: str) -> bool:
 def chosen(names: list[str]) -> list[Step]:
     known = steps()
     if names in (["check"], ["test"]):
-        return [step for step in known if not step.apart and (step.quick or names == ["test"])]
+        return [step for step in known if (step.quick if names == ["check"] else not step.apart)]
     wanted = [step for step in known if step.name in names]
     if not names or len(wanted) < len(set(names)):
         sys.exit(f"usage: suite.py check | test | STEP...  with STEP one of {', '.join(s.name for s in known)}")

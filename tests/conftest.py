@@ -23,6 +23,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+SLOW = Path(__file__).parent / "slow.txt"
+"""Tests that make check leaves out, as scripts/slow_tests.py writes them."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what takes long."""
+    slow = frozenset(SLOW.read_text(encoding="utf-8").split())
+    for item in items:
+        if item.nodeid.partition("[")[0] in slow:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Keep what modak remembers out of the home of whoever runs the tests."""

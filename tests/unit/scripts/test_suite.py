@@ -1,8 +1,10 @@
 """What the suite makes of the output of its steps, and which Python the set-up takes."""
 
 import importlib.util
+import re
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -58,3 +60,17 @@ def test_the_python_that_is_asked_for_is_tried(python: str, code: int) -> None:
     done = subprocess.run([script], env=environment, capture_output=True, text=True)
     assert done.returncode == code
     assert python in done.stdout + done.stderr
+
+
+def test_make_test_leaves_nothing_out_that_make_check_runs(suite: ModuleType) -> None:
+    check, test = ({step.name for step in suite.chosen([name])} for name in ("check", "test"))
+    assert {name.removesuffix("-quick") for name in check} <= test
+    assert not any(name.endswith("-quick") for name in test if name.startswith("unit"))
+
+
+def test_what_is_listed_as_slow_is_there() -> None:
+    texts = {path.relative_to(TOP): path.read_text(encoding="utf-8") for path in (TOP / "tests").rglob("*.py")}
+    functions = set(re.findall(r"def (test_\w+)\(", "".join(texts.values())))  # some are inherited from another file
+    for name in (TOP / "tests" / "slow.txt").read_text(encoding="utf-8").split():
+        path, *_, function = name.split("::")
+        assert Path(path) in texts and function in functions, f"{name} is gone: run scripts/slow_tests.py"
