@@ -45,25 +45,6 @@ def test_the_inference_example_is_counted_and_tried(tmp_path):
     assert of(done, "end")
 
 
-WITHOUT_COMPILER = """
-import sys, torch
-net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2)).eval()
-with torch.inference_mode():
-    for call in range(200):
-        net(torch.ones(3, 4))
-print("torch._dynamo" in sys.modules)
-"""
-
-
-@pytest.mark.parametrize("mode", ["none", "live"])
-def test_pytorchs_compiler_is_not_imported_to_look_at_a_call(mode, script, tmp_path):
-    needs("torch")
-    candidates = ["pytorch-channels-last", "pytorch-keep-memory"]
-    done = launch(script(WITHOUT_COMPILER), tmp_path, {"trials": {"mode": mode, "candidates": candidates}})
-    assert done.stdout == "False\n", done.stderr
-    assert states(done)["inference: Sequential"]["features"]["flops_per_sample"] == 48
-
-
 def test_the_training_example_is_counted_and_its_workers_are_not(tmp_path):
     needs("torch")
     script = EXAMPLES / "pytorch-training" / "train.py"

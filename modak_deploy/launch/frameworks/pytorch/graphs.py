@@ -5,7 +5,7 @@ import threading
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set
 
 from ... import structures
-from . import modes, outputs
+from . import compiler, outputs
 from .exported import form_of
 
 WARM = 3
@@ -154,7 +154,7 @@ def _watching(torch: Any, read: Dict[int, Any]) -> Any:
     is_leaf = outputs.is_tensor(torch)
     made: Set[int] = set()
 
-    class Mode(modes.base()):  # type: ignore[misc]
+    class Mode(compiler.mode()):  # type: ignore[misc]
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             name = function.__name__.partition(".")[0]
             masked = name.startswith("index") and any(
@@ -174,7 +174,7 @@ def _watching(torch: Any, read: Dict[int, Any]) -> Any:
                 raise structures.Unsupported("{}: a tensor is not on the GPU".format(name))
             return result
 
-    return modes.without_compiler(Mode)()
+    return compiler.without(Mode)()
 
 
 def _busy_thread() -> Optional[str]:

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ... import structures
 from ..operations import BACKWARD, shares
-from . import modes, outputs
+from . import compiler, outputs
 
 OBSERVED = 2
 """The call that is looked at: the first one often holds what is done once."""
@@ -111,7 +111,7 @@ def _mode(torch: Any) -> Any:
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     parameter = torch.nn.Parameter
 
-    class Mode(modes.base()):  # type: ignore[misc]
+    class Mode(compiler.mode()):  # type: ignore[misc]
         supports_higher_order_operators = True
 
         def __init__(self) -> None:
@@ -148,7 +148,7 @@ def _mode(torch: Any) -> Any:
                 self.incomplete = True
             return result
 
-    return modes.without_compiler(Mode)()
+    return compiler.without(Mode)()
 
 
 _FREE = frozenset(

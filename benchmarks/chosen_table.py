@@ -1,0 +1,88 @@
+"""Judge what deployments chose by the surveys that ship, without measuring anything: chosen_table.py PROGRAMS.jsonl.
+
+``PROGRAMS.jsonl`` has the results of ``programs.py``. What its first and second deployments ended with is looked up in
+the surveys of the same programs on the same kind of machine, where all sets of levers did units in turns: that tells
+more than the times of whole jobs, between which the machine's speed changes. Beside it stands how long the jobs took.
+"""
+
+import statistics
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import program_table
+import survey
+import survey_choice
+import survey_table
+from markdown_table import markdown
+
+from modak_deploy.model.measurement import Measurement
+
+Entry = Mapping[str, Any]
+ARMS = ("live-exact", "second-exact")
+
+
+def surveyed(path: Path, chosen: Mapping[tuple[str, str], Sequence[str]]) -> list[Entry]:
+    """Return the shipped surveys' exact sets of the programs that were deployed, as lines of ``survey.py``."""
+    programs: dict[str, list[Measurement]] = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        record = Measurement.model_validate_json(line)
+        if program_table.is_exact(record.configuration.levers):
+            programs.setdefault(str(record.workload.model).removeprefix("program-"), []).append(record)
+    deployed = {name for name, _ in chosen}
+    return [
+        line
+        for name, records in programs.items()
+        if name in deployed
+        for line in _lines(name, records, {arm: levers for (row, arm), levers in chosen.items() if row == name})
+    ]
+
+
+def _lines(name: str, records: Sequence[Measurement], chosen: Mapping[str, Sequence[str]]) -> Iterable[Entry]:
+    lines = []
+    for record in records:
+        runs = sorted(record.runs, key=lambda run: run.block or 0)
+        levers = [lever for lever in record.configuration.levers if lever in survey.LIVE]
+        lines.append({
+            "row": name, "kind": str(record.type).removeprefix("ai_"), "numerics": "exact", "levers": levers,
+            "rounds": [run.block for run in runs], "times": [run.later[0] for run in runs],
+            "chosen": sorted(arm for arm, other in chosen.items() if set(other) == set(levers)),
+        })  # fmt: skip
+    default = next(line for line in lines if not line["levers"])
+    for line in lines:
+        ratios = [survey_table.ratio(default, line, half) for half in (0, 1)]
+        line["gain"] = statistics.geometric_mean(ratios) if all(ratios) else 1.0
+    return lines
+
+
+def table(entries: Sequence[Entry], records: Path = survey_choice.RECORDS) -> str:
+    """Return the table of what was chosen, and one of how long the jobs took."""
+    return survey_table.table(surveyed(records, survey.chosen_in(entries))) + "\n" + jobs(entries)
+
+
+def jobs(entries: Sequence[Entry]) -> str:
+    """Return how long the jobs took, beside as many units of the default as two short jobs tell."""
+    lines: list[Sequence[str]] = [("program", "by default, s", "first, s", "second, s", "first", "second")]
+    factors: dict[str, list[float]] = {arm: [] for arm in ARMS}
+    for name in dict.fromkeys(entry["row"] for entry in entries):
+        own = [entry for entry in entries if entry["row"] == name and entry["state"] == "completed"]
+        defaults = [entry for entry in own if entry["arm"] == "default"]
+        jobs = {entry["arm"]: entry for entry in own if entry["arm"] in ARMS}
+        if not defaults or set(jobs) != set(ARMS):
+            continue
+        units = jobs[ARMS[0]]["units"]
+        by_default = statistics.fmean(program_table.total(entry, units) for entry in defaults)
+        seconds = [float(jobs[arm]["total"]) for arm in ARMS]
+        for arm, each in zip(ARMS, seconds, strict=True):
+            factors[arm].append(by_default / each)
+        gained = (f"{by_default / each:.2f}" for each in seconds)
+        lines.append((name, f"~{by_default:.1f}", *(f"{each:.1f}" for each in seconds), *gained))
+    if len(lines) > 1:
+        means = (f"**{statistics.geometric_mean(each):.2f}**" for each in factors.values())
+        lines.append(("geometric mean", "", "", "", *means))
+    return markdown(lines)
+
+
+if __name__ == "__main__":
+    print(table(survey_table.read(Path(sys.argv[1]))), end="")
