@@ -16,12 +16,11 @@ LENGTHS = (1, 5, 20)
 """Minutes of the default's job."""
 ARMS = ("live-exact", "live-relaxed", "both-exact", "both-relaxed", "second-exact", "second-relaxed")
 LEVERS = Path(__file__).resolve().parent.parent / "modak_deploy" / "catalogue" / "data" / "levers.yaml"
-RELAXED = frozenset(
-    lever["name"]
-    for lever in yaml.safe_load(LEVERS.read_text(encoding="utf-8"))["levers"]
-    if lever.get("numerics") == "relaxed"
-)
+_CATALOGUE = yaml.safe_load(LEVERS.read_text(encoding="utf-8"))["levers"]
+RELAXED = frozenset(lever["name"] for lever in _CATALOGUE if lever.get("numerics") == "relaxed")
 """Levers that relaxed numerics alone permit."""
+LIVE = frozenset(lever["name"] for lever in _CATALOGUE if lever.get("launch") == "live")
+"""Levers that trials in a job can take away again."""
 AGREE = {"exact": 0.01, "relaxed": 0.2}
 """Largest relative difference of a program's result from the default's."""
 DISTURBED = 1.1
@@ -43,8 +42,10 @@ def summary(entry: Entry) -> str:
 def ended_with(entry: Entry) -> list[str]:
     """Return the levers with which a job went on to its end: those of the Plan, and what trials in it have found."""
     levers = list((entry.get("restart") or {}).get("levers") or entry.get("levers") or [])
-    settled = entry.get("settled") or []
-    return levers + [lever for lever in (settled[-1]["levers"] if settled else []) if lever not in levers]
+    settled = (entry.get("settled") or [{"levers": levers}])[-1]["levers"]
+    return [lever for lever in levers if lever in settled or lever not in LIVE] + [
+        lever for lever in settled if lever not in levers
+    ]
 
 
 def is_exact(levers: Iterable[str]) -> bool:

@@ -16,6 +16,7 @@ TOP = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TOP / "benchmarks"))
 
 import cached_jobs  # noqa: E402 - beside the programs that make their results
+import chosen_table  # noqa: E402
 import engine_table  # noqa: E402
 import gpu_tables  # noqa: E402
 import papers_table  # noqa: E402
@@ -35,6 +36,7 @@ PAGES = {
     "inference-amx": TOP / "docs" / "gains.md",
     "keras": TOP / "docs" / "gains.md",
     "cached": TOP / "docs" / "gains.md",
+    "expected": TOP / "docs" / "gains.md",
     "pairs": TOP / "docs" / "gains.md",
     "pairs-amx": TOP / "docs" / "gains.md",
     "survey": TOP / "docs" / "gains.md",
@@ -61,6 +63,8 @@ KERAS = MEASURED / "keras-amd-epyc-avx2-2-cores.jsonl"
 """Keras's programs, with levers that were not tried live in the other tables."""
 CACHED = MEASURED / "cached-amd-epyc-avx2-2-cores.jsonl"
 """Second deployments with the cache of the first one and without it."""
+EXPECTED = MEASURED / "expected-amd-epyc-avx2-2-cores.jsonl"
+"""Second deployments that go by what others gained."""
 PAIRS = MEASURED / "pairs-amd-epyc-2-cores.jsonl"
 """What make evidence measured of the programs on a machine."""
 PAIRS_AMX = MEASURED / "pairs-intel-xeon-2-cores.jsonl"
@@ -120,6 +124,10 @@ def cached() -> str:
     return cached_jobs.table([json.loads(line) for line in CACHED.read_text(encoding="utf-8").splitlines()])
 
 
+def expected() -> str:
+    return chosen_table.table(survey_table.read(EXPECTED))
+
+
 def pairs() -> str:
     return program_table.choices(lines(PAIRS))
 
@@ -173,6 +181,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "inference-amx": inference_amx,
     "keras": keras,
     "cached": cached,
+    "expected": expected,
     "pairs": pairs,
     "pairs-amx": pairs_amx,
     "survey": survey,

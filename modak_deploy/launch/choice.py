@@ -196,8 +196,8 @@ class Choice:
         Of what takes long to make, the first word stays where the job's length is known: when most units were left it
         did not pay, and that the last one would not pay for it says nothing.
         """
-        known = self._refused.get(lever.name, WAITED)
-        if known.startswith(WAITED_FOR) or not lever.expensive or self._trials.units is None:
+        first = self._refused.get(lever.name, WAITED)
+        if first.startswith(WAITED_FOR) or not lever.expensive or self._trials.units is None:
             self._refused[lever.name] = reason
 
     def _choose_fewer(self) -> bool:

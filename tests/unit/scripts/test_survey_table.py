@@ -45,7 +45,7 @@ def test_a_program_of_few_rounds_says_so(survey):
 
 def test_deployments_are_judged_by_what_can_be_switched(survey):
     entry = {"row": "r", "arm": "second-exact", "state": "completed", "levers": ["jemalloc", "pytorch-openvino"],
-             "settled": [{"levers": ["pytorch-keep-memory"]}]}  # fmt: skip
+             "settled": [{"levers": ["pytorch-openvino", "pytorch-keep-memory"]}]}  # fmt: skip
     entries = [entry, {**entry, "arm": "best"}, {**entry, "arm": "live-exact", "state": "failed"}]
     assert survey.chosen_in(entries) == {("r", "second-exact"): ("pytorch-openvino", "pytorch-keep-memory")}
 
