@@ -133,7 +133,7 @@ class Prospects:
         if saving <= seconds:
             return SLOW.format(seconds, saving)
         limit = seconds + default + self.copying(variant)
-        if given is not None and self._trials.units is not None and saving >= 2 * seconds and ledger.dared(limit):
+        if given is not None and self._trials.units is not None and ledger.dared(limit):
             return few
         return few or (None if ledger.affordable(limit) else self._dear(limit))
 

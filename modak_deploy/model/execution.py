@@ -84,7 +84,7 @@ class Launch(Model):
     """Largest part of the time that trials may lose; more after earlier jobs, whose shares were not needed."""
     expected: dict[Name, Annotated[float, Field(ge=1.0, le=1e6)]] = {}
     """How many times as fast three of four other workloads were at the least with candidates that are made ready at a
-    cost: where that pays twice for it, a job may lose up to 12 % of its time on one."""
+    cost: where that pays for it, a job may lose up to 20 % of its time on one."""
     units: Positive | None = None
     """Units of work in the whole program, as far as the workload tells what the launcher counts."""
     session: dict[Name, Option] = {}

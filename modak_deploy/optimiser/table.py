@@ -62,7 +62,7 @@ def _head(plan: Plan) -> list[str]:
 def _expected(launch: Launch) -> str:
     """What other workloads gained by levers that are made ready at a cost."""
     gains = ", ".join(f"{gain:.2f} by {name}" for name, gain in sorted(launch.expected.items()))
-    return f"what three of four others gained: {gains}; where that pays twice, trying one may lose {DARED:.0%}"
+    return f"what three of four others gained: {gains}; where that pays for one, trying it may lose {DARED:.0%}"
 
 
 def _queue(plan: Plan) -> str:

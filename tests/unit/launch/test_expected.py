@@ -6,7 +6,7 @@ from modak_deploy.launch.config import Expected
 
 def test_what_is_expected_of_a_lever_decides_whether_it_pays():
     levers = [lever("compile", expensive=True)]
-    for gain, seconds, best in [(3.0, 10.0, "compile"), (3.0, 20.0, "default"), (1.1, 8.0, "default")]:
+    for gain, seconds, best in [(3.0, 10.0, "compile"), (3.0, 20.0, "default"), (1.05, 8.0, "default")]:
         expected = {"compile": Expected(gain=gain, seconds=seconds)}
         program = Program(levers, {"default": 1.0, "compile": 0.3}, units=100, expected=expected).run(100)
         assert program.search.best.name == best, (gain, seconds)

@@ -4,6 +4,7 @@ import warnings
 from typing import AbstractSet, Any, Callable, ContextManager, Dict, Mapping, Optional, Tuple
 
 from ...lever import Lever
+from . import compiler
 
 INFERENCE = "inference"
 TRAINING = "training"
@@ -83,8 +84,8 @@ class TorchLever(Lever):
     def making(self, subject: Subject) -> float:
         """Return about how many seconds it takes to make it ready for inference, where it is expensive."""
         if subject.device == "cuda":  # ResNet50 12 to 14 s, BERT-base 9 to 12 s on an H100 with 16 cores (PyTorch 2.11)
-            return 6.0 + 0.04 * len(subject.modules)
-        return 5.0 + 0.15 * len(subject.modules)
+            return compiler.loading() + 6.0 + 0.04 * len(subject.modules)
+        return compiler.loading() + 5.0 + 0.15 * len(subject.modules)
 
     def content_kind(self, torch: Any) -> Optional[Tuple[str, ...]]:
         """Return what is made ready depends on beside the module and the call; None where later runs cannot read it.

@@ -2,7 +2,7 @@
 
 from typing import Any, Callable, Optional, Tuple
 
-from ...frameworks.pytorch import onnxruntime
+from ...frameworks.pytorch import compiler, onnxruntime
 from ...frameworks.pytorch.exported import INEFFECTIVE
 from ...frameworks.pytorch.kinds import INFERENCE, Subject, TorchLever
 
@@ -27,7 +27,7 @@ class OnnxRuntime(TorchLever):
     def making(self, subject: Subject) -> float:
         # ResNet50 3.4 to 5.4 s, BERT-base 6.6 s on two cores, about as on the node of an H100 (ONNX Runtime 1.31).
         weights = float(sum(weight.numel() * weight.element_size() for weight in subject.parameters))
-        return 2.5 + 0.01 * len(subject.modules) + 8e-9 * weights
+        return compiler.loading() + 2.5 + 0.01 * len(subject.modules) + 8e-9 * weights
 
     def finishing(self, subject: Subject) -> float:
         if subject.device == "cuda":  # its libraries for the GPU are loaded besides; what that takes was not measured
