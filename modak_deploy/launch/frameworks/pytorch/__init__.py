@@ -29,12 +29,12 @@ def install(session: Session, torch: Any, version: str) -> None:
     if not satisfies(version, TRIALS):
         session.record.add("no_trials", of="pytorch", reason="PyTorch {} is older than 2.2".format(version))
         return
-    if session.config.trials.wanted or session.config.levers:
-        session.guarded("the start without PyTorch's compiler", compiler.postpone)(torch)
     adapter = Adapter(session, torch)
     adapter.notice_compilation()
     adapter.follow_optimizers()
     adapter.follow_modules()
+    if session.config.trials.wanted or session.config.levers:
+        session.guarded("the start without PyTorch's compiler", compiler.postpone)(torch)
 
 
 class Adapter:
