@@ -1,7 +1,8 @@
 """Modules in evaluation mode exported as graphs, for other software to do them; by ``torch.export`` (since 2.5)."""
 
+import contextlib
 import functools
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, ContextManager, Dict, List, NamedTuple, Optional, Tuple
 
 from ... import structures
 from . import outputs
@@ -55,14 +56,14 @@ class Exported:
         self.shelf: Optional[Shelf] = None
         """Where what is made is kept for later runs, and looked for first."""
 
-    def made(self, exported: Any, tensors: List[Any], keep: Keep = None) -> Callable[[List[Any]], List[Any]]:
+    def made(self, graph: Any, tensors: List[Any], keep: Keep = None) -> Callable[[List[Any]], List[Any]]:
         """Return what does an exported program, from tensors like the given ones to the result's.
 
         ``keep``, where there is one, is given what ``written`` returns.
         """
         raise NotImplementedError
 
-    def written(self, exported: Any, tensors: List[Any]) -> bytes:
+    def written(self, graph: Any, tensors: List[Any]) -> bytes:
         """Return an exported program as ``read`` takes it in another process."""
         raise NotImplementedError
 
@@ -83,7 +84,7 @@ class Exported:
         torch = self._torch
         with torch.inference_mode(False), torch.no_grad():
             tensors, flat = self._observed(args, kwargs)
-            return self.written(torch.export.export(flat, tuple(tensors), strict=False), tensors)
+            return self.written(self._graph(flat, tensors), tensors)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         is_leaf = outputs.is_tensor(self._torch)
@@ -107,8 +108,16 @@ class Exported:
                 self._contents.pop(form, None)
                 return Program(infer, flat.result)
             keep = None if shelf is None else functools.partial(shelf.keep, form)
-            infer = self.made(torch.export.export(flat, tuple(tensors), strict=False), tensors, keep)
+            infer = self.made(self._graph(flat, tensors), tensors, keep)
         return Program(infer, flat.result)
+
+    def _looking(self, flat: Any, tensors: List[Any]) -> ContextManager[Any]:
+        """Return what the call before a module is exported is done in."""
+        return contextlib.nullcontext()
+
+    def _graph(self, flat: Any, tensors: List[Any]) -> Any:
+        """Return the module as a graph."""
+        return self._torch.export.export(flat, tuple(tensors), strict=False)
 
     def _observed(self, args: Any, kwargs: Any) -> Tuple[List[Any], Any]:
         """Return the arguments' tensors, copied, and the module from them to the result's, called with them once."""
@@ -116,7 +125,8 @@ class Exported:
         tensors = [tensor.detach().clone() for tensor in structures.leaves((args, kwargs), is_leaf)]
         flat = _flat(self._torch, self.module, args, kwargs)
         versions = [tensor._version for tensor in tensors]
-        flat(*tensors)
+        with self._looking(flat, tensors):
+            flat(*tensors)
         if versions != [tensor._version for tensor in tensors]:
             raise structures.Unsupported("a call changes its arguments")
         return tensors, flat

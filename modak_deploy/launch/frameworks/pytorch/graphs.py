@@ -5,18 +5,13 @@ import threading
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set
 
 from ... import structures
-from . import compiler, outputs
+from . import compiler, outputs, values
 from .exported import form_of
 
 WARM = 3
 """Calls before the recorded one: kernels are compiled and chosen, libraries get their memory (PyTorch's own advice)."""
 FORMS = 8
 """Forms of arguments for which calls are recorded at most: each takes the memory of a call."""
-BY_VALUE = frozenset(
-    ("_local_scalar_dense", "equal", "is_nonzero", "item", "masked_select", "nonzero", "unique_consecutive",
-     "_unique", "_unique2", "unique_dim")
-)  # fmt: skip
-"""Operations whose results, or their sizes, the processor has to wait for."""
 COPIES = frozenset(("_to_copy", "copy_", "to"))
 IDLE = ("tqdm.", "torch.", "multiprocessing.queues.", "concurrent.futures.")
 """Where threads are from that most likely do nothing on a GPU: DataLoader's, the compiler's, tqdm's.
@@ -157,15 +152,12 @@ def _watching(torch: Any, read: Dict[int, Any]) -> Any:
     class Mode(compiler.mode()):  # type: ignore[misc]
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             name = function.__name__.partition(".")[0]
-            masked = name.startswith("index") and any(
-                tensor.dtype in (torch.bool, torch.uint8) for tensor in _tensors(is_leaf, args[1:2])
-            )
-            if name in BY_VALUE or masked:
+            if values.by_value(torch, name, is_leaf, args):
                 raise structures.Unsupported("{}: the processor waits for the GPU's values".format(name))
-            given = _tensors(is_leaf, (args, kwargs or {}))
+            given = values.tensors_in(is_leaf, (args, kwargs or {}))
             read.update((id(tensor), tensor) for tensor in given if id(tensor) not in made)
             result = function(*args, **(kwargs or {}))
-            returned = _tensors(is_leaf, result)
+            returned = values.tensors_in(is_leaf, result)
             made.update(id(tensor) for tensor in returned if id(tensor) not in read)
             both = [*given, *returned]
             if name in COPIES and len({tensor.device.type for tensor in both}) > 1:
@@ -186,14 +178,3 @@ def _busy_thread() -> Optional[str]:
         if not "{}.".format(getattr(work, "__module__", "")).startswith(IDLE):
             return thread.name
     return None
-
-
-def _tensors(is_leaf: Callable[[Any], bool], value: Any) -> List[Any]:
-    """Return the tensors among an operation's arguments and results, which hold numbers, types and lists besides."""
-    if is_leaf(value):
-        return [value]
-    if isinstance(value, dict):
-        value = value.values()
-    elif not isinstance(value, (tuple, list)):
-        return []
-    return [tensor for item in value for tensor in _tensors(is_leaf, item)]

@@ -9,9 +9,7 @@ from modak_deploy.launch.frameworks.pytorch.kinds import Subject
 from modak_deploy.launch.lever import levers
 
 
-@pytest.mark.parametrize(
-    "name", ["pytorch-compile", "pytorch-onnxruntime", "pytorch-openvino", "pytorch-openvino-bf16"]
-)
+@pytest.mark.parametrize("name", ["pytorch-compile", "pytorch-onnxruntime"])
 def test_its_import_is_part_of_what_a_lever_costs(name, torch, monkeypatch):
     subject = Subject(torch, torch.nn.Sequential(torch.nn.Linear(2, 2)))
     (lever,) = (lever for lever in levers("pytorch") if lever.name == name)
