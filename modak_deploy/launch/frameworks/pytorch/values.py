@@ -11,7 +11,7 @@ from . import compiler, outputs
 
 BY_VALUE = frozenset(
     ("_local_scalar_dense", "equal", "is_nonzero", "item", "masked_select", "nonzero", "unique_consecutive",
-     "_unique", "_unique2", "unique_dim", "bincount", "repeat_interleave", "_pack_padded_sequence", "set_")
+     "_unique", "_unique2", "unique_dim", "bincount", "repeat_interleave", "_pack_padded_sequence")
 )  # fmt: skip
 """Operations whose results, or their sizes, depend on values: on a GPU the processor has to wait for them."""
 UNSEEN = frozenset(
@@ -20,6 +20,8 @@ UNSEEN = frozenset(
 )  # fmt: skip
 """Methods by which values leave a tensor without an operation."""
 FOREIGN = "a tensor that no operation has made"
+REPLACING = "set_"
+"""The operation that puts other memory under a tensor, of which a trace knows nothing."""
 
 
 def tensors_in(is_leaf: Callable[[Any], bool], value: Any) -> List[Any]:
@@ -91,7 +93,7 @@ def _operations(torch: Any, reading: Reading) -> Any:
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             packet = getattr(function, "_overloadpacket", None)
             name = str(packet).rpartition(".")[2]
-            if packet is None or by_value(torch, name, is_leaf, args):
+            if packet is None or name == REPLACING or by_value(torch, name, is_leaf, args):
                 reading.note(name if packet is not None else str(function))
             reading.used(tensors_in(is_leaf, (args, kwargs or {})))
             reading.numbers.update(tensors_in(_is_number, (args, kwargs or {})))
