@@ -188,7 +188,12 @@ class Choice:
 
     def _refusal(self, lever: Lever, variant: Variant) -> Optional[str]:
         """Return why a lever is not tried now; None when it can be."""
-        return self._prospects.refusal(lever, variant, self._default, self._rival.median, self.best != DEFAULT)
+        improved, best = self.best != DEFAULT, self._rival.median
+        return self._prospects.refusal(lever, variant, self._default, best, improved, self._replaces(lever))
+
+    def _replaces(self, lever: Lever) -> bool:
+        """Tell whether a lever would take the place of one in use that was made ready as well."""
+        return any(other.expensive and lever.excludes(other) for other in self.best.levers)
 
     def _refuse(self, lever: Lever, reason: str) -> None:
         """Note why a lever is not tried now.

@@ -133,8 +133,8 @@ class MakingChoice(Choice):
                 return
 
     def _background_refusal(self, lever: Lever, ready: bool = False) -> Optional[str]:
-        improved = bool(self.best.levers)
-        return self._prospects.background_refusal(lever, self._default, self._rival.median, improved, ready)
+        improved, best, replaces = bool(self.best.levers), self._rival.median, self._replaces(lever)
+        return self._prospects.background_refusal(lever, self._default, best, improved, ready, replaces)
 
     def _refusal(self, lever: Lever, variant: Variant) -> Optional[str]:
         if lever.name not in self._prospects.background:

@@ -114,11 +114,13 @@ class Prospects:
         """Forget what parts have told, but that the best variant's whole units are still to be compared."""
         self.partly = {name: ratio for name, ratio in self.partly.items() if name == best.name}
 
-    def refusal(self, lever: Lever, variant: Variant, default: float, best: float, improved: bool) -> Optional[str]:
+    def refusal(
+        self, lever: Lever, variant: Variant, default: float, best: float, improved: bool, replaces: bool = False
+    ) -> Optional[str]:
         """Return why a lever is not tried now; None when it is affordable, and the units left can pay for it.
 
         A unit cannot be stopped: the longest plausible one must fit. ``default`` and ``best`` are units' times,
-        and ``improved`` is whether something faster is in use.
+        ``improved`` is whether something faster is in use, and ``replaces`` whether the lever would take its place.
         """
         ledger = self._ledger
         few = self.few(default, improved, self.turns(variant))
@@ -127,6 +129,8 @@ class Prospects:
             limit = self.limit(lever, variant, default)
             return few or (None if ledger.affordable(limit) else self._dear(limit))
         given = self._trials.expected.get(lever.name) if making == [lever] else None
+        if replaces:
+            given = _in_place(given, default, best)
         cost = sum(self.costs.get(other.name, self._seconds) for other in making)
         gain, seconds = self._expected(given, cost * hardware.load())
         saving = ledger.remaining * best * (1 - 1 / max(1.0, gain))
@@ -138,13 +142,15 @@ class Prospects:
         return few or (None if ledger.affordable(limit) else self._dear(limit))
 
     def background_refusal(
-        self, lever: Lever, default: float, best: float, improved: bool, ready: bool
+        self, lever: Lever, default: float, best: float, improved: bool, ready: bool, replaces: bool = False
     ) -> Optional[str]:
         """Return why a lever is not made ready in the background now, or not tried once it is ``ready``.
 
         The units that are done meanwhile gain nothing, and no others than those that are left then can pay for it.
         """
         given = self._trials.expected.get(lever.name)
+        if replaces:
+            given = _in_place(given, default, best)
         gain, seconds = self._expected(given, self.costs.get(lever.name, self._seconds))
         seconds = 0.0 if ready else seconds * hardware.load()
         left = max(0.0, self._ledger.remaining * best - seconds)
@@ -186,3 +192,14 @@ class Prospects:
             return (TURN if self._turns or turns else 1) * (enough(default) + 1)
         own = 2 * enough(default) + 2  # a comparison, a warming up, and turns with the best so far
         return 2 * own if improved else own
+
+
+def _in_place(given: Optional[Expected], default: float, best: float) -> Optional[Expected]:
+    """Return what a lever is expected to bring in place of one that is in use; None where that is not known.
+
+    What is expected is over the default: where another conversion has already brought more, whether this one is faster
+    still has to be found out, and only what trials may lose anyway is spent on it.
+    """
+    if given is None or default >= best * given.gain:
+        return None
+    return Expected(given.gain * best / default, given.seconds)

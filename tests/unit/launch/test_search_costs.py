@@ -1,6 +1,9 @@
 """What trials compare and pay for: levers that cannot change results, and expensive ones by their own costs."""
 
+import pytest
+
 from launch_parts import Program, lever
+from modak_deploy.launch.config import Expected
 from modak_deploy.launch.variants import CHECK
 
 
@@ -49,3 +52,17 @@ def test_what_does_not_pay_is_told_by_the_units_that_were_left_when_it_was_first
     program.search.end()
     (left,) = (entry for entry in program.record.of("not_tried") if entry["lever"] == "compile")
     assert left["reason"] == "making it ready takes about 90 s, and the units left would save 15 s"
+
+
+@pytest.mark.parametrize(
+    ("first", "units", "tried"),
+    [(0.5, 60, False), (0.5, 600, True), (0.95, 60, True)],
+    ids=["a short job", "a long job", "one that brings little"],
+)
+def test_what_is_expected_is_over_the_default_and_not_over_another_conversion(first, units, tried):
+    levers = [lever(name, expensive=True, group="compilation") for name in ("first", "second")]
+    expected = {"first": Expected(gain=1.6), "second": Expected(gain=1.3)}
+    times = {"default": 1.0, "first": first, "second": first - 0.05}
+    program = Program(levers, times, units=units, costs={"first": 2.0, "second": 6.0}, expected=expected).run(units)
+    assert "first" in program.used
+    assert ("second" in program.used) is tried

@@ -3,7 +3,7 @@
 import threading
 import time
 import weakref
-from typing import Any, Callable, Optional, cast
+from typing import Any, Callable, List, Optional, cast
 
 from ...progress import Progress
 from ...session import Session
@@ -32,7 +32,7 @@ class Calls:
         self.inference: Optional[Inference] = None
         self.training: Optional[Callable[[Callable[..., Any], Any, Any], Any]] = None
         """What does a training call, where the optimizer's trials have put it."""
-        self.work = {training: Work(torch, training, self._plain) for training in (False, True)}
+        self.work = {training: Work(torch, training, self._plain, self._weights) for training in (False, True)}
         root._compiled_call_impl = self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -51,6 +51,10 @@ class Calls:
         """Tell whether nothing of the module is compiled, by the program or by a library of its own."""
         root = self._root()
         return not self._session.hands_off and root is not None and replica.refusal(self._torch, root) is None
+
+    def _weights(self) -> List[Any]:
+        root = self._root()
+        return [] if root is None else [*root.parameters(), *root.buffers()]
 
     def remove(self, reason: str) -> None:
         """Leave the module to itself."""
@@ -80,7 +84,7 @@ class Calls:
         try:
             if self.inference is None and self._session.tries_or_chosen:
                 try:
-                    self.inference = Inference(self._session, self._torch, root)
+                    self.inference = Inference(self._session, self._torch, root, self.work[False])
                 except Exception as error:  # whatever a module of the program's, or a version of PyTorch, raises
                     self._fail(sentence(error))
             if self.inference is None or self.inference.over:

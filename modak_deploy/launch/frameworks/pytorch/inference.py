@@ -18,6 +18,7 @@ from .conversions import Conversions
 from .exported import form_of_call
 from .kinds import TRAINING, Subject, TorchLever, autocasts
 from .runner import Runner, torch_levers
+from .work import Work
 
 SEARCHES = 3
 """Signatures of arguments that get trials of their own."""
@@ -37,10 +38,11 @@ PURE_CALLS = 2
 class Inference(TriedCalls):
     """Trials of one module. Each call's result reaches the program once, whichever variant it comes from."""
 
-    def __init__(self, session: Session, torch: Any, root: Any) -> None:
+    def __init__(self, session: Session, torch: Any, root: Any, work: Work) -> None:
         self._session = session
         self._torch = torch
         self._root = weakref.ref(root)
+        self._work = work
         self._label = type(root).__name__
         self._settings = Settings(torch)
         self._searches: Dict[Any, Search] = {}
@@ -132,7 +134,7 @@ class Inference(TriedCalls):
         if not familiar or len(self._searches) >= SEARCHES:
             return None
         root = self._root()
-        subject = Subject(self._torch, root)
+        subject = self._subject()
         levers, chosen = candidates(self._session, subject)
         name = self._label if not self._searches else "{} {}".format(self._label, len(self._searches) + 1)
         both = (*levers, *torch_levers(chosen))
@@ -154,6 +156,9 @@ class Inference(TriedCalls):
             search.fix(chosen)
         self._searches[signature] = search
         return search
+
+    def _subject(self) -> Subject:
+        return Subject(self._torch, self._root(), guide=bool(self._work.guide))
 
     # one call
 
@@ -202,7 +207,7 @@ class Inference(TriedCalls):
 
     def _count_on_nothing(self) -> None:
         """Have trials count with what conversions cost, as those that were kept are of no use any more."""
-        subject = Subject(self._torch, self._root())
+        subject = self._subject()
         for search, levers in self._conversions.broken():
             search.costs({lever.name: lever.making(subject) for lever in levers})
             self._background.offer(search, subject, levers)

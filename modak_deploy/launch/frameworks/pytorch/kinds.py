@@ -28,12 +28,15 @@ class Subject:
         module: Optional[Any],
         optimizer: Optional[Any] = None,
         operations: AbstractSet[str] = frozenset(),
+        guide: bool = False,
     ) -> None:
         self.torch = torch
         self.module = module
         self.optimizer = optimizer
         self.operations = operations
         """Names of what the gradients of a training step go through, as autograd has them."""
+        self.guide = guide
+        """Whether a call in evaluation is known to be a guide to others, so that the module can be traced."""
         self.parameters = list(module.parameters()) if module is not None else []
         self.modules = list(module.modules()) if module is not None else []
         self.device = self.parameters[0].device.type if self.parameters else "cpu"

@@ -46,13 +46,17 @@ def by_value(torch: Any, name: str, is_leaf: Callable[[Any], bool], args: Any) -
 class Reading:
     """Notes, while it is entered, why a call is no guide to others."""
 
-    def __init__(self, torch: Any, tensors: Iterable[Any]) -> None:
-        """``tensors`` are the arguments and the weights."""
+    def __init__(self, torch: Any, tensors: Iterable[Any], methods: bool = True) -> None:
+        """``tensors`` are the arguments and the weights.
+
+        Where ``methods`` are looked at as well, PyTorch goes without some kernels of its own, such as those of whole
+        layers of transformers (2.13): results may differ in their last digits.
+        """
         self.what: Optional[str] = None
         self.numbers: Set[float] = set()
         """Numbers that operations were given."""
         self._origins: Dict[int, Any] = {}
-        self._modes = [_operations(torch, self), _methods(torch, self)]
+        self._modes = [_operations(torch, self), *([_methods(torch, self)] if methods else [])]
         self.made(tensors)
 
     def made(self, tensors: Iterable[Any]) -> None:

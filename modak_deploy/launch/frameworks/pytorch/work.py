@@ -7,11 +7,12 @@ torch.utils.flop_counter (since 2.1) has the formulas. Nothing is computed twice
 import contextlib
 import importlib
 import math
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
 from ... import structures
 from ..operations import BACKWARD, shares
 from . import compiler, outputs
+from .values import Reading
 
 OBSERVED = 2
 """The call that is looked at: the first one often holds what is done once."""
@@ -20,10 +21,22 @@ OBSERVED = 2
 class Work:
     """Looks at one of the calls of a module, and tells all who ask what it consisted of."""
 
-    def __init__(self, torch: Any, training: bool, plain: Callable[[], bool] = lambda: True) -> None:
-        """``plain`` tells whether the module's calls may be looked at: not where the program compiles any of it."""
+    def __init__(
+        self,
+        torch: Any,
+        training: bool,
+        plain: Callable[[], bool] = lambda: True,
+        weights: Callable[[], Iterable[Any]] = lambda: (),
+    ) -> None:
+        """``plain`` tells whether the module's calls may be looked at: not where the program compiles any of it.
+
+        ``weights`` returns the module's own tensors.
+        """
         self._torch = torch
         self._plain = plain
+        self._weights = weights
+        self.guide: Optional[bool] = None
+        """Whether a call in evaluation went by no value, as far as operations tell; None where none was looked at."""
         self._training = training
         self._calls = 0
         self._features: Optional[Dict[str, Any]] = None
@@ -49,13 +62,21 @@ class Work:
                 mode = None
             if mode is None:
                 return impl(*args, **kwargs)
-            with mode:
+            reading = None if self._training else self._reading(args, kwargs)
+            with reading or contextlib.nullcontext(), mode:
                 result = impl(*args, **kwargs)
             with contextlib.suppress(Exception):  # what cannot be described is not
                 self._seen(mode, args, kwargs)
+                if reading is not None:
+                    reading.used(structures.leaves(result, outputs.is_tensor(self._torch)))
+                    self.guide = reading.what is None
             return result
 
         return call
+
+    def _reading(self, args: Any, kwargs: Any) -> Reading:
+        tensors = structures.leaves((args, kwargs), outputs.is_tensor(self._torch))
+        return Reading(self._torch, [*tensors, *self._weights()], methods=False)
 
     def _ordinary(self, args: Any, kwargs: Any) -> bool:
         """Tell whether all tensors are PyTorch's own: those of other classes have a dispatch of their own."""

@@ -7,7 +7,9 @@ import pytest
 from exported_parts import Clock, module_maker
 from modak_deploy.launch.frameworks.pytorch import bf16, inference
 from modak_deploy.launch.frameworks.pytorch import calls as calls_module
+from modak_deploy.launch.frameworks.pytorch.kinds import Subject
 from modak_deploy.launch.frameworks.pytorch.openvino import Converted
+from modak_deploy.launch.lever import levers
 
 pytest.importorskip("openvino", reason="OpenVINO is not installed; 'pip install openvino' installs it")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -125,6 +127,17 @@ def test_weights_that_change_are_those_of_the_next_call(torch, net, images, foll
     with torch.inference_mode():
         assert torch.allclose(model(images), wanted(images), atol=1e-5)
     assert session.record.of("weights_changed")
+
+
+@pytest.mark.parametrize(("kind", "traced"), [("tensor", True), ("branch", False)])
+def test_what_can_be_traced_is_expected_to_be_ready_sooner(torch, net, images, follow, kind, traced):
+    model = net(kind)
+    _, calls = follow(model, numerics="exact")
+    called(torch, model, images, 4)
+    (search,) = calls.inference._searches.values()
+    (lever,) = (lever for lever in levers("pytorch") if lever.name == EXACT)
+    assert search._prospects.costs[EXACT] == lever.making(Subject(torch, model, guide=traced))
+    assert lever.making(Subject(torch, model, guide=True)) < 1 < lever.making(Subject(torch, model))
 
 
 def test_a_module_that_decides_by_values_keeps_its_own_way(torch, net, images, follow):

@@ -104,3 +104,35 @@ def test_what_is_seen_reaches_the_counter(torch, session_of):
     session.counters.write()
     features = session.record.states["inference: Linear"]["features"]
     assert (features["parameters"], features["batch"], features["flops"]) == (8, 5, 2 * 5 * 3 * 2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "guide"),
+    [("weights", True), ("arguments", True), ("number", False), ("mask", False), ("elsewhere", False)],
+)
+def test_a_call_that_goes_by_values_is_no_guide(torch, kind, guide):
+    net, elsewhere = torch.nn.Linear(3, 3), torch.ones(3)
+    forwards = {
+        "weights": lambda x: torch.arange(3) + net(x),
+        "arguments": lambda x: x.reshape(x.shape[0], -1) * 2,
+        "number": lambda x: x * 2 if x.sum() > 0 else x,
+        "mask": lambda x: x[x > 0].sum() + x,
+        "elsewhere": lambda x: x * elsewhere,
+    }
+    work = Work(torch, False, weights=net.parameters)
+    with torch.inference_mode():
+        assert work.guide is None
+        for _ in range(2):
+            work.observing(forwards[kind])(torch.ones(2, 3))
+    assert work.guide is guide
+
+
+def test_what_is_looked_at_takes_the_kernels_that_it_takes_otherwise(torch):
+    """A mode that looks at methods would keep a layer of a transformer from its own kernel, and change last digits."""
+    torch.manual_seed(0)
+    layer, words = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True).eval(), torch.randn(2, 5, 32)
+    work = Work(torch, False, weights=layer.parameters)
+    with torch.inference_mode():
+        results = [work.observing(layer)(words) for _ in range(3)]
+    assert work.guide is True
+    assert all(torch.equal(result, results[0]) for result in results)
