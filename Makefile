@@ -1,8 +1,8 @@
 # make deploy   sets everything up and runs the digits job on this machine (ARGS="-e force=true" runs it again)
 # make check    lint, types and quick tests, in two minutes
-# make test     everything, on real parts
+# make test     most of it, on real parts, in 25 minutes
 .DEFAULT_GOAL := help
-.PHONY: help deploy setup generate check test test-long test-images test-pbs test-gridengine test-onnx soak soak-cluster fuzz up down clean test-browser test-trials test-cloud test-kubernetes test-openstack test-libvirt soak-cloud docs test-docs test-galaxy test-newcomer evidence
+.PHONY: help deploy setup generate check test test-all test-long test-images test-pbs test-gridengine test-onnx soak soak-cluster fuzz up down clean test-browser test-trials test-cloud test-kubernetes test-openstack test-libvirt soak-cloud docs test-docs test-galaxy test-newcomer evidence
 
 ARGS ?=
 PYTHON_OF_THE_SYSTEM = $$(scripts/find-python.sh)
@@ -34,10 +34,13 @@ generate: setup ## make anew what is made from the models and the data: TOSCA ty
 check: setup ## lint, types and the quick unit tests (two minutes)
 	@$(BIN)/python scripts/suite.py check
 
-test: setup ## everything: check, sanity, packaging, real Slurm over ssh, TOSCA, molecule, a job in Apptainer
+test: setup ## check, sanity, packaging, real Slurm over ssh, TOSCA, molecule, a job in Apptainer (25 minutes)
 	@$(BIN)/python scripts/suite.py test
 
-test-long: setup ## what make test does in a shorter way: README in a fresh clone, kills at each point (half an hour)
+test-all: setup ## make test with nothing left out, as continuous integration runs it (an hour)
+	@$(BIN)/python scripts/suite.py all
+
+test-long: setup ## what make test-all does in a shorter way: README in a fresh clone, kills at each point (half an hour)
 	@$(BIN)/python scripts/suite.py unit-long evaluation long
 
 test-images: setup ## container images on real Apptainer, podman, Charliecloud and registries (half an hour)

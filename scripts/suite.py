@@ -1,6 +1,8 @@
-"""Run the steps of ``make check`` or ``make test``, or those named; keep each one's output in .build/logs.
+"""Run the steps of ``make check``, ``make test`` or ``make test-all``, or those named; keep the output in .build/logs.
 
-    suite.py check | test | STEP...
+    suite.py check | test | all | STEP...
+
+The three are tiers: ``check`` and ``test`` leave out what tests/left-out lists for them.
 
 A step that this machine cannot run ends with exit code 77 and says why; what was skipped is named at the end.
 """
@@ -28,21 +30,23 @@ LIBVIRT = str(TOP / "tests" / "real" / "libvirt.sh")
 SWIFT = str(TOP / "tests" / "real" / "swift.sh")
 CANNOT = 77
 PYTEST = ["pytest", "-rfEs", "--no-header", "--durations=15"]
-INTEGRATION = [*PYTEST, "-n", "3", "--dist", "loadgroup", "--no-loadscope-reorder", "tests/integration"]
+INTEGRATION = [*PYTEST, "-n", "3", "--dist", "loadgroup", "--no-loadscope-reorder", "tests/integration", "-m"]
+SHORT = "not long"
 MANY = [
     "tests/unit/schedulers/test_scheduler_injection.py",
     "tests/unit/tosca/test_compose.py",
     "tests/unit/tosca/test_validate.py",
 ]
-"""Tests with so many examples that ``make test`` takes a part of them."""
+"""Tests with so many examples that ``make test-all`` takes a part of them."""
 FORKED = [
     "tests/unit/launch/test_background.py",
     "tests/unit/launch/frameworks/pytorch/test_background.py",
 ]
 """Tests of work that forked processes do, in processes that no other test has used."""
 UNIT = [*PYTEST, "-n", str((os.cpu_count() or 1) + 1)]
-QUICK = ["-m", "not slow"]
-"""What tests/slow.txt does not list."""
+TIERS = ("check", "test", "all")
+CHECKED, TESTED = ["-m", "not left_out_of_check"], ["-m", "not left_out_of_test"]
+"""What the tiers' lists in tests/left-out do not have."""
 ELSEWHERE = ["--ignore=tests/unit/launch"]
 LAUNCH = [*(f"--ignore={path}" for path in FORKED), "tests/unit/launch"]
 
@@ -54,10 +58,8 @@ class Step:
     name: str
     command: list[str]
     tests: bool = False
-    quick: bool = False
-    """A part of ``make check``."""
-    apart: bool = False
-    """Only when it is named: it takes long, and another tier."""
+    tiers: tuple[str, ...] = ("test", "all")
+    """What it is a part of; a step of no tier runs when it is named."""
     real: bool = False
     """Its tests wait for processes: those that fail are named and tried once more, with the others out of the way."""
     seconds: float = 0.0
@@ -73,54 +75,57 @@ class Step:
 
 def steps() -> list[Step]:
     return [
-        Step("ruff", ["ruff", "check"], quick=True),
-        Step("ruff-format", ["ruff", "format", "--check"], quick=True),
-        Step("mypy", ["mypy"], quick=True),
-        Step("imports", ["lint-imports", "--no-logo", "--no-cache"], quick=True),
-        Step("yamllint", ["yamllint", "--strict", "."], quick=True),
+        Step("ruff", ["ruff", "check"], tiers=TIERS),
+        Step("ruff-format", ["ruff", "format", "--check"], tiers=TIERS),
+        Step("mypy", ["mypy"], tiers=TIERS),
+        Step("imports", ["lint-imports", "--no-logo", "--no-cache"], tiers=TIERS),
+        Step("yamllint", ["yamllint", "--strict", "."], tiers=TIERS),
         Step("programs", [PROGRAMS]),
-        Step("unit-quick", [*UNIT, *QUICK, *ELSEWHERE, "tests/unit"], tests=True, quick=True, apart=True, real=True),
-        Step("unit-launch-quick", [*UNIT, *QUICK, *LAUNCH], tests=True, quick=True, apart=True, real=True),
-        Step("unit", [*UNIT, *ELSEWHERE, "tests/unit"], tests=True, real=True),
+        Step("unit-quick", [*UNIT, *CHECKED, *ELSEWHERE, "tests/unit"], tests=True, tiers=("check",), real=True),
+        Step("unit-launch-quick", [*UNIT, *CHECKED, *LAUNCH], tests=True, tiers=("check",), real=True),
+        Step("unit-most", [*UNIT, *TESTED, *ELSEWHERE, "tests/unit"], tests=True, tiers=("test",), real=True),
+        Step("unit-launch-most", [*UNIT, *TESTED, *LAUNCH], tests=True, tiers=("test",), real=True),
+        Step("unit", [*UNIT, *ELSEWHERE, "tests/unit"], tests=True, tiers=("all",), real=True),
         # In processes of its own: ansible-core replaces sys.intern, and torch.compile looks for the original.
-        Step("unit-launch", [*UNIT, *LAUNCH], tests=True, real=True),
+        Step("unit-launch", [*UNIT, *LAUNCH], tests=True, tiers=("all",), real=True),
         # They fork, which no process does that has imported TensorFlow or JAX: their threads make it end.
         Step("unit-fork", [*UNIT, *FORKED], tests=True, real=True),
         Step("evidence", ["python", "scripts/evidence.py", "--check", "--quick"]),
-        Step("evaluation", ["python", "scripts/evidence.py", "--check"], apart=True),
+        Step("evaluation", ["python", "scripts/evidence.py", "--check"], tiers=()),
         Step("changelog", ["antsibull-changelog", "lint"]),
         Step("ansible-lint", ["ansible-lint"]),
         Step("ansible-test", ["scripts/ansible_test_sanity.sh"]),
         Step("real-slurm", [SLURM, "up"]),
         Step("real-cluster", [CLUSTER, "up"]),
-        Step("integration", [*INTEGRATION, "-m", "not long"], tests=True, real=True),
-        Step("long", [*INTEGRATION, "-m", "long"], tests=True, apart=True, real=True),
-        Step("unit-long", ["env", "MODAK_EXAMPLES=all", *UNIT, *MANY], tests=True, apart=True),
+        Step("integration-most", [*INTEGRATION, f"{SHORT} and {TESTED[1]}"], tests=True, tiers=("test",), real=True),
+        Step("integration", [*INTEGRATION, SHORT], tests=True, tiers=("all",), real=True),
+        Step("long", [*INTEGRATION, "long"], tests=True, tiers=(), real=True),
+        Step("unit-long", ["env", "MODAK_EXAMPLES=all", *UNIT, *MANY], tests=True, tiers=()),
         Step("molecule-machine", ["molecule", "test", "--scenario-name", "machine", "--destroy", "never"]),
         Step("real-containers", [CONTAINERS, "up"]),
         Step("containers-quick", [*PYTEST, "-m", "smoke", "tests/containers"], tests=True, real=True),
-        Step("containers", [*PYTEST, "tests/containers"], tests=True, apart=True),
-        Step("trials", [*PYTEST, "tests/trials"], tests=True, apart=True, real=True),
-        Step("real-pbs", [PBS, "up"], apart=True),
-        Step("pbs", [*PYTEST, "tests/pbs"], tests=True, apart=True),
-        Step("gridengine", [*PYTEST, "tests/gridengine"], tests=True, apart=True, real=True),
-        Step("onnx", [*PYTEST, "tests/onnx"], tests=True, apart=True, real=True),
-        Step("browser", [*PYTEST, "tests/browser"], tests=True, apart=True),
-        Step("docs", [*PYTEST, "tests/docs"], tests=True, apart=True),
-        Step("newcomer", [*PYTEST, "tests/newcomer"], tests=True, apart=True),
-        Step("galaxy", [*PYTEST, "tests/galaxy"], tests=True, apart=True),
-        Step("real-cloud", [CLOUD, "up"], apart=True),
-        Step("cloud", [*PYTEST, "tests/cloud"], tests=True, apart=True),
-        Step("real-kubernetes", [KUBERNETES, "up"], apart=True),
-        Step("kubernetes", [*PYTEST, "tests/kubernetes"], tests=True, apart=True),
-        Step("real-openstack", [OPENSTACK, "up"], apart=True),
-        Step("real-swift", [SWIFT, "up"], apart=True),
-        Step("openstack", [*PYTEST, "tests/openstack"], tests=True, apart=True),
-        Step("real-libvirt", [LIBVIRT, "up"], apart=True),
-        Step("libvirt", [*PYTEST, "tests/libvirt"], tests=True, apart=True),
-        Step("soak-cloud", ["python", "tests/soak/cloud_rounds.py"], apart=True),
-        Step("soak", ["python", "tests/soak/rounds.py"], apart=True),
-        Step("soak-cluster", ["python", "tests/soak/cluster_rounds.py"], apart=True),
+        Step("containers", [*PYTEST, "tests/containers"], tests=True, tiers=()),
+        Step("trials", [*PYTEST, "tests/trials"], tests=True, tiers=(), real=True),
+        Step("real-pbs", [PBS, "up"], tiers=()),
+        Step("pbs", [*PYTEST, "tests/pbs"], tests=True, tiers=()),
+        Step("gridengine", [*PYTEST, "tests/gridengine"], tests=True, tiers=(), real=True),
+        Step("onnx", [*PYTEST, "tests/onnx"], tests=True, tiers=(), real=True),
+        Step("browser", [*PYTEST, "tests/browser"], tests=True, tiers=()),
+        Step("docs", [*PYTEST, "tests/docs"], tests=True, tiers=()),
+        Step("newcomer", [*PYTEST, "tests/newcomer"], tests=True, tiers=()),
+        Step("galaxy", [*PYTEST, "tests/galaxy"], tests=True, tiers=()),
+        Step("real-cloud", [CLOUD, "up"], tiers=()),
+        Step("cloud", [*PYTEST, "tests/cloud"], tests=True, tiers=()),
+        Step("real-kubernetes", [KUBERNETES, "up"], tiers=()),
+        Step("kubernetes", [*PYTEST, "tests/kubernetes"], tests=True, tiers=()),
+        Step("real-openstack", [OPENSTACK, "up"], tiers=()),
+        Step("real-swift", [SWIFT, "up"], tiers=()),
+        Step("openstack", [*PYTEST, "tests/openstack"], tests=True, tiers=()),
+        Step("real-libvirt", [LIBVIRT, "up"], tiers=()),
+        Step("libvirt", [*PYTEST, "tests/libvirt"], tests=True, tiers=()),
+        Step("soak-cloud", ["python", "tests/soak/cloud_rounds.py"], tiers=()),
+        Step("soak", ["python", "tests/soak/rounds.py"], tiers=()),
+        Step("soak-cluster", ["python", "tests/soak/cluster_rounds.py"], tiers=()),
         Step("molecule-slurm", ["scripts/molecule_slurm.sh"]),
     ]
 
@@ -193,11 +198,11 @@ def is_up(part: str) -> bool:
 
 def chosen(names: list[str]) -> list[Step]:
     known = steps()
-    if names in (["check"], ["test"]):
-        return [step for step in known if (step.quick if names == ["check"] else not step.apart)]
+    if len(names) == 1 and names[0] in TIERS:
+        return [step for step in known if names[0] in step.tiers]
     wanted = [step for step in known if step.name in names]
     if not names or len(wanted) < len(set(names)):
-        sys.exit(f"usage: suite.py check | test | STEP...  with STEP one of {', '.join(s.name for s in known)}")
+        sys.exit(f"usage: suite.py check | test | all | STEP...  with STEP one of {', '.join(s.name for s in known)}")
     return wanted
 
 

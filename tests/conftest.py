@@ -23,16 +23,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-SLOW = Path(__file__).parent / "slow.txt"
-"""Tests that make check leaves out, as scripts/slow_tests.py writes them."""
+LEFT_OUT = Path(__file__).parent / "left-out"
+"""Lists of what make check and make test leave out, as scripts/left_out.py writes them."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what takes long."""
-    slow = frozenset(SLOW.read_text(encoding="utf-8").split())
-    for item in items:
-        if item.nodeid.partition("[")[0] in slow:
-            item.add_marker(pytest.mark.slow)
+    for path in sorted(LEFT_OUT.glob("*.txt")):
+        names = frozenset(path.read_text(encoding="utf-8").split())
+        for item in items:
+            if item.nodeid.partition("[")[0].partition("@")[0] in names:
+                item.add_marker(f"left_out_of_{path.stem}")
 
 
 @pytest.fixture(scope="session", autouse=True)

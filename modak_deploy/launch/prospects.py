@@ -130,7 +130,7 @@ class Prospects:
             return few or (None if ledger.affordable(limit) else self._dear(limit))
         given = self._trials.expected.get(lever.name) if making == [lever] else None
         if replaces:
-            given = _in_place(given, default, best)
+            given = _over_best(given, default, best)
         cost = sum(self.costs.get(other.name, self._seconds) for other in making)
         gain, seconds = self._expected(given, cost * hardware.load())
         saving = ledger.remaining * best * (1 - 1 / max(1.0, gain))
@@ -150,7 +150,7 @@ class Prospects:
         """
         given = self._trials.expected.get(lever.name)
         if replaces:
-            given = _in_place(given, default, best)
+            given = _over_best(given, default, best)
         gain, seconds = self._expected(given, self.costs.get(lever.name, self._seconds))
         seconds = 0.0 if ready else seconds * hardware.load()
         left = max(0.0, self._ledger.remaining * best - seconds)
@@ -194,7 +194,7 @@ class Prospects:
         return 2 * own if improved else own
 
 
-def _in_place(given: Optional[Expected], default: float, best: float) -> Optional[Expected]:
+def _over_best(given: Optional[Expected], default: float, best: float) -> Optional[Expected]:
     """Return what a lever is expected to bring in place of one that is in use; None where that is not known.
 
     What is expected is over the default: where another conversion has already brought more, whether this one is faster

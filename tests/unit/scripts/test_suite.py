@@ -62,15 +62,25 @@ def test_the_python_that_is_asked_for_is_tried(python: str, code: int) -> None:
     assert python in done.stdout + done.stderr
 
 
-def test_make_test_leaves_nothing_out_that_make_check_runs(suite: ModuleType) -> None:
-    check, test = ({step.name for step in suite.chosen([name])} for name in ("check", "test"))
-    assert {name.removesuffix("-quick") for name in check} <= test
-    assert not any(name.endswith("-quick") for name in test if name.startswith("unit"))
+@pytest.mark.parametrize(("tier", "ending"), [("check", "-quick"), ("test", "-most")])
+def test_make_test_all_leaves_nothing_out_that_another_tier_runs(suite: ModuleType, tier: str, ending: str) -> None:
+    less, everything = ({step.name for step in suite.chosen([name])} for name in (tier, "all"))
+    assert {name.removesuffix(ending) for name in less} <= everything
+    assert any(name.endswith(ending) for name in less)
 
 
-def test_what_is_listed_as_slow_is_there() -> None:
+def test_only_lists_make_a_tier_quicker(suite: ModuleType) -> None:
+    """A step that stands for another one runs the same command with one more choice of tests."""
+    known = {step.name: step for step in suite.steps()}
+    for name in ("unit", "unit-launch", "integration"):
+        whole, part = (" ".join(known[which].command) for which in (name, f"{name}-most"))
+        assert part.replace(" and not left_out_of_test", "").replace("-m not left_out_of_test ", "") == whole
+
+
+@pytest.mark.parametrize("path", sorted((TOP / "tests" / "left-out").glob("*.txt")), ids=lambda path: path.stem)
+def test_what_is_left_out_is_there(path: Path) -> None:
     texts = {path.relative_to(TOP): path.read_text(encoding="utf-8") for path in (TOP / "tests").rglob("*.py")}
     functions = set(re.findall(r"def (test_\w+)\(", "".join(texts.values())))  # some are inherited from another file
-    for name in (TOP / "tests" / "slow.txt").read_text(encoding="utf-8").split():
-        path, *_, function = name.split("::")
-        assert Path(path) in texts and function in functions, f"{name} is gone: run scripts/slow_tests.py"
+    for name in path.read_text(encoding="utf-8").split():
+        file, *_, function = name.split("::")
+        assert Path(file) in texts and function in functions, f"{name} is gone: run scripts/left_out.py"
