@@ -139,17 +139,32 @@ class Choice:
     def pace(self) -> Optional[float]:
         """Return the seconds of a unit with the best variant so far, by its last measurement; None before there is one.
 
+        While there is something to try they are those of the units left, if that brings what is expected of it.
         Once settled, the program's recent units tell more than the trials', as soon as they are those after the trials:
         what is tried, such as a second session's threads, may slow down what runs beside it.
         """
         if not self.settled:
-            return self.usual
+            return self._outlook(self.usual)
         if self.ledger.done - self._last_trial >= RECENT:
             return None
         if self.best != DEFAULT:
             return self.usual
         default = self._estimates[DEFAULT.name]
         return min(self._baseline, default.median) if self._baseline is not None and default.count else self._baseline
+
+    def _outlook(self, usual: Optional[float]) -> Optional[float]:
+        """Return the mean seconds of the units left, of which each takes ``usual`` until one more lever is tried."""
+        left = self.ledger.remaining
+        if not usual or not left or self._trials.units is None:
+            return usual
+        seconds = [left * usual]
+        for lever in self._pending:
+            if self._refusal(lever, self.best.plus(lever)) is None:
+                seconds.append(self._prospects.ahead(lever, self._default, usual, self._replaces(lever)))
+        if self._phase in TRYING and self._lever is not None and not self._is_fewer:
+            replaces = self._replaces(self._lever)
+            seconds.append(self._prospects.ahead(self._lever, self._default, usual, replaces, self._made))
+        return min(seconds) / left
 
     @property
     def _nothing(self) -> str:

@@ -141,6 +141,19 @@ class Prospects:
             return few
         return few or (None if ledger.affordable(limit) else self._dear(limit))
 
+    def ahead(self, lever: Lever, default: float, best: float, replaces: bool, made: bool = False) -> float:
+        """Return the seconds of the units left, if a lever brings what is expected of it; what it takes is among them.
+
+        ``made`` is whether it has been made ready.
+        """
+        given, seconds = self._trials.expected.get(lever.name), self._ledger.remaining * best
+        if replaces:
+            given = _over_best(given, default, best)
+        if given is None:
+            return seconds
+        cost = self._expected(given, self.costs.get(lever.name, self._seconds))[1] if lever.expensive else 0.0
+        return (0.0 if made else cost * hardware.load()) + seconds / max(1.0, given.gain)
+
     def background_refusal(
         self, lever: Lever, default: float, best: float, improved: bool, ready: bool, replaces: bool = False
     ) -> Optional[str]:

@@ -3,6 +3,7 @@
 import pytest
 
 from launch_parts import Program, lever
+from modak_deploy.launch import hardware
 from modak_deploy.launch.config import Expected
 from modak_deploy.launch.variants import CHECK
 
@@ -66,3 +67,18 @@ def test_what_is_expected_is_over_the_default_and_not_over_another_conversion(fi
     program = Program(levers, times, units=units, costs={"first": 2.0, "second": 6.0}, expected=expected).run(units)
     assert "first" in program.used
     assert ("second" in program.used) is tried
+
+
+@pytest.mark.parametrize("gain", [2.0, None])
+def test_units_left_are_foretold_with_what_is_expected(gain, monkeypatch):
+    monkeypatch.setattr(hardware, "load", lambda: 1.0)
+    expected = {} if gain is None else {"compile": Expected(gain=gain)}
+    levers, times = [lever("a"), lever("compile", expensive=True)], {"default": 1.0, "a": 1.1, "compile": 0.4}
+    program = Program(levers, times, units=200, costs={"compile": 10.0}, expected=expected)
+    while program.search.pace is None:
+        program.run(1)
+    left = program.search.ledger.remaining
+    assert program.search.pace == pytest.approx(1.0 if gain is None else 1 / gain + 10.0 / left, rel=0.2)
+    program.run(left)
+    assert ("compile" in program.used) is (gain is not None)
+    assert program.search.settled
