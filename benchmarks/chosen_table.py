@@ -62,9 +62,11 @@ def table(entries: Sequence[Entry], records: Path = survey_choice.RECORDS) -> st
 
 
 def jobs(entries: Sequence[Entry]) -> str:
-    """Return how long the jobs took, beside as many units of the default as two short jobs tell."""
-    lines: list[Sequence[str]] = [("program", "by default, s", "first, s", "second, s", "first", "second")]
+    """Return how long the jobs took, beside as many units of the default as two short jobs tell, with the forecasts."""
+    head = ("program", "by default, s", "first, s", "second, s", "first", "second", "forecast, first", "second")
+    lines: list[Sequence[str]] = [head]
     factors: dict[str, list[float]] = {arm: [] for arm in ARMS}
+    missed: dict[str, list[float]] = {arm: [] for arm in ARMS}
     for name in dict.fromkeys(entry["row"] for entry in entries):
         own = [entry for entry in entries if entry["row"] == name and entry["state"] == "completed"]
         defaults = [entry for entry in own if entry["arm"] == "default"]
@@ -73,14 +75,19 @@ def jobs(entries: Sequence[Entry]) -> str:
             continue
         units = jobs[ARMS[0]]["units"]
         by_default = statistics.fmean(program_table.total(entry, units) for entry in defaults)
-        seconds = [float(jobs[arm]["total"]) for arm in ARMS]
-        for arm, each in zip(ARMS, seconds, strict=True):
-            factors[arm].append(by_default / each)
-        gained = (f"{by_default / each:.2f}" for each in seconds)
-        lines.append((name, f"~{by_default:.1f}", *(f"{each:.1f}" for each in seconds), *gained))
+        seconds = {arm: float(jobs[arm]["total"]) for arm in ARMS}
+        errors = {arm: jobs[arm]["forecast"] / seconds[arm] - 1 for arm in ARMS if jobs[arm].get("forecast")}
+        for arm in ARMS:
+            factors[arm].append(by_default / seconds[arm])
+            missed[arm] += [abs(errors[arm])] if arm in errors else []
+        times = (f"{seconds[arm]:.1f}" for arm in ARMS)
+        gained = (f"{by_default / seconds[arm]:.2f}" for arm in ARMS)
+        forecasts = (f"{errors[arm]:+.1%}" if arm in errors else "-" for arm in ARMS)
+        lines.append((name, f"~{by_default:.1f}", *times, *gained, *forecasts))
     if len(lines) > 1:
         means = (f"**{statistics.geometric_mean(each):.2f}**" for each in factors.values())
-        lines.append(("geometric mean", "", "", "", *means))
+        medians = (f"**{statistics.median(each):.1%}**" if each else "-" for each in missed.values())
+        lines.append(("geometric mean, median error", "", "", "", *means, *medians))
     return markdown(lines)
 
 

@@ -37,6 +37,7 @@ PAGES = {
     "keras": TOP / "docs" / "gains.md",
     "cached": TOP / "docs" / "gains.md",
     "expected": TOP / "docs" / "gains.md",
+    "expected-longer": TOP / "docs" / "gains.md",
     "pairs": TOP / "docs" / "gains.md",
     "pairs-amx": TOP / "docs" / "gains.md",
     "survey": TOP / "docs" / "gains.md",
@@ -65,6 +66,8 @@ CACHED = MEASURED / "cached-amd-epyc-avx2-2-cores.jsonl"
 """Second deployments with the cache of the first one and without it."""
 EXPECTED = MEASURED / "expected-amd-epyc-avx2-2-cores.jsonl"
 """Second deployments that go by what others gained."""
+LONGER = MEASURED / "expected-5-minutes-amd-epyc-avx2-2-cores.jsonl"
+"""The same in jobs of five minutes."""
 PAIRS = MEASURED / "pairs-amd-epyc-2-cores.jsonl"
 """What make evidence measured of the programs on a machine."""
 PAIRS_AMX = MEASURED / "pairs-intel-xeon-2-cores.jsonl"
@@ -128,6 +131,10 @@ def expected() -> str:
     return chosen_table.table(survey_table.read(EXPECTED))
 
 
+def expected_longer() -> str:
+    return chosen_table.table(survey_table.read(LONGER))
+
+
 def pairs() -> str:
     return program_table.choices(lines(PAIRS))
 
@@ -182,6 +189,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "keras": keras,
     "cached": cached,
     "expected": expected,
+    "expected-longer": expected_longer,
     "pairs": pairs,
     "pairs-amx": pairs_amx,
     "survey": survey,

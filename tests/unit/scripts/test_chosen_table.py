@@ -36,5 +36,7 @@ def test_a_lever_that_trials_took_away_is_not_what_a_job_ended_with(chosen_table
 
 def test_jobs_stand_beside_as_many_units_of_the_default(chosen_table):
     default = entry("default", (), total=25.0, units=40)
-    text = chosen_table.jobs([default, entry("live-exact", (), (), 50.0), entry("second-exact", (), FASTEST, 27.5)])
-    assert f"| {ROW} | ~55.0 | 50.0 | 27.5 | 1.10 | 2.00 |" in text
+    first, second = entry("live-exact", (), (), 50.0), entry("second-exact", (), FASTEST, 27.5, forecast=33.0)
+    text = chosen_table.jobs([default, first, second])
+    assert f"| {ROW} | ~55.0 | 50.0 | 27.5 | 1.10 | 2.00 | - | +20.0% |" in text
+    assert text.rstrip().endswith("| **1.10** | **2.00** | - | **20.0%** |")
