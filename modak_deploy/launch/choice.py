@@ -1,6 +1,6 @@
 """State of live trials, and the choice of what is tried next."""
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from . import hardware
 from .config import Trials
@@ -154,17 +154,22 @@ class Choice:
 
     def _outlook(self, usual: Optional[float]) -> Optional[float]:
         """Return the mean seconds of the units left, of which each takes ``usual`` until one more lever is tried."""
-        left = self.ledger.remaining
-        if not usual or not left or self._trials.units is None:
+        left, default = self.ledger.remaining, self._estimates[DEFAULT.name]
+        if not usual or not left or self._trials.units is None or not default.count:
             return usual
-        seconds = [left * usual]
+        ahead = [
+            self._prospects.ahead(lever, default.median, usual, self._replaces(lever), made)
+            for lever, made in self._coming()
+        ]
+        return min([left * usual, *ahead]) / left
+
+    def _coming(self) -> Iterator[Tuple[Lever, bool]]:
+        """Yield what is tried, and what may be, each with whether it has been made ready."""
+        if self._phase in TRYING and self._lever is not None and not self._is_fewer:
+            yield self._lever, self._made
         for lever in self._pending:
             if self._refusal(lever, self.best.plus(lever)) is None:
-                seconds.append(self._prospects.ahead(lever, self._default, usual, self._replaces(lever)))
-        if self._phase in TRYING and self._lever is not None and not self._is_fewer:
-            replaces = self._replaces(self._lever)
-            seconds.append(self._prospects.ahead(self._lever, self._default, usual, replaces, self._made))
-        return min(seconds) / left
+                yield lever, False
 
     @property
     def _nothing(self) -> str:
@@ -203,8 +208,13 @@ class Choice:
 
     def _refusal(self, lever: Lever, variant: Variant) -> Optional[str]:
         """Return why a lever is not tried now; None when it can be."""
-        improved, best = self.best != DEFAULT, self._rival.median
+        improved, best = self.best != DEFAULT, self._usually
         return self._prospects.refusal(lever, variant, self._default, best, improved, self._replaces(lever))
+
+    @property
+    def _usually(self) -> float:
+        """Return the time of a unit with the best variant, as it was measured last."""
+        return self._rival.median if self._rival.count else self._estimates[self.best.name].median
 
     def _replaces(self, lever: Lever) -> bool:
         """Tell whether a lever would take the place of one in use that was made ready as well."""
@@ -347,7 +357,7 @@ class Choice:
             values.update(units=estimate.count, seconds=estimate.median, noise=estimate.noise)
             name, rival = self._against
             default = rival.median if name == DEFAULT.name and rival.count else self._default
-            values["gain"] = default / estimate.median
+            values["gain"] = default / max(estimate.median, 1e-9)
         values.update(default=self._default, one_time=self._one_time, difference=self._difference, **others)
         self._once[self._current.name] = self._one_time
         self._record.add("trial", lost=self.ledger.lost, **values)

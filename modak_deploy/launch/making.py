@@ -1,6 +1,6 @@
 """Live trials of levers that are made ready in the background: the program goes on with the best variant meanwhile."""
 
-from typing import Mapping, Optional
+from typing import Iterator, Mapping, Optional, Tuple
 
 from .choice import CHOSEN, FASTEST, TRYING, WAITED_FOR, Choice
 from .lever import Lever
@@ -133,13 +133,18 @@ class MakingChoice(Choice):
                 return
 
     def _background_refusal(self, lever: Lever, ready: bool = False) -> Optional[str]:
-        improved, best, replaces = bool(self.best.levers), self._rival.median, self._replaces(lever)
+        improved, best, replaces = bool(self.best.levers), self._usually, self._replaces(lever)
         return self._prospects.background_refusal(lever, self._default, best, improved, ready, replaces)
 
     def _refusal(self, lever: Lever, variant: Variant) -> Optional[str]:
         if lever.name not in self._prospects.background:
             return super()._refusal(lever, variant)
         return WAITS if self._making is not None else self._background_refusal(lever)
+
+    def _coming(self) -> Iterator[Tuple[Lever, bool]]:
+        if self._making is not None:
+            yield self._making.lever, self._making.seconds is not None
+        yield from super()._coming()
 
     def _try_made(self) -> bool:
         """Try what is ready, where that is affordable now; return whether that was begun."""

@@ -129,15 +129,15 @@ class Prospects:
             limit = self.limit(lever, variant, default)
             return few or (None if ledger.affordable(limit) else self._dear(limit))
         given = self._trials.expected.get(lever.name) if making == [lever] else None
-        if replaces:
-            given = _over_best(given, default, best)
         cost = sum(self.costs.get(other.name, self._seconds) for other in making)
         gain, seconds = self._expected(given, cost * hardware.load())
-        saving = ledger.remaining * best * (1 - 1 / max(1.0, gain))
+        over = _over(given, default / best if replaces else 1.0)
+        saving = ledger.remaining * best * _saved(_hoped(gain, over, replaces))
         if saving <= seconds:
             return SLOW.format(seconds, saving)
         limit = seconds + default + self.copying(variant)
-        if given is not None and self._trials.units is not None and ledger.dared(limit):
+        pays = self._trials.units is not None and ledger.remaining * best * _saved(over) > seconds
+        if pays and ledger.dared(limit):
             return few
         return few or (None if ledger.affordable(limit) else self._dear(limit))
 
@@ -146,13 +146,14 @@ class Prospects:
 
         ``made`` is whether it has been made ready.
         """
-        given, seconds = self._trials.expected.get(lever.name), self._ledger.remaining * best
-        if replaces:
-            given = _over_best(given, default, best)
-        if given is None:
-            return seconds
-        cost = self._expected(given, self.costs.get(lever.name, self._seconds))[1] if lever.expensive else 0.0
-        return (0.0 if made else cost * hardware.load()) + seconds / max(1.0, given.gain)
+        given, left = self._trials.expected.get(lever.name), self._ledger.remaining * best
+        saved = _saved(_over(given, default / best if replaces else 1.0))
+        cost = 0.0
+        if lever.expensive and not made:
+            cost = self._expected(given, self.costs.get(lever.name, self._seconds) * hardware.load())[1]
+        if lever.name in self.background:  # what is done meanwhile gains nothing
+            cost = self.background[lever.name] + cost * saved
+        return min(left, cost + left * (1 - saved))
 
     def background_refusal(
         self, lever: Lever, default: float, best: float, improved: bool, ready: bool, replaces: bool = False
@@ -162,18 +163,17 @@ class Prospects:
         The units that are done meanwhile gain nothing, and no others than those that are left then can pay for it.
         """
         given = self._trials.expected.get(lever.name)
-        if replaces:
-            given = _over_best(given, default, best)
         gain, seconds = self._expected(given, self.costs.get(lever.name, self._seconds))
+        over = _over(given, default / best if replaces else 1.0)
         seconds = 0.0 if ready else seconds * hardware.load()
         left = max(0.0, self._ledger.remaining * best - seconds)
-        saving, loss = left * (1 - 1 / max(1.0, gain)), self.background[lever.name]
+        saving, loss = left * _saved(_hoped(gain, over, replaces)), self.background[lever.name]
         if saving <= loss:
             return SLOW.format(loss, saving)
         units, needed = int(left / max(best, 1e-9)), self._needed(default, improved)
         if units < needed:
             return FEW.format(units, needed)
-        if given is not None and self._trials.units is not None and saving >= 2 * loss:
+        if self._trials.units is not None and over > 1 and left * _saved(over) >= 2 * loss:
             return None
         limit = loss + CALLS * default
         return None if self._ledger.affordable(limit if ready else SPARE * limit) else self._dear(limit)
@@ -207,12 +207,22 @@ class Prospects:
         return 2 * own if improved else own
 
 
-def _over_best(given: Optional[Expected], default: float, best: float) -> Optional[Expected]:
-    """Return what a lever is expected to bring in place of one that is in use; None where that is not known.
+def _over(given: Optional[Expected], reached: float) -> float:
+    """Return the factor that is expected over what is in use; 1 where nothing is.
 
-    What is expected is over the default: where another conversion has already brought more, whether this one is faster
-    still has to be found out, and only what trials may lose anyway is spent on it.
+    What is expected of a lever is over the default, and what is in use has ``reached`` that many times its speed.
     """
-    if given is None or default >= best * given.gain:
-        return None
-    return Expected(given.gain * best / default, given.seconds)
+    return 1.0 if given is None else given.gain / reached
+
+
+def _hoped(gain: float, over: float, replaces: bool) -> float:
+    """Return the factor for which a lever is tried, with what trials may lose anyway.
+
+    That of two conversions one is faster by that much can only be found out.
+    """
+    return max(over, BEATEN) if replaces and gain > 1 else gain
+
+
+def _saved(gain: float) -> float:
+    """Return the part of a unit's time that is saved where it is done ``gain`` times as fast."""
+    return 1 - 1 / max(1.0, gain)

@@ -1,6 +1,7 @@
 """Parts for tests of the launcher: a record in memory, and trials of a program whose times are given."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -107,6 +108,8 @@ class Program:
                 self.seconds += took
                 self.search.report(action.variant, took)
             self.worst = max(self.worst, self.seconds - sum(self.time("default", one) for one in range(unit + 1)))
+            pace = self.search.pace  # is asked for at any time
+            assert pace is None or math.isfinite(pace)
         return self
 
     def background(self, seconds: dict[str, float], loss: float) -> "Program":

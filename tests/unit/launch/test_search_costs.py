@@ -82,3 +82,27 @@ def test_units_left_are_foretold_with_what_is_expected(gain, monkeypatch):
     program.run(left)
     assert ("compile" in program.used) is (gain is not None)
     assert program.search.settled
+
+
+@pytest.mark.parametrize("gain", [1.0, 1.2, 1.6, 1.7, 2.4])
+def test_of_two_conversions_the_second_is_not_tried_sooner_for_less(gain):
+    """The first has brought 1.6, so that the second, if it brings ``gain``, brings more or less than that."""
+    levers = [lever(name, expensive=True, group="compilation") for name in ("first", "second")]
+    expected = {"first": Expected(gain=1.6), "second": Expected(gain=gain, seconds=8.0)}
+    times = {"default": 1.0, "first": 0.625, "second": 1 / gain}
+    program = Program(levers, times, units=60, costs={"first": 2.0, "second": 0.1}, expected=expected).run(60)
+    assert ("second" in program.used) is (gain > 2)
+
+
+def test_units_left_are_foretold_while_a_lever_is_made_ready_in_the_background():
+    expected = {"compile": Expected(gain=2.0)}
+    program = Program(
+        [lever("compile", expensive=True)], {"default": 1.0, "compile": 0.5}, units=400, expected=expected
+    )
+    program.background({"compile": 20.0}, 1.0)
+    while not program.search.waits:
+        program.run(1)
+    left = program.search.ledger.remaining
+    assert program.search.pace < 0.7
+    program.run(left)
+    assert program.search.best.name == "compile"

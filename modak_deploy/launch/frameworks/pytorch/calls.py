@@ -54,7 +54,7 @@ class Calls:
 
     def _weights(self) -> List[Any]:
         root = self._root()
-        return [] if root is None else [*root.parameters(), *root.buffers()]
+        return [] if root is None else [*_held(root, "_parameters"), *_held(root, "_buffers")]
 
     def remove(self, reason: str) -> None:
         """Leave the module to itself."""
@@ -139,9 +139,15 @@ def _plain(impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     return impl(*args, **kwargs)
 
 
+def _held(root: Any, kind: str) -> List[Any]:
+    """Return a module's ``_parameters`` or ``_buffers``, each once: a program may have its own ``parameters``."""
+    groups = (getattr(module, kind).values() for module in root.modules())
+    return list({id(tensor): tensor for group in groups for tensor in group if tensor is not None}.values())
+
+
 def features(torch: Any, root: Any) -> Any:
     """Return what a model of performance may want to know about a module."""
-    weights = list(root.parameters())
+    weights = _held(root, "_parameters")
     total = sum(weight.numel() for weight in weights)
     convolutions = sum(weight.numel() for weight in weights if weight.dim() >= 4)
     return {

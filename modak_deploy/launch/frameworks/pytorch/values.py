@@ -96,6 +96,8 @@ def _operations(torch: Any, reading: Reading) -> Any:
 
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             packet = getattr(function, "_overloadpacket", None)
+            if reading.what is not None:  # it is known
+                return function(*args, **(kwargs or {}))
             name = str(packet).rpartition(".")[2]
             if packet is None or name == REPLACING or by_value(torch, name, is_leaf, args):
                 reading.note(name if packet is not None else str(function))

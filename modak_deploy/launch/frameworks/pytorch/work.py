@@ -56,13 +56,15 @@ class Work:
 
     def _observed(self, impl: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
+            mode, reading = None, None
             try:
-                mode = _mode(self._torch) if self._plain() and self._ordinary(args, kwargs) else None
+                if self._plain() and self._ordinary(args, kwargs):
+                    reading = None if self._training else self._reading(args, kwargs)
+                    mode = _mode(self._torch)
             except Exception:  # a version of PyTorch without it: nothing is seen, and the program goes on
                 mode = None
             if mode is None:
                 return impl(*args, **kwargs)
-            reading = None if self._training else self._reading(args, kwargs)
             with reading or contextlib.nullcontext(), mode:
                 result = impl(*args, **kwargs)
             with contextlib.suppress(Exception):  # what cannot be described is not
@@ -132,6 +134,15 @@ def _mode(torch: Any) -> Any:
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     parameter = torch.nn.Parameter
 
+    def whole(func: Any, args: Any) -> bool:
+        """Tell whether an operation consists of others; those of nested tensors come back to where they were (2.13)."""
+        if any(getattr(value, "is_nested", False) for value in args):
+            return False
+        try:
+            return bool(has_kernel(func.name(), composite))
+        except RuntimeError:  # of masked tensors, operations have names that the dispatcher does not know
+            return False
+
     class Mode(compiler.mode()):  # type: ignore[misc]
         supports_higher_order_operators = True
 
@@ -152,7 +163,7 @@ def _mode(torch: Any) -> Any:
             name = str(packet).rpartition(".")[2]
             special = _SPECIAL.get(name)
             if packet not in registry and special is None:
-                if has_kernel(func.name(), composite):  # in inference mode, operations arrive whole: the same kernel
+                if whole(func, args):  # in inference mode, operations arrive so: the same kernel
                     with self:
                         return func._op_dk(composite, *args, **kwargs)
                 with contextlib.suppress(Exception):

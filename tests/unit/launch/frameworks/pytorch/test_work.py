@@ -136,3 +136,41 @@ def test_what_is_looked_at_takes_the_kernels_that_it_takes_otherwise(torch):
         results = [work.observing(layer)(words) for _ in range(3)]
     assert work.guide is True
     assert all(torch.equal(result, results[0]) for result in results)
+
+
+FORWARDS = {
+    "nested": lambda torch, net, x: net(torch.nested.nested_tensor([x[:1], x], layout=torch.jagged)).values(),
+    "masked": lambda torch, net, x: torch.masked.masked_tensor(x, x > 0).sum(1).get_data(),
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("kind", FORWARDS)
+def test_tensors_of_other_kinds_are_left_to_themselves(torch, session_of, kind):
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = torch.nn.Linear(3, 3)
+
+        def forward(self, x):
+            return FORWARDS[kind](torch, self.inner, x)
+
+    net, x = Net().eval(), torch.ones(2, 3)
+    with torch.inference_mode():
+        (plain,) = [net(x)]
+        calls_module.Calls(session_of(mode="none"), torch, net)
+        assert all(torch.equal(net(x), plain) for _ in range(4))
+
+
+@pytest.mark.parametrize("name", ["buffers", "parameters"])
+@pytest.mark.parametrize("options", [{"mode": "none"}, {"candidates": ["pytorch-channels-last"], "units": 100}])
+def test_a_module_may_have_attributes_that_are_named_like_methods_of_pytorchs(torch, session_of, name, options):
+    net, x = torch.nn.Linear(3, 2).eval(), torch.ones(5, 3)
+    setattr(net, name, [])
+    session = session_of(**options)
+    calls_module.Calls(session, torch, net)
+    with torch.inference_mode():
+        results = [net(x) for _ in range(4)]
+    assert all(torch.equal(result, results[0]) for result in results)
+    session.counters.write()
+    assert session.record.states["inference: Linear"]["features"]["parameters"] == 8
