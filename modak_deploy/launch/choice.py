@@ -389,7 +389,7 @@ class Choice:
         estimate = self._estimates.get(self.best.name)
         values: Dict[str, Any] = {"of": self._name, "variant": self.best.name, "reason": reason}
         if estimate is not None and estimate.count and self._estimates[DEFAULT.name].count:
-            values.update(seconds=estimate.median, gain=self._default / estimate.median)
+            values.update(seconds=estimate.median, gain=self._default / max(estimate.median, 1e-9))
         values.update({key: value for key, value in others.items() if value is not None})
         values.update(lost=self.ledger.lost, after_units=self.ledger.done, difference=self._difference)
         self._record.add("settled", **values)
