@@ -5,7 +5,6 @@ from typing import Literal
 
 from modak_deploy.catalogue.catalogue import Catalogue
 from modak_deploy.catalogue.effects import applied
-from modak_deploy.catalogue.lever import Lever
 from modak_deploy.engines.registry import of_framework, package_of
 from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.plan import Launch, Prediction, Resources
@@ -101,17 +100,9 @@ def launch_of(
         relaxed=[name for name in candidates if catalogue.levers[name].numerics == "relaxed"],
         gain=min(max(1.0, earlier.gain), 1e6) if on else 1.0,
         share=SHARE * min(1 + earlier.jobs, MOST_JOBS) if candidates else SHARE,
-        expected=_expected(_compiled(candidates, catalogue), earlier, usual) if mode == "live" else {},
+        expected=usual.at_least(_compiled(candidates, catalogue)) if mode == "live" and earlier.jobs else {},
         units=workload.units if workload.unit in COUNTED and workload.units > 1 else None,
     )
-
-
-def _expected(compiled: Sequence[str], earlier: Earlier, usual: Usual) -> dict[str, float]:
-    """Return what is expected of levers that take their time: what they brought here, or else others."""
-    if not earlier.jobs:
-        return {}
-    here = {name: round(min(earlier.gains[name], 1e6), 3) for name in compiled if earlier.gains.get(name, 0.0) > 1}
-    return {**usual.at_least(compiled), **here}
 
 
 def _compiled(names: Sequence[str], catalogue: Catalogue) -> list[str]:
@@ -124,8 +115,7 @@ def _candidates(
 ) -> list[str]:
     """Return the levers that may be tried: those that no job has tried, and that may take the place of a chosen one.
 
-    A conversion with which units were faster, and that was not chosen for the time it takes, is among them: a job may
-    have kept what it made, which the launcher finds. With ``every`` those that are on or that a job has tried are, too.
+    With ``every`` those that are on or that a job has tried may be as well.
 
     What is on from the start for other reasons than the launcher's cannot be switched off for them. What restarts try
     as well is tried only where the launcher can try anything: not with another backend of Keras.
@@ -137,17 +127,12 @@ def _candidates(
         for lever in catalogue.levers.values()
         if lever.run.launch in LIVE
         and lever.name not in faults
-        and (every or (lever.name not in levers and (lever.name not in earlier.tried or _was_dear(lever, earlier))))
+        and (every or (lever.name not in levers and lever.name not in earlier.tried))
         and (ranks == 1 or lever.ranks)
         and not any(lever.excludes(other) for other in chosen if other.run.launch != "live")
     ]
     permitted.sort(key=lambda lever: lever.name in earlier.last)
     return [lever.name for lever in permitted] if any(lever.run.launch == "live" for lever in permitted) else []
-
-
-def _was_dear(lever: Lever, earlier: Earlier) -> bool:
-    """Tell whether a lever is a conversion with which units were faster than with what is chosen."""
-    return lever.group == COMPILING and lever.name in earlier.gains
 
 
 def will_try(launch: Launch | None) -> list[str]:

@@ -73,38 +73,6 @@ def test_what_was_measured_in_another_order_of_levers_is_known(changed):
     assert plan.prediction.basis == "measurement"
 
 
-@pytest.mark.parametrize(("units", "chosen"), [(1000, "pytorch-openvino"), (100000, "pytorch-onnxruntime")])
-def test_what_was_faster_and_took_too_long_to_make_is_tried_in_case_it_was_kept(changed, units, chosen):
-    """SqueezeNet on an AMD EPYC: a first job has kept what ONNX Runtime needs, and the second is as short."""
-    packages = {"torch": "2.13.0", "python": "3.11.2", "openvino": "2026.4.1", "onnx": "1.21.0",
-                "onnxscript": "0.7.0", "onnxruntime": "1.31.0"}  # fmt: skip
-    workload = {"model": "squeezenet", "unit": "call", "units": units}
-    request = {"deployment.request.numerics": "exact", "deployment.application.workload": workload}
-    deployment, facts = changed("digits", {**PYTORCH, "facts.packages": packages, **request})
-    node = facts.node
-    record = {
-        "schema": "modak.measurement/1", "type": "ai_inference", "framework": "pytorch", "kind": "trial",
-        "workload": workload,
-        "hardware": {"microarchitecture": node.microarchitecture, "cpu_model": node.cpu_model, "cores": node.cores},
-        "provenance": {"source": "here", "date": "2026-01-01", "method": "invented"},
-    }  # fmt: skip
-    once = {(): (0.03, 0.025), ("pytorch-openvino",): (0.9, 0.0145), ("pytorch-onnxruntime",): (7.6, 0.0098)}
-    records = [
-        Measurement.model_validate({**record, "configuration": {"levers": list(names)}, "runs": [
-            {"total": 6 + first + later, "first": first, "later": [later * (1 + n / 1000)], "block": n, "time": 1}
-            for n in range(8)]})
-        for names, (first, later) in once.items()
-    ]  # fmt: skip
-    plan = make_plan(deployment, facts, [], now=NOW, measurements=Table(records))
-    assert plan.chosen.levers == [chosen]
-    assert plan.chosen.launch is not None
-    offered, expected = plan.chosen.launch.candidates, plan.chosen.launch.expected
-    assert ("pytorch-onnxruntime" in offered) is (chosen == "pytorch-openvino")
-    assert "pytorch-openvino" not in offered
-    if chosen == "pytorch-openvino":
-        assert expected["pytorch-onnxruntime"] == pytest.approx(2.55, rel=0.01)
-
-
 def test_modules_are_converted_for_openvino_where_it_is_installed(launch):
     packages = {"torch": "2.13.0", "python": "3.11.2", "openvino": "2026.4.1"}
     there = {"facts.packages": packages, "deployment.request.numerics": "exact"}
