@@ -166,7 +166,7 @@ class Choice:
     def _coming(self) -> Iterator[Tuple[Lever, bool]]:
         """Yield what is tried, and what may be, each with whether it has been made ready."""
         if self._phase in TRYING and self._lever is not None and not self._is_fewer:
-            yield self._lever, self._made
+            yield self._lever, self._made or self._one_time > 0
         for lever in self._pending:
             if self._refusal(lever, self.best.plus(lever)) is None:
                 yield lever, False

@@ -135,7 +135,7 @@ class Prospects:
         given = self._trials.expected.get(lever.name) if making == [lever] else None
         cost = sum(self.costs.get(other.name, self._seconds) for other in making)
         gain, seconds = self._expected(given, cost * hardware.load())
-        over = _over(given, default / best if replaces else 1.0)
+        over = _over(given, default, best, replaces)
         saving = ledger.remaining * best * _saved(_hoped(gain, over, replaces))
         if saving <= seconds:
             return SLOW.format(seconds, saving)
@@ -151,7 +151,7 @@ class Prospects:
         ``made`` is whether it has been made ready.
         """
         given, left = self._trials.expected.get(lever.name), self._ledger.remaining * best
-        saved = _saved(_over(given, default / best if replaces else 1.0))
+        saved = _saved(_over(given, default, best, replaces))
         cost = 0.0
         if lever.expensive and not made:
             cost = self._expected(given, self.costs.get(lever.name, self._seconds) * hardware.load())[1]
@@ -168,7 +168,7 @@ class Prospects:
         """
         given = self._trials.expected.get(lever.name)
         gain, seconds = self._expected(given, self.costs.get(lever.name, self._seconds))
-        over = _over(given, default / best if replaces else 1.0)
+        over = _over(given, default, best, replaces)
         seconds = 0.0 if ready else seconds * hardware.load()
         left = max(0.0, self._ledger.remaining * best - seconds)
         saving, loss = left * _saved(_hoped(gain, over, replaces)), self.background[lever.name]
@@ -211,12 +211,15 @@ class Prospects:
         return 2 * own if improved else own
 
 
-def _over(given: Optional[Expected], reached: float) -> float:
+def _over(given: Optional[Expected], default: float, best: float, replaces: bool) -> float:
     """Return the factor that is expected over what is in use; 1 where nothing is.
 
-    What is expected of a lever is over the default, and what is in use has ``reached`` that many times its speed.
+    What is expected of a lever is over the default, whose units take ``default`` seconds; those of what it ``replaces``
+    take ``best``.
     """
-    return 1.0 if given is None else given.gain / reached
+    if given is None:
+        return 1.0
+    return given.gain * best / max(default, 1e-9) if replaces else given.gain
 
 
 def _hoped(gain: float, over: float, replaces: bool) -> float:
