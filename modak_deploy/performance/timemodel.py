@@ -211,7 +211,13 @@ class _Device:
 
     @cached_property
     def _sessions(self) -> Mapping[Phase, Any]:
-        import onnxruntime
+        try:
+            import onnxruntime
+        except ModuleNotFoundError as error:
+            raise InputError(
+                f"{self.folder}: a time model was fitted, and {error.name}, which runs it, is not installed here: run"
+                " pip install 'modak-deploy[models]', or remove the folder to plan without the model"
+            ) from None
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1

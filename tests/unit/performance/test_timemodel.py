@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -268,6 +269,12 @@ def test_something_else_with_the_right_hash_is_refused(folder):
     (folder / file_of("steady", digest)).write_bytes(b"no model")
     changed(folder, lambda data: data["phases"]["steady"].update(sha256=digest))
     with pytest.raises(InputError, match=r"steady-\w+\.onnx: not a model that can be run"):
+        TimeModel(folder).phases(case_of(1e8, SETS[0]))
+
+
+def test_without_what_runs_it_the_message_says_what_to_do(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(InputError, match=r"onnxruntime, which runs it, is not installed.*modak-deploy\[models\]"):
         TimeModel(folder).phases(case_of(1e8, SETS[0]))
 
 
