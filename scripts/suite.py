@@ -84,9 +84,9 @@ def steps() -> list[Step]:
         Step("unit-quick", [*UNIT, *CHECKED, *ELSEWHERE, "tests/unit"], tests=True, tiers=("check",), real=True),
         Step("unit-launch-quick", [*UNIT, *CHECKED, *LAUNCH], tests=True, tiers=("check",), real=True),
         Step("unit-most", [*UNIT, *TESTED, *ELSEWHERE, "tests/unit"], tests=True, tiers=("test",), real=True),
-        Step("unit-launch-most", [*UNIT, *TESTED, *LAUNCH], tests=True, tiers=("test",), real=True),
         Step("unit", [*UNIT, *ELSEWHERE, "tests/unit"], tests=True, tiers=("all",), real=True),
         # In processes of its own: ansible-core replaces sys.intern, and torch.compile looks for the original.
+        Step("unit-launch-most", [*UNIT, *TESTED, *LAUNCH], tests=True, tiers=("test",), real=True),
         Step("unit-launch", [*UNIT, *LAUNCH], tests=True, tiers=("all",), real=True),
         # They fork, which no process does that has imported TensorFlow or JAX: their threads make it end.
         Step("unit-fork", [*UNIT, *FORKED], tests=True, real=True),
