@@ -84,6 +84,8 @@ class Lever(Model):
     name:
     ``live`` ones can be tried while the program runs, ``start`` ones are on from the start, and ``either`` is for those
     whose switching costs so much that short jobs try them by restarts only."""
+    kept: bool = False
+    """Whether what the launcher makes for it is kept for later jobs."""
     ranks: bool = False
     """Whether the ranks of a training can switch it together while they run."""
     threads: ThreadCount | None = None

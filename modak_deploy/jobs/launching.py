@@ -72,6 +72,7 @@ def config(launch: Launch, request: JobRequest, *, folder: str = ".") -> str:
         "mode": launch.trials,
         "numerics": launch.numerics,
         "candidates": launch.candidates,
+        "kept": launch.kept or None,
         "gain": launch.gain,
         "share": launch.share,
         "units": launch.units,

@@ -8,7 +8,7 @@ from .estimate import FEWEST, Estimate, Ledger
 from .lever import Lever
 from .parts import Part
 from .progress import RECENT
-from .prospects import Prospects
+from .prospects import LOST, Prospects
 from .variants import DEFAULT, Variant
 
 TRYING = ("probe", "check", "measure")
@@ -176,7 +176,8 @@ class Choice:
         """Return why the default stays."""
         if len(self._tried) > 1:
             return "nothing tried is faster"
-        return self._prospects.nothing(self._default) if self._refused else "there was nothing to try"
+        could = {*self._refused.values()} - {LOST}
+        return self._prospects.nothing(self._default) if could else "there was nothing to try"
 
     def _choose(self) -> None:
         waiting: List[Lever] = []

@@ -14,7 +14,7 @@ SESSION_OPTIONS = "onnxruntime-options"
 SURVEY = "survey"
 MODES = ("none", "live", SURVEY)
 NUMERICS = ("exact", "relaxed")
-TRIALS = ("mode", "numerics", "candidates", "units", "share", "tolerance", "expected", "gain", "sets", "claim")
+TRIALS = ("mode", "numerics", "candidates", "units", "share", "tolerance", "expected", "gain", "sets", "claim", "kept")
 LARGEST = 1024 * 1024
 """Bytes of the file that are read at most."""
 
@@ -52,6 +52,9 @@ class Trials:
     """How many times as fast as the default the levers that are on from the start were measured to be."""
     sets: List[List[str]] = field(default_factory=list)
     """Sets of levers that a survey measures in any case."""
+    kept: List[str] = field(default_factory=list)
+    """Candidates that are tried only where an earlier run has kept what they are made ready of: to make it anew would
+    cost more than they gain."""
     claim: Optional[str] = None
     """File that the one process makes which tries levers, where several would, as the tasks of an array do."""
 
@@ -149,6 +152,7 @@ def _trials(data: Any) -> Trials:
         expected={name: _expected(name, value) for name, value in expected.items()},
         gain=_number(data, "gain", 1.0, 1e6),
         sets=_sets(data),
+        kept=_names(data, "kept") or [],
         claim=_text(data, "claim"),
     )
 

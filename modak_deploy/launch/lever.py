@@ -43,6 +43,8 @@ class Lever:
     """Whether it has threads of its own, beside those of the default that still wait for work after a unit."""
     expensive = False
     """Whether making it ready takes long, as compilation does."""
+    keeps = False
+    """Whether what it is made ready of is kept for later runs, where there is a folder for it."""
     background = False
     """Whether it can be made ready in a process of its own, while the program goes on, where a core is free."""
     ranks = False

@@ -1,6 +1,6 @@
 """Live trials of levers that are made ready in the background: the program goes on with the best variant meanwhile."""
 
-from typing import Iterator, Mapping, Optional, Tuple
+from typing import Collection, Iterator, Mapping, Optional, Tuple
 
 from .choice import CHOSEN, FASTEST, TRYING, WAITED_FOR, Choice
 from .lever import Lever
@@ -39,6 +39,10 @@ class MakingChoice(Choice):
     def costs(self, seconds: Mapping[str, float]) -> None:
         """Take what expensive levers cost now, as what was made of them before is of no use any more."""
         self._prospects.costs.update(seconds)
+
+    def lost(self, names: Collection[str]) -> None:
+        """Take the levers that are tried no more, as what was kept for them cannot be used: they are not made anew."""
+        self._prospects.lost.update(names)
 
     @property
     def to_make(self) -> Optional[Variant]:
@@ -178,6 +182,8 @@ class MakingChoice(Choice):
         self._leave_what_is_dear()
         if self._making is not None:
             self._making = Making(self._making.lever, self.best.plus(self._making.lever))
+        elif self._phase in TRYING and not self._fixed and self._lever and self._lever.name in self._prospects.lost:
+            self._defer(self._lever)
         elif self._made_beside is not None and self._phase in ("check", "measure"):
             lever = self._made_beside.lever
             self._tried.discard(self._current.name)
@@ -188,8 +194,8 @@ class MakingChoice(Choice):
     def _leave_what_is_dear(self) -> None:
         """Go back from a winner that the job cannot afford to make anew between two units, and have it made again."""
         best, default = self.best, self.ledger.default or 0.0
-        made = [lever for lever in best.levers if lever.name in self._prospects.background]
-        dear = [lever for lever in made if lever not in self._base.levers]
+        unmade = {*self._prospects.background, *self._prospects.lost}
+        dear = [lever for lever in best.levers if lever.name in unmade and lever not in self._base.levers]
         if not dear or all(self._prospects.refusal(lever, best, default, default, True) is None for lever in dear):
             return
         if self._phase in TRYING and self._lever is not None:

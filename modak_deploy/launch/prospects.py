@@ -30,6 +30,7 @@ ANOTHER = 1.2
 """Times as fast as one conversion that another may be hoped to be: ONNX Runtime is 0.93 to 1.23 times as fast as
 OpenVINO, 1.11 in the median, in the surveys of eight programs that ship (two cores of an AMD EPYC with AVX2)."""
 
+LOST = "what an earlier run had kept for it cannot be used"
 NOTHING = "nothing could be tried: a unit takes {:.3g} s and trials may lose {:.3g} s in this job"
 NOTHING_YET = "nothing could be tried so far: a unit takes {:.3g} s and trials may lose {:.3g} s"
 
@@ -62,6 +63,8 @@ class Prospects:
         """Variants whose results were compared on a part only, with their longest plausible unit in default units."""
         self.background: Dict[str, float] = {}
         """Levers that can be made ready in the background, with the seconds that the program loses all the same."""
+        self.lost: Set[str] = set()
+        """Levers that were offered for what an earlier run had kept for them, and which cannot be used."""
         self.unfit: Set[str] = set()
         """Variants whose results on a part were not the default's: that may be due to the part."""
 
@@ -126,6 +129,8 @@ class Prospects:
         A unit cannot be stopped: the longest plausible one must fit. ``default`` and ``best`` are units' times,
         ``improved`` is whether something faster is in use, and ``replaces`` whether the lever would take its place.
         """
+        if lever.name in self.lost:
+            return LOST
         ledger = self._ledger
         few = self.few(default, improved, self.turns(variant))
         making = [other for other in variant.levers if other.expensive]  # all of it is made anew for the variant

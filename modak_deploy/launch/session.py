@@ -4,13 +4,15 @@ import functools
 import glob
 import os
 import time
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, Collection, List, Optional, Tuple
 
 from . import compiled, processes, record, store
 from . import lever as levers_table
 from .config import Config
 from .lever import EXACT, Lever
 from .progress import Counters
+
+NOT_KEPT = "no earlier run has kept what makes it ready, and the job is too short to make that"
 
 
 class Session:
@@ -123,7 +125,7 @@ class Session:
             if lever is None or (lever.numerics != EXACT and trials.numerics == EXACT):
                 continue
             reason = "an earlier run of this job ended while it was tried" if name in self._crashed else None
-            reason = reason or lever.unusable(version)
+            reason = reason or (NOT_KEPT if name in trials.kept and not lever.keeps else lever.unusable(version))
             if reason is None:
                 chosen.append(lever)
             elif trials.candidates is not None or name in self._crashed:
@@ -145,8 +147,19 @@ class Session:
     ) -> List[Any]:
         """Return the candidates that nothing speaks against; ``refuses`` gives the reason that is recorded, if any."""
         levers = self._accepted(self.candidates(framework, version, kind), refuses)
-        names = {lever.name for lever in levers}
+        names = {lever.name for lever in levers}.difference(self.config.trials.kept)
         return [lever for lever in levers if lever.faster not in names]
+
+    def without_unkept(self, of: str, levers: List[Any], held: Collection[str]) -> List[Any]:
+        """Return the levers without those that were to be tried only if an earlier run had kept what makes them ready.
+
+        ``of`` is the object of the program that they are tried on, and ``held`` names those for which it has.
+        """
+        kept = self.config.trials.kept
+        for lever in levers:
+            if lever.name in kept and lever.name not in held:
+                self.record.add("not_tried", of=of, lever=lever.name, reason=NOT_KEPT)
+        return [lever for lever in levers if lever.name in held or lever.name not in kept]
 
     def chosen_or_offered(
         self, framework: str, version: str, kind: Callable[[Lever], bool], refuses: Callable[[Any], Optional[str]]

@@ -76,6 +76,9 @@ class Launch(Model):
     """Whether levers that change results may be tried."""
     candidates: list[Name] = []
     """Levers to try, in their order."""
+    kept: list[Name] = []
+    """Those of them that are tried only where an earlier job has kept what makes them ready: units were faster with
+    them, and the job is too short to make that."""
     relaxed: list[Name] = []
     """Those of them that change results beyond the order of additions."""
     gain: float = Field(default=1.0, ge=1.0, le=1e6)

@@ -227,8 +227,9 @@ class Plan(Model):
             raise ValueError("chosen.launch.candidates: the request permits no trials while it runs; plan again")
         if launch.candidates and (launch.trials == "survey") != self.request.surveys:
             raise ValueError(f"chosen.launch.trials: '{launch.trials}' is not what the request asks for; plan again")
-        if unknown := sorted(set(launch.relaxed) - set(launch.candidates)):
-            raise ValueError(f"chosen.launch.relaxed: '{unknown[0]}' is not one of the candidates; plan again")
+        for key in ("relaxed", "kept"):
+            if unknown := sorted(set(getattr(launch, key)) - set(launch.candidates)):
+                raise ValueError(f"chosen.launch.{key}: '{unknown[0]}' is not one of the candidates; plan again")
         if forbidden := sorted({*launch.levers, *launch.candidates} & set(self.request.forbid_levers)):
             raise ValueError(f"chosen.launch: the lever '{forbidden[0]}' is forbidden by the request; plan again")
         return self

@@ -103,7 +103,7 @@ class Builder:
         evidence, prediction = self._outcome.evidence, self._outcome.decision.predictions.get(option)
         measured = prediction is not None and prediction.basis in ("measurement", "trial")
         gain = prediction.gain.low if measured and prediction is not None and prediction.gain is not None else 1.0
-        return earlier(evidence, location, option, gain)
+        return earlier(evidence, location, option, self.catalogue.levers, gain)
 
     def _rank_start(self, location: Location) -> RankStart | None:
         start = rank_start(self.deployment, self.facts, location.image, self.resources.ranks)

@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from modak_deploy.catalogue.lever import Lever
 from modak_deploy.model.measurement import Measurement
 from modak_deploy.optimiser.evidence import Evidence, Sample, ratio_within
 from modak_deploy.optimiser.options import Location, Option
+from modak_deploy.performance.statistics import paired_ratio_interval
 
 PROMISING = 1.03
 """Times as fast as the chosen option, from which what may be faster is worth another trial."""
@@ -24,12 +26,20 @@ class Earlier:
     """
     last: frozenset[str] = frozenset()
     """Levers to be tried after all others: of them one unit alone is known, which was slower."""
+    kept: frozenset[str] = frozenset()
+    """Levers with which units were faster than with those chosen, not counting what it took to make them ready, which
+    is kept for later jobs."""
     gain: float = 1.0
     """How many times as fast as the default the levers at hand were at the least."""
 
 
-def earlier(evidence: Evidence, location: Location, chosen: Option, gain: float = 1.0) -> Earlier:
-    """Return what jobs have shown of the very same work at ``location``, where ``chosen`` does it now."""
+def earlier(
+    evidence: Evidence, location: Location, chosen: Option, levers: Mapping[str, Lever], gain: float = 1.0
+) -> Earlier:
+    """Return what jobs have shown of the very same work at ``location``, where ``chosen`` does it now.
+
+    ``levers`` are the catalogue's.
+    """
     plain = location.option(())
     samples = {option: sample for option, sample in evidence.direct.items() if option.with_levers(()) == plain}
     records: list[Measurement] = [record for sample in samples.values() for record in sample.records]
@@ -38,6 +48,7 @@ def earlier(evidence: Evidence, location: Location, chosen: Option, gain: float 
     return Earlier(
         jobs=len({run.time for record in records for run in record.runs if run.time is not None}),
         tried=frozenset(used - _unsettled(evidence, samples, chosen) | failed),
+        kept=frozenset(_kept(samples, chosen, levers) - failed),
         last=frozenset(name for record in records for name in record.slower_at_first or ()),
         gain=gain,
     )
@@ -51,3 +62,19 @@ def _unsettled(evidence: Evidence, samples: Mapping[Option, Sample], chosen: Opt
             if ratio.low <= 1 and ratio.value >= PROMISING:
                 levers.update(option.levers)
     return levers
+
+
+def _kept(samples: Mapping[Option, Sample], chosen: Option, levers: Mapping[str, Lever]) -> set[str]:
+    """Return the levers that are kept and would have made units faster, had they been on or in others' place.
+
+    Units count that one job did beside each other, with that lever and with what is chosen, and all else the same.
+    """
+    names = set()
+    for lever in (lever for lever in levers.values() if lever.kept and lever.name not in chosen.levers):
+        beside = {name for name in chosen.levers if name in levers and not lever.excludes(levers[name])}
+        for option, sample in samples.items():
+            if chosen in samples and set(option.levers) == {*beside, lever.name}:
+                ratio = paired_ratio_interval(samples[chosen].steady, sample.steady)
+                if ratio is not None and ratio.value >= PROMISING:
+                    names.add(lever.name)
+    return names

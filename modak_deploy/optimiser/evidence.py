@@ -43,6 +43,8 @@ class Sample:
     differences: frozenset[str]
     phases: list[Phases] = field(default_factory=list)
     blocks: dict[Block, float] = field(default_factory=dict)
+    steady: dict[Block, float] = field(default_factory=dict)
+    """The same without start and compilation, where these were told apart."""
     summaries: list[Moments] = field(default_factory=list)
     records: list[Measurement] = field(default_factory=list)
     dates: set[str] = field(default_factory=set)
@@ -70,6 +72,8 @@ class Sample:
                 # Other series than those of trials take turns over several runs, each with a start of its own.
                 job = (record.provenance.source, run.time or 0) if record.kind == "trial" else ("", 0)
                 self.blocks[(*job, run.block)] = scaled.total
+                if scaled.distinguished:
+                    self.steady[(*job, run.block)] = scaled.steady
         if record.summary is not None:
             s = record.summary
             self.summaries.append(Moments.of_summary(s.mean, s.deviation, s.count))

@@ -70,6 +70,7 @@ def _for_no_longer(old: Plan, new: Plan) -> Plan:
         return old
     within = {
         "gain": min(launch.gain, limits.gain),
+        "kept": [name for name in launch.candidates if name in {*launch.kept, *limits.kept}],
         "share": min(launch.share, limits.share),
         "expected": {
             name: min(gain, limits.expected[name]) for name, gain in launch.expected.items() if name in limits.expected

@@ -97,6 +97,7 @@ def launch_of(
         trials=mode if candidates else "none",
         numerics=request.numerics,
         candidates=candidates,
+        kept=[name for name in candidates if name in earlier.tried & earlier.kept] if mode == "live" else [],
         relaxed=[name for name in candidates if catalogue.levers[name].numerics == "relaxed"],
         gain=min(max(1.0, earlier.gain), 1e6) if on else 1.0,
         share=SHARE * min(1 + earlier.jobs, MOST_JOBS) if candidates else SHARE,
@@ -115,7 +116,9 @@ def _candidates(
 ) -> list[str]:
     """Return the levers that may be tried: those that no job has tried, and that may take the place of a chosen one.
 
-    With ``every`` those that are on or that a job has tried may be as well.
+    What a job may have kept is among them, though it was tried, where units were faster with it than with what is
+    chosen: it was not chosen for what it takes to be made ready. With ``every`` those that are on or that a job has
+    tried may be as well.
 
     What is on from the start for other reasons than the launcher's cannot be switched off for them. What restarts try
     as well is tried only where the launcher can try anything: not with another backend of Keras.
@@ -127,7 +130,7 @@ def _candidates(
         for lever in catalogue.levers.values()
         if lever.run.launch in LIVE
         and lever.name not in faults
-        and (every or (lever.name not in levers and lever.name not in earlier.tried))
+        and (every or (lever.name not in levers and lever.name not in earlier.tried - earlier.kept))
         and (ranks == 1 or lever.ranks)
         and not any(lever.excludes(other) for other in chosen if other.run.launch != "live")
     ]
@@ -137,10 +140,14 @@ def _candidates(
 
 def will_try(launch: Launch | None) -> list[str]:
     """Return the clause of the reason that says what is tried; nothing of a survey, which has words of its own."""
-    count = len(launch.candidates) if launch is not None and launch.trials == "live" else 0
-    if not count:
+    if launch is None or launch.trials != "live":
         return []
-    return [f"{plural(count, 'lever')} that may be faster will be tried while it runs"]
+    clauses = []
+    if count := len(launch.candidates) - len(launch.kept):
+        clauses.append(f"{plural(count, 'lever')} that may be faster will be tried while it runs")
+    if launch.kept:
+        clauses.append(f"{' and '.join(launch.kept)} will be tried where an earlier job has kept what makes that ready")
+    return clauses
 
 
 def with_trials(option: Option, prediction: Prediction, chosen: Option, launch: Launch | None) -> Prediction:

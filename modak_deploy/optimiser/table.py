@@ -51,7 +51,8 @@ def _head(plan: Plan) -> list[str]:
     if chosen.preload:
         lines += _labelled("preloads", " ".join(chosen.preload))
     if plan.chosen.launch is not None and plan.chosen.launch.candidates:
-        launch, tried = plan.chosen.launch, ", ".join(plan.chosen.launch.candidates)
+        launch = plan.chosen.launch
+        tried = ", ".join(f"{name} (if kept)" if name in launch.kept else name for name in launch.candidates)
         cost = "whatever it costs" if plan.surveys else f"losing at most {launch.share:.0%} of its time on it"
         lines += _labelled("surveys" if plan.surveys else "tries", f"while the program runs, {cost}: {tried}")
         if launch.expected:

@@ -135,10 +135,11 @@ class Inference(TriedCalls):
             return None
         root = self._root()
         subject = self._subject()
-        levers, chosen = candidates(self._session, subject)
+        offered, chosen = candidates(self._session, subject)
         name = self._label if not self._searches else "{} {}".format(self._label, len(self._searches) + 1)
-        both = (*levers, *torch_levers(chosen))
+        both = (*offered, *torch_levers(chosen))
         held = self._conversions.held(root, both, form_of_call(self._torch, args, kwargs), self._watch)
+        levers = self._session.without_unkept(name, offered, held)
         costs = {
             lever.name: lever.finishing(subject) if lever.name in held else lever.making(subject)
             for lever in both
@@ -207,10 +208,11 @@ class Inference(TriedCalls):
 
     def _count_on_nothing(self) -> None:
         """Have trials count with what conversions cost, as those that were kept are of no use any more."""
-        subject = self._subject()
+        subject, kept = self._subject(), self._session.config.trials.kept
         for search, levers in self._conversions.broken():
+            search.lost([lever.name for lever in levers if lever.name in kept])
             search.costs({lever.name: lever.making(subject) for lever in levers})
-            self._background.offer(search, subject, levers)
+            self._background.offer(search, subject, [lever for lever in levers if lever.name not in kept])
 
     def cut(self, call: Any, part: parts.Part) -> Any:
         return arguments.cut(self._torch, call, part)

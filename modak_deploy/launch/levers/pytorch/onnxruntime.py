@@ -13,6 +13,7 @@ class OnnxRuntime(TorchLever):
     summary = "the outermost module of inference exported for ONNX Runtime's kernels, in single precision"
     changes = "kernels"
     expensive = True
+    keeps = True
     background = True
     own_threads = True
     order = 49

@@ -14,6 +14,7 @@ class OpenVino(TorchLever):
     summary = "the outermost module of inference converted for OpenVINO's kernels, in single precision"
     changes = "kernels"
     expensive = True
+    keeps = True
     background = True
     unforked = ("openvino",)
     order = 48

@@ -15,6 +15,8 @@ from modak_deploy.launch.frameworks.pytorch.conversions import Conversions
 from modak_deploy.launch.frameworks.pytorch.identity import Identity
 from modak_deploy.launch.frameworks.pytorch.onnxruntime import InSession
 from modak_deploy.launch.levers.pytorch import onnxruntime as lever_module
+from modak_deploy.launch.prospects import LOST
+from modak_deploy.launch.session import NOT_KEPT
 
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed; 'pip install .[onnx]' installs it")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed; 'pip install .[convert]' installs it")
@@ -156,6 +158,47 @@ def test_what_is_gone_when_it_is_wanted_is_made(run, monkeypatch, tmp_path):
     assert record.of("deferred") and not [entry for entry in record.of("trial") if entry["failed"]]
     assert record.of("trial")
     assert len(entries(tmp_path)) == 1
+
+
+def test_what_is_too_dear_to_make_is_tried_where_it_was_kept(run, torch, tmp_path, monkeypatch):
+    assert not run(kept=[ONNX]).of("trial") and entries(tmp_path) == []
+    (left,) = run(kept=[ONNX]).of("not_tried")
+    assert (left["lever"], left["reason"]) == (ONNX, NOT_KEPT)
+    assert run().of("trial") and len(entries(tmp_path)) == 1
+    monkeypatch.setattr(torch.export, "export", never)
+    record = run(kept=[ONNX])
+    assert [entry["lever"] for entry in record.of("cached")] == [ONNX] and record.of("trial")
+    assert not record.of("not_tried") and not record.of("fallback")
+
+
+@pytest.mark.parametrize("fault", ["wrong", "broken", "gone", "weights", "weights while it is tried"])
+def test_what_is_too_dear_to_make_is_not_made_where_what_was_kept_is_of_no_use(
+    run, net, images, torch, session_of, tmp_path, monkeypatch, fault
+):
+    run()
+    if fault in ("wrong", "broken"):
+        spoil(torch, net, images, tmp_path, None if fault == "wrong" else b"no model at all")
+    if fault == "gone":
+        monkeypatch.setattr(store.Store, "get", lambda *_: None)
+    monkeypatch.setattr(torch.export, "export", never)
+    model = net()
+    session = session_of(candidates=[ONNX], kept=[ONNX], units=200_000, cache=tmp_path / "cache")
+    calls_module.Calls(session, torch, model)
+    events = {"weights": "settled", "weights while it is tried": "cached"}
+    with torch.inference_mode():
+        for _ in range(300):
+            if fault in events and session.record.of(events[fault]):
+                del events[fault]
+                with torch.inference_mode(False), torch.no_grad():
+                    model.head.weight.mul_(3)
+            right = model._call_impl(images, scale=0.5)["scores"]
+            assert torch.allclose(model(images, scale=0.5)["scores"], right, atol=1e-5)
+    session.end()
+    record = session.record
+    assert not record.of("fallback") and not [entry for entry in record.of("trial") if entry["failed"]]
+    assert [entry["reason"] for entry in record.of("not_tried")] == [LOST]
+    assert record.of("settled")[-1]["variant"] == "default" and record.of("deferred")
+    assert len(entries(tmp_path)) == (0 if fault in ("wrong", "broken") else 1)
 
 
 def test_weights_that_change_leave_what_is_there(run, net, torch, images, session_of, tmp_path):
