@@ -77,6 +77,7 @@ def config(launch: Launch, request: JobRequest, *, folder: str = ".") -> str:
         "share": launch.share,
         "units": launch.units,
         "expected": {name: {"gain": gain} for name, gain in launch.expected.items()} or None,
+        "foreseen": launch.foreseen or None,
         "claim": _below(folder, "trials") if request.options.array is not None else None,
     }
     values = {

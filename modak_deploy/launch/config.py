@@ -14,7 +14,10 @@ SESSION_OPTIONS = "onnxruntime-options"
 SURVEY = "survey"
 MODES = ("none", "live", SURVEY)
 NUMERICS = ("exact", "relaxed")
-TRIALS = ("mode", "numerics", "candidates", "units", "share", "tolerance", "expected", "gain", "sets", "claim", "kept")
+TRIALS = (
+    "mode", "numerics", "candidates", "kept", "units", "share", "tolerance", "expected", "foreseen", "gain", "sets",
+    "claim",
+)  # fmt: skip
 LARGEST = 1024 * 1024
 """Bytes of the file that are read at most."""
 
@@ -48,6 +51,8 @@ class Trials:
     tolerance: Optional[float] = None
     """Largest relative difference of outputs; by number format when None."""
     expected: Dict[str, Expected] = field(default_factory=dict)
+    foreseen: Dict[str, float] = field(default_factory=dict)
+    """Factors by which levers usually shorten a unit: what a job will take is foretold by them, and nothing decided."""
     gain: float = 1.0
     """How many times as fast as the default the levers that are on from the start were measured to be."""
     sets: List[List[str]] = field(default_factory=list)
@@ -139,9 +144,10 @@ def _trials(data: Any) -> Trials:
     units = data.get("units")
     if units is not None and (not isinstance(units, int) or isinstance(units, bool) or units < 1):
         raise ConfigError("trials.units: must be a whole number from 1")
-    expected = data.get("expected", {})
-    if not isinstance(expected, dict):
-        raise ConfigError("trials.expected: must be an object")
+    expected, foreseen = data.get("expected", {}), data.get("foreseen", {})
+    for key, value in (("expected", expected), ("foreseen", foreseen)):
+        if not isinstance(value, dict):
+            raise ConfigError("trials.{}: must be an object".format(key))
     return Trials(
         mode=_choice(data, "mode", MODES, "none"),
         numerics=_choice(data, "numerics", NUMERICS, "exact"),
@@ -150,6 +156,7 @@ def _trials(data: Any) -> Trials:
         share=_number(data, "share", 0.03, 1.0),
         tolerance=None if data.get("tolerance") is None else _number(data, "tolerance", 0.0, 1.0),
         expected={name: _expected(name, value) for name, value in expected.items()},
+        foreseen={name: _number({name: gain}, name, 1.0, 1e6) for name, gain in foreseen.items()},
         gain=_number(data, "gain", 1.0, 1e6),
         sets=_sets(data),
         kept=_names(data, "kept") or [],

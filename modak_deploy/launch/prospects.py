@@ -140,7 +140,7 @@ class Prospects:
         given = self._trials.expected.get(lever.name) if making == [lever] else None
         cost = sum(self.costs.get(other.name, self._seconds) for other in making)
         gain, seconds = self._expected(given, cost * hardware.load())
-        over = _over(given, default, best, replaces)
+        over = _over(None if given is None else given.gain, default, best, replaces)
         saving = ledger.remaining * best * _saved(_hoped(gain, over, replaces))
         if saving <= seconds:
             return SLOW.format(seconds, saving)
@@ -151,12 +151,13 @@ class Prospects:
         return few or (None if ledger.affordable(limit) else self._dear(limit))
 
     def ahead(self, lever: Lever, default: float, best: float, replaces: bool, made: bool = False) -> float:
-        """Return the seconds of the units left, if a lever brings what is expected of it; what it takes is among them.
+        """Return the seconds of the units left, if a lever brings what it usually does; what it takes is among them.
 
         ``made`` is whether it has been made ready.
         """
         given, left = self._trials.expected.get(lever.name), self._ledger.remaining * best
-        saved = _saved(_over(given, default, best, replaces))
+        gain = self._trials.foreseen.get(lever.name, None if given is None else given.gain)
+        saved = _saved(_over(gain, default, best, replaces))
         cost = 0.0
         if lever.expensive and not made:
             cost = self._expected(given, self.costs.get(lever.name, self._seconds) * hardware.load())[1]
@@ -173,7 +174,7 @@ class Prospects:
         """
         given = self._trials.expected.get(lever.name)
         gain, seconds = self._expected(given, self.costs.get(lever.name, self._seconds))
-        over = _over(given, default, best, replaces)
+        over = _over(None if given is None else given.gain, default, best, replaces)
         seconds = 0.0 if ready else seconds * hardware.load()
         left = max(0.0, self._ledger.remaining * best - seconds)
         saving, loss = left * _saved(_hoped(gain, over, replaces)), self.background[lever.name]
@@ -216,15 +217,15 @@ class Prospects:
         return 2 * own if improved else own
 
 
-def _over(given: Optional[Expected], default: float, best: float, replaces: bool) -> float:
+def _over(gain: Optional[float], default: float, best: float, replaces: bool) -> float:
     """Return the factor that is expected over what is in use; 1 where nothing is.
 
     What is expected of a lever is over the default, whose units take ``default`` seconds; those of what it ``replaces``
     take ``best``.
     """
-    if given is None:
+    if gain is None:
         return 1.0
-    return given.gain * best / max(default, 1e-9) if replaces else given.gain
+    return gain * best / max(default, 1e-9) if replaces else gain
 
 
 def _hoped(gain: float, over: float, replaces: bool) -> float:

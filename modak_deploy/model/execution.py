@@ -88,6 +88,9 @@ class Launch(Model):
     expected: dict[Name, Annotated[float, Field(ge=1.0, le=1e6)]] = {}
     """How many times as fast three of four other workloads were at the least with candidates that are made ready at a
     cost: where that pays for it, a job may lose up to 20 % of its time on one."""
+    foreseen: dict[Name, Annotated[float, Field(ge=1.0, le=1e6)]] = {}
+    """How many times as fast other workloads usually were with such candidates, by which the end of the job is foretold
+    before they have been tried."""
     units: Positive | None = None
     """Units of work in the whole program, as far as the workload tells what the launcher counts."""
     session: dict[Name, Option] = {}

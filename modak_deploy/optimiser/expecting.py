@@ -62,9 +62,16 @@ class Usual:
 
         A workload counts once, by the median of its settings.
         """
-        least: dict[str, float] = {}
+        return self._quarter(levers, 0)
+
+    def typical(self, levers: Collection[str]) -> dict[str, float]:
+        """Return how many times as fast half of the workloads were at the least, of levers with which these gain."""
+        return self._quarter(levers, 1)
+
+    def _quarter(self, levers: Collection[str], number: int) -> dict[str, float]:
+        quarters: dict[str, float] = {}
         for lever in levers:
             workloads = [statistics.median(ratios) for ratios in self._gains.get(lever, {}).values()]
-            if len(workloads) >= FEWEST and (quarter := statistics.quantiles(workloads, n=4)[0]) > 1:
-                least[lever] = round(min(quarter, 1e6), 3)
-        return least
+            if len(workloads) >= FEWEST and (value := statistics.quantiles(workloads, n=4)[number]) > 1:
+                quarters[lever] = round(min(value, 1e6), 3)
+        return quarters

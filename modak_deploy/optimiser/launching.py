@@ -89,6 +89,7 @@ def launch_of(
     )
     candidates = _candidates(enumerator, levers, earlier, resources.ranks, every=request.surveys) if tries else []
     mode: Literal["live", "survey"] = "survey" if request.surveys else "live"
+    dear = _compiled(candidates, catalogue) if mode == "live" else []
     if not candidates and not on and not session and not counts:
         return None
     return Launch(
@@ -101,7 +102,8 @@ def launch_of(
         relaxed=[name for name in candidates if catalogue.levers[name].numerics == "relaxed"],
         gain=min(max(1.0, earlier.gain), 1e6) if on else 1.0,
         share=SHARE * min(1 + earlier.jobs, MOST_JOBS) if candidates else SHARE,
-        expected=usual.at_least(_compiled(candidates, catalogue)) if mode == "live" and earlier.jobs else {},
+        expected=usual.at_least(dear) if earlier.jobs else {},
+        foreseen=usual.typical(dear),
         units=workload.units if workload.unit in COUNTED and workload.units > 1 else None,
     )
 

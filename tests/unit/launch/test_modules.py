@@ -35,6 +35,9 @@ from modak_deploy.launch.record import EVENTS, Record, unfinished
         ({"version": 1, "trials": {"share": float("nan")}}, "share: must be a number"),
         ({"version": 1, "trials": {"units": True}}, "trials.units: must be a whole number from 1"),
         ({"version": 1, "trials": {"expected": {"a": {"gian": 2}}}}, "trials.expected.a: the key 'gian'"),
+        ({"version": 1, "trials": {"foreseen": [2]}}, "trials.foreseen: must be an object"),
+        ({"version": 1, "trials": {"foreseen": {"a": "2"}}}, "a: must be a number from 0 to 1e+06"),
+        ({"version": 1, "trials": {"kept": "a"}}, "kept: must be a list of names"),
     ],
 )
 def test_a_faulty_configuration_is_refused_by_key(data, problem):

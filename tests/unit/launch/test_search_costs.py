@@ -84,6 +84,21 @@ def test_units_left_are_foretold_with_what_is_expected(gain, monkeypatch):
     assert program.search.settled
 
 
+@pytest.mark.parametrize(("units", "tried"), [(900, True), (200, False)])
+def test_units_left_are_foretold_with_what_levers_usually_bring(units, tried, monkeypatch):
+    """Where 3 % of the time pay for it; what is foretold does not make the job lose more."""
+    monkeypatch.setattr(hardware, "load", lambda: 1.0)
+    levers, times = [lever("compile", expensive=True)], {"default": 1.0, "compile": 0.4}
+    options = {"units": units, "share": 0.03, "costs": {"compile": 10.0}, "foreseen": {"compile": 2.0}}
+    program = Program(levers, times, **options)
+    while program.search.pace is None:
+        program.run(1)
+    left = program.search.ledger.remaining
+    assert program.search.pace == pytest.approx(0.5 + 10.0 / left if tried else 1.0, rel=0.05)
+    program.run(left)
+    assert ("compile" in program.used) is tried
+
+
 @pytest.mark.parametrize("gain", [1.0, 1.2, 1.6, 1.7, 2.4])
 def test_of_two_conversions_the_second_is_not_tried_sooner_for_less(gain):
     """The first has brought 1.6, so that the second, if it brings ``gain``, brings more or less than that."""

@@ -43,6 +43,8 @@ def test_a_quarter_of_the_others_gained_less():
         runs = [run.model_copy(update={"later": [unit * factor for unit in run.later]}) for run in record.runs]
         records.append(record.model_copy(update={"runs": runs}))
     assert usual(Table(records)) == {"malloc-hugepages": pytest.approx(1.1, abs=0.002)}
+    typical = Usual(Table(records), load_catalogue(), WORK).typical(LEVERS)
+    assert typical == {"malloc-hugepages": pytest.approx(1.3, abs=0.002)}
 
 
 def test_the_workload_itself_and_few_others_tell_nothing():

@@ -107,6 +107,8 @@ def test_from_the_second_job_on_it_is_expected_what_others_gained(changed):
     )
     assert (first.chosen.launch.expected, first.chosen.launch.share) == ({}, 0.03)
     launch = second.chosen.launch
+    assert first.chosen.launch.foreseen == launch.foreseen
+    assert launch.foreseen["pytorch-openvino"] > launch.expected["pytorch-openvino"]
     assert (launch.levers, launch.share) == ([], 0.06)
     assert {"pytorch-openvino", "pytorch-onnxruntime"} <= launch.expected.keys() <= set(launch.candidates)
     assert all(gain > 1.1 for gain in launch.expected.values())
