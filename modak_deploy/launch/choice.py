@@ -228,7 +228,7 @@ class Choice:
         did not pay, and that the last one would not pay for it says nothing.
         """
         first = self._refused.get(lever.name, WAITED)
-        if first.startswith(WAITED_FOR) or not lever.expensive or self._trials.units is None:
+        if first.startswith(WAITED_FOR) or not lever.expensive or self._trials.units is None or reason == LOST:
             self._refused[lever.name] = reason
 
     def _choose_fewer(self) -> bool:

@@ -44,6 +44,11 @@ class MakingChoice(Choice):
         """Take the levers that are tried no more, as what was kept for them cannot be used: they are not made anew."""
         self._prospects.lost.update(names)
 
+    def leave_what_is_lost(self) -> None:
+        """Go back from a winner with a lever that is lost, where what was made of it is gone."""
+        if any(lever.name in self._prospects.lost for lever in self.best.levers):
+            self._leave_what_is_dear()
+
     @property
     def to_make(self) -> Optional[Variant]:
         """Return the variant that is to be made ready from now on."""
@@ -180,10 +185,10 @@ class MakingChoice(Choice):
     def _remake(self) -> None:
         """Have what was made in the background made anew: it was made of weights that have changed."""
         self._leave_what_is_dear()
+        if self._phase in TRYING and not self._fixed and self._lever and self._lever.name in self._prospects.lost:
+            self._defer(self._lever)
         if self._making is not None:
             self._making = Making(self._making.lever, self.best.plus(self._making.lever))
-        elif self._phase in TRYING and not self._fixed and self._lever and self._lever.name in self._prospects.lost:
-            self._defer(self._lever)
         elif self._made_beside is not None and self._phase in ("check", "measure"):
             lever = self._made_beside.lever
             self._tried.discard(self._current.name)
@@ -204,7 +209,8 @@ class MakingChoice(Choice):
             self._estimates[self._beginning.name] = self._estimates["first"]
         rest = Variant(tuple(lever for lever in best.levers if lever not in dear))
         measured = self._estimates.get(rest.name)
-        self.best = self._sound = self._base if measured is None or not measured.count else rest
+        stays = measured is not None and measured.count and set(self._base.levers) <= set(rest.levers)
+        self.best = self._sound = rest if stays else self._base
         self._reason = None if self.best == DEFAULT else CHOSEN if self.best == self._base else FASTEST
         self._rival = self._estimates[self.best.name]
         self._drift_measured, self._settled_as = False, None

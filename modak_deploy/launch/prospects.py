@@ -129,7 +129,7 @@ class Prospects:
         A unit cannot be stopped: the longest plausible one must fit. ``default`` and ``best`` are units' times,
         ``improved`` is whether something faster is in use, and ``replaces`` whether the lever would take its place.
         """
-        if lever.name in self.lost:
+        if any(other.name in self.lost for other in variant.levers):
             return LOST
         ledger = self._ledger
         few = self.few(default, improved, self.turns(variant))

@@ -49,7 +49,8 @@ def tried(whole: Measurement, plan: Plan, job: JobResult, catalogue: Catalogue) 
     base = whole.configuration.levers
     if plan.surveys:  # which begins with the default, whatever was chosen: its sets name all that is on
         base = [name for name in base if plan.chosen.launch is None or name not in plan.chosen.launch.candidates]
-    offered = _offered(whole, plan)
+    # What was read from where an earlier job had kept it took less than it takes to make: no ratio may rest on both.
+    offered = _offered(whole, plan).difference(plan.chosen.launch.kept if plan.chosen.launch else ())
     order = {name: number for number, name in enumerate(catalogue.levers)}
     by_levers = _by_levers(tuning, main)
     # What was on from the start and could be switched is named by each configuration that has it on.

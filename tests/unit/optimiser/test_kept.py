@@ -23,7 +23,7 @@ PACKAGES = {
     "onnxruntime": "1.31.0",
 }
 ONCE = {(): (0.03, 0.025), (OPENVINO,): (0.9, 0.0145), (ONNXRUNTIME,): (7.6, 0.0098)}
-"""Seconds of the first and of each later call of SqueezeNet with sets of levers, on an AMD EPYC."""
+"""Seconds of the first and of each later call of SqueezeNet, one image each, with sets of levers, on an AMD EPYC."""
 
 
 @pytest.fixture

@@ -34,6 +34,14 @@ def test_each_configuration_becomes_a_measurement(records):
     assert [Measurement.model_validate_json(to_line(record)) for record in found] == found
 
 
+def test_what_an_earlier_job_had_kept_is_no_measurement(records):
+    """It took less than it takes to be made, and Plans would take ratios along both for those of the levers."""
+    made = plan()
+    launch = made.chosen.launch.model_copy(update={"kept": ["pytorch-autocast-bf16"]})
+    made = made.model_copy(update={"chosen": made.chosen.model_copy(update={"launch": launch})})
+    assert levers(records([LAST, BOTH], made=made)) == [["pytorch-channels-last"], []]
+
+
 def test_trials_before_the_run_are_no_part_of_the_start(records):
     alone, after = records([LAST]), records([LAST], number=2, seconds=75.0, restart={"seconds": 15.0})
     assert [run.start for record in after for run in record.runs] == pytest.approx(

@@ -204,6 +204,9 @@ class Inference(TriedCalls):
             return False
         del self._runners[variant.name]
         self._count_on_nothing()
+        for other in self._searches.values():
+            if other is not search:
+                other.leave_what_is_lost()
         return True
 
     def _count_on_nothing(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from launch_parts import scoring_net
-from modak_deploy.launch import background, hardware, store
+from modak_deploy.launch import background, estimate, hardware, store
 from modak_deploy.launch.frameworks.pytorch import background as beside
 from modak_deploy.launch.frameworks.pytorch import calls as calls_module
 from modak_deploy.launch.frameworks.pytorch.conversions import Conversions
@@ -199,6 +199,59 @@ def test_what_is_too_dear_to_make_is_not_made_where_what_was_kept_is_of_no_use(
     assert [entry["reason"] for entry in record.of("not_tried")] == [LOST]
     assert record.of("settled")[-1]["variant"] == "default" and record.of("deferred")
     assert len(entries(tmp_path)) == (0 if fault in ("wrong", "broken") else 1)
+
+
+@pytest.mark.parametrize("fault", ["gone", "wrong"])
+def test_what_was_kept_for_calls_of_another_shape_is_of_no_use(
+    run, net, images, torch, session_of, tmp_path, monkeypatch, fault
+):
+    """The first shape's is in use, and goes with it: what was kept of this module cannot be relied upon."""
+    others = torch.randn(3, 3, 8, 8)
+    run()
+    (first,) = entries(tmp_path)
+    calls_module.Calls(session_of(candidates=[ONNX], units=200_000, cache=tmp_path / "cache"), torch, model := net())
+    with torch.inference_mode():
+        for _ in range(300):
+            model(others, scale=0.5)
+    (second,) = {*entries(tmp_path)} - {first}
+    wrong = InSession(torch, net(5)).content((others,), {"scale": 0.5})
+    monkeypatch.setattr(torch.export, "export", never)
+    session = session_of(candidates=[ONNX], kept=[ONNX], units=200_000, cache=tmp_path / "cache")
+    kept = store.Store(str(tmp_path / "cache"), "conversions", pytest.fail)
+    calls_module.Calls(session, torch, model := net())
+    with torch.inference_mode():
+        for number in range(900):
+            if len(session.searches) == 2 and kept is not None:
+                kept.remove(second)
+                if fault == "wrong":
+                    kept.put(second, wrong)
+                kept = None
+            call = images if number < 300 or number % 2 else others
+            right = model._call_impl(call, scale=0.5)["scores"]
+            assert torch.allclose(model(call, scale=0.5)["scores"], right, atol=1e-5)
+    assert kept is None and session.record.of("deferred") and not session.record.of("fallback")
+
+
+@pytest.mark.skipif("pytorch-openvino" not in LEVERS, reason="OpenVINO is not installed")
+def test_what_was_on_from_the_start_is_used_again_where_what_was_kept_is_of_no_use(
+    run, net, images, torch, session_of, tmp_path, monkeypatch
+):
+    run(lever="pytorch-openvino")
+    run()
+    monkeypatch.setattr(estimate.Estimate, "beats", lambda *_: True)
+    options = {"candidates": [ONNX], "kept": [ONNX], "units": 200_000, "gain": 1.5}
+    session = session_of(["pytorch-openvino"], cache=tmp_path / "cache", **options)
+    calls_module.Calls(session, torch, model := net())
+    with torch.inference_mode():
+        for _ in range(600):
+            if session.record.of("settled") and session.searches[0].best.name == ONNX:
+                monkeypatch.setattr(torch.export, "export", never)
+                with torch.inference_mode(False), torch.no_grad():
+                    model.head.weight.mul_(3)
+            right = model._call_impl(images, scale=0.5)["scores"]
+            assert torch.allclose(model(images, scale=0.5)["scores"], right, atol=1e-5)
+    assert session.record.of("weights_changed")
+    assert session.searches[0].best.name == "pytorch-openvino"
 
 
 def test_weights_that_change_leave_what_is_there(run, net, torch, images, session_of, tmp_path):
