@@ -163,8 +163,14 @@ def time_rows(finished: Finished) -> list[list[str]]:
 
 
 def _times(finished: Finished) -> Table:
-    return Table("Times in seconds", "Wall time of whole processes; CPU time of all their processes.",
-                 HEADS, time_rows(finished))  # fmt: skip
+    text = _noted("Wall time of whole processes; CPU time of all their processes.", [finished])
+    return Table("Times in seconds", text, HEADS, time_rows(finished))
+
+
+def _noted(text: str, benchmarks: Sequence[Finished]) -> str:
+    """Return the text with the notes of benchmarks after it, each once."""
+    notes = dict.fromkeys(note for finished in benchmarks for note in finished.description.notes)
+    return " ".join([text, *(f"Note on {note}." for note in notes)])
 
 
 def overview(benchmarks: Sequence[Finished]) -> Section:
@@ -172,7 +178,8 @@ def overview(benchmarks: Sequence[Finished]) -> Section:
     heads = ["Benchmark", "Configuration", *HEADS[1:6], HEADS[8]]
     rows = [[finished.description.title, *row[:6], row[8]] for finished in benchmarks for row in time_rows(finished)]
     text = " ".join(f"{finished.description.title}: {answer(finished)}" for finished in benchmarks)
-    return Section("Overview", text, (), [Table("All times in seconds", "Wall time of whole processes.", heads, rows)])
+    summary = _noted("Wall time of whole processes.", benchmarks)
+    return Section("Overview", text, (), [Table("All times in seconds", summary, heads, rows)])
 
 
 def _phases(finished: Finished) -> Table | None:
@@ -268,4 +275,5 @@ def table_lines(finished: Finished) -> list[str]:
         cells = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
         lines.append("  ".join([row[0].ljust(widths[0]), *cells]).rstrip())
     lines += [f"refused: {outcome.name}: {outcome.fault}" for outcome in finished.outcomes if outcome.fault]
+    lines += [f"note: {note}" for note in finished.description.notes]
     return [*lines, answer(finished)]

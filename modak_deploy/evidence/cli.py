@@ -102,7 +102,8 @@ def study(
         list[str] | None,
         typer.Option(
             "--kind",
-            help="native, sif-gzip, sif-zstd, sif-lz4, sif-none, sandbox, podman, charliecloud; all when absent.",
+            help="native, sif-gzip, sif-zstd, sif-lz4, sif-none, sandbox, podman, podman-rootfs, charliecloud; "
+            "all when absent.",
         ),
     ] = None,
     runs: Annotated[int, typer.Option(min=2, help="Runs of each.")] = 100,

@@ -33,6 +33,8 @@ class Description(Model):
     """Files with the repeats: one, or one of each task of an array."""
     plans: list[Plan] = []
     """Of each configuration; none where no Plan stands behind it."""
+    notes: list[Line] = []
+    """What the times of a configuration include that another machine's would not."""
 
 
 @dataclass(frozen=True)

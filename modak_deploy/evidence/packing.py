@@ -12,7 +12,9 @@ from pathlib import Path
 from modak_deploy.errors import InputError, TargetError
 from modak_deploy.evidence.driver.runs import HERE
 
-KINDS = ("native", "sif-gzip", "sif-zstd", "sif-lz4", "sif-none", "sandbox", "podman", "charliecloud")
+KINDS = (
+    "native", "sif-gzip", "sif-zstd", "sif-lz4", "sif-none", "sandbox", "podman", "podman-rootfs", "charliecloud",
+)  # fmt: skip
 SQUASHFS: Mapping[str, str] = {
     "sif-gzip": "-comp gzip",
     "sif-zstd": "-comp zstd",
@@ -22,7 +24,9 @@ SQUASHFS: Mapping[str, str] = {
 """Arguments of mksquashfs(1)."""
 IMAGE = "localhost/modak-study"
 MOUNT = "/mnt/0"
-"""Where ch-run shows the run's folder: it makes no mount points in an image."""
+"""Where the run's folder is shown in the folder of all files: ch-run makes no mount points, podman would leave them."""
+COPIES = "podman: its storage driver vfs copies the whole image for each run, and its times include that copy"
+_NO_COPIES = "use its driver overlay (docs/benchmark.md), or --kind podman-rootfs, which copies nothing"
 _ASK = """
 import json, os, sys, sysconfig
 paths = [sys.executable, os.path.realpath(sys.executable), *sys.path, sys.prefix, sysconfig.get_path("stdlib")]
@@ -40,6 +44,8 @@ class Packed:
     """Words before the command."""
     size: int | None
     """Bytes of the image file."""
+    note: str | None = None
+    """What its times include besides the work and a usual start."""
 
 
 def apptainer() -> str | None:
@@ -49,7 +55,7 @@ def apptainer() -> str | None:
 
 def lacking(kind: str) -> str | None:
     """Return what this machine lacks for a kind, as a clause; None where it has all."""
-    needs = {"podman": "podman", "charliecloud": "ch-run", "native": "sh"}
+    needs = {"podman": "podman", "podman-rootfs": "podman", "charliecloud": "ch-run", "native": "sh"}
     if kind in needs:
         return None if shutil.which(needs[kind]) else f"{needs[kind]} is not installed"
     if apptainer() is None:
@@ -139,10 +145,8 @@ def pack(kind: str, tree: Path, work: Path, say: Callable[[str], None]) -> Packe
     """Make the image of one kind where it is not there yet, and return how it is run."""
     if kind == "native":
         return Packed(kind, [], None)
-    if kind == "podman":
-        stored = _import(tree, say)
-        command = ["podman", "run", "--rm", "--pull=never", "--network=host", f"--volume={HERE}:{HERE}"]
-        return Packed(kind, [*command, f"--workdir={HERE}/work", stored], None)
+    if kind in ("podman", "podman-rootfs"):
+        return _podman(kind, tree, say)
     if kind == "charliecloud":
         return Packed(kind, ["ch-run", f"--bind={HERE}:{MOUNT}", f"--cd={MOUNT}/work", str(tree), "--"], None)
     image = tree if kind == "sandbox" else work / f"{kind}.sif"
@@ -155,6 +159,34 @@ def pack(kind: str, tree: Path, work: Path, say: Callable[[str], None]) -> Packe
         part.replace(image)
     command = [str(apptainer()), "exec", "--cleanenv", f"--bind={HERE}", f"--pwd={HERE}/work", str(image)]
     return Packed(kind, command, image.stat().st_size if image.is_file() else None)
+
+
+def _podman(kind: str, tree: Path, say: Callable[[str], None]) -> Packed:
+    # Asked even where it does not matter: the first podman of a user leaves a process behind, which no run is to make.
+    driver = _storage_driver()
+    # As for jobs: the limits of this process, and files of any label.
+    command = ["podman", "run", "--rm", "--network=host", "--ulimit=host", "--security-opt=label=disable"]
+    if kind == "podman-rootfs":
+        # As Apptainer and ch-run show a folder. podman would begin a tmpfs with a copy of what the folder has there.
+        command += ["--read-only", "--read-only-tmpfs=false", "--volume=/tmp:/tmp", f"--volume={HERE}:{MOUNT}"]
+        return Packed(kind, [*command, f"--workdir={MOUNT}/work", "--rootfs", str(tree)], None)
+    note = COPIES if driver == "vfs" else None
+    if note:
+        say(f"{note}; {_NO_COPIES}")
+    image = _import(tree, say)
+    command += ["--pull=never", f"--volume={HERE}:{HERE}", f"--workdir={HERE}/work", image]
+    return Packed(kind, command, None, note)
+
+
+def _storage_driver() -> str:
+    """Return the name of podman's storage driver, such as ``overlay``."""
+    command = ["podman", "info", "--format", "{{.Store.GraphDriverName}}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise TargetError(
+            f"podman does not work here: {done.stderr.strip()[-300:]}", hint="leave it out: name the others with --kind"
+        )
+    return done.stdout.strip()
 
 
 def _import(tree: Path, say: Callable[[str], None]) -> str:

@@ -123,7 +123,9 @@ def _measure(
         say(last)
     if process.wait():
         raise JobError(f"{folder.name}: {last or 'the driver ended without a word'}")
-    write_description(folder, Description(title=f"{network.upper()} {phase}", default="native", protocol=protocol))
+    notes = [way.note for way in ways if way.note]
+    title = f"{network.upper()} {phase}"
+    write_description(folder, Description(title=title, default="native", protocol=protocol, notes=notes))
     return read_finished(folder)
 
 

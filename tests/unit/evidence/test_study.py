@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from modak_deploy.errors import InputError, JobError
+from modak_deploy.errors import InputError, JobError, TargetError
 from modak_deploy.evidence import packing, study
+from modak_deploy.evidence.benchmarked import table_lines
 from modak_deploy.evidence.driver.runs import HERE
 from modak_deploy.evidence.page import render
 from modak_deploy.evidence.report import report_of_results
@@ -79,16 +80,18 @@ def test_a_program_that_fails_is_an_error(tmp_path, program):
 def test_what_this_machine_lacks_is_left_out(tmp_path, program, monkeypatch):
     monkeypatch.setattr(packing.shutil, "which", lambda name: "/bin/sh" if name == "sh" else None)
     said = []
-    kinds = ["native", "sif-gzip", "podman", "charliecloud"]
+    kinds = ["native", "sif-gzip", "podman", "podman-rootfs", "charliecloud"]
     (tmp_path / "base").mkdir()
     carry_out(tiny(program, kinds=kinds, base=tmp_path / "base", phases=["training"]), tmp_path, tmp_path, said.append)
     assert "podman is left out: podman is not installed" in said
+    assert "podman-rootfs is left out: podman is not installed" in said
     assert "sif-gzip is left out: neither apptainer nor singularity is installed" in said
 
 
 def test_each_kind_shows_the_runs_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(packing, "apptainer", lambda: "/opt/bin/apptainer")
     monkeypatch.setattr(packing, "_import", lambda tree, say: "localhost/modak-study:1")
+    monkeypatch.setattr(packing, "_storage_driver", lambda: "overlay")
     made = []
 
     def run(words, problem):
@@ -103,7 +106,50 @@ def test_each_kind_shows_the_runs_folder(tmp_path, monkeypatch):
     ]  # fmt: skip
     assert packs["sif-zstd"].size == 5
     assert f"--volume={HERE}:{HERE}" in packs["podman"].before
+    assert packs["podman"].note is None
+    assert f"--volume={HERE}:/mnt/0" in packs["podman-rootfs"].before
+    assert packs["podman-rootfs"].before[-2:] == ["--rootfs", f"{tmp_path}/tree"]
     assert f"--bind={HERE}:/mnt/0" in packs["charliecloud"].before
+
+
+@pytest.fixture
+def podman(tmp_path, monkeypatch):
+    """A podman that answers with the driver in a file, and runs a command as it is."""
+    program = tmp_path / "bin" / "podman"
+    program.parent.mkdir()
+    program.write_text(f"""#!/bin/sh
+case $1 in
+info) cat {tmp_path}/driver ;;
+run) while :; do case $1 in localhost/*|{tmp_path}/tree) shift; exec "$@" ;; esac; shift; done ;;
+esac
+""")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    (tmp_path / "tree.complete").write_text("1")
+    monkeypatch.setattr(study, "make_tree", lambda base, python, work: tmp_path / "tree")
+    return tmp_path / "driver"
+
+
+@pytest.mark.parametrize("driver, notes", [("overlay", []), ("vfs", [packing.COPIES])])
+def test_a_podman_that_copies_images_is_told_in_the_result(tmp_path, program, podman, driver, notes):
+    podman.write_text(f"{driver}\n")
+    said = []
+    kinds = ["native", "podman", "podman-rootfs"]
+    tiny_study = tiny(program, kinds=kinds, base=tmp_path, phases=["training"])
+    finished = carry_out(tiny_study, tmp_path / "results", tmp_path / "work", said.append)[0]
+    assert [len(outcome.counted) for outcome in finished.outcomes] == [2, 2, 2]
+    assert finished.description.notes == notes
+    assert [line for line in table_lines(finished) if line.startswith("note:")] == [f"note: {note}" for note in notes]
+    hints = [line for line in said if "--kind podman-rootfs" in line]
+    assert hints == [f"{note}; {packing._NO_COPIES}" for note in notes]
+    page = render(report_of_results(tmp_path / "results"))
+    assert ("Note on podman: its storage driver vfs copies" in page) == bool(notes)
+
+
+def test_a_podman_that_does_not_work_is_an_error(tmp_path, podman):
+    with pytest.raises(TargetError, match=r"podman does not work here: .*No such file") as error:
+        packing.pack("podman-rootfs", tmp_path / "tree", tmp_path, str)
+    assert error.value.diagnostics[0].hint == "leave it out: name the others with --kind"
 
 
 def test_the_tree_holds_the_same_python_at_the_same_paths(tmp_path, monkeypatch):
