@@ -62,7 +62,7 @@ class Adapter:
     def follow_modules(self) -> None:
         """Intercept the calls of each module that is put into evaluation mode as a whole."""
         module_class = self._torch.nn.Module
-        train, replicate = module_class.train, module_class._replicate_for_data_parallel
+        train = module_class.train
 
         @functools.wraps(train)
         def switched(module: Any, mode: bool = True) -> Any:
@@ -78,16 +78,7 @@ class Adapter:
                     self._evaluated(module)
             return result
 
-        @functools.wraps(replicate)
-        def replicated(module: Any) -> Any:
-            replica = replicate(module)
-            replica.__dict__["_compiled_call_impl"] = (
-                None  # the attributes are copied, and the call is another module's
-            )
-            return replica
-
         module_class.train = switched
-        module_class._replicate_for_data_parallel = replicated
 
     def _evaluated(self, module: Any) -> None:
         if not self._session.active or module in self._calls or len(self._calls) >= MODULES:

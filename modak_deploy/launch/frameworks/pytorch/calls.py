@@ -2,7 +2,6 @@
 
 import threading
 import time
-import weakref
 from typing import Any, Callable, List, Optional, cast
 
 from ...progress import Progress
@@ -10,22 +9,18 @@ from ...session import Session
 from ...trials import sentence, shielded
 from . import replica
 from .inference import Inference
+from .interception import intercept, release
 from .work import Work
 
 
 class Calls:
-    """Stands between the program and one module that it calls.
-
-    PyTorch asks each module for ``_compiled_call_impl`` and calls that in place of the module's own code; it is what
-    ``Module.compile`` sets (2.2 and later), and it is left out of copies and of what is saved. No other module pays.
-    """
+    """Stands between the program and one module that it calls."""
 
     _local = threading.local()
 
     def __init__(self, session: Session, torch: Any, root: Any) -> None:
         self._session = session
         self._torch = torch
-        self._root = weakref.ref(root)
         self._busy = threading.Lock()
         self._progress: Optional[Progress] = None
         self._label = type(root).__name__
@@ -33,7 +28,7 @@ class Calls:
         self.training: Optional[Callable[[Callable[..., Any], Any, Any], Any]] = None
         """What does a training call, where the optimizer's trials have put it."""
         self.work = {training: Work(torch, training, self._plain, self._weights) for training in (False, True)}
-        root._compiled_call_impl = self
+        self._root = intercept(torch, root, self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         root = self._root()
@@ -59,8 +54,8 @@ class Calls:
     def remove(self, reason: str) -> None:
         """Leave the module to itself."""
         root = self._root()
-        if root is not None and root._compiled_call_impl is self:
-            root._compiled_call_impl = None
+        if root is not None:
+            release(root, self)
         if self.inference is not None:
             self.inference.stop(reason)
 
