@@ -39,6 +39,9 @@ class Lever:
     """Whether, if chosen before the run, it is switched on at a call, or step, of an object that it applies to."""
     between_epochs = False
     """Whether it is tried between epochs and calls, and not between units: no unit takes longer or shorter with it."""
+    within_units = False
+    """Whether it is switched off after each unit, where units are calls: what the program does between them is its own.
+    """
     own_threads = False
     """Whether it has threads of its own, beside those of the default that still wait for work after a unit."""
     expensive = False

@@ -24,6 +24,11 @@ class Settings:
                 self._on[name] = lever
                 lever.switch(self._framework, True)
 
+    def rest(self) -> None:
+        """Switch off, after a unit, what is for units alone."""
+        for name in [name for name, lever in self._on.items() if lever.within_units]:
+            self._on.pop(name).switch(self._framework, False)
+
 
 class KeepsMemory(Lever):
     """Freed memory of the processor kept for the next tensors, whatever framework makes them."""

@@ -171,7 +171,10 @@ class Inference(TriedCalls):
         if search.to_make is not None:
             self._background.begin(search, self._root(), (args, kwargs), self._watch)
         before = watch.State(self._torch, self._root()) if action.kind == PROBE else None
-        result = self.do(search, action, lambda call: self._own(impl, *call), (args, kwargs))
+        try:
+            result = self.do(search, action, lambda call: self._own(impl, *call), (args, kwargs))
+        finally:
+            self._settings.rest()
         if before is not None and before != watch.State(self._torch, self._root()):
             self.stop("a call with a part of the arguments changes the module's state")
         self._tidy()
@@ -278,6 +281,8 @@ class Inference(TriedCalls):
             self.follow(DEFAULT)
             self.recover()
             return impl(*args, **kwargs)
+        finally:
+            self._settings.rest()
 
     # copies
 

@@ -9,6 +9,7 @@ class OneThread(TorchLever):
     name = "pytorch-one-thread"
     summary = "one thread in PyTorch's pool, for modules too small to divide"
     changes = "threads"
+    within_units = True
     order = 50
     group = "threads"
 

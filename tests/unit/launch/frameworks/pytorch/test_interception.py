@@ -1,5 +1,6 @@
 """Modules whose calls the launcher follows are what the program made of them, whatever it does with them."""
 
+import contextlib
 import copy
 import gc
 import io
@@ -106,6 +107,31 @@ def test_what_the_program_compiles_is_called_in_place_of_the_launcher(torch, fol
     del module._compiled_call_impl
     module(torch.ones(2, 4))
     assert counted() == 1
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_threads_between_calls_are_the_programs_own(torch, session_of, fails):
+    class Net(torch.nn.Linear):
+        def forward(self, images):
+            seen.append(torch.get_num_threads())
+            if fails and len(seen) > 20:
+                raise ValueError("the program's own")
+            return super().forward(images)
+
+    seen: list[int] = []
+    module = Net(4, 4).eval()
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        calls_module.Calls(session_of(["pytorch-one-thread"], mode="none"), torch, module)
+        with torch.inference_mode():
+            for _ in range(21):
+                with contextlib.suppress(ValueError):
+                    module(torch.ones(2, 4))
+                assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert 1 in seen and (fails or seen[-1] == 1)
 
 
 def test_nothing_is_left_of_modules_that_are_gone(torch, followed):
