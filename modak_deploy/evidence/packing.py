@@ -48,6 +48,20 @@ class Packed:
     """What its times include besides the work and a usual start."""
 
 
+def outside(kind: str, python: Path) -> str | None:
+    """Return what is wrong with the times of a kind where the environment lies in a folder that the machine shows.
+
+    Apptainer mounts the user's home, /tmp and /var/tmp over what the image has there (1.3, apptainer.conf).
+    """
+    shown = [Path("/tmp")]  # noqa: S108  compared with, and not written to
+    if kind == "sandbox" or kind.startswith("sif-"):
+        shown += [Path("/var/tmp"), Path.home()]  # noqa: S108
+    elif kind != "podman-rootfs":
+        return None
+    folder = next((folder for folder in shown if python.is_relative_to(folder)), None)
+    return None if folder is None else f"{kind}: {folder} is the machine's, so that {python} is not read from the image"
+
+
 def apptainer() -> str | None:
     """Return the program that runs SIF files here."""
     return shutil.which("apptainer") or shutil.which("singularity")

@@ -11,7 +11,7 @@ from pathlib import Path
 from modak_deploy.errors import InputError, JobError
 from modak_deploy.evidence.bundle import archive
 from modak_deploy.evidence.finished import Description, Finished, read_finished, write_description
-from modak_deploy.evidence.packing import KINDS, Packed, lacking, make_tree, pack
+from modak_deploy.evidence.packing import KINDS, Packed, lacking, make_tree, outside, pack
 from modak_deploy.evidence.protocol import Protocol, settings
 from modak_deploy.performance.recording import FIRST, LATER
 from modak_deploy.shell import join
@@ -77,23 +77,33 @@ def carry_out(study: Study, results: Path, work: Path, say: Callable[[str], None
             say(f"{kind} is left out: {why}")
         else:
             able.append(kind)
-    ways = [Packed("native", [], None)]
+    ways, notes = [Packed("native", [], None)], []
     if study.base is not None and len(able) > 1:
         work.mkdir(parents=True, exist_ok=True)
         say(f"making the folder of all files, {work / 'tree'}")
         tree = make_tree(study.base.absolute(), study.python.absolute(), work.absolute())
         ways = [pack(kind, tree, work.absolute(), say) for kind in able]
+        for way in ways:
+            if note := outside(way.kind, study.python.absolute()):
+                say(f"{note}; name one elsewhere with --python")
+                notes.append(note)
     finished = []
     for network in study.networks:
         for phase in study.phases:
             folder = results / f"{network}-{phase}"
             say(f"{network} {phase}: {plural(study.runs, 'run')} of {', '.join(way.kind for way in ways)}")
-            finished.append(_measure(study, ways, network, phase, folder.absolute(), say))
+            finished.append(_measure(study, ways, network, phase, folder.absolute(), say, notes))
     return finished
 
 
 def _measure(
-    study: Study, ways: Sequence[Packed], network: str, phase: str, folder: Path, say: Callable[[str], None]
+    study: Study,
+    ways: Sequence[Packed],
+    network: str,
+    phase: str,
+    folder: Path,
+    say: Callable[[str], None],
+    notes: Sequence[str],
 ) -> Finished:
     epochs = study.epochs if study.epochs is not None else NETWORKS[network]
     images, epochs = (study.images, epochs) if phase == "training" else (min(study.images, INFERRED), 1)
@@ -123,7 +133,7 @@ def _measure(
         say(last)
     if process.wait():
         raise JobError(f"{folder.name}: {last or 'the driver ended without a word'}")
-    notes = [way.note for way in ways if way.note]
+    notes = [*(way.note for way in ways if way.note), *notes]
     title = f"{network.upper()} {phase}"
     write_description(folder, Description(title=title, default="native", protocol=protocol, notes=notes))
     return read_finished(folder)

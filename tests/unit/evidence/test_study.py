@@ -146,6 +146,25 @@ def test_a_podman_that_copies_images_is_told_in_the_result(tmp_path, program, po
     assert ("Note on podman: its storage driver vfs copies" in page) == bool(notes)
 
 
+@pytest.mark.parametrize(
+    ("kind", "python", "folder"),
+    [
+        ("sif-gzip", "/tmp/env/bin/python", "/tmp"),
+        ("sandbox", "/var/tmp/env/bin/python", "/var/tmp"),
+        ("sif-none", "/home/ada/env/bin/python", "/home/ada"),
+        ("podman-rootfs", "/tmp/env/bin/python", "/tmp"),
+        ("podman-rootfs", "/home/ada/env/bin/python", None),
+        ("podman", "/tmp/env/bin/python", None),
+        ("native", "/tmp/env/bin/python", None),
+        ("sif-gzip", "/srv/env/bin/python", None),
+    ],
+)
+def test_python_in_a_folder_that_the_machine_shows_is_told(monkeypatch, kind, python, folder):
+    monkeypatch.setenv("HOME", "/home/ada")
+    note = packing.outside(kind, Path(python))
+    assert note == (folder and f"{kind}: {folder} is the machine's, so that {python} is not read from the image")
+
+
 def test_a_podman_that_does_not_work_is_an_error(tmp_path, podman):
     with pytest.raises(TargetError, match=r"podman does not work here: .*No such file") as error:
         packing.pack("podman-rootfs", tmp_path / "tree", tmp_path, str)
