@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import operator
 from typing import Any, Callable, List
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
@@ -69,6 +70,41 @@ def shape(value: Any, describe: Callable[[Any], Any], is_leaf: Callable[[Any], b
         items = tuple((name, shape(getattr(value, name), describe, is_leaf, depth + 1)) for name in names)
         return (type(value), items)
     raise Unsupported("a value is of the type {}.{}".format(type(value).__module__, type(value).__qualname__))
+
+
+class Held:
+    """What containers hold, and the attributes of all that a value consists of; compared by identity.
+
+    A list that a call adds to, or a dict that it fills, shows in no leaf that was there before.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self._tables: List[Any] = []
+        self._walk(value, 0)
+        self._items = list(map(_items, self._tables))
+
+    def unchanged(self) -> bool:
+        """Tell whether all holds the very objects that it held at first, in the same order."""
+        for table, before in zip(self._tables, self._items):
+            now = _items(table)
+            if len(now) != len(before) or not all(map(operator.is_, now, before)):
+                return False
+        return True
+
+    def _walk(self, value: Any, depth: int) -> None:
+        if isinstance(value, PLAIN) or depth > DEEPEST:
+            return
+        tables = [value] if isinstance(value, (tuple, list, dict)) else []
+        if hasattr(value, "__dict__") and not isinstance(value, type):
+            tables.append(vars(value))
+        self._tables.extend(tables)
+        for table in tables:
+            for item in table.values() if isinstance(table, dict) else table:
+                self._walk(item, depth + 1)
+
+
+def _items(table: Any) -> List[Any]:
+    return [*table.keys(), *table.values()] if isinstance(table, dict) else list(table)
 
 
 def _same(value: Any, items: Any) -> Any:

@@ -17,14 +17,15 @@ def signature_of(torch: Any, args: Any, kwargs: Any) -> Any:
 
 def alike(signature: Any, other: Any) -> bool:
     """Tell whether two signatures differ in sizes only: as many dimensions, of the same types."""
-    return bool(_without_sizes(signature) == _without_sizes(other))
+    return bool(without_sizes(signature) == without_sizes(other))
 
 
-def _without_sizes(given: Any) -> Any:
+def without_sizes(given: Any) -> Any:
+    """Return what is left of a signature when tensors' numbers of dimensions stand for their sizes."""
     if isinstance(given, tuple):
         if len(given) == 4 and isinstance(given[0], tuple) and hasattr(given[1], "is_floating_point"):
             return (len(given[0]), *given[1:])
-        return tuple(_without_sizes(item) for item in given)
+        return tuple(without_sizes(item) for item in given)
     return given
 
 

@@ -68,8 +68,14 @@ class Calls:
             or torch._C._len_torch_dispatch_stack()
             or torch._C._len_torch_function_stack()
             or torch._C._functorch.peek_interpreter_stack() is not None
+            or self._in_dual_level()
             or (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
         )
+
+    def _in_dual_level(self) -> bool:
+        """Tell whether derivatives are computed forwards, with no gradients enabled: a conversion's result has none."""
+        forward = getattr(self._torch.autograd, "forward_ad", None)
+        return bool(getattr(forward, "_current_level", -1) >= 0)
 
     def _evaluation(self, root: Any, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         if not self._busy.acquire(blocking=False):

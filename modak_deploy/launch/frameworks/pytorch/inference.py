@@ -1,9 +1,10 @@
 """Live trials between the calls of a module in evaluation mode."""
 
 import collections
+import functools
 import time
 import weakref
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from ... import parts, structures
 from ...search import Search
@@ -33,6 +34,8 @@ LOAD = 0.2
 COPY_ON_GPU = 2e-12
 PURE_CALLS = 2
 """First calls that are observed: a module with state between calls is left alone."""
+KINDS = 8
+"""Kinds of arguments of which a call is observed: one with a list to fill may come later than one without."""
 
 
 class Inference(TriedCalls):
@@ -55,6 +58,7 @@ class Inference(TriedCalls):
         self._background = Background(session, torch, self._conversions)
         self._changes = 0
         self._observed = 0
+        self._kinds: Set[Any] = set()
         self._device = next((tensor.device for tensor in root.parameters() if tensor.device.type == "cuda"), None)
         self._cuda = self._device is not None
         self._format = outputs.own_format(torch, root)
@@ -91,7 +95,9 @@ class Inference(TriedCalls):
             signature = None
         if signature is None:
             return impl(*args, **kwargs)
-        if self._observed < PURE_CALLS:
+        kind = arguments.without_sizes(signature)
+        if self._observed < PURE_CALLS or (kind not in self._kinds and len(self._kinds) < KINDS):
+            self._kinds.add(kind)
             return self._observe(impl, args, kwargs)
         search = self._search(signature, args, kwargs)
         self._background.follow(search)
@@ -110,12 +116,13 @@ class Inference(TriedCalls):
         torch, root = self._torch, self._root()
         tensors = structures.leaves((args, kwargs), outputs.is_tensor(torch))
         copies = [tensor.detach().clone() for tensor in tensors]
+        held = structures.Held((args, kwargs))
         before = watch.State(torch, root)
         result = impl(*args, **kwargs)
         self._observed += 1
         if before != watch.State(torch, root):
             self.stop("a call changes the module's state or draws random numbers")
-        elif not all(outputs.equal(torch, tensor, copy) for tensor, copy in zip(tensors, copies)):
+        elif not (held.unchanged() and all(map(functools.partial(outputs.equal, torch), tensors, copies))):
             self.stop("a call changes its arguments")
         else:
             try:
