@@ -10,6 +10,11 @@ class Clock:
 
     now = 0.0
 
+    @classmethod
+    def spend(cls) -> None:
+        """Go on by a second; a forward that did so itself would be seen to change what its code names."""
+        cls.now += 1.0
+
 
 def module_maker(torch: Any) -> Callable[..., Any]:
     """Return what makes the module; its kind says what is special about its calls."""
@@ -22,7 +27,7 @@ def module_maker(torch: Any) -> Callable[..., Any]:
             self.kind = kind
 
         def forward(self, images: Any, scale: float = 1.0, mask: Any = None) -> Any:
-            Clock.now += 1.0
+            Clock.spend()
             hidden = torch.relu(self.conv(images)).mean((2, 3))
             scores = self.head(hidden) * scale
             if mask is not None:

@@ -1,12 +1,18 @@
 """Whether a module is a function of its arguments and weights, and whether its weights stay as they are."""
 
-import collections
+import contextlib
 import functools
 import itertools
 import operator
+import pickle
+import random
+import sys
 import time
 import weakref
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
+
+from .contents import Bounds, Contents, is_open, same, sample
+from .outside import Outside
 
 HOOKS = (
     "_forward_hooks",
@@ -15,9 +21,14 @@ HOOKS = (
     "_backward_pre_hooks",
 )
 OWN = frozenset((*HOOKS, "_parameters", "_buffers", "_modules", "_compiled_call_impl"))
-DEEPEST = 2
-LARGEST = 1000
-"""Entries of a container that are looked at: a vocabulary or a data set may hang on a module."""
+EACH_CALL = Bounds(largest=1000, most=2000)
+"""What is compared before each call that a copy does: some 20 nanoseconds for each entry."""
+ALL = Bounds(largest=10_000, most=50_000)
+"""What is compared before and after the calls that are observed."""
+SAMPLE = 4096
+"""Bytes of an array that are compared before each call."""
+WHOLE = 64 << 20
+"""Bytes of an array that are compared otherwise; of a larger one, its first and last."""
 TABLES = ("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks")
 _VERSION = operator.attrgetter("_version")
 
@@ -32,119 +43,99 @@ def hooked(root: Any) -> Optional[str]:
 
 
 class State:
-    """All that a call could change in a module: attributes, weights, random numbers."""
+    """All that a call could change beside its result: attributes, weights, what the code names, random numbers."""
 
     def __init__(self, torch: Any, root: Any) -> None:
         self._torch = torch
-        self._kept: List[Any] = []
-        """The objects described: as long as they live, no other gets the id of one."""
-        self._parts: List[Any] = []
-        for module in root.modules():
-            for name, value in module.__dict__.items():
-                if name not in OWN:
-                    self._parts.append((id(module), name, self._describe(value)))
-            for table in (module._parameters, module._buffers):
-                self._parts.extend((id(module), name, self._describe(value)) for name, value in table.items())
-        self._parts.append(bytes(torch.get_rng_state().numpy().tobytes()))
-        if torch.cuda.is_initialized():  # is_available would keep processes that are forked later from the GPU
-            self._parts.append(bytes(torch.cuda.get_rng_state().numpy().tobytes()))
-
-    def _describe(self, value: Any) -> Any:
-        return _described(self._torch, value, 0, self._kept, _version)
+        modules = list(root.modules())
+        self._outside = Outside(modules).values()
+        attributes = [{name: value for name, value in module.__dict__.items() if name not in OWN} for module in modules]
+        tables = [dict(table) for module in modules for table in (module._parameters, module._buffers)]
+        contents = Contents(torch, [*attributes, *tables, self._outside], ALL)
+        self._objects = [*modules, *contents.objects()]
+        self._versions = [(id(tensor), tuple(tensor.shape), _version(tensor)) for tensor in contents.tensors]
+        self._bytes = [digest(array) for array in contents.arrays]
+        self._random = random_state(torch, contents.others)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, State) and self._parts == other._parts
+        return (
+            isinstance(other, State)
+            and same(self._objects, other._objects)
+            and self._versions == other._versions
+            and self._bytes == other._bytes
+            and self._random == other._random
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
 
-def _described(torch: Any, value: Any, depth: int, kept: List[Any], version: Callable[[Any], Any]) -> Any:
-    """Return what a change of a value, or of what it holds, changes; the objects concerned are added to ``kept``."""
-    kept.append(value)
-    if isinstance(value, torch.Tensor):
-        return (id(value), tuple(value.shape), version(value))
-    if isinstance(value, (bool, int, float, str, bytes, type(None))):
-        return value
-    items = _items(torch, value) if depth < DEEPEST else None
-    if items is None:
-        return id(value)
-    if len(items) > LARGEST:
-        return (id(value), len(items))
-    return (id(value), tuple((key, _described(torch, item, depth + 1, kept, version)) for key, item in items))
-
-
-def _items(torch: Any, value: Any) -> Optional[List[Tuple[Any, Any]]]:
-    """Return what an object holds, where that can be seen."""
-    if isinstance(value, dict):
-        return [(key if isinstance(key, (str, int)) else id(key), item) for key, item in value.items()]
-    if isinstance(value, (list, tuple, set, frozenset, collections.deque)):
-        return list(enumerate(value))
-    if hasattr(value, "__dict__") and not isinstance(value, (type, torch.nn.Module)) and not callable(value):
-        return list(vars(value).items())
-    return None
-
-
 class Held:
-    """What hangs on the program's own modules and can change unseen: containers, objects and plain tensors.
+    """What a module's calls may depend on and what can change unseen: see ``Contents`` and ``Outside``.
 
-    Modules of PyTorch's own have numbers only, which nobody changes but by setting an attribute. What is held is looked
-    into two levels deep; as long as it holds the same objects, nothing has changed.
+    Modules of PyTorch's own have numbers only, which nobody changes but by setting an attribute. As long as the same
+    objects are held, nothing has changed but tensors, which count it, and arrays, of which a few bytes are compared.
     """
 
     def __init__(self, torch: Any, modules: List[Any]) -> None:
-        self._torch = torch
         usual = torch.nn.Module().__dict__
-        objects: Dict[int, Any] = {}
+        roots: Dict[int, Any] = {}
         for module in modules:
             if type(module).__module__.startswith("torch."):
                 continue
             for name, value in module.__dict__.items():
-                if name not in usual and (isinstance(value, torch.Tensor) or _items(torch, value) is not None):
-                    objects[id(value)] = value
-        self._roots = list(objects.values())
-        self._take()
+                if name not in usual and is_open(torch, value):
+                    roots[id(value)] = value
+        self._outside = Outside(modules)
+        bound = self._outside.values()
+        self._contents = Contents(torch, [*roots.values(), *bound], EACH_CALL)
+        self._tensors = [tensor for tensor in self._contents.tensors if not tensor.is_inference()]  # count no versions
+        self._versions = list(map(_VERSION, self._tensors))
+        self._objects = self._now()
+        self._samples = self._sampled()
 
     def unchanged(self) -> bool:
         """Tell whether all is as it was."""
-        if not self._roots:
-            return True
         if list(map(_VERSION, self._tensors)) != self._versions:
             return False
-        now = self._content()
-        if len(now) == len(self._objects) and all(map(operator.is_, now, self._objects)):
-            return True
-        if self._states != self._describe([]):
+        now = self._now()
+        if not same(now, self._objects):
             return False
-        self._take()  # other objects of the same values
-        return True
+        self._objects = now  # may be other objects of the same values
+        return self._sampled() == self._samples
 
-    def _take(self) -> None:
-        self._kept: List[Any] = []
-        self._states = self._describe(self._kept)
-        torch = self._torch
-        looked = [value for value in self._kept if _items(torch, value) is not None]
-        self._dicts = [value if isinstance(value, dict) else vars(value) for value in looked if _has_keys(value)]
-        self._sequences = [value for value in looked if not _has_keys(value)]
-        tensors = [value for value in self._kept if isinstance(value, torch.Tensor)]
-        self._tensors = [tensor for tensor in tensors if not tensor.is_inference()]  # those count no versions
-        self._versions = list(map(_VERSION, self._tensors))
-        self._objects = self._content()
+    def digests(self) -> List[Any]:
+        """Return what a change of any array changes: they are read as a whole."""
+        return list(map(digest, self._contents.arrays))
 
-    def _describe(self, kept: List[Any]) -> List[Any]:
-        return [_described(self._torch, value, 0, kept, _cheap_version) for value in self._roots]
+    def _now(self) -> List[Any]:
+        return [*self._outside.values(), *self._contents.objects()]
 
-    def _content(self) -> List[Any]:
-        chain = itertools.chain.from_iterable
-        return [*chain(map(dict.values, self._dicts)), *chain(self._dicts), *chain(self._sequences)]
+    def _sampled(self) -> List[Any]:
+        return [sample(array, SAMPLE) for array in self._contents.arrays]
 
 
-def _has_keys(value: Any) -> bool:
-    return not isinstance(value, (list, tuple, set, frozenset, collections.deque))
+def digest(array: Any) -> Any:
+    """Return what a change of an array changes."""
+    return (getattr(array, "shape", None), hash(sample(array, WHOLE)))
 
 
-def _cheap_version(tensor: Any) -> Any:
-    """Return what changes when a tensor is written to, as far as it can be seen without reading the tensor."""
-    return (tensor.data_ptr(), None if tensor.is_inference() else tensor._version)
+def random_state(torch: Any, others: List[Any]) -> List[Any]:
+    """Return the states of all generators of random numbers, and of those among some objects."""
+    states = [torch.get_rng_state().numpy().tobytes(), hash(random.getstate())]
+    if torch.cuda.is_initialized():  # is_available would keep processes that are forked later from the GPU
+        states.append(torch.cuda.get_rng_state().numpy().tobytes())
+    numpy_random = sys.modules.get("numpy.random")
+    kinds: Tuple[Any, ...] = (random.Random,)
+    if numpy_random is not None:
+        states.append(pickle.dumps(numpy_random.get_state()))
+        kinds += (numpy_random.Generator, numpy_random.RandomState, numpy_random.BitGenerator)
+    for value in others:
+        if isinstance(value, torch.Generator):
+            states.append(value.get_state().numpy().tobytes())
+        elif isinstance(value, kinds):
+            with contextlib.suppress(Exception):  # the operating system's has no state, one of the program's may not
+                states.append(pickle.dumps(value))
+    return states
 
 
 def _version(tensor: Any) -> Any:
@@ -160,8 +151,9 @@ class Weights:
     The version counter of a tensor shows every change made through it; a replaced tensor or module, or a new hook, is
     another object in one of the module's tables. Setting any other attribute is noticed (see ``guard``), and so is
     reading ``tensor.data``, through which a weight can be written to without a trace. What a module's configuration,
-    lists and plain tensors hold is compared before each call; what is written through a NumPy array that shares a
-    weight's memory is found when the values are compared, now and then.
+    lists and plain tensors hold, and what its code names outside of it, is compared before each call; what is written
+    in the midst of a large array, or through a NumPy array that shares a weight's memory, is found when the values are
+    compared, now and then.
     """
 
     INTERVAL = 20.0
@@ -172,7 +164,9 @@ class Weights:
         start = time.monotonic()
         self._torch = torch
         modules = list(root.modules())
-        self._tables: List[Dict[str, Any]] = [getattr(module, name) for module in modules for name in TABLES]
+        tables: List[Dict[str, Any]] = [getattr(module, name) for module in modules for name in TABLES]
+        self._tables = list(filter(None, tables))
+        self._empty = [table for table in tables if not table]
         self._modules = modules
         self._attributes = [dict(module.__dict__) for module in modules]
         self._objects = self._content()
@@ -206,6 +200,8 @@ class Weights:
 
     def unchanged(self) -> bool:
         """Tell whether all is as it was."""
+        if any(self._empty):
+            return False
         content = self._content()
         if self._set and not self._same_attributes():
             return False
@@ -244,7 +240,8 @@ class Weights:
 
     def _fingerprints(self) -> List[Any]:
         with self._torch.no_grad():
-            return [(value.data_ptr(), *_sums(self._torch, value)) for value in self._all]
+            sums: List[Any] = [(value.data_ptr(), *_sums(self._torch, value)) for value in self._all]
+        return [*sums, *self._held.digests()]
 
 
 def _sums(torch: Any, tensor: Any) -> Tuple[Any, ...]:

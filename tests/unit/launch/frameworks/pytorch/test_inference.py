@@ -21,6 +21,11 @@ class Clock:
     now = 0.0
     cost = {"torch.float32": 1.0, "torch.bfloat16": 0.25}
 
+    @classmethod
+    def spend(cls, dtype):
+        """Go on by a call; a forward that did so itself would be seen to change what its code names."""
+        cls.now += cls.cost[str(dtype)]
+
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch):
@@ -54,7 +59,7 @@ def models(torch):
             self.calls = 0
 
         def forward(self, images, scale=1.0, **more):
-            Clock.now += Clock.cost[str(self.conv.weight.dtype)]
+            Clock.spend(self.conv.weight.dtype)
             hidden = torch.relu(self.norm(self.conv(images)))
             scores = self.head(hidden.mean((2, 3))) * scale + self.shift
             return self.finish(images, hidden, scores)
