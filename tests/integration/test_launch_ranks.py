@@ -13,7 +13,7 @@ from launch_parts import launch
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 
 TORCHRUN = shutil.which("torchrun", path=str(Path(sys.executable).parent))
-LEVERS = ["pytorch-keep-memory", "pytorch-autocast-bf16", "pytorch-channels-last", "pytorch-fused-optimizer"]
+LEVERS = ["pytorch-keep-memory", "pytorch-autocast-bf16", "pytorch-compile", "pytorch-fused-optimizer"]
 PROGRAM = """
 import hashlib, json, os, sys, time
 import torch
@@ -92,7 +92,7 @@ def test_all_ranks_switch_at_the_same_step(run):
     assert done.returncode == 0, done.stderr
     tried = [entry["lever"] for entry in of(done, "trying")]
     assert tried == ["pytorch-keep-memory", "pytorch-autocast-bf16", "pytorch-fused-optimizer"]  # by one rank alone
-    (refused,) = [entry for entry in of(done, "not_offered") if entry["lever"] == "pytorch-channels-last"]
+    (refused,) = [entry for entry in of(done, "not_offered") if entry["lever"] == "pytorch-compile"]
     assert refused["reason"] == "several ranks cannot switch it together"
     assert first["trace"] == other["trace"] and {"bf16", "fp32"} == set(first["trace"])
     assert first["weights"] == other["weights"] and first["fused"] == other["fused"]

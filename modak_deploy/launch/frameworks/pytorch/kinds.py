@@ -1,7 +1,7 @@
 """What a lever of PyTorch can do; each lever overrides what it needs."""
 
 import warnings
-from typing import AbstractSet, Any, Callable, ContextManager, Dict, Mapping, Optional, Tuple
+from typing import AbstractSet, Any, Callable, ContextManager, Dict, List, Mapping, Optional, Tuple
 
 from ...lever import Lever
 from . import compiler
@@ -108,8 +108,57 @@ class TorchLever(Lever):
     def step(self, torch: Any, on: bool) -> None:
         """Change what is on from the outermost call of a training step to its end, or change it back."""
 
+    def optimizing(self, torch: Any, optimizer: Any, on: bool) -> None:
+        """Change what is on while the optimizer changes the weights, and only then, or change it back."""
+
     def start(self, module: Any, settings: Mapping[str, Any]) -> None:
         """Nothing: what is switched at a module's call is switched at its first call."""
+
+
+class OptimizerOption(TorchLever):
+    """An option of the optimizer's groups of weights, where the program leaves it open.
+
+    It is on within the optimizer's step alone: what the program reads, saves or loads between steps is its own.
+    """
+
+    changes = "kernels"
+    ranks = True
+    group = "optimizer"
+    use = TRAINING
+    option = ""
+
+    def __init__(self) -> None:
+        self._groups: List[Dict[str, Any]] = []
+        """Those in which it is on at the moment."""
+        self._hook: Optional[Any] = None
+
+    @staticmethod
+    def is_open(group: Mapping[str, Any]) -> bool:
+        """Tell whether the program leaves it to PyTorch how the optimizer steps."""
+        return group.get("fused") is None and group.get("foreach") is None and not group.get("differentiable")
+
+    def switch_training(self, subject: Subject, on: bool) -> None:
+        if self._hook is not None:
+            self._hook.remove()
+            self._hook = None
+        register = getattr(subject.optimizer, "register_state_dict_post_hook", None)
+        if on and register is not None:
+            self._hook = register(self.saved, prepend=True)  # those of the program may make something else of it
+
+    def optimizing(self, torch: Any, optimizer: Any, on: bool) -> None:
+        if on:
+            self._groups += [group for group in optimizer.param_groups if self.option in group and self.is_open(group)]
+        for group in self._groups:
+            group[self.option] = True if on else None
+        if not on:
+            self._groups = []
+
+    def saved(self, optimizer: Any, state: Dict[str, Any]) -> None:
+        """Make what is saved the program's own: its hooks run within the step, and a step may end by an exception."""
+        ours = [id(group) for group in self._groups]
+        for group, entry in zip(optimizer.param_groups, state["param_groups"]):
+            if id(group) in ours:
+                entry[self.option] = None
 
 
 class Setting(TorchLever):

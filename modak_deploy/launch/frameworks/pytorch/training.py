@@ -173,6 +173,12 @@ class Training(Together):
             self._loss = tensor.detach()
 
     def before_step(self, optimizer: Any) -> None:
+        """Check what the step is about to do, and have the optimizer do it in the variant's way."""
+        self._check(optimizer)
+        for lever in torch_levers(self._variant):
+            lever.optimizing(self._torch, optimizer, True)
+
+    def _check(self, optimizer: Any) -> None:
         """Keep a step with a loss that is not finite from reaching the weights, where a lever may be the reason."""
         if self._session.ranks > 1:
             self._keep_finite(optimizer)
@@ -189,6 +195,7 @@ class Training(Together):
     def after_step(self) -> None:
         """Count a step, and choose the variant of the next."""
         self._hold(False)
+        self._between()
         now = self._now()
         seconds = None if self._last is None else now - self._last
         self._last = now
@@ -259,8 +266,14 @@ class Training(Together):
         for lever in torch_levers(self._variant):
             lever.step(self._torch, on)
 
+    def _between(self) -> None:
+        """Switch off what is on within the optimizer's step."""
+        for lever in torch_levers(self._variant):
+            lever.optimizing(self._torch, self._optimizer(), False)
+
     def _switch(self, variant: Variant) -> None:
         self._hold(False)
+        self._between()
         optimizer = self._optimizer()
         if optimizer is None:
             return

@@ -1,22 +1,23 @@
 """The optimizer's step as one kernel."""
 
-from typing import Optional
+from typing import Any, Dict, Mapping, Optional
 
-from ...frameworks.pytorch.kinds import TRAINING, Subject, TorchLever
+from ...frameworks.pytorch.kinds import OptimizerOption, Subject
 
 OPTIMIZERS = ("Adam", "AdamW", "SGD", "Adagrad")
 
 
-class FusedOptimizer(TorchLever):
+class FusedOptimizer(OptimizerOption):
     name = "pytorch-fused-optimizer"
     versions = ">=2.4"  # fused steps on processors came with 2.4
     summary = "the optimizer's step as one kernel for all weights"
-    changes = "kernels"
     risk = 1.5
-    ranks = True
     order = 15
-    group = "optimizer"
-    use = TRAINING
+    option = "fused"
+
+    @staticmethod
+    def is_open(group: Mapping[str, Any]) -> bool:
+        return OptimizerOption.is_open(group) and not group.get("capturable")
 
     def applies(self, subject: Subject) -> Optional[str]:
         optimizer = subject.optimizer
@@ -25,20 +26,44 @@ class FusedOptimizer(TorchLever):
         if not type(optimizer).__module__.startswith("torch.optim"):
             return "the optimizer is not PyTorch's own"
         for group in optimizer.param_groups:
-            if group.get("fused") or group.get("foreach") or group.get("differentiable") or group.get("capturable"):
+            if not self.is_open(group):
                 return "the program has chosen how the optimizer steps"
             if "fused" not in group or not all(parameter.is_floating_point() for parameter in group["params"]):
                 return "the optimizer's weights do not allow a fused step"
         return None
 
+    # Fused steps count on the device, others on the processor. Between two fused steps the counts stay on the device,
+    # as copies would wait for it; what is saved has them on the processor.
+
     def switch_training(self, subject: Subject, on: bool) -> None:
-        optimizer = subject.optimizer
-        for group in getattr(optimizer, "param_groups", []):
-            group["fused"] = True if on else None
-            for weight in group["params"]:
-                step = getattr(optimizer, "state", {}).get(weight, {}).get("step")
-                if subject.torch.is_tensor(step):  # fused steps count on the device, others on the processor
-                    optimizer.state[weight]["step"] = step.to(weight.device if on else "cpu")  # type: ignore[union-attr]
+        super().switch_training(subject, on)
+        if not on:
+            for group in getattr(subject.optimizer, "param_groups", []):
+                if self.is_open(group):
+                    _count(subject.torch, subject.optimizer, group, "cpu")
+
+    def optimizing(self, torch: Any, optimizer: Any, on: bool) -> None:
+        super().optimizing(torch, optimizer, on)
+        for group in self._groups:  # each time, as the program may have loaded a state
+            _count(torch, optimizer, group, None)
+
+    def saved(self, optimizer: Any, state: Dict[str, Any]) -> None:
+        super().saved(optimizer, state)
+        entries = state["state"]
+        for group in filter(self.is_open, state["param_groups"]):
+            for index in group["params"]:
+                step = entries.get(index, {}).get("step")
+                if getattr(step, "is_cuda", False):
+                    entries[index] = {**entries[index], "step": step.cpu()}
+
+
+def _count(torch: Any, optimizer: Any, group: Mapping[str, Any], device: Optional[str]) -> None:
+    """Have steps counted on a device, that of the weight itself by default."""
+    for weight in group["params"]:
+        state = optimizer.state.get(weight, {})
+        step, wanted = state.get("step"), torch.device(device) if device else weight.device
+        if torch.is_tensor(step) and step.device != wanted:
+            state["step"] = step.to(wanted)
 
 
 LEVER = FusedOptimizer()

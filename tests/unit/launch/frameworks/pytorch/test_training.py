@@ -1,5 +1,7 @@
 """Live trials between the steps of an optimizer, with real PyTorch; the time of a step is what the test says."""
 
+import copy
+
 import pytest
 
 from modak_deploy.launch.frameworks.pytorch import calls as calls_module
@@ -128,23 +130,23 @@ def test_a_lever_that_spoils_the_loss_is_given_up(torch, program, spoil, reason)
 
 
 def test_a_rise_of_the_trainings_own_costs_one_lever_and_not_all_that_follow(program):
-    one = program("SGD", candidates=["pytorch-channels-last", "pytorch-autocast-bf16"])
+    one = program("SGD", candidates=["pytorch-fused-optimizer", "pytorch-autocast-bf16"])
     one.model.spoil = "own"
     one.run(80)
     assert [entry["what"] for entry in one.session.record.of("fallback")] == ["pytorch-autocast-bf16"]
     assert [(trial["variant"], trial["failed"]) for trial in one.session.record.of("trial")] == [
         ("pytorch-autocast-bf16", True),
-        ("pytorch-channels-last", False),
+        ("pytorch-fused-optimizer", False),
     ]
 
 
 def test_number_formats_are_tried_before_what_depends_on_them(program):
-    one = program(candidates=["pytorch-keep-memory", "pytorch-channels-last", "pytorch-autocast-bf16"])
+    one = program(candidates=["pytorch-keep-memory", "pytorch-fused-optimizer", "pytorch-autocast-bf16"])
     one.run(120)
     assert [entry["lever"] for entry in one.session.record.of("trying")] == [
         "pytorch-keep-memory",
         "pytorch-autocast-bf16",
-        "pytorch-channels-last",
+        "pytorch-fused-optimizer",
     ]
 
 
@@ -256,37 +258,88 @@ def test_the_optimizers_step_is_switched_in_place(torch, program, optimizer, lev
     one.cost = {lever: 0.3}
     one.run(60)
     assert one.best == name
-    assert all(group[lever] for group in one.optimizer.param_groups)
+    seen = []
+    one.optimizer.register_step_post_hook(lambda optimizer, *_: seen.append(optimizer.param_groups[0][lever]))
+    one.step()
+    assert seen == [True]
     same = program(optimizer, mode="none")
-    same.run(60)
+    same.run(61)
     assert one.losses == pytest.approx(same.losses, rel=1e-3)
 
 
 def test_a_slower_lever_is_switched_back(torch, program):
-    one = program(numerics="exact", candidates=["pytorch-channels-last", "pytorch-fused-optimizer"])
+    one = program(numerics="exact", candidates=["pytorch-fused-optimizer"])
     one.cost = {"fused": -0.3}
     one.run(120)
     assert one.best == "default"
     assert not any(group["fused"] for group in one.optimizer.param_groups)
-    assert one.model.conv.weight.is_contiguous()
-    assert all(state["exp_avg"].is_contiguous() for state in one.optimizer.state.values())
 
 
-def test_the_memory_layout_is_switched_with_the_optimizers_state(torch, program):
-    one = program(levers=["pytorch-channels-last"], mode="none").run(5)
-    weight = one.model.conv.weight
-    assert weight.is_contiguous(memory_format=torch.channels_last) and not weight.is_contiguous()
-    assert one.optimizer.state[weight]["exp_avg"].is_contiguous(memory_format=torch.channels_last)
-    same = program(mode="none").run(5)
-    assert one.losses == pytest.approx(same.losses, rel=1e-3)
+def test_weights_keep_their_memory_and_gradients_their_layout(torch, program):
+    """Programs flatten gradients by ``view``, share weights with processes, and keep references to them."""
+    options = {"numerics": "exact", "candidates": ["pytorch-channels-last"]}
+    for one in (program(**options), program(levers=["pytorch-channels-last"], mode="none")):
+        one.model.share_memory()
+        alias, saved = one.model.conv.weight.detach(), one.model.state_dict()
+        for _ in range(20):
+            one.step()
+            torch.cat([weight.grad.view(-1) for weight in one.model.parameters()])
+        assert torch.equal(alias, one.model.conv.weight)
+        assert all(torch.equal(saved[name], value) for name, value in one.model.state_dict().items())
+        assert all(weight.is_shared() for weight in one.model.parameters())
+        assert not one.session.record.of("trying")
 
 
-def test_what_the_program_has_chosen_stays(torch, program):
-    one = program(numerics="exact", candidates=["pytorch-fused-optimizer"])
+@pytest.mark.parametrize("lever", ["fused", "foreach"])
+@pytest.mark.parametrize("key", ["fused", "foreach"])
+@pytest.mark.parametrize("value", [True, False])
+def test_what_the_program_has_chosen_stays(torch, program, lever, key, value):
+    one = program(numerics="exact", candidates=[f"pytorch-{lever}-optimizer"])
     for group in one.optimizer.param_groups:
-        group["foreach"] = True
+        group[key] = value
     one.run(20)
     assert one.session.record.of("not_offered")[0]["reason"] == "the program has chosen how the optimizer steps"
+    assert all(group[key] is value for group in one.optimizer.param_groups)
+
+
+@pytest.mark.parametrize("lever", ["fused", "foreach"])
+class TestWhatIsSaved:
+    @pytest.fixture
+    def one(self, program, lever):
+        one = program("AdamW", levers=[f"pytorch-{lever}-optimizer"], mode="none").run(2)
+        one.within = []
+        one.optimizer.register_step_post_hook(lambda optimizer, *_: one.within.append(optimizer.param_groups[0][lever]))
+        return one
+
+    def test_it_is_the_programs_own(self, program, one, lever):
+        saved = []
+        one.optimizer.register_step_post_hook(lambda optimizer, *_: saved.append(optimizer.state_dict()))
+        one.step()
+        saved += [one.optimizer.state_dict(), copy.deepcopy(one.optimizer).state_dict()]
+        plain = program("AdamW", mode="none").run(3).optimizer.state_dict()
+        assert one.within == [True] and [state["param_groups"] for state in saved] == [plain["param_groups"]] * 3
+
+    def test_a_step_that_fails_leaves_nothing_in_it(self, one, lever):
+        def fail(*_):
+            raise RuntimeError("planted")
+
+        hook = one.optimizer.register_step_pre_hook(fail)
+        with pytest.raises(RuntimeError, match="planted"):
+            one.step()
+        assert one.optimizer.state_dict()["param_groups"][0][lever] is None
+        hook.remove()
+        one.step()
+        assert one.optimizer.param_groups[0][lever] is None
+
+    def test_what_is_loaded_is_used(self, one, lever):
+        state = one.optimizer.state_dict()
+        one.optimizer.load_state_dict(state)
+        one.step()
+        state["param_groups"][0]["foreach"] = False  # what a run that has chosen for itself has saved
+        one.optimizer.load_state_dict(state)
+        one.step()
+        assert one.within[0] is True and not one.within[1]
+        assert one.optimizer.param_groups[0]["foreach"] is False
 
 
 def test_steps_with_an_evaluation_between_them_are_not_measured(torch, program):
