@@ -3,6 +3,7 @@
 import dis
 import functools
 import types
+from itertools import chain
 from typing import Any, Dict, FrozenSet, Iterator, List, Mapping, Tuple
 
 from .contents import is_library
@@ -25,6 +26,9 @@ class Outside:
         kinds = dict.fromkeys(part for kind in dict.fromkeys(map(type, modules)) for part in kind.__mro__)
         self._proxies: Dict[int, Tuple[Any, Mapping[str, Any]]] = {}
         self._classes = [self._space(kind) for kind in kinds if not is_library(kind.__module__)]
+        lines = [[part for part in kind.__mro__ if not is_library(part.__module__)] for kind in set(map(type, modules))]
+        self._lines = [[self._space(part) for part in line] for line in lines if len(line) > 1]
+        """Classes along which an attribute is looked for, where there are several of the program's own."""
         self._spaces: Dict[int, Tuple[Mapping[str, Any], Dict[str, None]]] = {}
         self._cells: Dict[int, Any] = {}
         self._functions: Dict[int, Any] = {}
@@ -54,6 +58,10 @@ class Outside:
         self._bind(function.__globals__, names, attributes)
         for space in self._classes:
             self._bind(space, attributes, frozenset())
+        for line in self._lines:  # what a base has may be set on the class from now on
+            for name in attributes.intersection(chain(*line)):
+                for space in line:
+                    self._spaces.setdefault(id(space), (space, {}))[1][name] = None
 
     def _space(self, value: Any) -> Mapping[str, Any]:
         """Return the namespace of a module or class, the same object each time: a class makes a view anew."""

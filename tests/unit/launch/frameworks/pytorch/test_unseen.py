@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from modak_deploy.launch.frameworks.pytorch import calls as calls_module
+from modak_deploy.launch.frameworks.pytorch import outside
 from modak_deploy.launch.frameworks.pytorch.watch import Weights
 
 SCALE, TOTAL = 1.0, 0
@@ -331,3 +332,20 @@ def test_what_is_compared_before_each_call_is_bounded(torch, reading):
     held = Weights(torch, reading)._held
     assert len(held._objects) < 3000
     assert held.unchanged()
+
+
+def test_attribute_that_a_class_gets_before_that_of_its_base_is_seen(torch):
+    class Base(torch.nn.Linear):
+        factor = 1.0
+
+        def forward(self, images):
+            return super().forward(images) * self.factor
+
+    class Net(Base):
+        pass
+
+    read = outside.Outside([Net(2, 2)])
+    before = read.values()
+    assert read.values() == before
+    Net.factor = 2.0
+    assert read.values() != before
