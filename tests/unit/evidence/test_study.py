@@ -127,6 +127,7 @@ esac
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
     (tmp_path / "tree.complete").write_text("1")
     monkeypatch.setattr(study, "make_tree", lambda base, python, work: tmp_path / "tree")
+    monkeypatch.setattr(study, "outside", lambda kind, python: None)  # this checkout may lie below /tmp
     return tmp_path / "driver"
 
 
