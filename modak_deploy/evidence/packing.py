@@ -44,8 +44,8 @@ class Packed:
     """Words before the command."""
     size: int | None
     """Bytes of the image file."""
-    note: str | None = None
-    """What its times include besides the work and a usual start."""
+    notes: Sequence[str] = ()
+    """What sets its times apart from those of a usual start, as sentences of a note."""
 
 
 def outside(kind: str, python: Path) -> str | None:
@@ -184,12 +184,11 @@ def _podman(kind: str, tree: Path, say: Callable[[str], None]) -> Packed:
         # As Apptainer and ch-run show a folder. podman would begin a tmpfs with a copy of what the folder has there.
         command += ["--read-only", "--read-only-tmpfs=false", "--volume=/tmp:/tmp", f"--volume={HERE}:{MOUNT}"]
         return Packed(kind, [*command, f"--workdir={MOUNT}/work", "--rootfs", str(tree)], None)
-    note = COPIES if driver == "vfs" else None
-    if note:
-        say(f"{note}; {_NO_COPIES}")
+    if driver == "vfs":
+        say(f"{COPIES}; {_NO_COPIES}")
     image = _import(tree, say)
     command += ["--pull=never", f"--volume={HERE}:{HERE}", f"--workdir={HERE}/work", image]
-    return Packed(kind, command, None, note)
+    return Packed(kind, command, None, [COPIES] if driver == "vfs" else [])
 
 
 def _storage_driver() -> str:

@@ -4,7 +4,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -77,23 +77,27 @@ def carry_out(study: Study, results: Path, work: Path, say: Callable[[str], None
             say(f"{kind} is left out: {why}")
         else:
             able.append(kind)
-    ways, notes = [Packed("native", [], None)], []
+    ways = [Packed("native", [], None)]
     if study.base is not None and len(able) > 1:
         work.mkdir(parents=True, exist_ok=True)
         say(f"making the folder of all files, {work / 'tree'}")
         tree = make_tree(study.base.absolute(), study.python.absolute(), work.absolute())
-        ways = [pack(kind, tree, work.absolute(), say) for kind in able]
-        for way in ways:
-            if note := outside(way.kind, study.python.absolute()):
-                say(f"{note}; name one elsewhere with --python")
-                notes.append(note)
+        ways = [_noted(pack(kind, tree, work.absolute(), say), study.python.absolute(), say) for kind in able]
     finished = []
     for network in study.networks:
         for phase in study.phases:
             folder = results / f"{network}-{phase}"
             say(f"{network} {phase}: {plural(study.runs, 'run')} of {', '.join(way.kind for way in ways)}")
-            finished.append(_measure(study, ways, network, phase, folder.absolute(), say, notes))
+            finished.append(_measure(study, ways, network, phase, folder.absolute(), say))
     return finished
+
+
+def _noted(way: Packed, python: Path, say: Callable[[str], None]) -> Packed:
+    note = outside(way.kind, python)
+    if note is None:
+        return way
+    say(f"{note}; name one elsewhere with --python")
+    return replace(way, notes=[*way.notes, note])
 
 
 def _measure(
@@ -103,7 +107,6 @@ def _measure(
     phase: str,
     folder: Path,
     say: Callable[[str], None],
-    notes: Sequence[str],
 ) -> Finished:
     epochs = study.epochs if study.epochs is not None else NETWORKS[network]
     images, epochs = (study.images, epochs) if phase == "training" else (min(study.images, INFERRED), 1)
@@ -133,7 +136,7 @@ def _measure(
         say(last)
     if process.wait():
         raise JobError(f"{folder.name}: {last or 'the driver ended without a word'}")
-    notes = [*(way.note for way in ways if way.note), *notes]
+    notes = [note for way in ways for note in way.notes]
     title = f"{network.upper()} {phase}"
     write_description(folder, Description(title=title, default="native", protocol=protocol, notes=notes))
     return read_finished(folder)

@@ -106,7 +106,7 @@ def test_each_kind_shows_the_runs_folder(tmp_path, monkeypatch):
     ]  # fmt: skip
     assert packs["sif-zstd"].size == 5
     assert f"--volume={HERE}:{HERE}" in packs["podman"].before
-    assert packs["podman"].note is None
+    assert packs["podman"].notes == []
     assert f"--volume={HERE}:/mnt/0" in packs["podman-rootfs"].before
     assert packs["podman-rootfs"].before[-2:] == ["--rootfs", f"{tmp_path}/tree"]
     assert f"--bind={HERE}:/mnt/0" in packs["charliecloud"].before
