@@ -26,6 +26,8 @@ from urllib.parse import parse_qs, urlencode
 import pytest
 import yaml
 
+from cloud_documents import probe
+
 ROOT = Path(__file__).parents[2]
 VENV = Path(os.environ.get("MODAK_CLOUD_VENV") or "/var/tmp/modak-cloud")
 MOTO, PROXY = 5555, 5556
@@ -380,26 +382,3 @@ def document(folder: Path, **cloud: Any) -> dict[str, Any]:
         **cloud,
     }
     return probe(folder, "aws", described)
-
-
-def probe(folder: Path, target: str, cloud: dict[str, Any]) -> dict[str, Any]:
-    """Return a document whose job appends a line to a file that comes back."""
-    return {
-        "application": {
-            "name": "probe",
-            "type": "hpc",
-            "executable": "sh",
-            "arguments": ["-c", "echo ran >>out.txt; cat /run/modak-ready && echo on an instance"],
-            "outputs": ["out.txt"],
-        },
-        "target": {
-            "name": target,
-            "type": "cloud",
-            "user": "root",
-            "private_key": str(folder / "id"),
-            "workspace": "~/.modak",
-            "polling": {"first": 0.5, "maximum": 1},
-            "cloud": cloud,
-        },
-        "job": {"wall_time": "10m"},
-    }

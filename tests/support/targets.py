@@ -104,3 +104,10 @@ def _entries(folder: bytes, path: bytes) -> Iterator[tuple[bytes, object]]:
                     yield name, file.read()
             else:
                 yield name, "other"
+
+
+def make_file(folder: Path, name: str, content: bytes = b"") -> None:
+    """Write a file whose name may be no text."""
+    path = os.path.join(os.fsencode(folder), name.encode("utf-8", "surrogateescape"))  # noqa: PTH118
+    with open(path, "wb") as file:  # noqa: PTH123
+        file.write(content)

@@ -5,19 +5,17 @@ import os
 import shutil
 import socket
 import stat
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from modak_deploy.errors import InputError, JobError, ModakError, TargetError
+from modak_deploy.errors import InputError, JobError, TargetError
 from modak_deploy.jobs.results import folder as folder_module
-from modak_deploy.jobs.results import listing, transfer
+from modak_deploy.jobs.results import transfer
 from modak_deploy.jobs.results.links import kept_target
 from modak_deploy.transport.base import Completed, Transport
-from targets import Edited, EndedJob, Tools, busybox, tree, usual
+from targets import Edited, EndedJob, Tools, busybox, make_file, tree, usual
 from transports import Counting
 
 DATA = Path(__file__).parents[2] / "data" / "results"
@@ -45,20 +43,13 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Transport:
     return Tools(tmp_path / "tools", tools)
 
 
-def make(folder: Path, name: str, content: bytes = b"") -> None:
-    """Write a file whose name may be no text."""
-    path = os.path.join(os.fsencode(folder), name.encode("utf-8", "surrogateescape"))  # noqa: PTH118
-    with open(path, "wb") as file:  # noqa: PTH123
-        file.write(content)
-
-
 def test_every_legal_name(target: Transport, tmp_path: Path) -> None:
     job = EndedJob(tmp_path, outputs=["out"])
     (job.work / "out").mkdir()
     for number, name in enumerate(NAMES):
-        make(job.work / "out", name, f"{number}\n".encode() * number)
+        make_file(job.work / "out", name, f"{number}\n".encode() * number)
     (job.work / "out" / "in a folder\n").mkdir()
-    make(job.work / "out" / "in a folder\n", "\u2028/".strip("/") + "\n", b"x")
+    make_file(job.work / "out" / "in a folder\n", "\u2028/".strip("/") + "\n", b"x")
     fetched = job.fetch(target)
     assert fetched.changed
     assert fetched.result.not_fetched == []
@@ -77,7 +68,7 @@ def test_output_with_any_name(name: str, tmp_path: Path) -> None:
             EndedJob(tmp_path, outputs=[name]).fetch()
         return
     job = EndedJob(tmp_path, outputs=[name])
-    make(job.work, name, b"content")
+    make_file(job.work, name, b"content")
     job.fetch()
     assert tree(job.results)[name.encode()] == b"content"
 
@@ -89,7 +80,7 @@ def test_forged_lines_write_nothing_elsewhere(tmp_path: Path) -> None:
     forged = f"{'0' * 64} 9 {victim}".replace("/", "\u2215")
     (job.work / "out").mkdir()
     for mark in "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029":
-        make(job.work / "out", f"a{mark}{forged}", b"key")
+        make_file(job.work / "out", f"a{mark}{forged}", b"key")
     job.fetch()
     assert not victim.exists()
     assert tree(job.results / "out") == tree(job.work / "out")
@@ -274,8 +265,8 @@ def test_small_files_come_with_their_list(tmp_path: Path) -> None:
     job = EndedJob(tmp_path, outputs=["out", "big", "linked"])
     (job.work / "out").mkdir()
     for name in ("a", "line\nfeed", "-x"):
-        make(job.work / "out", name, os.urandom(1000))
-    make(job.work, "big", os.urandom(2 * 1024 * 1024))
+        make_file(job.work / "out", name, os.urandom(1000))
+    make_file(job.work, "big", os.urandom(2 * 1024 * 1024))
     (job.work / "linked").symlink_to("out/a")
     transport = Counting()
     job.fetch(transport)
@@ -308,7 +299,7 @@ def test_large_file_with_an_odd_name_comes_in_pieces(tmp_path: Path, monkeypatch
     (job.work / "out").mkdir()
     content = os.urandom(2 * 1024 * 1024 + 5)
     for name in ("line\nfeed", "sep\u2028arator", "back\\slash", "plain"):
-        make(job.work / "out", name, content)
+        make_file(job.work / "out", name, content)
     (job.work / "linked").symlink_to("out/plain")
     job.fetch()
     assert tree(job.results / "out") == tree(job.work / "out")
@@ -327,137 +318,3 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_fetched(tmp_path: Path) ->
         job.fetch()
     (job.work / "out" / "closed").chmod(0o700)
     assert {b"a", b"z"} <= set(tree(job.results / "out"))
-
-
-def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    job = EndedJob(tmp_path, outputs=["out"])
-    (job.work / "out" / "a" / "b" / "c").mkdir(parents=True)
-    (job.work / "out" / "a" / "b" / "c" / "deep").write_text("x")
-    (job.work / "out" / "near").write_text("x")
-    monkeypatch.setattr(listing, "MAX_DEPTH", 4)
-    assert job.fetch().result.not_fetched == [
-        "out/a/b/c: it lies more than 4 folders or 4096 bytes deep",
-        "out/a/b/c/deep: it lies more than 4 folders or 4096 bytes deep",
-    ]
-    monkeypatch.setattr(listing, "MAX_ENTRIES", 4)
-    with pytest.raises(TargetError, match="the outputs have more than 4 files and folders, or too long names: pack"):
-        job.fetch()
-    monkeypatch.setattr(listing, "MAX_LISTING", 200)
-    monkeypatch.setattr(transfer, "MAX_LISTING", 200)
-    with pytest.raises(TargetError, match="the outputs have more than 4 files and folders, or too long names: pack"):
-        job.fetch()
-
-
-def test_controller_without_enough_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    job = EndedJob(tmp_path, outputs=["out"])
-    (job.work / "out").write_text("x" * 5_000_000)
-    monkeypatch.setattr(folder_module.ResultsFolder, "free", lambda self: 2**20)
-    with pytest.raises(InputError, match=r"the results need 5 MiB, and there are 1 MiB free in .*results/probe"):
-        job.fetch()
-
-
-def test_name_that_the_controller_cannot_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As macOS refuses what is not UTF-8, and some file systems a colon."""
-    job = EndedJob(tmp_path, outputs=["out"])
-    (job.work / "out").mkdir()
-    for name in ("a", "\udcff", "z"):
-        make(job.work / "out", name, b"x")
-    real = os.rename
-
-    def rename(old: object, new: bytes, **rest: int) -> None:
-        if b"\xff" in os.fsencode(new):
-            raise OSError(92, "Illegal byte sequence")
-        real(old, new, **rest)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(os, "rename", rename)
-    monkeypatch.setattr(folder_module, "_NO_SUCH_NAME", frozenset({92}))
-    fetched = job.fetch()
-    assert fetched.result.not_fetched == [
-        f"out/\\udcff: the file system of {job.results} cannot hold this name: Illegal byte sequence"
-    ]
-    assert sorted(tree(job.results / "out")) == [b"a", b"z"]
-
-
-LIES: list[list[str]] = json.loads((DATA / "lies.json").read_text())
-
-
-@pytest.mark.parametrize("values", LIES, ids=lambda values: " ".join(values)[:40])
-def test_target_that_lies(values: list[str], tmp_path: Path) -> None:
-    job = EndedJob(tmp_path, outputs=["out"])
-    (job.work / "out").write_text("x")
-    lie = "\0".join(values) + "\0"
-
-    def answer(text: str) -> str:
-        head, mark, rest = text.partition("listing\n")
-        boundary = text.split("\n")[1].partition(" ")[0]
-        return f"{head}{mark}{lie}\n{boundary} end\n" if mark else rest
-
-    before = {path for path in tmp_path.rglob("*") if not path.is_relative_to(job.root)}
-    with pytest.raises(ModakError):
-        job.fetch(Edited("want()", answer=answer))
-    after = {path for path in tmp_path.rglob("*") if not path.is_relative_to(job.root)}
-    assert after == before
-    assert {path.name for path in job.root.rglob("*") if path.is_file()} <= {"plan.json"}
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 64 KiB."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=128k", "modak-test", str(disk)]
-    if subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("no file system can be mounted here")
-    yield disk
-    subprocess.run(["umount", str(disk)], check=True)
-
-
-def test_full_disk_on_the_target(small_disk: Path, tmp_path: Path) -> None:
-    job = EndedJob(small_disk, outputs=["out", "lost"])
-    (job.work / "out").write_text("written before the disk was full")
-    job.root = tmp_path / "results"
-    with (job.work / "filler").open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
-        while file.write(b"x" * 512):
-            pass
-    with pytest.raises(JobError, match=r"'lost', which application\.outputs declares; the file system of the job's fo"):
-        job.fetch()
-    assert (tmp_path / "results" / "probe" / "out").read_text() == "written before the disk was full"
-
-
-def test_number_of_round_trips_and_programs(tmp_path: Path) -> None:
-    """Two round trips for 2,000 files, not one for each 500, and no program for each file."""
-    job = EndedJob(tmp_path, outputs=["out"])
-    for folder in range(20):
-        (job.work / "out" / str(folder)).mkdir(parents=True)
-        for number in range(100):
-            (job.work / "out" / str(folder) / f"{number}.txt").write_text(f"{folder} {number}")
-    log = tmp_path / "log"
-    tools = usual()
-    transport = Tools(tmp_path / "tools", tools)
-    for name in ("sha256sum", "tar", "stat"):
-        (tmp_path / "tools" / name).unlink()
-        (tmp_path / "tools" / name).write_text(f'#!/bin/sh\necho {name} >>{log}\nexec {tools[name]} "$@"\n')
-        (tmp_path / "tools" / name).chmod(0o755)
-    job.fetch(transport)
-    assert tree(job.results / "out") == tree(job.work / "out")
-    assert len(log.read_text().splitlines()) < 20
-
-
-def test_abandoned_files_of_a_killed_run(tmp_path: Path) -> None:
-    job = EndedJob(tmp_path, outputs=[])
-    (job.results / ".fetch-old00000").mkdir(parents=True)
-    (job.results / ".fetch-old00000" / "part").write_text("x")
-    os.utime(job.results / ".fetch-old00000", (0, 0))
-    (job.results / ".fetch-new00000").mkdir()
-    job.fetch()
-    assert sorted(path.name for path in job.results.glob(".*")) == [".fetch-new00000"]
-
-
-def test_results_folder_that_is_a_link_of_the_users(tmp_path: Path) -> None:
-    job = EndedJob(tmp_path, outputs=["out"])
-    (job.work / "out").write_text("x")
-    (tmp_path / "large disk").mkdir()
-    job.root.mkdir()
-    job.results.symlink_to(tmp_path / "large disk")
-    job.fetch()
-    assert (tmp_path / "large disk" / "out").read_text() == "x"

@@ -7,20 +7,17 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-import yaml
 
 from modak_deploy.errors import InputError, TargetError
 from modak_deploy.model.plan import Plan
 from modak_deploy.model.target import Target
 from modak_deploy.providers import registry
-from modak_deploy.providers.cloudinit import user_data
 from modak_deploy.providers.decision import decide, to_release
 from modak_deploy.providers.domains import NAMESPACE
 from modak_deploy.providers.libvirt import Libvirt
 from modak_deploy.providers.record import read_public_key
 from modak_deploy.providers.resources import DEPLOYMENT_TAG, Listing, Resources
 
-ROLE = Path(__file__).parents[3] / "roles" / "cloud"
 TYPES = """version: 1
 instances:
   - {name: lab.small, provider: libvirt, vcpus: 2, memory: 2G, microarchitecture: x86_64_v3,
@@ -199,11 +196,6 @@ def test_what_a_deployment_has_is_listed_and_deleted_without_a_plan() -> None:
     assert (plain.pool, plain.network) == ("default", "default")
     with pytest.raises(InputError, match=r"target\.cloud\.profile.*'command' of the URI"):
         Libvirt().belonging(described_target(profile="qemu+ssh://lab/system?command=/tmp/x"), OWN)
-
-
-@pytest.mark.parametrize("name", ["list", "release"])
-def test_the_tasks_that_list_and_delete_need_no_instance_of_a_plan(name: str) -> None:
-    assert "cloud_resources.instance" not in str(flat_tasks(name))
 
 
 def test_a_domain_with_its_disk_in_another_pool_is_left_alone() -> None:
@@ -388,36 +380,3 @@ def test_a_lack_of_capacity_is_told_from_other_errors(message: str) -> None:
 )
 def test_what_no_other_type_helps_is_no_lack_of_capacity(message: str) -> None:
     assert not registry.get("libvirt").has_no_capacity(message)
-
-
-def flat_tasks(name: str) -> list[dict[str, Any]]:
-    """Return a file's tasks, those of its blocks included."""
-    tasks = yaml.safe_load((ROLE / "tasks" / f"libvirt_{name}.yml").read_text())
-    return [inner for task in tasks for inner in (task, *task.get("block", []), *task.get("rescue", []))]
-
-
-@pytest.mark.parametrize("name", ["list", "create", "release"])
-def test_the_tasks_ask_the_host_of_the_document_alone(name: str) -> None:
-    for task in flat_tasks(name):
-        for module, arguments in task.items():
-            if module.startswith("community.libvirt."):
-                assert "uri" in arguments
-                assert arguments.get("force") is None
-
-
-def test_the_domain_is_defined_before_any_volume_is_made_and_its_user_data_are_not_logged() -> None:
-    modules = [next(key for key in task if "." in key or key == "block") for task in flat_tasks("create")]
-    assert modules.index("community.libvirt.virt") < modules.index("community.libvirt.virt_volume")
-    (seed,) = (
-        task for task in flat_tasks("create") if "cloud_user_data" in str(task.get("community.libvirt.virt_volume"))
-    )
-    assert seed["no_log"] is True
-
-
-def test_the_collection_takes_the_user_data_as_a_map() -> None:
-    """It writes the first line of cloud-init's format itself."""
-    text = user_data(public_key="ssh-ed25519 A", host_key="-----BEGIN\nx\n", host_public_key=HOST_KEY, lease=60)
-    content = yaml.safe_load(text)
-    again = "#cloud-config\n" + yaml.safe_dump(content, width=4096)
-    assert yaml.safe_load(again) == content
-    assert content["ssh_keys"]["ed25519_private"] == "-----BEGIN\nx\n"
