@@ -25,15 +25,10 @@ ARMS = ("live-exact", "second-exact")
 
 def surveyed(path: Path, chosen: Mapping[tuple[str, str], Sequence[str]]) -> list[Entry]:
     """Return the shipped surveys' exact sets of the programs that were deployed, as lines of ``survey.py``."""
-    programs: dict[str, list[Measurement]] = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        record = Measurement.model_validate_json(line)
-        if program_table.is_exact(record.configuration.levers):
-            programs.setdefault(str(record.workload.model).removeprefix("program-"), []).append(record)
     deployed = {name for name, _ in chosen}
     return [
         line
-        for name, records in programs.items()
+        for name, records in survey_choice.programs_in(path).items()
         if name in deployed
         for line in _lines(name, records, {arm: levers for (row, arm), levers in chosen.items() if row == name})
     ]
@@ -42,11 +37,12 @@ def surveyed(path: Path, chosen: Mapping[tuple[str, str], Sequence[str]]) -> lis
 def _lines(name: str, records: Sequence[Measurement], chosen: Mapping[str, Sequence[str]]) -> Iterable[Entry]:
     lines = []
     for record in records:
-        runs = sorted(record.runs, key=lambda run: run.block or 0)
-        levers = [lever for lever in record.configuration.levers if lever in survey.LIVE]
+        if not program_table.is_exact(record.configuration.levers):
+            continue
+        levers = [lever for lever in record.configuration.levers if lever in program_table.LIVE]
         lines.append({
             "row": name, "kind": str(record.type).removeprefix("ai_"), "numerics": "exact", "levers": levers,
-            "rounds": [run.block for run in runs], "times": [run.later[0] for run in runs],
+            **survey_choice.rounds_of(record),
             "chosen": sorted(arm for arm, other in chosen.items() if set(other) == set(levers)),
         })  # fmt: skip
     default = next(line for line in lines if not line["levers"])

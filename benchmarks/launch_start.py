@@ -6,7 +6,6 @@ program by itself: processor time, which a neighbour's load changes little, and 
 """
 
 import argparse
-import json
 import os
 import random
 import statistics
@@ -19,10 +18,7 @@ from typing import Any
 
 from markdown_table import markdown
 from program_rows import ROWS, Row
-from program_runs import Workplace
-
-from modak_deploy.launch import bundle
-from modak_deploy.launch.config import VARIABLE, VERSION
+from program_runs import Workplace, launched
 
 WAYS = {"by itself": None, "counted": {"mode": "none"}, "with trials": {"mode": "live", "numerics": "exact"}}
 
@@ -32,14 +28,10 @@ def once(row: Row, place: Workplace, trials: dict[str, Any] | None) -> tuple[flo
     document = row.document(row.few)
     command = [sys.executable, document["application"]["script"], *map(str, document["application"]["arguments"])]
     with tempfile.TemporaryDirectory(prefix="modak-start-") as name:
-        folder = Path(name)
         environment = {**os.environ, **document["job"].get("environment", {})}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         if trials is not None:
-            bundle.write_folder(str(folder / "path"))
-            config = {"version": VERSION, "record": str(folder / "record"), "trials": {**trials, "units": row.few}}
-            (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
-            environment |= {VARIABLE: str(folder / "config.json"), "PYTHONPATH": str(folder / "path")}
+            environment |= launched(Path(name), {**trials, "units": row.few})
         began = time.perf_counter()
         process = subprocess.Popen(
             command, cwd=place.program(row), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,23 @@ from typing import Any
 import yaml
 from program_rows import PROGRAMS, Row
 
+from modak_deploy.launch import bundle
+from modak_deploy.launch.config import VARIABLE, VERSION
+
 TOP = Path(__file__).resolve().parent.parent
 PLAY_SECONDS = 120
 """Time for the playbook itself, beside the job's."""
 CACHE = "cache"
 """The folder of a workspace that outlives its jobs."""
 MODAK = (sys.executable, "-m", "modak_deploy.cli")
+
+
+def launched(folder: Path, trials: Mapping[str, Any]) -> dict[str, str]:
+    """Return a program's variables under the launcher, whose files and ``record`` are in the folder."""
+    bundle.write_folder(str(folder / "path"))
+    config = {"version": VERSION, "record": str(folder / "record"), "trials": dict(trials)}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    return {VARIABLE: str(folder / "config.json"), "PYTHONPATH": str(folder / "path")}
 
 
 @dataclass(frozen=True)

@@ -22,14 +22,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import program_table
 import survey_table
 from program_rows import ROWS, Row
-from program_runs import Workplace
+from program_runs import Workplace, launched
+from program_table import LIVE, ended_with
 
-from modak_deploy.launch import bundle, record
-from modak_deploy.launch.config import VARIABLE, VERSION
-from modak_deploy.launch.lever import all_levers
+from modak_deploy.launch import record
 
 ENDLESS = 1_000_000
 """Units of a program, which is interrupted once the survey is over."""
@@ -37,7 +35,6 @@ PATIENCE = 30.0
 """Seconds in which an interrupted program ends."""
 SILENT = 60.0
 """Seconds after which a program that has no lever to survey is ended."""
-LIVE = frozenset(lever.name for lever in all_levers() if lever.live)
 FOLDERS = ("pytorch-", "keras-", "tensorflow-", "onnxruntime-")
 """The programs that have live levers, by the beginnings of their folders."""
 
@@ -45,7 +42,7 @@ FOLDERS = ("pytorch-", "keras-", "tensorflow-", "onnxruntime-")
 def chosen_in(entries: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], tuple[str, ...]]:
     """Return the live levers that deployments with modak ended with, by program and arm."""
     return {
-        (entry["row"], entry["arm"]): tuple(lever for lever in program_table.ended_with(entry) if lever in LIVE)
+        (entry["row"], entry["arm"]): tuple(lever for lever in ended_with(entry) if lever in LIVE)
         for entry in entries
         if entry["state"] == "completed" and entry["arm"].startswith(("live-", "second-"))
     }
@@ -57,11 +54,7 @@ def survey(row: Row, place: Workplace, numerics: str, sets: Sequence[Sequence[st
     script, arguments = document["application"]["script"], document["application"]["arguments"]
     with tempfile.TemporaryDirectory(prefix="modak-survey-") as name:
         folder = Path(name)
-        bundle.write_folder(str(folder / "path"))
-        trials = {"mode": "survey", "numerics": numerics, "sets": [list(levers) for levers in sets]}
-        config = {"version": VERSION, "record": str(folder / "record"), "trials": trials}
-        (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
-        own = {VARIABLE: str(folder / "config.json"), "PYTHONPATH": str(folder / "path")}
+        own = launched(folder, {"mode": "survey", "numerics": numerics, "sets": [list(levers) for levers in sets]})
         environment = {**os.environ, **document["job"].get("environment", {}), **own}
         command = [sys.executable, script, *map(str, arguments)]
         with (folder / "output").open("w", encoding="utf-8") as output, subprocess.Popen(

@@ -38,6 +38,21 @@ SECONDS = 1200.0
 Levers = tuple[str, ...]
 
 
+def programs_in(path: Path) -> dict[str, list[Measurement]]:
+    """Return the measurements of each program."""
+    programs: dict[str, list[Measurement]] = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        record = Measurement.model_validate_json(line)
+        programs.setdefault(str(record.workload.model).removeprefix("program-"), []).append(record)
+    return programs
+
+
+def rounds_of(record: Measurement) -> dict[str, Any]:
+    """Return the rounds in which a set had a turn, and the seconds of a unit in each."""
+    runs = sorted(record.runs, key=lambda run: run.block or 0)
+    return {"rounds": [run.block for run in runs], "times": [run.later[0] for run in runs]}
+
+
 @dataclass(frozen=True)
 class Chosen:
     """What is chosen by one half of the rounds, and what it is in the other half."""
@@ -66,9 +81,7 @@ def judged(records: Sequence[Measurement], catalogue: Catalogue) -> Iterator[Cho
     """Yield what is chosen by either half of the rounds of one survey; nothing where it has too few."""
     entries: dict[Levers, dict[str, Any]] = {}
     for record in records:
-        runs = sorted(record.runs, key=lambda run: run.block or 0)
-        times = {"rounds": [run.block for run in runs], "times": [run.later[0] for run in runs]}
-        entries[tuple(record.configuration.levers)] = times
+        entries[tuple(record.configuration.levers)] = rounds_of(record)
     base = entries[min(entries, key=len)]
     measured = {levers: entry for levers, entry in entries.items() if len(entry["rounds"]) >= survey_table.FEWEST}
     if len(measured) < 2:
@@ -90,16 +103,12 @@ def _half(records: Sequence[Measurement], half: int) -> Iterator[Measurement]:
 def table(path: Path) -> str:
     """Return the table: a line for each program, and means over them."""
     catalogue = load_catalogue()
-    programs: dict[str, list[Measurement]] = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        record = Measurement.model_validate_json(line)
-        programs.setdefault(str(record.workload.model), []).append(record)
     lines: list[Sequence[str]] = [("program", "sets", "rounds", "chosen by every other round", "gain", "regret")]
     kinds: dict[str, list[tuple[float, float]]] = {}
-    for name, records in programs.items():
+    for name, records in programs_in(path).items():
         found = list(judged(records, catalogue))
         rounds = max(len(record.runs) for record in records)
-        head = (name.removeprefix("program-"), str(len(records)), str(rounds))
+        head = (name, str(len(records)), str(rounds))
         if not found:
             lines.append((*head, "too few rounds", "-", "-"))
             continue
