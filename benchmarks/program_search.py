@@ -26,7 +26,7 @@ def combinations(
     """Yield combinations of what is faster alone: to the best so far one more is added, the fastest first.
 
     Times of what was yielded are in ``steady`` when the next one is asked for. Where a lever cannot be on with the
-    others, the Plan is refused; such a run fails and counts for nothing.
+    others, the Plan is refused; such a run fails at once, counts for nothing and takes no other's place.
     """
     base = steady[tuple(default)]
     gains = {tuple(levers): base / steady[tuple(levers)] for levers in singles if tuple(levers) in steady}
@@ -41,7 +41,7 @@ def combinations(
             trial = [*best, *added]
             if any(set(trial) == set(one) for one in steady):
                 continue
-            tried += 1
             yield trial
+            tried += tuple(trial) in steady
             if steady.get(tuple(trial), float("inf")) < steady[tuple(best)]:
                 best = trial

@@ -122,3 +122,14 @@ def test_without_time_what_is_left_out_is_named(programs, tmp_path, monkeypatch)
     table, _ = measured(programs, Machine(), tmp_path, monkeypatch, budget=20.0)
     assert [text.split(" (")[0].strip() for text in table.left_out][:2] == ["mnist-cnn live-exact", "mnist-cnn best"]
     assert "mnist-cnn live-exact" in (tmp_path / "programs.md").read_text(encoding="utf-8")
+
+
+def test_a_combination_that_a_plan_refuses_takes_no_others_place(programs):
+    singles = [[], *([lever] for lever in "abcde")]
+    steady = {tuple(levers): 1.0 - 0.05 * number for number, levers in enumerate(singles)}
+    asked = []
+    for levers in programs.combinations(singles, [], steady):
+        asked.append("".join(levers))
+        if "d" not in levers:  # which is refused
+            steady[tuple(levers)] = 0.5
+    assert asked == ["ed", "ec", "ecb", "eca"]
