@@ -7,7 +7,7 @@ keep the others from running, and is named. All tables then make evidence.md, ev
 scaling    laws of scaling on published series that are held out              a minute
 model      the time model on workloads left out, rules of thumb, first Plans  five minutes
 tuner      the search of modak tune beside Optuna and random search           five minutes
-programs   unchanged programs with modak and with what users do in its place  --budget
+programs   unchanged programs with modak and with what users do in its place  what is left of the hour, or --budget
 study      the networks of Jordan et al. natively and in containers           five minutes; --base for containers
 
 The first three only compute, and run side by side. The others measure time: run them on a machine with nothing else to
@@ -36,6 +36,12 @@ TITLES = {
     "programs": "Unchanged programs",
     "study": "Native against containers",
 }
+WHOLE = 3300.0
+"""Seconds of all parts, which with the set-up before them make less than an hour."""
+STUDY = 180.0
+"""Seconds that are kept for the study."""
+LEAST = 600.0
+"""Seconds for the programs, however long the other parts took."""
 STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:72rem;margin:auto;padding:1rem;color-scheme:light dark}
 div{overflow-x:auto}table{border-collapse:collapse;font-size:.85rem}td,th{border:1px solid #8888;padding:.2rem .5rem;
 text-align:left}pre{font-size:.75rem}"""
@@ -51,6 +57,8 @@ class Part:
     """Its standard output, or what it writes itself."""
     measures: bool = False
     """It measures time, and nothing may run beside it."""
+    budgeted: bool = False
+    """It takes a number of seconds, by --budget."""
 
 
 def parts(options: argparse.Namespace) -> list[Part]:
@@ -63,18 +71,18 @@ def parts(options: argparse.Namespace) -> list[Part]:
     study = [sys.executable, "-m", "modak_deploy", "benchmark", "study", "--runs", str(options.runs)]
     study += ["--network", "snn", "--epochs", "5", "--images", "301", "--results", str(out / "study")]
     study += ["--base", str(options.base.absolute())] if options.base else ["--kind", "native"]
-    programs = ["--pairs", "--budget", str(options.budget), "--out", str(out / "programs.jsonl")]
+    programs = ["--pairs", "--out", str(out / "programs.jsonl")]
     return [
         Part("scaling", own("scaling_laws.py"), out / "scaling.txt"),
         Part("model", own("model_evaluation.py"), out / "model.txt"),
         Part("tuner", own("tuner_search.py", "--runs", "8"), out / "tuner.txt"),
-        Part("programs", own("programs.py", *programs), out / "programs.md", measures=True),
+        Part("programs", own("programs.py", *programs), out / "programs.md", measures=True, budgeted=True),
         Part("study", study, out / "study.txt", measures=True),
     ]
 
 
-def run(part: Part) -> str:
-    """Run a part, show what it prints, and keep it; return '' or what went wrong."""
+def run(part: Part, *more: str) -> str:
+    """Run a part with more arguments, show what it prints, and keep it; return '' or what went wrong."""
     log = part.table.with_name(f"{part.name}.log")
     began = time.monotonic()
     # From the checkout, whatever folder this is called from.
@@ -83,7 +91,7 @@ def run(part: Part) -> str:
     with (
         log.open("w") as kept,
         subprocess.Popen(
-            part.command,
+            [*part.command, *more],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -106,13 +114,14 @@ def run(part: Part) -> str:
     return ""
 
 
-def once(part: Part, options: argparse.Namespace) -> str:
-    """Run a part that is not done; return '' or what went wrong."""
+def once(part: Part, options: argparse.Namespace, until: float = 0.0) -> str:
+    """Run a part that is not done; return '' or what went wrong. All are to be done at ``until``, a monotonic time."""
     done, command = options.out / f"{part.name}.done", shlex.join(part.command)
     kept = done.is_file() and done.read_text() == command and part.name not in options.again
     if not kept:
         done.unlink(missing_ok=True)
-    problem = "" if kept else run(part)
+    budget = options.budget or max(LEAST, until - STUDY - time.monotonic()) if part.budgeted else None
+    problem = "" if kept else run(part, *(() if budget is None else ("--budget", f"{budget:.0f}")))
     if not problem:
         done.write_text(command)
     print(f"{part.name}: {problem or ('as it was made before' if kept else 'done')}")
@@ -188,17 +197,18 @@ def main() -> int:
     parser.add_argument(
         "--again", action="append", choices=names, default=[], metavar="PART", help="though it is there"
     )
-    parser.add_argument("--budget", type=float, default=3000, help="seconds for the programs")
+    parser.add_argument("--budget", type=float, help="seconds for the programs; by default what is left of an hour")
     parser.add_argument("--runs", type=int, default=5, help="runs of each kind in the study")
     parser.add_argument("--base", type=Path, help="base system of the study's containers: a tar file or a folder")
     options = parser.parse_args()
+    until = time.monotonic() + WHOLE
     options.out = options.out.absolute()
     options.out.mkdir(parents=True, exist_ok=True)
     wanted = [part for part in parts(options) if part.name in (options.only or names) and part.name not in options.skip]
     computed, measured = ([part for part in wanted if part.measures is measures] for measures in (False, True))
     with ThreadPoolExecutor(max_workers=2) as pool:
         problems = list(pool.map(lambda part: once(part, options), computed))
-    problems += [once(part, options) for part in measured]
+    problems += [once(part, options, until) for part in measured]
     found = list(zip([*computed, *measured], problems, strict=True))
     write(options.out, found)
     print(f"written: {options.out / 'evidence.md'}, .csv and .html")

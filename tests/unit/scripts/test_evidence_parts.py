@@ -4,6 +4,7 @@ import argparse
 import runpy
 import shlex
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,15 @@ def test_a_part_whose_command_has_changed_is_run_again(evidence, tmp_path, capsy
         assert evidence["once"](part(evidence, tmp_path, "scaling", f"print('| {number} |')"), options) == ""
     assert capsys.readouterr().out.count("as it was made before") == 1
     assert (tmp_path / "scaling.txt").read_text() == "| 2 |\n"
+
+
+@pytest.mark.parametrize(("budget", "left", "seconds"), [(None, 2000, 1820), (None, 0, 600), (77, 2000, 77)])
+def test_programs_get_what_the_other_parts_left_of_the_hour(evidence, tmp_path, budget, left, seconds):
+    options = argparse.Namespace(out=tmp_path, again=[], budget=budget)
+    command = [sys.executable, "-c", "import sys; print(*sys.argv[1:])"]
+    programs = evidence["Part"]("programs", command, tmp_path / "programs.txt", budgeted=True)
+    assert evidence["once"](programs, options, time.monotonic() + left) == ""
+    said = (tmp_path / "programs.txt").read_text().split()
+    assert said[0] == "--budget"
+    assert int(said[1]) == pytest.approx(seconds, abs=2)
+    assert (tmp_path / "programs.done").read_text() == shlex.join(command)
