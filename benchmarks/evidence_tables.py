@@ -8,7 +8,7 @@ scaling    laws of scaling on published series that are held out              a 
 model      the time model on workloads left out, rules of thumb, first Plans  five minutes
 tuner      the search of modak tune beside Optuna and random search           five minutes
 programs   unchanged programs with modak and with what users do in its place  what is left of the hour, or --budget
-study      the networks of Jordan et al. natively and in containers           five to eight minutes; --base for containers
+study      the networks of Jordan et al. natively and in containers           eight minutes; --base for containers
 
 The first three only compute, and run side by side. The others measure time: run them on a machine with nothing else to
 do.
