@@ -115,15 +115,24 @@ class Table:
         return self._until - time.monotonic()
 
     def run(self, rows: Sequence[Row]) -> None:
-        """Measure the rows in turns, round after round, until the budget is used up; at last what was fastest again."""
+        """Measure the rows in turns, round after round, until the budget is used up; at last what was fastest again.
+
+        The searches come after all deployments: where time is short, each program has a line, and some have no search.
+        """
         for number in range(1, self._options.rounds + 1):
             for row in rows:
                 self._row(row, number)
-                program_table.write(self.results.entries, self.left_out, self._options.out)
+                self._write()
+        for row in rows if "best" in self._options.arms else ():
+            self._search(row)
+            self._write()
         for number in range(2, FINALS + 2) if "best" in self._options.arms else ():
             for row in rows:
                 self._finals(row, number)
-            program_table.write(self.results.entries, self.left_out, self._options.out)
+            self._write()
+
+    def _write(self) -> None:
+        program_table.write(self.results.entries, self.left_out, self._options.out)
 
     def _row(self, row: Row, number: int) -> None:
         short = self._once(row, "calibration", number, row.few, ARMS[0], 10.0, f"{number}")
@@ -139,8 +148,6 @@ class Table:
             self._once(row, "default", number, row.units(seconds, short["steady"]), ARMS[0], seconds, AGAIN)
         if "peers" in self._options.arms and number == 1:
             self._peers(row, _short_units(row, short))
-        if "best" in self._options.arms and number == 1:
-            self._search(row, _short_units(row, short))
 
     def _minutes(self, kind: str) -> float:
         """Return how long the default's job of so many units takes."""
@@ -198,11 +205,15 @@ class Table:
 
     # the exhaustive search
 
-    def _search(self, row: Row, units: int) -> None:
+    def _search(self, row: Row) -> None:
         """Measure each candidate, then combinations of those that are faster, in short jobs."""
+        short = self.results.get(row.name, "calibration", 1, "1")
+        if short is None or not short.get("steady"):
+            return
         if self._left < 30:
             self.left_out.append(f"{row.name} best")
             return
+        units = _short_units(row, short)
         known = candidates(self.place, row, units, "exact" if self._options.exact else "relaxed")
         default = known[0]["levers"]
         singles = [entry["levers"] for entry in known]

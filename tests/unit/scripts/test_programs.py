@@ -48,17 +48,22 @@ class Machine:
 
 
 def measured(programs, machine, folder, monkeypatch, **changed):
+    table = table_of(programs, machine, folder, monkeypatch, ["mnist-cnn"], **changed)
+    (line,) = programs.program_table.lines_of(table.results.entries)
+    return table, line
+
+
+def table_of(programs, machine, folder, monkeypatch, names, **changed):
     monkeypatch.setattr(programs, "deploy", machine.deploy)
     monkeypatch.setattr(programs, "candidates", machine.candidates)
     options = {
-        "only": ["mnist-cnn"], "arms": ["default", "live-exact", "second-exact", "best"], "minutes": 0.1,
+        "only": names, "arms": ["default", "live-exact", "second-exact", "best"], "minutes": 0.1,
         "live_minutes": 0.5, "restart": 60, "rounds": 1, "budget": 3600.0, "out": folder / "programs.jsonl",
         "again": False, "pairs": True, "exact": False,
     }  # fmt: skip
     table = programs.Table(argparse.Namespace(**{**options, **changed}))
-    table.run([row for row in programs.ROWS if row.name == "mnist-cnn"])
-    (line,) = programs.program_table.lines_of(table.results.entries)
-    return table, line
+    table.run([row for row in programs.ROWS if row.name in names])
+    return table
 
 
 def test_the_search_finds_the_best_combination_and_measures_it_again(programs, tmp_path, monkeypatch):
@@ -133,3 +138,12 @@ def test_a_combination_that_a_plan_refuses_takes_no_others_place(programs):
         if "d" not in levers:  # which is refused
             steady[tuple(levers)] = 0.5
     assert asked == ["ed", "ec", "ecb", "eca"]
+
+
+def test_deployments_of_all_programs_come_before_the_first_search(programs, tmp_path, monkeypatch):
+    machine = Machine()
+    table_of(programs, machine, tmp_path, monkeypatch, ["mnist-cnn", "bert-b1"])
+    kinds = [run.split("/")[1].split("-")[0] for run in machine.runs]
+    searches = kinds.index("best")
+    assert {run.split("/")[0] for run in machine.runs[:searches]} == {"mnist-cnn", "bert-b1"}
+    assert set(kinds[searches:]) == {"best"}
