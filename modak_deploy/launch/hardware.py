@@ -4,6 +4,11 @@ import functools
 import os
 from typing import Dict, FrozenSet, List, Mapping, Optional
 
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
 _GROUPS = "/sys/fs/cgroup"
 _PROC = "/proc"
 _CPUS = "/sys/devices/system/cpu"
@@ -110,9 +115,7 @@ def cpu_model() -> str:
 
 def peak_memory() -> Optional[int]:
     """Return the largest resident size of this process so far, in bytes."""
-    try:
-        import resource
-    except ImportError:  # Windows
+    if resource is None:
         return None
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 

@@ -21,12 +21,33 @@ def _start():
     if sys.version_info < (3, 8):
         _say("modak: the launcher needs Python 3.8; the program runs as it is")
         return
+    path, before = sys.path[:], set(sys.modules)
     try:
-        from modak_launch import start
+        # The standard library alone: the program may have modules of the same names, and runs them when it wants to.
+        sys.path[:] = _library(path)
+        try:
+            from modak_launch import names, start
 
-        start.start(os.environ["MODAK_LAUNCH"])
+            start.start(os.environ["MODAK_LAUNCH"])
+        finally:
+            sys.path[:] = path
+        names.give_back(before)
     except Exception:  # the program's own run matters more than anything here
         _say("modak: the launcher cannot start (%s); the program runs as it is" % (sys.exc_info()[1],))
+
+
+def _library(path):
+    """Return the entries of a path that are Python's own, and this file's; all where nobody knows which these are."""
+    own = os.path.dirname(os.path.abspath(__file__))
+    library = os.path.dirname(os.path.abspath(getattr(os, "__file__", "")))
+    if library not in path:
+        return path
+    kept = [own, library]
+    for entry in path:
+        name = os.path.basename(entry)
+        if name in ("lib-dynload", "DLLs") or (name.startswith("python") and name.endswith(".zip")):
+            kept.append(entry)
+    return kept
 
 
 def _run_hidden():

@@ -103,6 +103,24 @@ def test_a_hidden_sitecustomize_that_fails_fails_as_without_the_launcher(script,
     assert done.stdout == "runs\n"
 
 
+OWN = "import statistics, socket; print(statistics.OWN, hasattr(socket, 'socket'))"
+
+
+@pytest.mark.parametrize("how", ["script", "-c", "-uc", "-m", "-X dev -m", "folder", "on the path"])
+def test_modules_of_the_program_come_before_the_standard_library(script, tmp_path, how):
+    for folder in ("own", "other"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "statistics.py").write_text("print('imported'); OWN = 1\n")
+    (tmp_path / "other" / "tempfile.py").write_text("print('not wanted')\n")
+    for name in ("own/main.py", "own/__main__.py", "program.py"):
+        (tmp_path / name).write_text(OWN)
+    words = {"script": ["main.py"], "-c": ["-c", OWN], "-uc": ["-uc", OWN], "-m": ["-m", "main"]}
+    words |= {"-X dev -m": ["-X", "dev", "-m", "main"], "folder": ["."], "on the path": [str(tmp_path / "program.py")]}
+    behind = [str(tmp_path / "other")] if how == "on the path" else []
+    done = launch([sys.executable, *words[how]], tmp_path, {}, cwd=tmp_path / "own", behind=behind)
+    assert (done.stdout, done.stderr) == ("imported\n1 True\n", "")
+
+
 @pytest.mark.parametrize(
     ("config", "line"),
     [
