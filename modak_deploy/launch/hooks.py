@@ -11,11 +11,19 @@ Callback = Callable[[ModuleType], None]
 
 
 class _Loader(Loader):
-    """Does what another loader does, and then calls back."""
+    """Does what another loader does, and then calls back; all else of that one is there for who asks for a spec."""
 
     def __init__(self, loader: Any, callback: Callback) -> None:
         self._loader = loader
         self._callback = callback
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # of the object itself, as copies ask for them before there is a loader
+            raise AttributeError(name)
+        return getattr(self._loader, name)
+
+    # What isinstance goes by, of whoever asks for a spec: some look whether a module comes from a file.
+    __class__ = property(lambda self: type(self._loader))
 
     def create_module(self, spec: ModuleSpec) -> Optional[ModuleType]:
         module: Optional[ModuleType] = self._loader.create_module(spec)
@@ -57,17 +65,17 @@ class ImportHooks(MetaPathFinder):
             spec = finder.find_spec(fullname, path, target)
             if spec is not None:
                 if spec.loader is not None and hasattr(spec.loader, "exec_module"):
-                    spec.loader = _Loader(spec.loader, functools.partial(_call_all, self._awaited.pop(fullname)))
+                    spec.loader = _Loader(spec.loader, functools.partial(self._imported, fullname))
                 return spec
         return None
+
+    def _imported(self, fullname: str, module: ModuleType) -> None:
+        # Not before: a program may ask whether there is such a module, as importlib.util.find_spec does.
+        for callback in self._awaited.pop(fullname, ()):
+            callback(module)
 
     def remove(self) -> None:
         """Await nothing any more."""
         self._awaited.clear()
         if self in sys.meta_path:
             sys.meta_path.remove(self)
-
-
-def _call_all(callbacks: List[Callback], module: ModuleType) -> None:
-    for callback in callbacks:
-        callback(module)

@@ -1,5 +1,6 @@
 """The launcher's small parts: configuration, record, versions, levers, structures, import hooks, processes."""
 
+import copy
 import dataclasses
 import json
 import os
@@ -309,6 +310,27 @@ def test_import_hooks_call_back_once_and_leave_the_loader_as_it_is(tmp_path, mon
     finally:
         hooks.remove()
         sys.modules.pop("some_package")
+
+
+def test_import_hooks_wait_for_the_import_where_the_program_asks_for_a_module_before(tmp_path, monkeypatch):
+    (tmp_path / "some_module.py").write_text("VALUE = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    hooks, seen = ImportHooks(), []
+    hooks.when_imported("some_module", lambda module: seen.append(module.VALUE))
+    try:
+        import importlib.util
+
+        spec = importlib.util.find_spec("some_module")
+        assert spec.loader.get_filename("some_module") == str(tmp_path / "some_module.py")
+        assert spec.loader.get_source("some_module") == "VALUE = 1\n"
+        assert not hasattr(spec.loader, "no_such_attribute")
+        assert copy.copy(spec.loader).is_package("some_module") is False
+        assert not seen
+        assert importlib.import_module("some_module").VALUE == 1
+        assert seen == [1]
+    finally:
+        hooks.remove()
+        sys.modules.pop("some_module", None)
 
 
 def test_progress_tells_compilation_from_steady_work():
