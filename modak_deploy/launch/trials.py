@@ -7,6 +7,9 @@ from .parts import Part
 from .search import Search
 from .variants import CHECK, DEFAULT, PROBE, Action, Variant
 
+SHORT = ("memory", "bad_alloc")
+"""What libraries say in errors of their own where there is no memory."""
+
 
 class TriedCalls:
     """What a framework's adapter says about the calls on which variants are tried."""
@@ -70,6 +73,7 @@ class TriedCalls:
             return self._probe(search, action.variant, default, call)
         self.follow(action.variant)
         start = self.now(search)
+        failure: Optional[Exception] = None
         if action.variant == DEFAULT:
             result = default(call)
         else:
@@ -80,13 +84,27 @@ class TriedCalls:
                 if search.partly(action.variant):
                     start += self._inspected(search, action.variant, result)
             except Exception as error:  # whatever a lever makes of the program's objects
-                search.failed(sentence(error), action.variant)
-                self.follow(DEFAULT)
-                self.judged(search, action.variant, False)
-                self.recover()
-                result = default(call)
+                failure = error
+        if failure is not None:  # no longer handled: an exception of the program's own is no consequence of it
+            result = self._instead(search, action.variant, failure, default, call)
         search.report(action.variant, self.taken(search, self.now(search) - start))
         return result
+
+    def _instead(
+        self, search: Search, variant: Variant, failure: Exception, default: Callable[[Any], Any], call: Any
+    ) -> Any:
+        """Do a call in the default's way that failed in a variant's, and give the variant up.
+
+        Where the default fails as well, it is the call that is wrong. Only where memory is short, what the variant has
+        goes first.
+        """
+        self.follow(DEFAULT)
+        short = isinstance(failure, MemoryError) or any(text in str(failure) for text in SHORT)
+        result = None if short else default(call)
+        search.failed(sentence(failure), variant)
+        self.judged(search, variant, False)
+        self.recover()
+        return default(call) if short else result
 
     def _inspected(self, search: Search, variant: Variant, result: Any) -> float:
         """Refuse a result that is wrong as such; return the time that this took, which is not the unit's."""
